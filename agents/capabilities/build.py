@@ -16,7 +16,7 @@ from agents.capabilities.runners.limits import ProcessLimits
 from agents.capabilities.runners.process import ProcessRunner
 from agents.capabilities.runners.runner import CapabilityRunner
 from agents.tools.schema import build_tool
-from agents.tools.tool import Tool
+from agents.tools.tool import INWARD, OUTWARD, Tool
 from config.definitions.capability import CapabilityDefinition, RetryRule
 from config.definitions.dotted_path import NotImportable, import_path, require_own
 from config.definitions.errors import ToolUnknown
@@ -41,10 +41,13 @@ def capability_tool(definition: CapabilityDefinition, settings: Settings) -> Too
     """
     fields = {name: getattr(definition, name) for name in SAME}
     if isinstance(definition.runner, FunctionSpec):
-        return dataclasses.replace(_function_tool(definition, definition.runner, settings), **fields)
+        tool = _function_tool(definition, definition.runner, settings)
+        return dataclasses.replace(tool, **fields | {"labels": tool.labels | definition.labels})
     call: Callable[..., Any] = _runner_of(definition, settings).call
     if definition.retry.attempts > 1:
         call = _repeated(call, definition.retry)
+    if isinstance(definition.runner, EndpointSpec) and INWARD not in definition.labels:
+        fields["labels"] = definition.labels | {OUTWARD}
     assert definition.input_schema is not None
     return Tool(name=definition.id, parameters=definition.input_schema, function=call, **fields)
 

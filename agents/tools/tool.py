@@ -95,8 +95,10 @@ class Tool:
 
     @property
     def is_outward(self) -> bool:
-        """Whether its calls leave for another system: those with an effect do, unless it says otherwise."""
-        return OUTWARD in self.labels or (self.effect is not Effect.PURE and INWARD not in self.labels)
+        """Whether its calls leave for another system: with an effect or hosts they do, unless it says otherwise."""
+        if OUTWARD in self.labels:
+            return True
+        return INWARD not in self.labels and (self.effect is not Effect.PURE or bool(self.hosts))
 
     @property
     def result_labels(self) -> frozenset[str]:

@@ -37,7 +37,7 @@ def files_of(places: Sequence[Path]) -> list[Path]:
     found: list[Path] = []
     for place in places:
         if place.is_dir():
-            found += sorted(path for path in place.iterdir() if path.suffix in (".yaml", ".yml"))
+            found += _listed(place)
         elif place.exists():
             found.append(place)
         else:
@@ -47,6 +47,13 @@ def files_of(places: Sequence[Path]) -> list[Path]:
     if len(found) > MAX_FILES:
         raise PolicyInvalid(str(places[0]), None, None, f"the policy has more than {MAX_FILES} files; join some.")
     return found
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml"))
+    except OSError as error:
+        raise PolicyInvalid(str(folder), None, None, f"cannot be read: {error.strerror}.") from error
 
 
 def read_policy(places: Sequence[Path], now_ms: Callable[[], int] = epoch_ms) -> LocalPolicy:
@@ -76,9 +83,8 @@ def read_policy(places: Sequence[Path], now_ms: Callable[[], int] = epoch_ms) ->
 
 def _read(path: Path) -> LinedYaml:
     try:
-        if path.is_file() and not path.read_bytes().strip():
-            return LinedYaml(data={}, lines={})
-        return read_yaml(path)
+        is_empty = path.is_file() and path.stat().st_size == 0
+        return LinedYaml(data={}, lines={}) if is_empty else read_yaml(path)
     except OSError as error:
         raise PolicyInvalid(str(path), None, None, f"cannot be read: {error.strerror}.") from error
     except DefinitionInvalid as error:
@@ -224,7 +230,7 @@ _SENTENCES = {
     "dict_type": "has to be a mapping of names to values.",
     "model_type": "has to be a mapping of fields to values.",
     "string_pattern_mismatch name": "has to be small letters, digits, '-' and '_', at most 64.",
-    "string_pattern_mismatch labels": "has to be small letters, digits, '-' and '_', at most 40, a letter first.",
+    "string_pattern_mismatch labels": "has to be small letters, digits, '-', '_' and '.', at most 64, a letter first.",
     "string_pattern_mismatch from": 'has to be a time such as "08:30", in quotes.',
     "string_pattern_mismatch to": 'has to be a time such as "18:00", in quotes.',
     "string_pattern_mismatch": "has to be a name or a pattern with `*` and `?`.",

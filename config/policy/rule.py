@@ -14,7 +14,7 @@ from config.policy.decision import Verdict
 
 MAX_RULES = 1000
 MAX_PATTERNS = 200
-LABEL = r"[a-z][a-z0-9_-]{0,39}"
+LABEL = r"[a-z][a-z0-9_.-]{0,63}"
 """A label's form."""
 
 _DAYS = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]

@@ -1,5 +1,6 @@
 """Files of policies that cannot be used: each error names file, line, rule and remedy."""
 
+import os
 import pickle
 import time
 from pathlib import Path
@@ -59,7 +60,7 @@ def problem_of(folder: Path, text: str) -> str:
         (("reason: No.", "reason: No.\n    condition: 1 +"), ":6: rule 'first': its condition is not CEL: at 1:"),
         (("reason: No.", "reason: No.\n    condition: tool"), "its condition has to be true or false"),
         (("reason: No.", f"reason: No.\n    condition: {'a' * 2001}"), "condition: string should have at most"),
-        (("reason: No.", "reason: No.\n    labels: [from:x]"), "has to be small letters, digits, '-' and '_'"),
+        (("reason: No.", "reason: No.\n    labels: [from:x]"), "has to be small letters, digits, '-', '_' and '.'"),
         (("rules:", "defalt: block\nrules:"), "policy.yaml:2: defalt: there is no such field. Did you mean 'default'?"),
         (("rules:", "default: constrain\nrules:"), "default: has to be 'allow', 'require_approval', 'block' or 'halt'"),
         (
@@ -154,3 +155,15 @@ def test_two_rules_that_give_an_argument_different_values_are_refused(tmp_path, 
     second = RULE.replace("verdict: block", f"verdict: constrain\n    {other}").replace("first", "second")[8:]
 
     assert "rule 'second': contradicts rule 'first'" in problem_of(tmp_path, first + second)
+
+
+def test_a_file_that_is_no_file_or_too_large_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "policy.yaml")
+    with pytest.raises(PolicyInvalid, match="is not a regular file"):
+        read_policy([tmp_path])
+    (tmp_path / "policy.yaml").unlink()
+    with (tmp_path / "policy.yaml").open("wb") as file:
+        file.truncate(1 << 30)
+
+    with pytest.raises(PolicyInvalid, match="make it shorter"):
+        read_policy([tmp_path])

@@ -1,0 +1,59 @@
+"""What the shipped tools and capabilities say of their results and of their calls."""
+
+from dataclasses import replace
+
+import pytest
+
+from agents.tools import Tool, tool
+from agents.tools.catalogue import as_tool
+from agents.tools.clock import clock
+from agents.tools.files import list_files, read_file, write_file
+from agents.tools.http import http_get, http_request
+from agents.tools.sql.query import sql_query
+from agents.tools.supplies import order_supplies
+from config.capabilities import Classification
+
+
+@pytest.mark.parametrize(
+    ("shipped", "read", "is_outward"),
+    [
+        (clock, set(), False),
+        (list_files, {"untrusted"}, False),
+        (read_file, {"untrusted"}, False),
+        (write_file, set(), False),
+        (http_get, {"untrusted"}, True),
+        (http_request, {"untrusted"}, True),
+        (sql_query, {"sensitive", "untrusted"}, False),
+        (order_supplies, set(), True),
+    ],
+)
+def test_the_labels_of_shipped_tools(shipped, read, is_outward):
+    built = as_tool(shipped)
+
+    assert (built.result_labels, built.is_outward) == (read, is_outward)
+
+
+@tool(effect="pure")
+def look(name: str) -> str:
+    """Look something up."""
+    return name
+
+
+LOOK = as_tool(look)
+
+
+@pytest.mark.parametrize(
+    ("made", "is_outward"),
+    [
+        (LOOK, False),
+        (replace(LOOK, hosts=("api.example.org",)), True),
+        (replace(LOOK, hosts=("api.example.org",), labels=frozenset({"inward"})), False),
+        (replace(LOOK, labels=frozenset({"outward"})), True),
+    ],
+)
+def test_a_tool_with_hosts_is_outward_unless_it_says_otherwise(made: Tool, is_outward):
+    assert made.is_outward is is_outward
+
+
+def test_restricted_data_is_sensitive():
+    assert replace(LOOK, classification=Classification.RESTRICTED).result_labels == {"sensitive"}
