@@ -13,7 +13,7 @@ from config.errors import SettingInvalid
 from config.policy.decision import PolicyDecision, Verdict
 from config.settings import read_settings
 from tests.agents.governance.conftest import calls
-from tests.config.egress.peer import says, sends
+from tests.config.egress.peer import Peer, says, sends
 
 pytestmark = pytest.mark.parity
 EFFECTFUL = calls(Effect.UNSAFE, room="A 12")
@@ -250,3 +250,28 @@ def test_the_seeds_variables_are_read(monkeypatch):
     assert found.governance_api_key.get_secret_value() == "obx_live_1"
     assert engine_of(found) is engine_of(read_settings())
     assert engine_of(read_settings(governance_url="")) is None
+
+
+@pytest.mark.parametrize("address", ["169.254.169.254", "[fd00:ec2::254]", "0.0.0.0"])
+def test_an_address_of_metadata_services_is_not_asked(address):
+    async def run():
+        with pytest.raises(Exception, match="its address is not allowed"):
+            await RemoteEngine(f"http://{address}", None, 0.5).evaluate({}, "activity_input")
+
+    asyncio.run(run())
+
+
+def test_a_redirect_takes_the_call_nowhere_else(ask):
+    other = []
+
+    async def run():
+        async with Peer(says(b'{"action": "continue"}')) as second:
+            location = second.url("127.0.0.1", "/governance/evaluate")
+            async with Peer(says(b"", 307, Location=location)) as first:
+                with pytest.raises(Exception, match="HTTP 307"):
+                    await RemoteEngine(first.url("127.0.0.1"), None, 2.0).evaluate({"a": 1}, "activity_input")
+            other.extend(second.asked)
+
+    asyncio.run(run())
+
+    assert other == []

@@ -108,3 +108,13 @@ def test_the_engine_gets_the_spans() -> None:
 
         (completed,) = engine.of("ActivityCompleted", "list_files")
         assert (completed["span_count"], completed["spans"]) == (1, (spans(kit)[0]))
+
+
+def test_what_guardrails_replace_in_results_is_replaced_in_spans() -> None:
+    with AgentKit(tools=[read_file], guardrails={"output": {"pii": "redact"}}) as kit:
+        kit.model.script(
+            Turn(calls=[Call(name="read_file", arguments={"path": "ann.smith@example.org.txt"})]), Turn(text="done")
+        )
+        kit.play()
+
+        assert "ann.smith" not in str(spans(kit))
