@@ -131,6 +131,13 @@ class Redactor:
         """Return the text without secrets, however long it is; not for an event loop, unless the text is short."""
         return _NAME.sub(_keep_the_name, self.certain(text))
 
+    def likely(self, text: str) -> str:
+        """Return the text as ``whole`` does, but with values after a word that do not look like secrets.
+
+        For texts that are read, where ``basic understanding`` and ``password=getpass()`` have to stay.
+        """
+        return _NAME.sub(_keep_the_unlikely, self.certain(text))
+
     def certain(self, text: str) -> str:
         """Return the text without the values and keys that are secrets by themselves, whatever word marks them."""
         return _JWT_RUN.sub(_without_jwt, _FORM.sub(REDACTED, _BOT_TOKEN.sub(REDACTED, self.known(text))))
@@ -227,6 +234,20 @@ def _without_jwt(match: re.Match[str]) -> str:
         for first, second, _ in heads
     )
     return REDACTED if found else match.group()
+
+
+def _keep_the_unlikely(match: re.Match[str]) -> str:
+    value = match.group(match.lastindex or 0)
+    is_password_of_url = match.group().startswith("://")
+    if is_password_of_url or (_MIXED.search(value) is not None and _EXPRESSION.match(value) is None):
+        return _keep_the_name(match)
+    return match.group()
+
+
+_MIXED = re.compile(r"[0-9]|[a-z][A-Z]")
+"""What a value that was made at random or chosen as a password has, and words have not."""
+_EXPRESSION = re.compile(r"[A-Za-z_][\w.]{0,100}[(\[]")
+"""How a call or an element begins in a program."""
 
 
 def _keep_the_name(match: re.Match[str]) -> str:

@@ -101,8 +101,9 @@ class Guardrails:
         try:
             written = orjson.loads(arguments_text)
             shown = _each_text(written, clean)
-        except (orjson.JSONDecodeError, RecursionError):  # the call fails for it
-            return redactor.whole(arguments_text), None
+        except (orjson.JSONDecodeError, RecursionError):  # the call fails for it, or for what is replaced in it
+            shown = redactor.whole(arguments_text)
+            return shown, None if shown == arguments_text else SecretInArguments()
         return (arguments_text, None) if shown == written else (orjson.dumps(shown).decode(), SecretInArguments())
 
     def output(self, tool: str, result: Any) -> Any:

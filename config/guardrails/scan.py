@@ -54,11 +54,14 @@ class Scan:
     """The checks of one direction, compiled with the secrets that are known now; safe for any thread."""
 
     def __init__(self, checks: Checks, redactor: Redactor) -> None:
-        self._rules = [TextRule(name="secrets", action=checks.secrets, replace=redactor.whole, patterns=SECRETS)]
+        self._rules = [TextRule(name="secrets", action=checks.secrets, replace=redactor.likely, patterns=SECRETS)]
         if checks.pii != "off":
             self._rules += [_personal(kind, checks.pii) for kind in checks.pii_kinds]
         self._rules += [_custom(check.pattern, check.name, check.action) for check in checks.patterns]
         self._values = redactor.values
+        self._whole = redactor.whole
+        self.of_secrets = Detection("secrets", checks.secrets)
+        """What is reported of a secret."""
         self._sees_data_as_text = not checks.patterns  # one of the deployment's may look at where a text begins
 
     def finds_nothing(self, data: Any) -> bool:
@@ -86,6 +89,11 @@ class Scan:
                 text = replaced
                 found.append(Detection(rule.name, rule.action))
         return text, found
+
+    def is_marked(self, name: str, text: str) -> bool:
+        """Return whether a field's name says that its text is a secret."""
+        written = f"{name}={text}"
+        return self._whole(written) != written
 
     def openings(self) -> tuple[re.Pattern[str], Any]:
         """Return the fast test whether a match may begin, and RE2's pattern of an unfinished one at the end."""
@@ -177,9 +185,8 @@ def cleaned_data(scan: Scan, value: Any, found: list[Detection], name: str = "",
 
 def _cleaned_text(scan: Scan, text: str, found: list[Detection], name: str) -> str:
     shown, findings = scan.clean(text)
-    if not findings and name and _has_mark(name) and text:
-        marked, findings = scan.clean(f"{name}={text}")
-        shown = REDACTED if findings else marked.partition("=")[2]
+    if not findings and name and _has_mark(name) and scan.is_marked(name, text):
+        shown, findings = REDACTED, [scan.of_secrets]
     found += findings
     return shown
 

@@ -40,7 +40,7 @@ NAMED = {
     "x-api-key: 0123456789abcdef": "0123456789abcdef",
     "redis://:hunter2@host:6379/0": "hunter2",
     "postgresql+psycopg://me:s3cr%40t@db/callboard": "s3cr%40t",
-    '{"password": "correct-horse"}': "correct-horse",
+    '{"password": "c0rrect-horse"}': "c0rrect-horse",
     "client_secret='q1w2e3r4t5'": "q1w2e3r4t5",
     "GET /v1/runs?jwt=abcdef012345&a=b": "abcdef012345",
     "?Authorization=Bearer%20abcdef012345": "abcdef012345",

@@ -48,6 +48,14 @@ def test_a_registered_value_counts_from_then_on():
     assert STRICT.output("t", {"a": ["swordfish-88"]}) == {"a": [REDACTED]}
 
 
+def test_a_field_whose_name_says_so_is_replaced_whatever_its_value():
+    assert STRICT.output("t", {"password": "swordfish", "api_key": ["abcdefgh"], "tokens": "many"}) == {
+        "password": REDACTED,
+        "api_key": [REDACTED],
+        "tokens": "many",
+    }
+
+
 def test_numbers_and_names_of_fields_are_looked_at():
     found = STRICT.check_output({"jane@example.org": 4111111111111111, "n": 12, "x": None, "f": 0.5, "b": True})
 

@@ -13,10 +13,10 @@ from config.guardrails.scan import Detection, cleaned_data, scan_of
     [
         {"note": "sk-proj-Ab12Cd34Ef56Gh78Ij90Kl12"},
         {"password": "hunter2222"},
-        {"note": "a\nBearer\nabcdefghijkl"},
+        {"note": "a\nBearer\nabcdefgh1jkl"},
         {"sk-proj-Ab12Cd34Ef56Gh78Ij90Kl12": 1},
-        ["x", {"deep": ["api_key=abcdefgh"]}],
-        "token of the API: api_key = abcdefgh",
+        ["x", {"deep": ["api_key=abcdefg1"]}],
+        "token of the API: api_key = abcdefg1",
         {"authorization": "Basic dXNlcjpwYXNzd29yZA=="},
     ],
 )
