@@ -41,6 +41,9 @@ if TYPE_CHECKING:
         DecisionRefused,
         EditRefused,
         IdempotencyConflict,
+        LinkNotYours,
+        LinkOver,
+        LinkUnknown,
         PrincipalDisabled,
         RunOpen,
         RunUnknown,
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
     )
     from bus.journal.idempotency import IdempotencyKey, canonical_digest
     from bus.journal.journal import Journal
+    from bus.journal.links import DEFAULT_LINK_S, MOST_LINK_S
     from bus.journal.live.hotlog import writing_to
     from bus.journal.log.commit import Commit
     from bus.journal.log.line import Line, parse_cursor
@@ -89,11 +93,13 @@ _NAMES = {
     "endings": "end_commit end_event result_of_cut_off",
     "errors": (
         "AnswerRefused ApprovalDecided ApprovalOver ApprovalUnknown ApproverRefused ArgumentsDiffer CodeVersion "
-        "CursorAhead CursorInvalid DecisionRefused EditRefused IdempotencyConflict PrincipalDisabled RunOpen "
+        "CursorAhead CursorInvalid DecisionRefused EditRefused IdempotencyConflict LinkNotYours LinkOver LinkUnknown "
+        "PrincipalDisabled RunOpen "
         "RunUnknown ScopeRefused StaleOwner StickyOver StickyUnknown ThreadOfOtherAgent ThreadUnknown TooManyRuns"
     ),
     "idempotency": "IdempotencyKey canonical_digest",
     "journal": "Journal",
+    "links": "DEFAULT_LINK_S MOST_LINK_S",
     "live.hotlog": "writing_to",
     "log.commit": "Commit",
     "log.line": "Line parse_cursor",

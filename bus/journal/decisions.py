@@ -24,6 +24,7 @@ from bus.journal.errors import (
     ScopeRefused,
 )
 from bus.journal.idempotency import IdempotencyKey, canonical_digest, remember, used_before
+from bus.journal.links import UsedLink
 from bus.journal.states.unowned import CommitResult, lock_allowed_run, untouched
 from bus.journal.states.unowned import answer as record_answer
 from bus.payloads import TERMINAL, ApprovalPayload
@@ -64,6 +65,7 @@ def decide(
     *,
     by: str,
     idempotency: IdempotencyKey | None = None,
+    link: UsedLink | None = None,
 ) -> Decided:
     """Record the answer to one question; the run is queued once none is open.
 
@@ -79,6 +81,7 @@ def decide(
         EditRefused: the arguments given with it do not fit the tool's schema, or several have to approve the call.
         AnswerRefused: the answer does not fit the question's form.
         ScopeRefused: the question does not offer that the approval holds for later calls too.
+        LinkOver: the link by which it is answered was used before, or is not for this question.
         ArgumentsDiffer: the digest given with it is not that of the call's arguments.
         ApproverRefused: several have to approve the call, and the principal has, or it is the one whose run it is.
         IdempotencyConflict: the key was used with another body.
@@ -94,6 +97,8 @@ def decide(
             known = question.decision or "approve", question.decided_by or by  # one of several approvals
             return decided(decision=known[0], by=known[1], written=untouched(row), is_new=False)
         _require_open(connection, row, question, answer)
+        if link is not None:
+            link.use(connection, question)
         answer = _completed(question, answer)
         if answer.decision == "approve" and question.approvers is not None:
             written = _approve(connection, row, question, answer, by, principal)
@@ -102,6 +107,7 @@ def decide(
         if idempotency is not None:
             remember(connection, principal, idempotency, run_id)
         facts = {"run": run_id, "decision": answer.decision, "call": question.name, "arguments": question.digest}
+        facts["link"] = link.id if link is not None else None
         facts["scope"], facts["scope_s"] = answer.scope, answer.scope_s
         facts["edited"], facts["result"] = _digest(answer), _result_digest(answer)
         facts["by"] = by if by != principal.id else None

@@ -241,6 +241,33 @@ class AnswerRefused(Permanent):
     text = "this answer does not fit what was asked: {problems:.2000}."
 
 
+class LinkUnknown(Permanent):
+    """This deployment made no such link to a question."""
+
+    code = "link_unknown"
+    status = 404
+    remedy = "Open the link as it was sent, whole."
+    text = "there is no such link to a question; open it as it was sent to you, whole."
+
+
+class LinkNotYours(Permanent):
+    """The link to a question was made for another person."""
+
+    code = "link_not_yours"
+    status = 403
+    remedy = "Sign in as the person that it was sent to."
+    text = "this link was made for another person; sign in as the one that it was sent to, or ask for your own."
+
+
+class LinkOver(Permanent):
+    """The link to a question was used, or has expired, or its question is not open any more."""
+
+    code = "link_over"
+    status = 409
+    remedy = "Open the run's conversation, or ask for a new link."
+    text = "this link is over: {problem}. The run's conversation shows what became of the question."
+
+
 class ScopeRefused(Permanent):
     """The question does not offer to approve the tool's later calls too, or not for so long."""
 

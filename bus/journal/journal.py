@@ -22,6 +22,7 @@ from bus.journal.definition_store import read_pinned
 from bus.journal.guarded_answer import guarded
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.internal_events import InternalEvents
+from bus.journal.links import ApprovalLinks, UsedLink
 from bus.journal.live.hotlog import HotLog, MemoryHotLog, begin_writing, end_writing
 from bus.journal.live.redis_log import RedisHotLog
 from bus.journal.live.signatures import SECRET_NAME, Keyring
@@ -92,6 +93,7 @@ class Journal:
         self.tools = Tools(self.database)
         self.task_waits = TaskWaits(self.database, self.publish)
         self.internal_events = InternalEvents(self.database)
+        self.approval_links = ApprovalLinks(self.database)
         self.sticky_approvals = StickyApprovals(self.database)
         self.write_probe = WriteProbe(self.database)
         self.unowned = UnownedRuns(self.database, self.owner, settings.lease_s, self.publish)
@@ -188,6 +190,7 @@ class Journal:
         *,
         by: str,
         idempotency: IdempotencyKey | None = None,
+        link: UsedLink | None = None,
     ) -> Decided:
         """Record a person's answer; see ``bus.journal.decisions``. May be called from any thread and any process.
 
@@ -196,7 +199,7 @@ class Journal:
         """
         answer = guarded(answer, self.settings)
         decided = decisions.decide(
-            self.database, principal, run_id, approval_id, answer, by=by, idempotency=idempotency
+            self.database, principal, run_id, approval_id, answer, by=by, idempotency=idempotency, link=link
         )
         self.publish(decided.written)
         return decided

@@ -598,3 +598,52 @@ def test_without_an_offer_an_approval_is_for_this_call(visitor: Visitor, counter
     card = looks_at(visitor, thread_id)
 
     expect(card.get_by_label("What the approval is for")).to_have_count(0)
+
+
+# --- links ----------------------------------------------------------------------------------------
+
+
+def link_to(counter: Counter, run_id: str, approval_id: str, for_whom: str = "local") -> str:
+    made = counter.journal.approval_links.make(ME, run_id, approval_id, for_whom=for_whom)
+    return f"#/approval/{made['token']}"
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_link_opens_its_question_and_takes_one_answer(
+    browser: Browser, counter: Counter, width: int, tmp_path: Path
+) -> None:
+    one = question_before()
+    run_id, _ = counter.waiting(one)
+    address = link_to(counter, run_id, one.id)
+    context = browser.new_context(viewport={"width": width, "height": 900}, reduced_motion="reduce")
+    visitor = Visitor(context, counter.url)
+    visitor.opens(address)
+    view = visitor.page.locator(".link-view")
+    expect(view.get_by_role("heading", name="A question for you")).to_be_visible(timeout=PATIENCE_MS)
+    expect(view.locator("dl.args")).to_contain_text("88.00 EUR")
+    for scheme in in_each_scheme(visitor.page):
+        visitor.page.screenshot(path=Path(os.environ.get("TEST_PICTURES", tmp_path)) / f"link-{width}-{scheme}.png")
+        assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width, scheme
+        assert visitor.page.evaluate(FAINT_TEXTS) == [], scheme
+
+    button(view, "Approve").click()
+    expect(view).to_contain_text("Approve — decided by you.")
+    visitor.page.reload()
+
+    expect(view.get_by_role("heading", name="This link is over")).to_be_visible(timeout=PATIENCE_MS)
+    expect(view).to_contain_text("link_over")
+    assert answer_of(counter.journal.database, run_id).decision == "approve"
+    context.close()
+
+
+def test_a_link_of_another_person_shows_nothing_of_the_question(visitor: Visitor, counter: Counter) -> None:
+    one = question_before()
+    run_id, _ = counter.waiting(one)
+    visitor.opens(link_to(counter, run_id, one.id, "ana"))
+    view = visitor.page.locator(".link-view")
+
+    expect(view.get_by_role("heading", name="This link is another person's")).to_be_visible(timeout=PATIENCE_MS)
+    expect(view).not_to_contain_text("88.00")
+    view.get_by_role("link", name="To the page").click()
+    expect(view).to_be_hidden()
+    visitor.complaints.clear()  # the browser reports the 403

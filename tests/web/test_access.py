@@ -16,7 +16,7 @@ from sqlalchemy import and_, insert, select, update
 
 from agents.runner import Runner
 from config.database.shared_secret import shared_secret
-from config.database.tables import api_keys, approvals, runs, sticky_approvals, threads
+from config.database.tables import api_keys, approval_links, approvals, runs, sticky_approvals, threads
 from config.identity import grants, keys
 from config.identity.key_form import SECRET_NAME, KeyForm
 from config.identity.principal import Principal, Role, Verb
@@ -39,6 +39,7 @@ UNKNOWN = {
     "call_id": "call_00000000000000000000000000",
     "grant_id": "grt_00000000000000000000000000",
     "key_id": "0000000000000000",
+    "token": "lnk_00000000000000000000000000.00",
     "sticky_id": "stk_00000000000000000000000000",
     "owner": "no-such-principal",
 }
@@ -67,6 +68,7 @@ NO_IDS = {
         "name",
         "Prefer",
         "payload",
+        "principal",
         "prompt",
         "query",
         "result",
@@ -97,6 +99,7 @@ FIELDS: Mapping[str, Mapping[str, Any]] = {
     "Decide": {"decision": "fail"},
     "CreateKey": {"name": "made"},
     "Unseal": {"reason": "test"},
+    "MakeLink": {"principal": "ana"},
     "IssueGrant": {"agent": "assistant", "principal": "ana", "reason": "test"},
 }
 """The required fields of a body."""
@@ -223,9 +226,19 @@ def objects(runner: Runner, credentials: Mapping[str, object]) -> Objects:
         ids = {"run_id": run_id, "thread_id": thread_id, "approval_id": f"apr_{run_id}", "key_id": key_id}
         ids["call_id"], ids["sticky_id"] = ids["approval_id"], _sticky(runner, run_id, thread_id)
         ids["grant_id"] = issued(runner)
+        ids["token"] = _link(runner, run_id)
         return ids | {"agent": "ledger", "owner": "ana"}
 
     return Objects(make=make)
+
+
+def _link(runner: Runner, run_id: str) -> str:
+    """Return what a link of ana's to the question of a run would end with, if the run were waiting."""
+    row = {"id": f"lnk_{run_id}", "tenant": ANA.tenant, "run_id": run_id, "approval_id": f"apr_{run_id}"}
+    row |= {"principal": ANA.id, "created_by": ANA.id}
+    with runner.journal.database.write() as connection:
+        connection.execute(insert(approval_links), row | {"created_ms": 1, "expires_ms": 2**60})
+    return f"lnk_{run_id}.00"
 
 
 def _sticky(runner: Runner, run_id: str, thread_id: str) -> str:

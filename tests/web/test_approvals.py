@@ -410,3 +410,45 @@ def test_a_scope_that_is_not_offered_decides_nothing(client, waiting, body, stat
 
     assert (answer.status_code, answer.json["code"]) == (status, code)
     assert client.get(f"/v1/runs/{run_id}").json["status"] == "waiting"
+
+
+# --- links ----------------------------------------------------------------------------------------
+
+
+def test_a_link_shows_the_question_and_takes_one_answer(client, waiting, runner) -> None:
+    one = question_before()
+    run_id, (approval_id,) = waiting(one)
+
+    made = client.post(f"/v1/runs/{run_id}/approvals/{approval_id}/links", json={"principal": "local"})
+    path = f"/v1/approval-links/{made.json['token']}"
+    shown, again = client.get(path), client.get(path)
+    decided, twice = (client.post(path, json={"decision": "approve", "digest": one.digest}) for _ in range(2))
+
+    assert made.status_code == 201
+    assert made.json["url"] == f"http://localhost/#/approval/{made.json['token']}"
+    assert (shown.json["approval_id"], shown.json["arguments"]) == (approval_id, dict(one.arguments))
+    assert (shown.json, decided.status_code, decided.json["by"]) == (again.json, 200, "local")
+    assert (twice.status_code, twice.json["code"]) == (409, "link_over")
+    assert answer_of(runner.journal.database, run_id).decision == "approve"
+
+
+@pytest.mark.parametrize(
+    ("for_whom", "token", "status", "code"),
+    [("ana", None, 403, "link_not_yours"), ("local", "lnk_none.00", 404, "link_unknown")],
+)
+def test_a_foreign_or_forged_link_shows_nothing(client, waiting, for_whom, token, status, code) -> None:
+    run_id, (approval_id,) = waiting(question_before())
+    made = client.post(f"/v1/runs/{run_id}/approvals/{approval_id}/links", json={"principal": for_whom})
+    path = f"/v1/approval-links/{token or made.json['token']}"
+
+    answers = client.get(path), client.post(path, json={"decision": "approve"})
+
+    assert {(answer.status_code, answer.json["code"]) for answer in answers} == {(status, code)}
+    assert client.get(f"/v1/runs/{run_id}").json["status"] == "waiting"
+
+
+@pytest.mark.parametrize("body", [{}, {"principal": ""}, {"principal": "a b"}, {"principal": "ana", "expires_in_s": 0}])
+def test_a_link_needs_a_person_and_a_time(client, waiting, body) -> None:
+    run_id, (approval_id,) = waiting(question_before())
+
+    assert client.post(f"/v1/runs/{run_id}/approvals/{approval_id}/links", json=body).status_code == 400

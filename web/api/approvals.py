@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from flask import Blueprint, Response
+from flask import Blueprint, Response, request
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
 from bus.journal import (
+    DEFAULT_LINK_S,
+    MOST_LINK_S,
     AnswerRefused,
     ApprovalDecided,
     ApprovalOver,
@@ -19,19 +21,31 @@ from bus.journal import (
     DecisionRefused,
     EditRefused,
     IdempotencyConflict,
+    LinkNotYours,
+    LinkOver,
+    LinkUnknown,
     RunUnknown,
     ScopeRefused,
     StickyUnknown,
 )
 from config.errors import BadRequest
 from config.guardrails.errors import InputBlocked
+from config.identity.principal import NAME
 from web.api.answers import answer
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
 from web.parameters import ListPlace, Repeatable, Whole, next_place, place_of, sized
 from web.process import current_process
-from web.schemas.approval import ApprovalPage, Approvals, DecidedApproval, ListedSticky, StickyPage
-from web.schemas.paths import ApprovalId, RunId, StickyId
+from web.schemas.approval import (
+    ApprovalLink,
+    ApprovalPage,
+    Approvals,
+    DecidedApproval,
+    LinkedApproval,
+    ListedSticky,
+    StickyPage,
+)
+from web.schemas.paths import ApprovalId, LinkToken, RunId, StickyId
 from web.security import current_principal
 
 approvals = Blueprint("approvals", __name__)
@@ -137,6 +151,62 @@ def _decision(body: Decide) -> Decision:
             raise BadRequest(f"'{field}' goes with \"decision\": {named} only; leave it out.")
     given = {name: getattr(body, name) for name in ("result", "arguments", "digest", "scope", "scope_s")}
     return Decision(decision=body.decision, message=body.message or None, **given)
+
+
+class MakeLink(Input):
+    """For whom a link is."""
+
+    principal: Annotated[str, Field(pattern=f"^{NAME}$")]
+    """The person that may answer by it, who needs the right to answer without it."""
+    expires_in_s: Annotated[int, Whole(1, MOST_LINK_S)] = DEFAULT_LINK_S
+    """Seconds that it is valid, at most as long as the question is open."""
+
+
+@approvals.post("/v1/runs/<run_id>/approvals/<approval_id>/links")
+@call({201: ApprovalLink}, problems=(RunUnknown, ApprovalUnknown, ApprovalDecided, ApprovalOver))
+def make_link(run_id: RunId, approval_id: ApprovalId, body: MakeLink) -> Response:
+    """Make a link to the question for one person: signed, valid once and until a time; for an e-mail or a chat."""
+    process = current_process()
+    made = process.journal.approval_links.make(
+        current_principal(), run_id, approval_id, for_whom=body.principal, seconds=body.expires_in_s
+    )
+    origin = (process.settings.public_url or request.host_url).rstrip("/")
+    return answer({**made, "url": f"{origin}/#/approval/{made['token']}"}, 201)
+
+
+@approvals.get("/v1/approval-links/<token>")
+@call({200: LinkedApproval}, problems=(LinkUnknown, LinkNotYours, LinkOver))
+def open_link(token: LinkToken) -> Response:
+    """Return the question that a link of yours is for; the link stays valid."""
+    _, asked = current_process().journal.approval_links.open(current_principal(), token)
+    return answer(asked)
+
+
+@approvals.post("/v1/approval-links/<token>")
+@call(
+    {200: DecidedApproval},
+    problems=(
+        LinkUnknown,
+        LinkNotYours,
+        LinkOver,
+        ApproverRefused,
+        ApprovalDecided,
+        ApprovalOver,
+        DecisionRefused,
+        EditRefused,
+        AnswerRefused,
+        ScopeRefused,
+        ArgumentsDiffer,
+        InputBlocked,
+    ),
+)
+def decide_by_link(token: LinkToken, body: Decide) -> Response:
+    """Answer the question that a link of yours is for, and use the link up."""
+    principal, journal = current_principal(), current_process().journal
+    link, _ = journal.approval_links.open(principal, token)
+    decided = journal.decide(principal, link.run_id, link.approval_id, _decision(body), by=principal.id, link=link)
+    ids = {"run_id": link.run_id, "approval_id": link.approval_id}
+    return answer({**ids, "decision": decided.decision, "by": decided.by, "status": decided.written.status})
 
 
 @approvals.get("/v1/sticky-approvals")

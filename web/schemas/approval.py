@@ -66,6 +66,28 @@ class ListedApproval(Approval):
     """True where the agent's definition hides the run from the other principals of the tenant."""
 
 
+class LinkedApproval(Approval):
+    """An open question that a link is for, with its run."""
+
+    run_id: str
+    thread_id: str
+    agent: str
+    principal: str
+    """Whom the run belongs to."""
+
+
+class ApprovalLink(Answer):
+    """A link to a question for one person."""
+
+    url: str
+    """To be sent to that person; it opens the page, which asks for a sign-in where it needs one."""
+    token: str
+    """What the link ends with; for `/v1/approval-links/{token}`."""
+    principal: str
+    """The person that it is for."""
+    expires_at: str
+
+
 class ApprovalPage(Answer):
     """Open questions of several runs, the newest first."""
 

@@ -17,6 +17,7 @@ GrantText = Annotated[str, Field(max_length=200)]
 """The text of a privilege grant."""
 ApprovalId = Annotated[str, Field(description="The question's id.", examples=["apr_01m7wyc882adz9tga1jxhzbj7w"])]
 StickyId = Annotated[str, Field(description="The sticky approval's id.", examples=["stk_01m7wyc882adz9tga1jxhzbj7w"])]
+LinkToken = Annotated[str, Field(max_length=200, description="What the link ends with.", examples=["lnk_01m7….9f2c…"])]
 AgentName = Annotated[str, Field(max_length=80, examples=["assistant"])]
 """The id of an agent, in a body."""
 ThreadName = Annotated[

@@ -137,6 +137,16 @@ export interface components {
             /** @description With ``scope``: when that ends, UTC. */
             until?: string;
         };
+        /** @description A link to a question for one person. */
+        ApprovalLink: {
+            expires_at: string;
+            /** @description The person that it is for. */
+            principal: string;
+            /** @description What the link ends with; for `/v1/approval-links/{token}`. */
+            token: string;
+            /** @description To be sent to that person; it opens the page, which asks for a sign-in where it needs one. */
+            url: string;
+        };
         /** @description Open questions of several runs, the newest first. */
         ApprovalPage: {
             approvals: components["schemas"]["ListedApproval"][];
@@ -633,6 +643,53 @@ export interface components {
             /** @description ``correlation``, the one strategy: the events and the runs with this correlation id. */
             strategies?: "correlation"[];
         };
+        /** @description An open question that a link is for, with its run. */
+        LinkedApproval: {
+            agent: string;
+            approval_id: string;
+            /** @description Those that have approved so far, where several have to. */
+            approved_by: string[];
+            /** @description How many persons have to approve; from two on, the run's own principal is none of them. */
+            approvers: number;
+            /** @description The arguments of the exact call that is asked about. */
+            arguments: {
+                [key: string]: unknown;
+            };
+            asked_at: string;
+            call_id: string;
+            /** @description The answers that may be given. */
+            decisions: string[];
+            /** @description SHA-256 of the arguments as canonical JSON. */
+            digest: string;
+            /** @description When the question ends unanswered, UTC. */
+            expires_at: string;
+            /**
+             * @description The JSON Schema of what you fill in: with ``call`` edited arguments, with ``arguments`` the missing ones, with
+             *     ``input`` the answer.
+             */
+            input_schema: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * @description ``call``: before a call. ``unknown``: the outcome of an interrupted call is not known. ``arguments``: the call
+             *     lacks arguments. ``input``: the tool asks something before it does anything.
+             */
+            kind: string;
+            /** @description The tool. */
+            name: string;
+            /** @description What is done without an answer: ``fail`` ends the run, ``reject`` and ``take_default`` let it continue. */
+            on_expiry: components["schemas"]["OnExpiry"];
+            /** @description Whom the run belongs to. */
+            principal: string;
+            /** @description Why a person is asked, as a sentence. */
+            reason: string;
+            run_id: string;
+            /** @description For how many seconds at most. */
+            scope_s: number | null;
+            /** @description For which later calls of the tool an approval may hold too; empty: for none. */
+            scopes: components["schemas"]["Scope"][];
+            thread_id: string;
+        };
         /** @description An open question with its run. */
         ListedApproval: {
             /** @description The agent that asks. */
@@ -769,6 +826,16 @@ export interface components {
         LoggedEvent: {
             created_at: string;
             event_id: string;
+        };
+        /** @description For whom a link is. */
+        MakeLink: {
+            /**
+             * @description Seconds that it is valid, at most as long as the question is open.
+             * @default 86400
+             */
+            expires_in_s: number;
+            /** @description The person that may answer by it, who needs the right to answer without it. */
+            principal: string;
         };
         /** @description The caller. */
         Me: {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from config.database.tables.columns import metadata
 from config.database.tables.control import (
+    approval_links,
     approvals,
     controls,
     idempotency_keys,
@@ -40,6 +41,7 @@ from config.database.tables.runs import (
 
 __all__ = [
     "api_keys",
+    "approval_links",
     "approvals",
     "audit",
     "audit_heads",

@@ -95,6 +95,22 @@ sticky_approvals = Table(  # approvals that hold for later calls too
     Index(None, "tenant", "principal", "agent_id"),
 )
 
+approval_links = Table(  # signed links to one question for one person
+    "approval_links",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("tenant", Id, nullable=False),
+    Column("run_id", Id, nullable=False),
+    Column("approval_id", Id, nullable=False),
+    Column("principal", Id, nullable=False),  # for whom
+    Column("digest", String(64)),  # of the arguments that the question is about
+    Column("tool_digest", String(64)),
+    Column("created_by", Id, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("expires_ms", BigInteger, nullable=False, index=True),
+    Column("used_ms", BigInteger),
+)
+
 timers = Table(
     "timers",
     metadata,

@@ -35,6 +35,8 @@ class Action(StrEnum):
     RUN_CONTROLLED = "run.controlled"
     """A stop; the fact ``verb`` has its name."""
     APPROVAL_DECIDED = "approval.decided"
+    APPROVAL_LINKED = "approval.linked"
+    """A link to a question was made for a person."""
     APPROVAL_REVOKED = "approval.revoked"
     """A sticky approval was ended before its time."""
     ORIGINALS_READ = "originals.read"

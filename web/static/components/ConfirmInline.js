@@ -40,8 +40,8 @@ export class ConfirmInline {
   #shown = "";
   #keys = new Map();
 
-  constructor(story, _again, { onAnswered } = {}) {
-    Object.assign(this, { story, onAnswered });
+  constructor(story, _again, { onAnswered, send = sendConfirm } = {}) {
+    Object.assign(this, { story, onAnswered, send });
     this.element = h("section.tool.ask", { tabindex: "-1" });
   }
 
@@ -181,7 +181,7 @@ export class ConfirmInline {
     const held = this.#held();
     this.#busy(true);
     try {
-      const { by } = await sendConfirm({ runId: this.story.run_id, approvalId: item.approval_id, decision, ...more, key: this.#keyOf(decision, more) });
+      const { by } = await this.send({ runId: this.story.run_id, approvalId: item.approval_id, decision, ...more, key: this.#keyOf(decision, more) });
       if (decision === "approve" && item.approvers > 1) return; // it may not be the last one needed: its event says so
       this.#answered({ decision, by, mine: true, scope: more.scope, edited: more.args, word: more.message, answer: decision === "answer" ? more.result : undefined });
     } catch (error) {

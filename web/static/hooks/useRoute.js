@@ -2,10 +2,11 @@
 
 import { threadKey, threadOf } from "../state/me.js";
 
-/** Return {name: "new" | "thread" | "board", threadId?, runId?} for the present address. */
+/** Return {name: "new" | "thread" | "board" | "approval", threadId?, runId?, token?} for the present address. */
 export function readRoute(hash = location.hash) {
   const [, name, threadId, ...rest] = hash.replace(/^#/, "").split("/").map(decode);
   if (name === "board") return { name: "board" };
+  if (name === "approval" && threadId) return { name: "approval", token: threadId };
   const owner = rest[0] === "of" ? rest.splice(0, 2)[1] : undefined;
   if (name === "thread" && threadId) return { name: "thread", threadId: threadKey(threadId, owner), runId: rest[0] === "run" ? rest[1] : undefined };
   return { name: "new" };

@@ -7,6 +7,7 @@ import { Board } from "../components/Board.js";
 import { ChatWindow } from "../components/ChatWindow.js";
 import { Composer } from "../components/Composer.js";
 import { HealthLine } from "../components/HealthLine.js";
+import { LinkView } from "../components/LinkView.js";
 import { NavBar } from "../components/NavBar.js";
 import { SessionOver } from "../components/SessionOver.js";
 import { Shortcuts } from "../components/Shortcuts.js";
@@ -44,6 +45,7 @@ export class App {
     this.rate = useRate();
     this.chosen = this.history.recall("agent");
     this.keys = new Shortcuts();
+    this.link = new LinkView();
     this.healthLine = new HealthLine();
     this.threads = new ThreadList({ nameOf: this.nameOf, runOf: (runId) => this.feed?.board.get(runId), onSearch: () => this.#threadsSoon(200), onRetry: this.readThreads });
     this.account = new Account({ onSignOut: this.signOut });
@@ -57,7 +59,7 @@ export class App {
   }
 
   mount(root) {
-    root.replaceChildren(h("a.skip", { href: "#talk", onclick: (event) => this.#skip(event) }, "To the conversation"), this.nav.element, this.nav.shade, this.chat.element, this.board.element, this.nav.tabs, this.keys.element, this.over.element);
+    root.replaceChildren(h("a.skip", { href: "#talk", onclick: (event) => this.#skip(event) }, "To the conversation"), this.nav.element, this.nav.shade, this.chat.element, this.board.element, this.nav.tabs, this.keys.element, this.link.element, this.over.element);
     this.feed = useBoard({ onRuns: this.noteRuns, onLine: (state) => this.#boardLine(state) });
     this.health = useHealth((health) => this.healthLine.show(health));
     this.replaceRoute = useRoute((route) => this.#go(route));
@@ -158,7 +160,8 @@ export class App {
     this.wasOnBoard = document.body.dataset.page === "board"; // then no field takes the focus, so that plain keys work further
     document.body.dataset.page = route.name === "board" ? "board" : "talk";
     if (route.name === "board") this.#tab("board", false);
-    else this.#open(route);
+    else this.#open(route.name === "approval" ? { name: "new" } : route);
+    this.link.open(route.token);
     this.#menu(false);
     this.#mark();
   }

@@ -1,6 +1,6 @@
 // The page's calls, one function each. What fails is an ApiError whose message says what to do.
 import { Callboard } from "../client/callboard.js";
-import { newKey } from "../client/http.js";
+import { Http, newKey } from "../client/http.js";
 import { threadOf } from "../state/me.js";
 import { credentialHeaders } from "./credential.js";
 
@@ -9,6 +9,7 @@ export { newKey };
 
 // The page shows what fails, and offers another attempt itself.
 const server = new Callboard({ attempts: 1, headers: credentialHeaders });
+const http = new Http({ attempts: 1, headers: credentialHeaders });
 
 /** Start a run; the same `key` sent twice starts one run. Returns {run_id, thread_id}. */
 export async function sendPrompt({ agent, input, threadId, key }) {
@@ -23,13 +24,27 @@ export function getConversationHistory(key) {
 }
 
 /** Answer what a run asks, with changed arguments or a result where there is one; returns {decision, by, status}. */
-export function sendConfirm({ runId, approvalId, decision, args, result, message, scope, key }) {
+export function sendConfirm({ runId, approvalId, key, ...given }) {
+  return server.handle(runId).decide(approvalId, answerOf(given), { key });
+}
+
+function answerOf({ decision, args, result, message, scope }) {
   const answer = { decision };
   if (args !== undefined) answer.arguments = args;
   if (result !== undefined) answer.result = result;
   if (message !== undefined) answer.message = message;
   if (scope) answer.scope = scope;
-  return server.handle(runId).decide(approvalId, answer, { key });
+  return answer;
+}
+
+/** Return the question that a link is for; the link stays valid. */
+export function openLink(token) {
+  return http.call("GET", `/v1/approval-links/${encodeURIComponent(token)}`);
+}
+
+/** Return what answers the question of a link as `sendConfirm` does, and uses the link up. */
+export function sendByLink(token) {
+  return (given) => http.call("POST", `/v1/approval-links/${encodeURIComponent(token)}`, { body: answerOf(given) });
 }
 
 /** Ask a run to stop; asking twice is harmless. */
