@@ -287,6 +287,7 @@ def test_every_class_of_bad_input_has_a_test(surface: str) -> None:
             assert not function or function in _functions_of(file), f"{surface}: {name}: {test}"
 
 
+@pytest.mark.parity  # a sandbox with a socket in it
 def test_each_input_is_refused_or_harmless_in_little_time(tmp_path: Path) -> None:
     slow, count = [], 0
     for surface, inputs in entries(tmp_path).items():

@@ -14,6 +14,8 @@ from bus.messages import RunAgentMessage
 from config.database.tables import events, runs, steps
 from handlers import run_agent
 
+pytestmark = pytest.mark.parity  # Celery's application looks for a Redis
+
 BASE = RunAgentMessage(run_id="run_1", agent_id="tester", thread_id="thr_1")
 FORGED: dict[str, Any] = {
     "an unknown run": BASE.to_wire(),
