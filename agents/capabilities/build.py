@@ -17,6 +17,7 @@ from agents.capabilities.runners.process import ProcessRunner
 from agents.capabilities.runners.runner import CapabilityRunner
 from agents.tools.schema import build_tool
 from agents.tools.tool import INWARD, OUTWARD, Tool
+from bus.journal import canonical_digest
 from config.definitions.capability import CapabilityDefinition, RetryRule
 from config.definitions.dotted_path import NotImportable, import_path, require_own
 from config.definitions.errors import ToolUnknown
@@ -40,6 +41,7 @@ def capability_tool(definition: CapabilityDefinition, settings: Settings) -> Too
         ToolUnknown: its function, or a file that it names, is not there.
     """
     fields = {name: getattr(definition, name) for name in SAME}
+    fields["implementation"] = canonical_digest([definition.runner.model_dump(mode="json"), definition.config])
     if isinstance(definition.runner, FunctionSpec):
         tool = _function_tool(definition, definition.runner, settings)
         return dataclasses.replace(tool, **fields | {"labels": tool.labels | definition.labels})
@@ -49,7 +51,8 @@ def capability_tool(definition: CapabilityDefinition, settings: Settings) -> Too
     if isinstance(definition.runner, EndpointSpec) and INWARD not in definition.labels:
         fields["labels"] = definition.labels | {OUTWARD}
     assert definition.input_schema is not None
-    return Tool(name=definition.id, parameters=definition.input_schema, function=call, **fields)
+    attempts = definition.retry.attempts
+    return Tool(name=definition.id, parameters=definition.input_schema, function=call, attempts=attempts, **fields)
 
 
 def _runner_of(definition: CapabilityDefinition, settings: Settings) -> CapabilityRunner:

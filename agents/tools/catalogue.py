@@ -23,6 +23,7 @@ from config.definitions.agent import AgentDefinition
 from config.definitions.dotted_path import NotImportable, reason_of, require_own
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
 from config.definitions.plugins import PluginLoader
+from config.effects import Effect
 from config.forks import after_fork
 from config.settings import Settings
 from config.spelling import did_you_mean
@@ -137,6 +138,9 @@ def _build(definition: AgentDefinition, settings: Settings, given: Mapping[str, 
         changes = override.model_dump(exclude_none=True)
         if "effect" in changes and changes["effect"].policy.needs_check and tools[name].check is None:
             problem = "the tool has no `check`, so its outcome could not be checked; write another effect."
+            raise DefinitionInvalid(definition.file, None, f"tool_overrides.{name}.effect", problem)
+        if changes.get("effect") is Effect.UNSAFE and tools[name].attempts > 1:
+            problem = "the capability's `retry` would repeat an unsafe call; write another effect."
             raise DefinitionInvalid(definition.file, None, f"tool_overrides.{name}.effect", problem)
         tools[name] = dataclasses.replace(tools[name], **changes)
     return tools

@@ -57,6 +57,10 @@ class Tool:
     """For how many seconds at most such an approval holds."""
     version: str = "1.0.0"
     """Of the tool, as its maintainer counts; an approval holds for one version."""
+    implementation: str | None = None
+    """SHA-256 of what carries out its calls where a file declares it, such as an image; an approval holds for it."""
+    attempts: int = 1
+    """How often its own code may make a call; more than once it is no ``unsafe`` one."""
     maintainer: str = ""
     """Who answers for it: a name or an address."""
     kind: CapabilityKind | None = None

@@ -6,10 +6,12 @@ import sys
 import pytest
 
 from agents.capabilities.errors import CapabilityFailed, ContainersDisabled
+from agents.steps.preflight import version_of
 from agents.testing import AgentKit, Call, Turn
+from agents.tools.catalogue import tools_of
 from bus.journal import Decision
 from bus.payloads import ToolResultPayload
-from config.definitions.errors import ToolUnknown
+from config.definitions.errors import DefinitionInvalid, ToolUnknown
 from config.effects import Effect
 from tests.agents.capabilities.runners.machines import eventually
 
@@ -126,6 +128,24 @@ def test_a_failed_attempt_is_repeated_as_the_file_says(declare, find, monkeypatc
 
     assert asyncio.run(find().function(text="a")) == "done"
     assert len(made) == 3
+
+
+def test_an_agent_cannot_call_it_unsafe_where_it_is_repeated(declare, folder):
+    declare(retry={"attempts": 2})
+    with AgentKit(settings={"capabilities_dir": str(folder)}) as kit:
+        kit.agent(tools=["count_words"], tool_overrides={"count_words": {"effect": "unsafe"}})
+        definition = kit.runner.registry.get("tester")
+
+        with pytest.raises(DefinitionInvalid, match="`retry` would repeat an unsafe call"):
+            tools_of(definition, kit.settings)
+
+
+def test_an_approval_does_not_hold_for_another_command(declare, find):
+    declare()
+    before = version_of(find())
+    declare(runner={"type": "process", "command": [sys.executable, "./count.py", "--all"]})
+
+    assert version_of(find()) != before
 
 
 @pytest.mark.parity
