@@ -12,6 +12,8 @@ from bus.celery_app import Publisher
 from bus.journal import Journal
 from config.database.migrate import require_current
 from config.forks import after_fork, leave_to_parent
+from config.guardrails.deployment import guardrails_of
+from config.guardrails.sealing import sealer_of
 from config.policy.source import PolicySource
 from config.redis.socket import with_running_redis
 from config.settings import Settings, settings
@@ -54,7 +56,12 @@ def open_process(with_settings: Settings) -> Process:
     """Return a journal and a registry for these settings.
 
     If they name no Redis and `up` runs on the same state folder, its Redis is used, so that live events arrive.
+
+    Raises:
+        SettingInvalid: the deployment's guardrails or its keys for originals cannot be used.
     """
+    guardrails_of(with_settings)
+    sealer_of(with_settings)
     with_settings = with_running_redis(with_settings)
     journal = Journal(with_settings, publish=Publisher(with_settings))
     require_current(journal.database)

@@ -1,7 +1,9 @@
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
+from agents.process import open_process
 from config.definitions.agent import load_definition
 from config.definitions.errors import DefinitionInvalid
 from config.errors import SettingInvalid
@@ -82,3 +84,10 @@ def test_an_agent_s_section_that_cannot_be_used_is_refused(tmp_path, section, pr
     with pytest.raises(DefinitionInvalid) as caught:
         load_definition(path)
     assert problem in str(caught.value)
+
+
+def test_a_process_does_not_open_with_a_file_or_a_key_that_cannot_be_used(deployed, settings):
+    with pytest.raises(SettingInvalid, match="CALLBOARD_GUARDRAILS_FILE"):
+        open_process(deployed)
+    with pytest.raises(SettingInvalid, match="CALLBOARD_SEAL_KEYS"):
+        open_process(settings.model_copy(update={"seal_keys": SecretStr("short")}))
