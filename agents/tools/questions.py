@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ MAX_TEXT = 2000
 """Characters of a question."""
 MAX_FIELDS = 30
 """Fields of a form."""
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 MAX_ASKED = 10
 """Questions that one call may ask."""
 
@@ -61,18 +63,20 @@ def require_question(text: Any, form: Any) -> None:
     """
     if not isinstance(text, str) or not text.strip() or len(text) > MAX_TEXT:
         raise QuestionInvalid(f"a question is a text of 1 to {MAX_TEXT:,} characters.")
+    if _NO_TEXT.search(text):
+        raise QuestionInvalid("the question has a NUL or half of a surrogate pair, which no database keeps.")
     properties = form.get("properties") if isinstance(form, Mapping) else None
     if not isinstance(properties, Mapping) or form.get("type") != "object" or not properties:
         raise QuestionInvalid("a form is a JSON Schema with `type: object` and `properties`, one for each field.")
     if len(properties) > MAX_FIELDS:
         raise QuestionInvalid(f"a form has at most {MAX_FIELDS} fields, and this one {len(properties)}.")
-    unknown = [name for name in form.get("required", ()) if name not in properties]
-    if unknown:
-        raise QuestionInvalid(f"the form requires '{str(unknown[0])[:80]}', which is none of its `properties`.")
     try:
         check_schema(form)
     except SchemaRefused as error:
         raise QuestionInvalid(f"the form cannot be used: {error}") from error
+    unknown = [name for name in form.get("required", ()) if name not in properties]
+    if unknown:
+        raise QuestionInvalid(f"the form requires '{str(unknown[0])[:80]}', which is none of its `properties`.")
 
 
 def missing_form(parameters: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -194,6 +194,9 @@ def test_a_tool_that_swallows_exceptions_asks_all_the_same(kit: AgentKit) -> Non
     [
         (COLOUR, ""),
         (COLOUR, "x" * 2001),
+        (COLOUR, "Which\0?"),
+        ({"type": "object", "properties": {"a": {}}, "required": 5}, "Which?"),
+        ({"type": "object", "properties": {"a": {}}, "required": [["a"]]}, "Which?"),
         ({"type": "string"}, "Which?"),
         ({"type": "object", "properties": {}}, "Which?"),
         ({"type": "object", "properties": {"a": {"type": "colour"}}}, "Which?"),
