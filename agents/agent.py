@@ -195,7 +195,7 @@ class Agent:
         """Run every call of the answer and return the next model step, committed as started."""
         await self._context.read_sticky(self._tools.get(call.name) for call in asked)
         calls = [await self._checked(call) for call in asked]
-        notes = await open_calls.consult(calls)
+        notes = await open_calls.consult(self._context, calls)
         message = step.concluded(text, calls)
         release = self._context.release_as
         call_events = (call.call_event(step.message_id) for call in calls)

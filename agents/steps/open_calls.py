@@ -76,8 +76,10 @@ def require_wanted(calls: Sequence[ToolStep]) -> None:
         raise PolicyRefused(rule=halting.rule, reason=halting.reason)
 
 
-async def consult(calls: Sequence[ToolStep]) -> list[Payload]:
+async def consult(context: RunContext, calls: Sequence[ToolStep]) -> list[Payload]:
     """Ask the governance engine about calls before they are begun; return the events to be committed with them."""
+    if context.governance is None:
+        return []
     found = await asyncio.gather(*(call.consult() for call in calls))
     return [note for notes in found for note in notes]
 
@@ -87,7 +89,7 @@ async def consult_begun(context: RunContext, calls: Sequence[ToolStep]) -> None:
     begun = [call for call in calls if call.will_run]
     if context.governance is None or not begun:
         return
-    notes = await consult(begun)
+    notes = await consult(context, begun)
     decided = {call.id: call.decision for call in begun if call.decision is not None}
     planned = [call.id for call in begun if call.approval_reason is not None]
     await context.save(Commit(events=notes, decided=decided, planned=planned))
