@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import select
 
 from agents.handle import RunHandle
+from agents.steps.preflight import POLICY_CHANGED
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import Tool, tool
 from agents.tools.catalogue import as_tool
@@ -181,6 +182,21 @@ def test_a_call_that_the_policy_blocks_meanwhile_is_not_made_by_its_approval(rul
 
     assert ended(handle).status == "succeeded"
     assert (made, results(handle)[0][0]) == ([], "refused")
+
+
+def test_an_approval_holds_for_the_policy_under_which_it_was_given(ruled: AgentKit, file: Path) -> None:
+    file.write_text(rule("require_approval"))
+    handle = begin(ruled, MAIL)
+    asked = question(handle)
+    file.write_text(rule("require_approval").replace("So it is", "So it is now"))
+
+    handle.decide(asked.approval_id, Decision(decision="approve"))
+    again = question(handle, 1)
+
+    assert (again.reason, made) == (POLICY_CHANGED, [])
+    handle.decide(again.approval_id, Decision(decision="approve"))
+    assert ended(handle).status == "succeeded"
+    assert made == ["mail eve 2"]
 
 
 # --- labels

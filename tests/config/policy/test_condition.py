@@ -4,11 +4,16 @@ import time
 import tracemalloc
 from typing import Any
 
+import orjson
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from config.effects import Effect
 from config.policy.condition import Condition, ConditionFailed, ConditionRefused, Evaluation
 from config.policy.decision import Verdict
+from config.policy.reading import read_policy
 from tests.config.policy.calls import asked_model, call
 
 
@@ -165,3 +170,39 @@ def test_a_condition_leaves_no_memory_behind():
     tracemalloc.stop()
 
     assert used < 1_000_000
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=20,
+)
+ABOUT_X = [
+    "arguments.x > 1",
+    "arguments.x.size() > 1 || arguments.x.contains('a')",
+    "arguments.x.exists(y, y == arguments.x)",
+    "arguments.x.matches('^a+$')",
+    "has(arguments.x.y) && arguments.x.y == arguments.x",
+]
+
+
+@settings(deadline=None, max_examples=300)
+@given(arguments=st.dictionaries(st.sampled_from(["x", "y"]), JSON, max_size=2))
+def test_whatever_the_arguments_are_there_is_a_decision(any_policy, arguments):
+    for effect in (Effect.PURE, Effect.UNSAFE):
+        decision = any_policy.decide(call(arguments=arguments, effect=effect))
+
+        assert decision.verdict in Verdict
+        orjson.dumps(decision.as_json())
+
+
+@pytest.fixture(scope="module")
+def any_policy(tmp_path_factory):
+    rules: list[dict[str, Any]] = [
+        {"name": f"r{number}", "verdict": "block", "reason": "So.", "condition": condition}
+        for number, condition in enumerate(ABOUT_X)
+    ]
+    rules.append({"name": "set", "verdict": "constrain", "computed": {"z": "arguments.x"}, "reason": "So."})
+    path = tmp_path_factory.mktemp("policy") / "policy.yaml"
+    path.write_text(yaml.safe_dump({"rules": rules}))
+    return read_policy([path])
