@@ -10,7 +10,7 @@ from typing import Any
 
 from agents.tools.task_call import TaskCall, TaskOutcome
 from bus.journal import OpenStep, TaskWait
-from config.effects import Effect
+from config.effects import Effect, Recovery
 from config.errors import CallboardError, Retryable, ToolCutOff
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,9 @@ class TaskWork:
             log.warning("the result of a task cannot be read yet task_id=%s: %s", self.wait.task_id, error)
             if self.left_s > -GIVE_UP_S:
                 return None
-            return TaskOutcome(outcome="unknown", result=f"The result of {self._call.task} cannot be read: {error}")
+            is_harmless = effect.policy.when_no_reply is Recovery.FAIL
+            problem = f"The result of {self._call.task} cannot be read: {error}"
+            return TaskOutcome(outcome="failed" if is_harmless else "unknown", result=problem)
 
 
 def _task_id(key: str, prior: OpenStep | None) -> str:

@@ -17,6 +17,7 @@ from bus.celery_tasks.database_results import DatabaseResults
 from bus.celery_tasks.redis_results import RedisResults
 from bus.celery_tasks.sender import TaskSender
 from bus.celery_tasks.state import TaskState
+from bus.redis_wire import RedisAddress
 from config.definitions.celery_tasks import CeleryApplication, application_files, load_application
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
 from config.forks import after_fork, leave_to_parent
@@ -103,6 +104,7 @@ def address_of(application: CeleryApplication, settings: Settings) -> Applicatio
     results = named or (broker if redis_form(broker) is not None else None)
     if results is not None:
         _require_readable(results, application.file)
+        _require_same(results, application)
     return ApplicationAddress(
         broker=broker,
         results=results,
@@ -131,6 +133,21 @@ def _require_readable(url: str, file: str) -> None:
     else:
         problem = f"results cannot be read from `{scheme[:40]}`; {READABLE}."
     raise DefinitionInvalid(file, None, "result_backend", problem)
+
+
+def _require_same(url: str, application: CeleryApplication) -> None:
+    """Check that results are read where they are written: elsewhere every task looks as if it had not begun."""
+    said, form = application.published_results, redis_form(url)
+    problem = None
+    if said.kind == "redis" and form is None:
+        problem = "is no Redis, and the application publishes that its results are in one."
+    elif said.kind == "database" and form is not None:
+        problem = "is a Redis, and the application publishes that its results are in a database."
+    elif said.kind == "redis" and form is not None and said.db not in (None, RedisAddress.of(form).db):
+        db = RedisAddress.of(form).db
+        problem = f"is database {db} of a Redis, and the application publishes that its results are in {said.db}."
+    if problem is not None:
+        raise DefinitionInvalid(application.file, None, "result_backend", problem)
 
 
 # --- open connections -----------------------------------------------------------------------------

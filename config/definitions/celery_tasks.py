@@ -149,6 +149,19 @@ class ApplicationFields(CelerySection):
         return self
 
 
+class PublishedResults(BaseModel):
+    """Where an application keeps its results, as it publishes that."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    kind: Annotated[str, Field(max_length=80)] = ""
+    """``redis``, ``database``, or another backend of Celery's."""
+    db: int | None = None
+    """The number of the Redis database."""
+    key_prefix: Annotated[str, Field(max_length=200)] | None = None
+    table: Annotated[str, Field(max_length=130)] | None = None
+
+
 class Published(BaseModel):
     """What an application publishes; members that this release does not know are ignored."""
 
@@ -157,6 +170,7 @@ class Published(BaseModel):
     callboard_tasks: Annotated[int, Field(ge=1, le=1)]
     """The version of the format."""
     tracks_starts: bool = False
+    results: PublishedResults = PublishedResults()
     tasks: dict[_Line, dict[str, Any]]
 
 
@@ -166,6 +180,8 @@ class CeleryApplication(ApplicationFields):
     id: str
     """The file's name without its extension."""
     file: str
+    published_results: PublishedResults = PublishedResults()
+    """Where the application says that its results are."""
 
     def url(self, name: str) -> str | None:
         """Return the URL that the field ``name`` or its variable has; None where neither is there.
@@ -198,8 +214,9 @@ def load_application(path: Path) -> CeleryApplication:
         offered = _offered(published, str(path.parent / str(fields.published)))
         own = {name: task.over(offered[name]) if name in offered else task for name, task in fields.tasks.items()}
         values["tasks"] = offered | own
-        if fields.tracks_starts is None:
-            values["tracks_starts"] = published.tracks_starts
+        said = {"tracks_starts": published.tracks_starts, "published_results": published.results}
+        said |= {"result_key_prefix": published.results.key_prefix, "result_table": published.results.table}
+        values = {name: value for name, value in said.items() if value is not None} | values
     return CeleryApplication.model_construct(**{**ApplicationFields().__dict__, **values}, id=path.stem, file=str(path))
 
 

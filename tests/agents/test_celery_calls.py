@@ -11,12 +11,14 @@ import pytest
 
 from agents.handle import RunHandle
 from agents.runner import Runner
+from agents.steps import task_work
 from agents.tools.catalogue import find_tool
 from bus.celery_tasks.application import close_applications
 from bus.journal import Decision, steps_of
 from bus.payloads import StatusPayload, ToolResultPayload, decode
 from config.database.migrate import migrate
 from config.settings import Settings
+from handlers.worker import task_watcher
 from tests.app_harness import AppHarness
 from tests.model_server import Call, ModelServer, Turn
 from tests.scripted_shop import ScriptedShop
@@ -356,3 +358,22 @@ def test_no_password_of_an_application_is_in_the_text_of_its_tool(
     path.write_text(path.read_text().replace('"broker"', '"broker_env": "SHOP_BROKER", "result_backend"'))
 
     assert "hidden-password" not in repr(find_tool("celery:shop.refund", harness.settings))
+
+
+def test_a_result_backend_that_stays_away_is_unknown_in_the_end(
+    harness: AppHarness, shop: ScriptedShop, describe: Describe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_work, "GIVE_UP_S", 2.0)
+    monkeypatch.setattr(task_watcher, "GIVE_UP_MS", 2000)
+    describe(timeout_s=1.0)
+    path = tmp_path / "celery_tasks" / "shop.yaml"
+    path.write_text(path.read_text().replace('"broker"', f'"result_backend": "unix://{tmp_path}/none.sock", "broker"'))
+    handle = begin(harness)
+    shop.take()
+    until_waiting(harness, handle)
+    until(lambda: bool(handle.approvals()))
+
+    [asked] = handle.approvals()
+    assert "The result of shop.refund cannot be read" in asked["reason"]
+    handle.cancel(by="ann")
+    assert handle.result(15).status == "cancelled"

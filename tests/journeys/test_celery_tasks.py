@@ -339,6 +339,7 @@ def test_results_in_a_database_are_read(
     shop_venv.install("sqlalchemy>=2")
     shop.results = f"db+sqlite:///{shop.folder / 'results.db'}"
     monkeypatch.setenv("SHOP_RESULT_URL", shop.results)
+    shop.publish()
     shop.start()
     with worker(harness):
         handle = started(harness, refund(slowly=3), THANKS)

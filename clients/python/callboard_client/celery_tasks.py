@@ -83,8 +83,22 @@ def describe_tasks(app: Any, *, only: Collection[str] | None = None) -> dict[str
         "callboard_tasks": FORMAT,
         "application": app.main,
         "tracks_starts": all(bool(task.track_started) for task in chosen),
+        "results": _results(app),
         "tasks": {task.name: _described(app, task, has_results) for task in chosen},
     }
+
+
+def _results(app: Any) -> dict[str, Any]:
+    """Return where results are kept, without hosts and passwords, so that Callboard notices a wrong result backend."""
+    kind = type(app.backend).__name__
+    if kind == "RedisBackend":
+        prefix = (app.conf.result_backend_transport_options or {}).get("global_keyprefix", "")
+        return {"kind": "redis", "db": int(app.backend.connparams.get("db") or 0), "key_prefix": prefix}
+    if kind == "DatabaseBackend":
+        table = (app.conf.database_table_names or {}).get("task", "celery_taskmeta")
+        schema = (app.conf.database_table_schemas or {}).get("task")
+        return {"kind": "database", "table": f"{schema}.{table}" if schema else table}
+    return {"kind": kind}
 
 
 def _described(app: Any, task: Any, has_results: bool) -> dict[str, Any]:

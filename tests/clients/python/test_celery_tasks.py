@@ -214,3 +214,29 @@ def test_the_command_says_what_is_wrong(
     assert "has no task shop.missing" in said.err
     assert said.out == "1 tasks are published in x.json\n"
     assert json.loads((tmp_path / "x.json").read_text())["tasks"]["shop.one"]["waits"] is False
+
+
+@pytest.mark.parametrize(
+    ("backend", "conf", "results"),
+    [
+        ("redis://localhost:6379/3", {}, {"kind": "redis", "db": 3, "key_prefix": ""}),
+        (
+            "redis+socket:///run/redis.sock?virtual_host=2",
+            {"result_backend_transport_options": {"global_keyprefix": "shop:"}},
+            {"kind": "redis", "db": 2, "key_prefix": "shop:"},
+        ),
+        (
+            "db+sqlite:///results.db",
+            {"database_table_names": {"task": "ours"}, "database_create_tables_at_setup": False},
+            {"kind": "database", "table": "ours"},
+        ),
+        ("rpc://", {}, {"kind": "RPCBackend"}),
+    ],
+)
+def test_where_results_are_is_published_without_hosts(
+    backend: str, conf: dict[str, Any], results: dict[str, Any]
+) -> None:
+    app = Celery("shop", broker="memory://", backend=backend, set_as_current=False)
+    app.conf.update(conf)
+
+    assert describe_tasks(app, only=[])["results"] == results

@@ -217,3 +217,32 @@ def test_a_definition_names_nothing_else(tmp_path: Path, name: str) -> None:
 
     with pytest.raises(DefinitionInvalid, match="tools"):
         load_definition(path)
+
+
+@pytest.mark.parametrize(
+    ("results", "url", "problem"),
+    [
+        ({"kind": "redis", "db": 1}, "redis://localhost:6379/0", "is database 0 of a Redis"),
+        ({"kind": "redis", "db": 1}, "unix:///run/redis.sock?db=2", "is database 2 of a Redis"),
+        ({"kind": "redis", "db": 1}, "db+sqlite:///results.db", "is no Redis"),
+        ({"kind": "database"}, "redis://localhost:6379/0", "is a Redis"),
+    ],
+)
+def test_a_result_backend_other_than_the_published_one_is_refused(
+    write: Write, results: dict[str, Any], url: str, problem: str
+) -> None:
+    published = {"callboard_tasks": 1, "results": results, "tasks": {"shop.refund": TASK}}
+    content = REDIS | {"result_backend": url, "published": "shop.json"}
+
+    with pytest.raises(ToolUnknown, match=problem):
+        find_tool("celery:shop.refund", write(content, published=published))
+
+
+def test_prefix_and_table_of_the_results_are_as_published(write: Write) -> None:
+    results = {"kind": "redis", "db": 0, "key_prefix": "shop:", "table": None, "later": 1}
+    published = {"callboard_tasks": 1, "results": results, "tasks": {"shop.refund": TASK}}
+
+    tool = find_tool("celery:shop.refund", write(REDIS | {"published": "shop.json"}, published=published))
+
+    assert tool.task.place.result_key_prefix == "shop:"  # type: ignore[union-attr]
+    assert tool.task.place.result_table == "celery_taskmeta"  # type: ignore[union-attr]
