@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Row
 
+from agents.errors import TooManyQuestions
 from agents.governance.governance import Governance
 from agents.governance.wiring import governance_of
 from agents.tools.isolation.sandbox import Quota
@@ -63,6 +64,7 @@ class RunContext:
         self._wall_clock_ms = journal.wall_clock_ms
         self._task_waits = journal.task_waits
         self._read, self._sticky_approvals = journal.loop.read, journal.sticky_approvals
+        self._asked_lately = journal.runs.asked_lately
         self.chat_history = chat_history
         """The newest part of the conversation that fits the agent's ``history_chars``, this run's messages included."""
         self._invoker = ObserverInvoker(observers)
@@ -170,6 +172,19 @@ class RunContext:
             return await self._wall_clock_ms()
         except Retryable:
             return epoch_ms()
+
+    async def require_may_ask(self, count: int) -> None:
+        """Return unless the runs of the principal would ask more questions within an hour than they may.
+
+        Raises:
+            TooManyQuestions: they would.
+        """
+        limit = self.settings.questions_per_hour
+        if limit == 0 or count == 0:
+            return
+        asked = await self._read(self._asked_lately, self.lease.tenant, self.lease.principal, limit)
+        if asked + count > limit:
+            raise TooManyQuestions(principal=self.lease.principal, asked=asked, limit=limit)
 
     async def wait_expiry_ms(self) -> int:
         """Return when a wait that begins now expires, in ms since 1970 by the database's clock."""

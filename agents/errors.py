@@ -98,3 +98,16 @@ class RunFailed(Internal):
     """A run met an unexpected exception; the worker's log has the traceback."""
 
     text = "the run failed with an unexpected error; the worker's log has the details."
+
+
+class TooManyQuestions(Permanent):
+    """The runs of the principal have asked persons as many questions as they may within an hour."""
+
+    code = "too_many_questions"
+    topic = Topic.RUN
+    over_http = False
+    remedy = "Start a new run later. The limit is `CALLBOARD_QUESTIONS_PER_HOUR`."
+    text = (
+        "the runs of '{principal}' have asked {asked} questions within an hour and may ask {limit}. Start a new run "
+        "later, or let an approval hold for later calls."
+    )

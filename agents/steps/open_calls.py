@@ -127,6 +127,7 @@ async def _ask_a_person(
 
     Raises:
         OutcomeUnknown: the outcome of one is unknown, and ``on_unknown`` says that the run fails then.
+        TooManyQuestions: the runs of the principal have asked as many as they may within an hour.
     """
     unknown = [call for call in calls if call.is_unknown]
     if unknown and on_unknown == "fail":
@@ -136,6 +137,7 @@ async def _ask_a_person(
         )
     expires_ms = await context.wait_expiry_ms()
     questions = [call.question(expires_ms) for call in calls if not call.is_asked]
+    await context.require_may_ask(sum(one.kind != "unknown" for one in questions))
     release = Release(status="waiting", reason=Reason.APPROVAL, questions=tuple(questions), detail=_asked_of(calls))
     waits = StatusPayload(status="waiting", reason="approval")
     change = Commit(

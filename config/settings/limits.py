@@ -34,6 +34,9 @@ class LimitSettings(CallerSettings):
     """Streams that one tenant may follow."""
     tenant_hot_log_max_bytes: HotLogBudget = 0
     """Bytes that the runs of one tenant hold in Redis together, open and ended ones; 0: any number."""
+    questions_per_hour: Limit = 120
+    """Questions that the runs of one principal ask persons within an hour, besides those about unknown outcomes; 0: any
+    number."""
     sandbox_max_bytes: Limit = 100 * 1024 * 1024
     """Bytes of a principal's files with one agent; 0: any number."""
     sandbox_max_files: Limit = 1000

@@ -6,13 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.tool import tool
 from bus.journal import Decision, DecisionRefused, EditRefused, steps_of
 from bus.journal.ownership.reaper import fire
-from bus.payloads import ApprovalPayload, ToolResultPayload
+from bus.payloads import ApprovalPayload, EndPayload, ErrorPayload, ToolResultPayload
+from config.database.tables import approvals
+from config.identity.principal import Principal
 
 made: list[tuple[str, int]] = []
 
@@ -245,3 +248,39 @@ def test_another_version_of_the_tool_needs_another_approval(kit: AgentKit) -> No
     assert "has changed" in str(again.reason)
     assert (again.arguments, made) == ({"item": "tea", "boxes": 2}, [])
     assert answered(handle, decision="approve") == [("order", "done", "ordered 2 at once")]
+
+
+# --- how often people are asked -------------------------------------------------------------------
+
+
+def asks(kit: AgentKit, *calls: Call, **options: Any) -> RunHandle:
+    """Return a run whose model makes these calls and is not asked again."""
+    kit.agent(tools=(order,))
+    kit.model.script(Turn(calls=calls or (ORDER,)))
+    handle = kit.run(**options)
+    next(event for event in handle.events() if isinstance(event, ApprovalPayload | EndPayload))
+    return handle
+
+
+def test_a_run_that_would_ask_too_often_fails_and_makes_no_call() -> None:
+    with AgentKit(settings={"questions_per_hour": 2}) as kit:
+        first = asks(kit, ORDER, ORDER)
+        second = asks(kit)
+
+        errors = [event for event in second.events() if isinstance(event, ErrorPayload)]
+        assert (second.result(30).status, errors[-1].code, made) == ("failed", "too_many_questions", [])
+        assert len(first.approvals()) == 2
+        first.cancel()
+
+
+def test_questions_of_other_principals_and_of_an_hour_ago_do_not_count() -> None:
+    with AgentKit(settings={"questions_per_hour": 1}) as kit:
+        asks(kit).cancel()
+        with kit.runner.journal.database.write() as connection:
+            connection.execute(update(approvals).values(created_ms=approvals.c.created_ms - 3_600_000))
+
+        handle, other = asks(kit), asks(kit, principal=Principal(id="ben"))
+
+        assert (handle.status(), other.status()) == ("waiting", "waiting")
+        handle.cancel()
+        other.cancel()

@@ -156,7 +156,7 @@ def _decision(body: Decide) -> Decision:
 class MakeLink(Input):
     """For whom a link is."""
 
-    principal: Annotated[str, Field(pattern=f"^{NAME}$")]
+    principal: Annotated[str, Field(pattern=f"^{NAME}$", examples=["ana"])]
     """The person that may answer by it, who needs the right to answer without it."""
     expires_in_s: Annotated[int, Whole(1, MOST_LINK_S)] = DEFAULT_LINK_S
     """Seconds that it is valid, at most as long as the question is open."""

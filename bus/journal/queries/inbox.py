@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from bus.journal.approvals import UNANSWERED, shown
 from bus.journal.log.pages import Pages
 from bus.journal.queries.lists import newest_first, present
+from config.database.engine import wall_ms
 from config.database.tables import approvals, runs
 from config.identity.access import rows_for
 from config.identity.principal import Principal, Verb
 
+HOUR_MS = 3_600_000
 _ORDER = (approvals.c.created_ms.desc(), approvals.c.id.desc())
 _RUN = (runs.c.thread_id, runs.c.agent_id, runs.c.principal, runs.c.title, runs.c.private)
 
@@ -31,6 +33,14 @@ def inbox(
     query = newest_first(query, time_ms, id_, limit=limit, before_ms=before_ms, before_id=before_id)
     rows, is_cut = Pages(query=query, text=approvals.c.arguments_json, order=_ORDER).read(connection)
     return [_with_run(row) for row in rows], is_cut
+
+
+def asked_lately(connection: Connection, tenant: str, principal: str, most: int) -> int:
+    """Return how many questions the runs of a principal asked within the last hour, at most ``most``."""
+    ours = (runs.c.tenant == tenant, runs.c.principal == principal, approvals.c.kind != "unknown")
+    lately = approvals.c.created_ms > wall_ms(connection) - HOUR_MS
+    found = select(approvals.c.id).join(runs, runs.c.id == approvals.c.run_id).where(lately, *ours).limit(most)
+    return int(connection.execute(select(func.count()).select_from(found.subquery())).scalar_one())
 
 
 def _with_run(row: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from bus.journal.log.events import last_error
 from bus.journal.log.pages import Pages
 from bus.journal.queries.call_spans import call_spans
 from bus.journal.queries.decided_calls import PAGE, RUN_COLUMNS, DecidedCall, decided_calls, decisions_of
-from bus.journal.queries.inbox import inbox
+from bus.journal.queries.inbox import asked_lately, inbox
 from bus.journal.queries.lists import newest_first, present
 from bus.journal.queries.wait_reasons import WaitReason, explain
 from bus.journal.retention.removal import remove_runs, require_over
@@ -183,6 +183,14 @@ class Runs:
         """Return the open questions that a principal may answer, the newest first, as ``inbox`` does."""
         with self._database.read() as connection:
             return inbox(connection, principal, limit=limit, before_ms=before_ms, before_id=before_id)
+
+    def asked_lately(self, tenant: str, principal: str, most: int) -> int:
+        """Return how many questions the runs of a principal asked within the last hour, of unknown outcomes none.
+
+        It counts to ``most``.
+        """
+        with self._database.read() as connection:
+            return asked_lately(connection, tenant, principal, most)
 
     def last_decided(self, principal: Principal, run_id: str) -> ApprovalDecided | None:
         """Return the answer to a run's newest question, as the error that a later answer gets; None without one."""

@@ -67,7 +67,7 @@ approvals = Table(
     Column("decided_by", Id),
     Column("decided_ms", BigInteger),
     Column("used_ms", BigInteger),
-    Column("created_ms", BigInteger, nullable=False),
+    Column("created_ms", BigInteger, nullable=False, index=True),
     partial_index("ix_approvals_open", "created_ms", "id", where="decision IS NULL"),
 )
 
