@@ -15,7 +15,7 @@ from bus.payloads import ErrorPayload, Payload
 from config.clock import stamp
 from config.effects import Effect
 from config.ids import new_id
-from config.policy.decision import PolicyDecision, Verdict
+from config.policy.decision import TOOLS_OWN, PolicyDecision, Verdict
 
 log = logging.getLogger(__name__)
 
@@ -211,6 +211,12 @@ def combined(local: PolicyDecision | None, remote: PolicyDecision) -> PolicyDeci
     order = tuple(Verdict).index
     arguments = remote.arguments if remote.arguments is not None else local.arguments
     both = replace(local, arguments=arguments, remote=remote.remote)
+    if (
+        local.rule == TOOLS_OWN
+        and Verdict.ALLOW is not remote.verdict
+        and order(remote.verdict) <= order(local.verdict)
+    ):
+        return replace(both, rule=remote.rule, reason=remote.reason)
     if order(remote.verdict) <= order(local.verdict):
         return both
     return replace(both, verdict=remote.verdict, rule=remote.rule, reason=remote.reason)

@@ -18,7 +18,7 @@ from bus.journal import NOTHING_SAID, USED_UP, OpenStep, StickyApproval, canonic
 from bus.payloads import Outcome
 from config.errors import ModelVisible
 from config.guardrails.errors import SecretInArguments
-from config.policy.decision import PolicyDecision, Verdict
+from config.policy.decision import TOOLS_OWN, PolicyDecision, Verdict
 
 NEEDS_APPROVAL = "This tool needs a person's approval for each call."
 CHANGED = "The tool has changed since this call was approved, so it needs another approval."
@@ -65,6 +65,7 @@ class Preflight:
         self.form: Mapping[str, Any] | None = None
         """The JSON Schema of the arguments that a person has to fill in; None where none is missing."""
         self._secret: SecretInArguments | None = None
+        self._is_required_by_policy = False
         if prior is None:
             text, self._secret = context.guardrails.call(call.arguments_text)
             self.call = self._call = replace(call, arguments_text=text)
@@ -106,12 +107,8 @@ class Preflight:
     def policy_version(self) -> str | None:
         """The digest of the policy's version and the rule that requires the approval; None where the tool does."""
         if self.decision is None or not self._is_required_by_policy:
-            return None
+            return None  # of what the tool requires, its own version is enough
         return canonical_digest({"version": self.decision.version, "rule": self.decision.rule})
-
-    @property
-    def _is_required_by_policy(self) -> bool:
-        return self.decision is not None and self.decision.verdict is Verdict.REQUIRE_APPROVAL
 
     # --- the stages
 
@@ -155,7 +152,9 @@ class Preflight:
         facts = self._context.call_facts(
             "tool", tool.name, self.arguments, tool.effect, tool.classification, labels=labels
         )
-        self.decision = decision = self._context.policy.decide(facts)
+        decision = self._context.policy.decide(facts)
+        self._is_required_by_policy = decision.verdict is Verdict.REQUIRE_APPROVAL
+        self.decision = decision = _with_tools_own(tool, decision)
         if decision.verdict is Verdict.BLOCK:
             self._refuse(CallBlocked(f"Not done: the policy's rule '{decision.rule}' blocks it. {decision.reason}"))
         if decision.arguments is not None:
@@ -199,6 +198,15 @@ class Preflight:
         if self.decision is None or not self._is_required_by_policy:
             return NEEDS_APPROVAL
         return self.decision.reason or f"The policy's rule '{self.decision.rule}' requires a person's approval."
+
+
+def _with_tools_own(tool: Tool, decision: PolicyDecision) -> PolicyDecision:
+    """Return the decision with the approval that the tool itself requires."""
+    if not tool.needs_approval or decision.verdict not in (Verdict.ALLOW, Verdict.CONSTRAIN):
+        return decision
+    if decision.verdict is Verdict.CONSTRAIN:  # the rule has changed the call, and stays named
+        return replace(decision, verdict=Verdict.REQUIRE_APPROVAL)
+    return replace(decision, verdict=Verdict.REQUIRE_APPROVAL, rule=TOOLS_OWN, reason=NEEDS_APPROVAL)
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:

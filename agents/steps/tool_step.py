@@ -46,7 +46,7 @@ from config.errors import ModelVisible, ToolCutOff, ToolFailed
 from config.failpoints import failpoint
 from config.guardrails.scan import cleaned_data
 from config.ids import new_id
-from config.policy.decision import PolicyDecision, Verdict
+from config.policy.decision import TOOLS_OWN, PolicyDecision, Verdict
 from config.spans.collector import collecting
 from config.spans.hooks import install_hooks
 
@@ -202,9 +202,9 @@ class ToolStep:
         )
 
     def _shown_decision(self) -> dict[str, Any] | None:
-        """Return what the policy decided, for viewers; None where the call is made as it is."""
+        """Return what the policy decided, for viewers; None where no rule says anything of it."""
         decided = self.decision
-        if decided is None or decided.verdict is Verdict.ALLOW:
+        if decided is None or decided.verdict is Verdict.ALLOW or decided.rule == TOOLS_OWN:
             return None
         shown: dict[str, Any] = {"verdict": str(decided.verdict), "rule": decided.rule}
         shown |= {"reason": decided.reason} if decided.reason else {}

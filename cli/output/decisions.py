@@ -41,6 +41,7 @@ def _line(one: dict[str, Any]) -> str:
     verdict = click.style(f"{one['verdict']:<16}", fg=_COLOURS.get(one["verdict"]))
     seen = f"  [{', '.join(one['seen'])}]" if one.get("seen") else ""
     reason = f"  {visible(one['reason'])}" if one.get("reason") else ""
+    approved = f"  {visible(one['approved'])}" if one.get("approved") else ""
     remote = f"  remote engine: {visible(one['remote'])}" if one.get("remote") else ""
     call = f"{one['number']:>4}  {one['point']:<5}  {visible(one['name']):<24}"
-    return f"{call}  {verdict}  {one['rule']}{reason}{seen}{remote}"
+    return f"{call}  {verdict}  {one['rule']}{reason}{approved}{seen}{remote}"

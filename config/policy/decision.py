@@ -27,6 +27,10 @@ class Verdict(StrEnum):
     """It is not made, and the run ends."""
 
 
+TOOLS_OWN = "tool's own"
+"""What a decision names as its rule where the tool itself requires an approval and no rule says more."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallFacts:
     """What a policy may look at: the call, and the run that makes it."""

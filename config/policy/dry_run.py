@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from config.policy.decision import CallFacts, PolicyDecision, Verdict
+from config.policy.decision import TOOLS_OWN, CallFacts, PolicyDecision, Verdict
 from config.policy.local import LocalPolicy
 
 
@@ -70,5 +70,9 @@ def dry_run(policy: LocalPolicy, calls: Iterable[PastCall]) -> DryRun:
 def _differs(call: PastCall, now: PolicyDecision) -> bool:
     if call.verdict is None:
         return now.verdict is not Verdict.ALLOW
+    if call.rule == TOOLS_OWN:
+        return now.verdict is not Verdict.ALLOW
+    if (call.verdict, now.verdict) == (Verdict.REQUIRE_APPROVAL, Verdict.CONSTRAIN):
+        return call.rule != now.rule  # of a tool that requires an approval itself
     is_plain = call.verdict == now.verdict == Verdict.ALLOW
     return not is_plain and (call.verdict, call.rule) != (str(now.verdict), now.rule)

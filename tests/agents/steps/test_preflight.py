@@ -23,7 +23,7 @@ from config.capabilities import Classification
 from config.database.tables import steps
 from config.guardrails.guardrails import Guardrails
 from config.identity.principal import Role
-from config.policy.decision import CallFacts, PolicyDecision, Verdict
+from config.policy.decision import TOOLS_OWN, CallFacts, PolicyDecision, Verdict
 from tests.bus.journal_harness import new_run
 
 BOOK = '{"room": "A 12", "seats": 4}'
@@ -219,3 +219,25 @@ def made(context: RunContext) -> Callable[[Tool], Any]:
         return step.outcome("msg_1").ended[0]
 
     return make
+
+
+@pytest.mark.parametrize("own", [{"confirm": True}, {"approvers": 2}, {"classification": Classification.RESTRICTED}])
+def test_the_approval_that_a_tool_requires_is_in_the_decision(context: RunContext, own: dict[str, Any]) -> None:
+    context.policy = Rule(Verdict.ALLOW)
+
+    found = preflight(context, replace(BOOKING, **own))
+
+    assert found.decision is not None
+    assert (found.decision.verdict, found.decision.rule) == (Verdict.REQUIRE_APPROVAL, TOOLS_OWN)
+    assert found.decision.reason == found.approval_reason
+    assert found.policy_version is None  # another policy does not ask again
+
+
+def test_a_rule_that_changes_such_a_call_stays_named(context: RunContext) -> None:
+    context.policy = Rule(Verdict.CONSTRAIN, arguments={"room": "A 12", "seats": 2})
+
+    found = preflight(context, replace(BOOKING, confirm=True))
+
+    assert found.decision is not None
+    assert (found.decision.verdict, found.decision.rule) == (Verdict.REQUIRE_APPROVAL, "rooms")
+    assert (found.changed, found.policy_version) == (("seats",), None)
