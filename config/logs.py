@@ -59,7 +59,15 @@ def line_format(settings: Settings, process: str) -> logging.Formatter:
 
 def one_line(text: str) -> str:
     """Return the text with every character escaped that could break, colour or hide a line."""
-    return _HOSTILE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _HOSTILE.sub(lambda found: _escaped(found[0]), text.translate(_CONTROLS))
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+_CONTROLS = {code: _escaped(chr(code)) for code in range(256) if _HOSTILE.fullmatch(chr(code))}
+"""Those of Latin-1, which are most of them: translating takes a tenth of the time."""
 
 
 class TextLines(logging.Formatter):
