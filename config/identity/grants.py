@@ -151,9 +151,9 @@ def issue(
     Raises:
         BadRequest: the reason is empty, too long or has a secret, or the lifetime is out of its limits.
     """
-    reason = " ".join(reason.split())
-    if not 0 < len(reason) <= MAX_REASON_CHARS or not reason.isprintable() or redact(reason) != reason:
-        raise BadRequest(f"a grant needs a reason of 1 to {MAX_REASON_CHARS} printable characters, without secrets.")
+    reason = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(reason.split()))
+    if not 0 < len(reason) <= MAX_REASON_CHARS or redact(reason) != reason:
+        raise BadRequest(f"a grant needs a reason of 1 to {MAX_REASON_CHARS} characters, without secrets.")
     if not 0 < lifetime_s <= MAX_LIFETIME_S:
         raise BadRequest(f"a grant holds for 1 to {MAX_LIFETIME_S // 60:,} minutes.")
     now_ms = wall_ms(connection)

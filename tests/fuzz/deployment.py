@@ -21,7 +21,7 @@ STRANGER = Principal(tenant="acme", id="stranger", roles=frozenset(Role))
 ANY_NUMBER = "10000000"
 WAITING_RUNS = 30
 AGENT = "name: Assistant\nmodel: demo/assistant\nsystem_prompt: You answer.\n"
-AGENTS = {"assistant": "starters: [Hello]\n", "asking": "queue: served_by_no_worker\n"}
+AGENTS = {"assistant": "starters: [Hello]\ntools: [calculator]\n", "asking": "queue: served_by_no_worker\n"}
 """What their definitions have besides."""
 
 

@@ -31,6 +31,7 @@ class Known:
         self._changes: Mapping[str, Callable[[Case], None]] = {
             "POST /v1/runs/{run_id}/approvals/{approval_id}": self._answer_a_question,
             "POST /auth/callback": self._sign_in,
+            "POST /execute": self._call_a_tool,
         }
 
     @classmethod
@@ -51,6 +52,11 @@ class Known:
         case.path_parameters |= {"run_id": run_id, "approval_id": approval_id}
         if "arguments" in case.body:
             case.body["arguments"] = FITTING
+
+    def _call_a_tool(self, case: Case) -> None:
+        case.body |= {"tool_name": "calculator", "arguments": {"expression": "17 * 23"}}
+        for name in ("config", "grant"):
+            case.body.pop(name, None)
 
     def _sign_in(self, case: Case) -> None:
         origin = str(case.operation.base_url).rstrip("/")

@@ -16,8 +16,9 @@ _PREFERRED = re.compile(r"\bwait=\d+")
 def shorten(case: Case) -> None:
     """Let the request ask for a wait of at most two seconds."""
     for part in (case.body, case.query):
-        if isinstance(part, MutableMapping) and "wait_s" in part:
-            part["wait_s"] = _shorter(part["wait_s"])
+        for name in ("wait_s", "timeout"):
+            if isinstance(part, MutableMapping) and name in part:
+                part[name] = _shorter(part[name])
     if case.headers is not None and isinstance(preferred := case.headers.get("Prefer"), str):
         case.headers["Prefer"] = _PREFERRED.sub(f"wait={MOST_S}", preferred)
 

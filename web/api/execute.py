@@ -45,7 +45,7 @@ STATUS_OF = {kind.code: kind.status for kind in REFUSING}
 class ExecuteTool(Input):
     """One call of one tool."""
 
-    tool_name: Annotated[str, Field(min_length=1, max_length=MAX_TOOL_NAME, examples=["calculator"])]
+    tool_name: Annotated[str, Field(pattern=rf"^[!-~]{{1,{MAX_TOOL_NAME}}}$", examples=["calculator"])]
     """The tool's name, as `GET /tools` lists it."""
     arguments: dict[str, Any] = Field(default_factory=dict, examples=[{"expression": "17 * 23"}])
     """What the tool's `input_schema` describes."""

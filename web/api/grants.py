@@ -7,6 +7,7 @@ from typing import Annotated
 
 from flask import Blueprint, Response
 from pydantic import Field
+from pydantic.config import JsonDict
 
 from agents.errors import AgentUnknown
 from config.database.shared_secret import shared_secret
@@ -26,7 +27,13 @@ from web.security import current_principal, require_administrator
 
 grants = Blueprint("grants", __name__)
 
+NOT_BLANK: JsonDict = {"minLength": 1, "pattern": r"\S"}
 MAX_MINUTES = table.MAX_LIFETIME_S // 60
+
+
+Reason = Annotated[
+    str, Field(max_length=table.MAX_REASON_CHARS, examples=["incident 4711"], json_schema_extra=NOT_BLANK)
+]
 
 
 class IssueGrant(Input):
@@ -36,7 +43,9 @@ class IssueGrant(Input):
     """The agent of the run."""
     principal: Annotated[str, Field(pattern=rf"^{NAME}$", examples=["ann"])]
     """Who may start the run, in your tenant."""
-    reason: Annotated[str, Field(min_length=1, max_length=table.MAX_REASON_CHARS, examples=["incident 4711"])]
+    reason: Annotated[
+        str, Field(max_length=table.MAX_REASON_CHARS, examples=["incident 4711"], json_schema_extra=NOT_BLANK)
+    ]
     """Why; the audit log and the log of the run show it."""
     minutes: Annotated[int, Whole(1, MAX_MINUTES)] = 60
     """How long it holds, and the privilege of its run."""

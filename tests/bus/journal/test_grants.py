@@ -205,7 +205,7 @@ def test_what_is_no_grant_is_refused(form: GrantForm, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("reason", "lifetime_s"),
-    [("", 60), (" \n", 60), ("x" * 201, 60), ("a\0b", 60), ("key sk-" + "a1" * 20, 60), ("why", 0), ("why", 86_401)],
+    [("", 60), (" \n", 60), ("x" * 201, 60), ("key sk-" + "a1" * 20, 60), ("why", 0), ("why", 86_401)],
 )
 def test_a_grant_needs_a_reason_and_an_end(
     harness: JournalHarness, form: GrantForm, reason: str, lifetime_s: int
