@@ -48,6 +48,7 @@ KIND = {"agent_id": "agent"}
 """Name of a parameter or field -> the kind of its id, where they differ."""
 NO_IDS = {
     *(
+        "answers",
         "after",
         "arguments",
         "digest",

@@ -452,3 +452,40 @@ def test_a_link_needs_a_person_and_a_time(client, waiting, body) -> None:
     run_id, (approval_id,) = waiting(question_before())
 
     assert client.post(f"/v1/runs/{run_id}/approvals/{approval_id}/links", json=body).status_code == 400
+
+
+# --- several at once ------------------------------------------------------------------------------
+
+
+def test_several_calls_are_decided_about_each_for_itself(client, waiting, runner) -> None:
+    first, second, third = (question_before() for _ in range(3))
+    run_id, _ = waiting(first, second, third)
+    other, (unknown,) = waiting(question())
+    named = {"run_id": run_id, "decision": "approve"}
+    answers = [
+        {**named, "approval_id": first.id, "digest": first.digest},
+        {**named, "approval_id": second.id, "digest": "0" * 64},
+        {**named, "approval_id": third.id, "digest": third.digest, "decision": "reject", "message": "no"},
+        {**named, "approval_id": first.id, "digest": first.digest},
+        {**named, "run_id": "run_none", "approval_id": first.id, "digest": first.digest},
+        {**named, "run_id": other, "approval_id": unknown, "digest": canonical_digest(REFUND)},
+    ]
+
+    answer = client.post("/v1/approvals", json={"answers": answers})
+
+    assert answer.status_code == 200
+    assert [one.get("decision") or one["code"] for one in answer.json["answers"]] == [
+        "approve",
+        "arguments_differ",
+        "reject",
+        "approval_decided",
+        "run_unknown",
+        "decision_refused",
+    ]
+    (left,) = client.get(f"/v1/runs/{run_id}/approvals").json["approvals"]
+    assert left["approval_id"] == second.id
+
+
+@pytest.mark.parametrize("answers", [[], [{}], [{"run_id": "r", "approval_id": "a", "decision": "approve"}], "all"])
+def test_each_call_has_to_be_named_with_its_digest(client, answers) -> None:
+    assert client.post("/v1/approvals", json={"answers": answers}).status_code == 400

@@ -28,7 +28,7 @@ from bus.journal import (
     ScopeRefused,
     StickyUnknown,
 )
-from config.errors import BadRequest
+from config.errors import BadRequest, Permanent
 from config.guardrails.errors import InputBlocked
 from config.identity.principal import NAME
 from web.api.answers import answer
@@ -43,12 +43,16 @@ from web.schemas.approval import (
     DecidedApproval,
     LinkedApproval,
     ListedSticky,
+    SeveralDecided,
     StickyPage,
 )
 from web.schemas.paths import ApprovalId, LinkToken, RunId, StickyId
 from web.security import current_principal
 
 approvals = Blueprint("approvals", __name__)
+
+MAX_AT_ONCE = 50
+"""Decisions of one request."""
 
 
 class WhichApprovals(Input):
@@ -151,6 +155,51 @@ def _decision(body: Decide) -> Decision:
             raise BadRequest(f"'{field}' goes with \"decision\": {named} only; leave it out.")
     given = {name: getattr(body, name) for name in ("result", "arguments", "digest", "scope", "scope_s")}
     return Decision(decision=body.decision, message=body.message or None, **given)
+
+
+class OneOfSeveral(Input):
+    """The approval or rejection of one call."""
+
+    run_id: Annotated[str, Field(examples=["run_01m7wyc882adz9tga1jxhzbj7w"])]
+    approval_id: Annotated[str, Field(examples=["apr_01m7wyc882adz9tga1jxhzbj7w"])]
+    digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$", examples=["0" * 64])]
+    """The question's ``digest``, as you were shown it."""
+    decision: Annotated[Literal["approve", "reject"], Field(examples=["approve"])]
+    message: Maybe[Annotated[str, Field(max_length=Decision.MAX_MESSAGE_CHARS)]] = None
+    """A note for the log; with ``reject`` the agent gets it too."""
+
+
+ONE = {
+    "run_id": "run_01m7wyc882adz9tga1jxhzbj7w",
+    "approval_id": "apr_01m7wyc882adz9tga1jxhzbj7w",
+    "digest": "0" * 64,
+    "decision": "approve",
+}
+
+
+class DecideSeveral(Input):
+    """Decisions about calls, each named with the digest of its arguments."""
+
+    answers: Annotated[list[OneOfSeveral], Field(min_length=1, max_length=MAX_AT_ONCE, examples=[[ONE]])]
+    """Up to 50; each counts or is refused for itself."""
+
+
+@approvals.post("/v1/approvals")
+@call({200: SeveralDecided})
+def decide_several(body: DecideSeveral) -> Response:
+    """Decide about several calls that are listed with their digests: each has its own decision, or its own problem."""
+    return answer({"answers": [_decide_one(one) for one in body.answers]})
+
+
+def _decide_one(one: OneOfSeveral) -> dict[str, Any]:
+    principal = current_principal()
+    said = Decision(decision=one.decision, message=one.message or None, digest=one.digest)
+    ids = {"run_id": one.run_id, "approval_id": one.approval_id}
+    try:
+        decided = current_process().journal.decide(principal, one.run_id, one.approval_id, said, by=principal.id)
+    except Permanent as error:
+        return {**ids, "code": error.code, "detail": error.public}
+    return {**ids, "decision": decided.decision, "by": decided.by, "status": decided.written.status}
 
 
 class MakeLink(Input):

@@ -108,6 +108,25 @@ class DecidedApproval(Answer):
     """The state of the run now: ``queued`` to continue, or ``waiting`` for another question or another approval."""
 
 
+class OneDecided(Answer):
+    """What became of one of several answers: the decision, or the code and the sentence of its refusal."""
+
+    run_id: str
+    approval_id: str
+    decision: Maybe[str] = None
+    by: Maybe[str] = None
+    status: Maybe[RunStatus] = None
+    """The state of its run now."""
+    code: Maybe[str] = None
+    detail: Maybe[str] = None
+
+
+class SeveralDecided(Answer):
+    """What became of several answers, in their order."""
+
+    answers: list[OneDecided]
+
+
 class ListedSticky(Answer):
     """An approval that holds for a tool's later calls too."""
 

@@ -351,6 +351,21 @@ export interface components {
             /** @description The state of the run now: ``queued`` to continue, or ``waiting`` for another question or another approval. */
             status: components["schemas"]["RunStatus"];
         };
+        /** @description Decisions about calls, each named with the digest of its arguments. */
+        DecideSeveral: {
+            /**
+             * @description Up to 50; each counts or is refused for itself.
+             * @example [
+             *       {
+             *         "approval_id": "apr_01m7wyc882adz9tga1jxhzbj7w",
+             *         "decision": "approve",
+             *         "digest": "0000000000000000000000000000000000000000000000000000000000000000",
+             *         "run_id": "run_01m7wyc882adz9tga1jxhzbj7w"
+             *       }
+             *     ]
+             */
+            answers: components["schemas"]["OneOfSeveral"][];
+        };
         /** @description Decisions of a run, in the order of its steps. */
         DecisionPage: {
             decisions: components["schemas"]["RecordedDecision"][];
@@ -834,7 +849,10 @@ export interface components {
              * @default 86400
              */
             expires_in_s: number;
-            /** @description The person that may answer by it, who needs the right to answer without it. */
+            /**
+             * @description The person that may answer by it, who needs the right to answer without it.
+             * @example ana
+             */
             principal: string;
         };
         /** @description The caller. */
@@ -942,6 +960,36 @@ export interface components {
         NotReady: {
             /** @constant */
             status: "unavailable";
+        };
+        /** @description What became of one of several answers: the decision, or the code and the sentence of its refusal. */
+        OneDecided: {
+            approval_id: string;
+            by?: string;
+            code?: string;
+            decision?: string;
+            detail?: string;
+            run_id: string;
+            /** @description The state of its run now. */
+            status?: components["schemas"]["RunStatus"];
+        };
+        /** @description The approval or rejection of one call. */
+        OneOfSeveral: {
+            /** @example apr_01m7wyc882adz9tga1jxhzbj7w */
+            approval_id: string;
+            /**
+             * @example approve
+             * @enum {string}
+             */
+            decision: "approve" | "reject";
+            /**
+             * @description The question's ``digest``, as you were shown it.
+             * @example 0000000000000000000000000000000000000000000000000000000000000000
+             */
+            digest: string;
+            /** @description A note for the log; with ``reject`` the agent gets it too. */
+            message?: string;
+            /** @example run_01m7wyc882adz9tga1jxhzbj7w */
+            run_id: string;
         };
         /**
          * @description What is done about a call that waits for an approval when no person has answered in time.
@@ -1363,6 +1411,10 @@ export interface components {
              * @example sums
              */
             thread_id: string;
+        };
+        /** @description What became of several answers, in their order. */
+        SeveralDecided: {
+            answers: components["schemas"]["OneDecided"][];
         };
         /** @description A session, whose cookie comes with this answer. */
         SignedIn: {
