@@ -68,7 +68,11 @@ def test_without_keys_nothing_is_sealed(settings):
     assert sealer_of(settings.model_copy(update={"seal_keys": SecretStr(" , ")})) is None
 
 
-@pytest.mark.parametrize("key", ["short", written(PRESENT[:16]), written(PRESENT) + "x", "é" * 44])
+@pytest.mark.parametrize(
+    "key",
+    ["short", written(PRESENT[:16]), written(PRESENT) + "x", "é" * 44],
+    ids=["short", "half", "longer", "no-ascii"],
+)
 def test_a_key_that_is_none_is_refused_without_showing_it(settings, key):
     with pytest.raises(SettingInvalid, match="openssl rand -base64 32") as caught:
         sealer_of(settings.model_copy(update={"seal_keys": SecretStr(key)}))
