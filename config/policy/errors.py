@@ -10,6 +10,7 @@ class PolicyInvalid(Permanent):
 
     code = "policy_invalid"
     status = 503
+    retryable = True
     topic = Topic.CONFIGURATION
     over_http = False
     public_text = "the policy of this server cannot be used; its log names the file, the line and the rule."

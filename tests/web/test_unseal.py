@@ -5,11 +5,14 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Mapping
 
+import pytest
 from flask.testing import FlaskClient
 from pydantic import SecretStr
 
 from config.settings import Settings
 from web.app import create_app
+
+pytestmark = pytest.mark.parity  # the web process looks for a running Redis
 
 KEY = "sk-proj-Ab12Cd34Ef56Gh78Ij90"
 SEAL = SecretStr(b64encode(b"k" * 32).decode())

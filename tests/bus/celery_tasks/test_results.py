@@ -91,6 +91,7 @@ async def test_a_key_of_another_type_is_an_error_with_its_reason(redis_url: str,
     shop.close()
 
 
+@pytest.mark.parity
 @on_loop
 async def test_a_redis_that_is_not_there_is_an_error_and_polled(tmp_path: Path) -> None:
     results = RedisResults(f"unix://{tmp_path}/none.sock", "")

@@ -60,6 +60,7 @@ async def test_a_revoke_reaches_every_worker(shop: ScriptedShop) -> None:
     assert (said["task_id"], said["terminate"]) == ("key_1", True)
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize("scheme", ["redis", "amqp"])
 @on_loop
 async def test_without_a_broker_nothing_is_sent_and_that_is_said(scheme: str) -> None:
