@@ -3,395 +3,41 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import orjson
 
-from agents.context import RunContext
-from agents.errors import PolicyRefused
-from agents.governance.governance import GovernedCall, combined
-from agents.models.streams.tool_calls import ToolCall
+from agents.steps.consulted_call import LOST, ConsultedCall
 from agents.steps.large_text import in_thread_if_large
-from agents.steps.preflight import Preflight, version_of
+from agents.steps.recorded_call import UNDER_WAY
 from agents.steps.task_work import IN_PLACE_S, TaskWork
-from agents.texts import readable_call
-from agents.tools.arguments import validate_arguments
-from agents.tools.errors import ArgumentsInvalid, CallBlocked, CallRejected, ToolTimeout
+from agents.tools.errors import CallRejected, ToolTimeout
 from agents.tools.executor import call_tool, check_call
 from agents.tools.questions import CallAsks
 from agents.tools.results import validate_output
-from agents.tools.tool import Tool, ToolContext
-from bus.journal import (
-    BEFORE,
-    FORM,
-    NOTHING_SAID,
-    USED_UP,
-    Commit,
-    HistoryItem,
-    OpenStep,
-    Question,
-    StepEnded,
-    StepStarted,
-    TaskWait,
-    canonical_digest,
-    result_of_cut_off,
-)
-from bus.payloads import Outcome, Payload, ToolPayload, ToolResultPayload
+from agents.tools.tool import ToolContext
 from config.definitions.secret_reference import required_secret
-from config.effects import Effect, Recovery
+from config.effects import Recovery
 from config.errors import ModelVisible, ToolCutOff, ToolFailed
 from config.failpoints import failpoint
 from config.guardrails.scan import cleaned_data
-from config.ids import new_id
-from config.policy.decision import TOOLS_OWN, PolicyDecision, Verdict
 from config.spans.collector import collecting
 from config.spans.hooks import install_hooks
 
-LOST = "The worker was lost while this call was under way, and it is not known whether it took effect."
 NO_EFFECT = "It did not take effect: the other side was asked and knows nothing of this call."
 NOT_YET = "The other side was asked and knows nothing of this call so far, but it may still be under way."
-UNDER_WAY = ("started", "waiting")
-"""The states of a step that an earlier owner began."""
 SEND_S = 15.0
 """Seconds that sending a task may take."""
 
 
-class ToolStep:
+class ToolStep(ConsultedCall):
     """One tool call, from its text to its result; every call of every tool is made here.
 
     Before the call: it is authorised, validated, judged by the policy and approved (``Preflight``), and its start is
     committed together with what was decided. After it: its result is validated and redacted, and committed.
     """
-
-    def __init__(
-        self,
-        context: RunContext,
-        call: ToolCall,
-        tools: Mapping[str, Tool],
-        default_timeout_s: float,
-        prior: OpenStep | None = None,
-        *,
-        asks_missing: bool = False,
-    ) -> None:
-        """``prior``: the step as an earlier owner left it. ``asks_missing``: see ``Preflight``."""
-        self.id = prior.id if prior else new_id("step")
-        self.key = prior.key if prior else new_id("key")
-        self._context = context
-        self._tool = tools.get(call.name)
-        self._prior = prior
-        self._answered = prior.answered if prior else NOTHING_SAID
-        self._decision = self._answered.decision
-        self._attempts = prior.attempt + 1 if prior else 1
-        self._preflight = preflight = Preflight(context, call, tools, prior, asks_missing=asks_missing)
-        self.call = preflight.call
-        self.arguments = preflight.arguments
-        self.decision = preflight.decision
-        """What the policy decides about it; None where it is not asked."""
-        self._timeout_s = self._limit(default_timeout_s)
-        task = self._tool.task if self._tool is not None else None
-        self.work = TaskWork(task, self.key, self._timeout_s, prior) if task is not None else None
-        """The task that the call begins, where another system does its work."""
-        self.is_pending = False
-        """Whether its task is under way, so that the run can wait for it without a worker."""
-        self._started_s = 0.0
-        self._repeats = 1
-        self.is_begun = False
-        """Whether the tool may have been called by this owner."""
-        self.approval_reason = preflight.approval_reason
-        """Why a person has to approve or complete the call, as a sentence; None where it may be made."""
-        self._asked: CallAsks | None = None
-        self._item_id = new_id("msg")
-        self._outcome: Outcome | None = None
-        self._result: Any = None
-        self.error: ModelVisible | None = None
-        """Why the call was refused or has failed; None where it was done, was cut off, or its outcome is unknown."""
-        self._duration_ms: int | None = None
-        self._found_labels: set[str] = set()
-        self._notes: list[Payload] = []
-        self.spans: Sequence[Mapping[str, Any]] = ()
-        """The HTTP requests, statements and file operations of the call."""
-        if preflight.refusal is not None:
-            self._settle(*preflight.refusal)
-
-    def _limit(self, default_s: float) -> float:
-        """Return the seconds that the call may take: the tool's, the agent's, or fewer where the policy says so."""
-        limit_s = (self._tool.timeout_s if self._tool is not None else None) or default_s
-        constrained_s = self.decision.timeout_s if self.decision is not None else None
-        return limit_s if constrained_s is None else min(limit_s, constrained_s)
-
-    @property
-    def effect(self) -> Effect:
-        """The effect class of the call's tool; for an earlier owner's call, the recorded one."""
-        if self._prior is not None and self._prior.effect:
-            return Effect(self._prior.effect)
-        return self._tool.effect if self._tool is not None else Effect.PURE
-
-    @property
-    def is_unknown(self) -> bool:
-        """Whether its outcome is unknown."""
-        return self._outcome == "unknown"
-
-    @property
-    def result(self) -> Any:
-        """The call's result as JSON data, once it is settled; a sentence where it is not done."""
-        return self._result
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether there is an outcome to commit."""
-        return self._outcome is not None
-
-    @property
-    def has_asked(self) -> bool:
-        """Whether its tool asked a person instead of returning: with the answer it is called again."""
-        return self._asked is not None
-
-    @property
-    def needs_form(self) -> bool:
-        """Whether a person has to fill in a form before it is made, or made again."""
-        return self.has_asked or self._preflight.form is not None
-
-    @property
-    def sticky_id(self) -> str | None:
-        """The sticky approval by which it begins."""
-        return self._preflight.sticky.id if self._preflight.sticky is not None and self.will_run else None
-
-    @property
-    def is_asked(self) -> bool:
-        """Whether a person was asked about it and has not answered."""
-        return self._prior is not None and self._prior.is_asked
-
-    @property
-    def _is_rejected(self) -> bool:
-        return self._decision is not None and self._decision.decision == "reject"
-
-    @property
-    def _is_taken(self) -> bool:
-        return self._decision is not None and self._decision.decision == "take_as_done"
-
-    @property
-    def edited_digest(self) -> str | None:
-        """The digest of the arguments where a person changed them."""
-        return canonical_digest(self.arguments) if self._answered.edited is not None else None
-
-    @property
-    def is_halted(self) -> bool:
-        """Whether the policy ends the run because of it."""
-        return self.decision is not None and self.decision.verdict is Verdict.HALT
-
-    @property
-    def is_given_up(self) -> bool:
-        """Whether a person decided that the run fails for it."""
-        return self._decision is not None and self._decision.decision == "fail"
-
-    def call_event(self, message_id: str) -> ToolPayload:
-        """Return the event of the call that is about to be made."""
-        content = readable_call(self.call.name, self.arguments)
-        return ToolPayload(
-            call_id=self.call.id,
-            name=self.call.name,
-            arguments=self.arguments,
-            effect=str(self.effect),
-            content=content,
-            policy=self._shown_decision(),
-            message_id=message_id,
-            step_id=self.id,
-        )
-
-    def _shown_decision(self) -> dict[str, Any] | None:
-        """Return what the policy decided, for viewers; None where no rule says anything of it."""
-        decided = self.decision
-        if decided is None or decided.verdict is Verdict.ALLOW or decided.rule == TOOLS_OWN:
-            return None
-        shown: dict[str, Any] = {"verdict": str(decided.verdict), "rule": decided.rule}
-        shown |= {"reason": decided.reason} if decided.reason else {}
-        return shown | ({"changed": list(self._preflight.changed)} if self._preflight.changed else {})
-
-    def started(self, status: str = "started") -> StepStarted:
-        """Return the journal's entry that has to be committed before ``run``, with what the policy decided.
-
-        A call that may not be made has no effect class. One that a person has to approve is planned: it begins when
-        its run is resumed.
-        """
-        return StepStarted(
-            id=self.id,
-            kind="tool",
-            name=self.call.name,
-            call_id=self.call.id,
-            effect=None if self.is_settled else str(self.effect),
-            arguments_digest=canonical_digest(self.arguments),
-            idempotency_key=self.key,
-            status="planned" if self.approval_reason is not None else status,
-            decision=self.decision,
-            wait=self.new_wait if status == "started" else None,
-        )
-
-    def question(self, expires_ms: int) -> Question:
-        """Return the question to a person: before the call, about a call whose outcome is unknown, or of the tool."""
-        asked = Question(
-            id=new_id("apr"),
-            step_id=self.id,
-            call_id=self.call.id,
-            name=self.call.name,
-            arguments=self.arguments,
-            digest=canonical_digest(self.arguments),
-            reason=self.approval_reason or str(self._result),
-            expires_ms=expires_ms,
-        )
-        if self.approval_reason is None and self._asked is None:
-            return asked
-        assert self._tool is not None
-        on_expiry, default = self._tool.on_expiry, self._tool.default
-        asked = replace(asked, tool_digest=version_of(self._tool), on_expiry=on_expiry, default=default)
-        if self._asked is not None:
-            return replace(asked, kind="input", decisions=FORM, reason=self._asked.text, schema=self._asked.form)
-        if self._preflight.form is not None:
-            return replace(asked, kind="arguments", decisions=FORM, schema=self._preflight.form)
-        return replace(
-            asked,
-            kind="call",
-            decisions=BEFORE,
-            approvers=self._tool.approvers,
-            schema=self._tool.parameters,
-            policy_version=self._preflight.policy_version,
-            scopes=self._tool.sticky if self._tool.approvers == 1 else (),
-            scope_s=self._tool.sticky_s,
-        )
-
-    # --- the remote engine
-
-    async def consult(self) -> Sequence[Payload]:
-        """Ask the governance engine about a call that may be made, and adopt what it decides if that is stricter.
-
-        Returns the events to be committed with that. To be called before the start is committed, or, where the claim
-        has committed it, before ``run``.
-        """
-        governance = self._context.governance
-        if governance is None or self.is_settled or self.is_halted or self.needs_form or self._was_consulted:
-            return ()
-        judged = await governance.before(self._governed)
-        self._adopt(judged.decision)
-        return judged.notes
-
-    @property
-    def _was_consulted(self) -> bool:
-        """Whether its task is under way, and the engine was asked before it was sent."""
-        prior = self._prior
-        return self.work is not None and prior is not None and prior.status in UNDER_WAY and bool(prior.remote)
-
-    @property
-    def _governed(self) -> GovernedCall:
-        return GovernedCall(
-            step_id=self.id,
-            call_id=self.call.id,
-            point="tool",
-            name=self.call.name,
-            arguments=self.arguments,
-            effect=self.effect,
-            attempt=self._attempts,
-        )
-
-    def _adopt(self, remote: PolicyDecision) -> None:
-        """Make the stricter of both decisions the call's; what a person approved is not changed any more."""
-        assert self._tool is not None
-        is_approved = self._is_approved
-        self.decision = combined(self.decision, remote)
-        if self._prior is not None and self._prior.remote and self._prior.constrained is not None:
-            self.decision = replace(self.decision, arguments=dict(self.arguments))
-        if remote.arguments is not None:
-            if is_approved:
-                self._refuse("the governance engine changed the arguments that a person has approved.")
-                return
-            self.arguments = dict(remote.arguments)
-            try:
-                validate_arguments(self._tool, self.arguments)
-            except ArgumentsInvalid as error:
-                self._refuse(f"the governance engine rewrote the arguments, and they do not fit: {error}")
-                return
-        if remote.verdict is Verdict.BLOCK:
-            self._refuse(f"the policy's rule '{remote.rule}' blocks it. {remote.reason}")
-        elif remote.verdict is Verdict.REQUIRE_APPROVAL and not is_approved:
-            self.approval_reason = remote.reason or f"The policy's rule '{remote.rule}' requires a person's approval."
-
-    @property
-    def _is_approved(self) -> bool:
-        """Whether a person has approved exactly this call."""
-        said = self._answered
-        if self._tool is None or said.decision is None or said.decision.decision not in USED_UP:
-            return False
-        return said.digest == canonical_digest(self.arguments) and said.tool_digest == version_of(self._tool)
-
-    def _refuse(self, problem: str) -> None:
-        """Refuse the call; if an earlier owner began it, its outcome may be unknown."""
-        was_begun = self._prior is not None and self._prior.status == "started"
-        if was_begun and self.effect.policy.is_unknown_when_cut_off:
-            self._settle("unknown", f"{LOST} It was not made again: {problem}")
-        else:
-            self._settle("refused", f"Not done: {problem}", CallBlocked(f"Not done: {problem}"))
-
-    async def _account(self) -> None:
-        """Send the engine what was done; its answer may keep the result back, change it, or end the run.
-
-        Raises:
-            PolicyRefused: the engine ends the run.
-        """
-        governance = self._context.governance
-        if governance is None or self._outcome is None:
-            return
-        judged = await governance.after(
-            self._governed,
-            status="completed" if self._outcome == "done" else self._outcome,
-            output=self._result,
-            duration_ms=self._duration_ms,
-            spans=self.spans,
-        )
-        self._notes += judged.notes
-        decision = judged.decision
-        if decision.verdict is Verdict.HALT:
-            raise PolicyRefused(rule=decision.rule, reason=decision.reason)
-        if self.is_unknown:
-            return
-        if decision.verdict in (Verdict.BLOCK, Verdict.REQUIRE_APPROVAL):
-            problem = f"The call was made, and its result is kept back: {decision.reason or decision.rule}"
-            self._settle("failed", problem, CallBlocked(problem))
-        elif judged.is_output_changed:
-            self._result = judged.output
-
-    # --- making the call
-
-    @property
-    def will_run(self) -> bool:
-        """Whether ``run`` calls the tool, so that its start has to be committed before."""
-        if self.is_settled or self.approval_reason is not None:
-            return False
-        prior = self._prior
-        if prior is None or prior.status == "planned":
-            return not (self._is_rejected or self._is_taken)
-        if prior.status == "unknown":
-            return self._decision is not None and self._decision.decision == "run_again"
-        return self.effect.policy.when_lost is not Recovery.LEAVE
-
-    @property
-    def is_unbegun(self) -> bool:
-        """Whether no owner has made the call, and one is to make it."""
-        is_open = self._prior is not None and self._prior.status == "started"
-        return self.will_run and not self.is_begun and not is_open
-
-    @property
-    def new_wait(self) -> TaskWait | None:
-        """The task that this owner begins, which has to be committed before ``run``; None where there is none."""
-        is_under_way = self._prior is not None and self._prior.status in UNDER_WAY and not self.is_settled
-        if self.work is None or not self.work.is_new or not (self.will_run or is_under_way):
-            return None
-        return self.work.wait
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether its task is, or may be, under way, whatever becomes of this owner."""
-        return self.work is not None and self.work.is_sent and not self.is_settled
 
     async def run(self) -> None:
         """Make the call and keep its outcome; a tool's error is an outcome, not an exception.
@@ -440,8 +86,6 @@ class ToolStep:
             await self._without_reply(error)
         except ModelVisible as error:
             self._settle("failed", f"Error: {error}", error)
-
-    # --- work of another system
 
     async def _begin(self, work: TaskWork) -> None:
         """Send the call's task, and wait a moment for its end."""
@@ -492,8 +136,6 @@ class ToolStep:
                 if found:
                     self.spans = [*self.spans, *cleaned_data(self._context.guardrails.scan, found, [])]
 
-    # --- outcomes
-
     async def _without_reply(self, error: ModelVisible) -> None:
         """Set the outcome of a call without a reply, which may have taken effect, by its effect's policy."""
         recovery = self.effect.policy.when_no_reply
@@ -535,21 +177,6 @@ class ToolStep:
         except ModelVisible as error:
             self._settle("failed", f"The call was made, and its result is kept back: {error}", error)
 
-    def cut_off(self) -> None:
-        """Set the outcome of a call that is open when the run ends; an outcome that is set already stays."""
-        if not self.is_settled:
-            is_begun = self.is_begun or (self._prior is not None and self._prior.status != "planned")
-            self._settle(*result_of_cut_off(str(self.effect), self._decision, is_begun=is_begun))
-
-    def _settle(self, outcome: Outcome, result: Any, error: ModelVisible | None = None) -> None:
-        if outcome != "done" and isinstance(result, str):  # may repeat what the other side said
-            result = self._context.guardrails.text(result)
-        if error is not None:  # its text is the error of a run of kind ``tool``
-            error.args = (self._context.guardrails.text(str(error)),)
-        self._outcome, self._result, self.error = outcome, result, error
-        if self.is_begun:
-            self._duration_ms = round((time.monotonic() - self._started_s) * 1000)
-
     def _tool_context(self) -> ToolContext:
         lease = self._context.lease
         return ToolContext(
@@ -569,26 +196,3 @@ class ToolStep:
             found_labels=self._found_labels,
             given=self._answered.given,
         )
-
-    def outcome(self, message_id: str) -> Commit:
-        """Return the commit that ends the call: its event, its step's end, and the result for the history."""
-        assert self._outcome is not None, "run() or cut_off() comes first"
-        call = {"call_id": self.call.id, "name": self.call.name, "outcome": self._outcome, "result": self._result}
-        facts: dict[str, Any] = {
-            "duration_ms": self._duration_ms,
-            "code": self.error.code if self.error is not None else None,
-        }
-        event = ToolResultPayload(**call, **facts, message_id=message_id, step_id=self.id)
-        ended = StepEnded(
-            id=self.id, status=self._outcome, result=self._result, attempts=self._attempts, spans=self.spans
-        )
-        kept = call if self._answered.edited is None else call | {"edited": self.arguments}
-        items = [HistoryItem(id=self._item_id, role="tool", data=kept)]
-        return Commit(events=[*self._notes, event], ended=[ended], history=items, labels=self._read_labels())
-
-    def _read_labels(self) -> frozenset[str]:
-        """Return all labels of the run where the result adds one; a call that was refused has read nothing."""
-        if self._tool is None or self._preflight.refusal is not None or self._outcome == "refused":
-            return frozenset()
-        by_policy = self.decision.labels if self.decision is not None else self._prior.labels if self._prior else ()
-        return self._context.add_labels({*self._tool.result_labels, *by_policy, *self._found_labels})

@@ -1,0 +1,122 @@
+"""One tool call before and after which the remote governance engine is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agents.errors import PolicyRefused
+from agents.governance.governance import GovernedCall, combined
+from agents.steps.preflight import version_of
+from agents.steps.recorded_call import UNDER_WAY, RecordedCall
+from agents.tools.arguments import validate_arguments
+from agents.tools.errors import ArgumentsInvalid, CallBlocked
+from bus.journal import (
+    USED_UP,
+    canonical_digest,
+)
+from bus.payloads import Payload
+from config.policy.decision import PolicyDecision, Verdict
+
+LOST = "The worker was lost while this call was under way, and it is not known whether it took effect."
+
+
+class ConsultedCall(RecordedCall):
+    """A tool call about which the remote governance engine decides too, where the operator names one."""
+
+    async def consult(self) -> Sequence[Payload]:
+        """Ask the governance engine about a call that may be made, and adopt what it decides if that is stricter.
+
+        Returns the events to be committed with that. To be called before the start is committed, or, where the claim
+        has committed it, before ``run``.
+        """
+        governance = self._context.governance
+        if governance is None or self.is_settled or self.is_halted or self.needs_form or self._was_consulted:
+            return ()
+        judged = await governance.before(self._governed)
+        self._adopt(judged.decision)
+        return judged.notes
+
+    @property
+    def _was_consulted(self) -> bool:
+        """Whether its task is under way, and the engine was asked before it was sent."""
+        prior = self._prior
+        return self.work is not None and prior is not None and prior.status in UNDER_WAY and bool(prior.remote)
+
+    @property
+    def _governed(self) -> GovernedCall:
+        return GovernedCall(
+            step_id=self.id,
+            call_id=self.call.id,
+            point="tool",
+            name=self.call.name,
+            arguments=self.arguments,
+            effect=self.effect,
+            attempt=self._attempts,
+        )
+
+    def _adopt(self, remote: PolicyDecision) -> None:
+        """Make the stricter of both decisions the call's; what a person approved is not changed any more."""
+        assert self._tool is not None
+        is_approved = self._is_approved
+        self.decision = combined(self.decision, remote)
+        if self._prior is not None and self._prior.remote and self._prior.constrained is not None:
+            self.decision = replace(self.decision, arguments=dict(self.arguments))
+        if remote.arguments is not None:
+            if is_approved:
+                self._refuse("the governance engine changed the arguments that a person has approved.")
+                return
+            self.arguments = dict(remote.arguments)
+            try:
+                validate_arguments(self._tool, self.arguments)
+            except ArgumentsInvalid as error:
+                self._refuse(f"the governance engine rewrote the arguments, and they do not fit: {error}")
+                return
+        if remote.verdict is Verdict.BLOCK:
+            self._refuse(f"the policy's rule '{remote.rule}' blocks it. {remote.reason}")
+        elif remote.verdict is Verdict.REQUIRE_APPROVAL and not is_approved:
+            self.approval_reason = remote.reason or f"The policy's rule '{remote.rule}' requires a person's approval."
+
+    @property
+    def _is_approved(self) -> bool:
+        """Whether a person has approved exactly this call."""
+        said = self._answered
+        if self._tool is None or said.decision is None or said.decision.decision not in USED_UP:
+            return False
+        return said.digest == canonical_digest(self.arguments) and said.tool_digest == version_of(self._tool)
+
+    def _refuse(self, problem: str) -> None:
+        """Refuse the call; if an earlier owner began it, its outcome may be unknown."""
+        was_begun = self._prior is not None and self._prior.status == "started"
+        if was_begun and self.effect.policy.is_unknown_when_cut_off:
+            self._settle("unknown", f"{LOST} It was not made again: {problem}")
+        else:
+            self._settle("refused", f"Not done: {problem}", CallBlocked(f"Not done: {problem}"))
+
+    async def _account(self) -> None:
+        """Send the engine what was done; its answer may keep the result back, change it, or end the run.
+
+        Raises:
+            PolicyRefused: the engine ends the run.
+        """
+        governance = self._context.governance
+        if governance is None or self._outcome is None:
+            return
+        judged = await governance.after(
+            self._governed,
+            status="completed" if self._outcome == "done" else self._outcome,
+            output=self._result,
+            duration_ms=self._duration_ms,
+            spans=self.spans,
+        )
+        self._notes += judged.notes
+        decision = judged.decision
+        if decision.verdict is Verdict.HALT:
+            raise PolicyRefused(rule=decision.rule, reason=decision.reason)
+        if self.is_unknown:
+            return
+        if decision.verdict in (Verdict.BLOCK, Verdict.REQUIRE_APPROVAL):
+            problem = f"The call was made, and its result is kept back: {decision.reason or decision.rule}"
+            self._settle("failed", problem, CallBlocked(problem))
+        elif judged.is_output_changed:
+            self._result = judged.output
