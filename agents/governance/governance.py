@@ -146,7 +146,8 @@ class Governance:
         said = f"{'passed' if is_open else 'refused'} without an answer: {error.facts['problem']}"
         log.warning("%s run_id=%s step_id=%s: %s", call.name, self._run.run_id, call.step_id, said)
         if not is_open:
-            decision = PolicyDecision(verdict=Verdict.BLOCK, rule=RULE, reason=str(error), version=VERSION, remote=said)
+            reason = f"The engine gave no usable answer: {error.facts['problem']}."
+            decision = PolicyDecision(verdict=Verdict.BLOCK, rule=RULE, reason=reason, version=VERSION, remote=said)
             return Judgement(decision=decision, error=error)
         note = ErrorPayload(code=error.code, message=f"{call.name}: {error} The call is not held back.", retryable=True)
         decision = PolicyDecision(verdict=Verdict.ALLOW, rule=RULE, version=VERSION, remote=said)

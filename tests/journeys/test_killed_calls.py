@@ -13,7 +13,7 @@ from tests.agents.capabilities.runners import machines
 from tests.agents.capabilities.runners.machines import containers, eventually, processes_with
 from tests.fleet import bare_environment
 
-pytestmark = [pytest.mark.journey, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(600)]
 
 VICTIMS = Path(machines.__file__).with_name("victims.py")
 
