@@ -11,8 +11,16 @@ from agents.runner import Runner
 from agents.testing import AgentKit
 from config.database.migrate import migrate
 from config.settings import Settings
+from handlers.worker import inline
 from tests.app_harness import AppHarness
 from tests.model_server import ModelServer
+
+
+@pytest.fixture(autouse=True)
+def resumed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs that wait for a person continue right after the answer: the tests answer at once."""
+    monkeypatch.setattr(inline, "WAITING_S", 0.03)
+    monkeypatch.setattr(inline, "TURN_S", 0.03)
 
 
 @pytest.fixture
