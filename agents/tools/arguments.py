@@ -38,11 +38,8 @@ def parse_arguments(text: str) -> dict[str, Any]:
         return {}
     if _is_too_deep(text):
         raise ArgumentsInvalid(f"the arguments are nested more than {MAX_DEPTH} levels deep.")
-    decoder = json.JSONDecoder(
-        object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_bounded_int, parse_float=_finite
-    )
     try:
-        value = decoder.decode(text.strip())
+        value = _DECODER.decode(text.strip())
     except json.JSONDecodeError as error:
         raise ArgumentsInvalid(f"the arguments are not JSON: {error.msg} at character {error.pos}.") from error
     if not isinstance(value, dict):
@@ -89,6 +86,11 @@ def _finite(text: str) -> float:
     if value in (float("inf"), float("-inf")):
         raise ArgumentsInvalid(f"the number {text[:20]} is too large.")
     return value
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_bounded_int, parse_float=_finite
+)
 
 
 def _is_too_deep(text: str) -> bool:
