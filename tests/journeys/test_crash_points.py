@@ -35,12 +35,13 @@ def test_a_kill_anywhere_changes_nothing_on_either_route() -> None:
 
 
 @pytest.mark.postgres
-def test_a_kill_anywhere_changes_nothing_on_postgres() -> None:
+@pytest.mark.parametrize("scenario", ["parallel tools", "approved call"])
+def test_a_kill_anywhere_changes_nothing_on_postgres(scenario: str) -> None:
     from tests.backends import postgres_tool
 
     need(postgres_tool("initdb"), "Postgres (initdb)")
 
-    rows = sweep("--sample", "5", "--route", "sync", "--database", "postgres", "--scenario", "parallel tools")
+    rows = sweep("--sample", "5", "--route", "sync", "--database", "postgres", "--scenario", scenario)
 
     assert [row for row in rows if row["violations"]] == []
     assert sum(row["killed"] for row in rows) >= 4
