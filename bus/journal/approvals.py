@@ -19,8 +19,9 @@ from bus.journal.errors import ApprovalDecided
 from bus.journal.idempotency import canonical_digest
 from bus.payloads import ApprovalPayload
 from config.clock import epoch_ms, stamp
-from config.database.tables import approvals, timers
+from config.database.tables import approvals, runs, timers
 from config.effects import OnExpiry
+from config.identity.principals import disabled_among
 
 UNKNOWN = ("run_again", "take_as_done", "fail")
 """The answers to a question about a call whose outcome is unknown."""
@@ -218,16 +219,31 @@ NOTHING_SAID = Answered()
 def answers(connection: Connection, run_id: str) -> dict[str, Answered]:
     """Return what was said about each step, by its id, for the next owner.
 
-    Answers of ``USED_UP`` are valid for one owner. Each owner gets the others until one has committed the result.
+    Answers of ``USED_UP`` are valid for one owner, and while none of the principals that gave them is disabled. Each
+    owner gets the others until one has committed the result.
     """
     query = select(approvals).where(approvals.c.run_id == run_id).order_by(*IN_ORDER)
-    found: dict[str, Answered] = {}
-    for row in connection.execute(query):
-        found[row.step_id] = _answered(row, found.get(row.step_id, NOTHING_SAID))
+    rows, found = connection.execute(query).all(), dict[str, Answered]()
+    void = _by_disabled(connection, run_id, rows)
+    for row in rows:
+        found[row.step_id] = _answered(row, found.get(row.step_id, NOTHING_SAID), is_void=row.id in void)
     return found
 
 
-def _answered(row: Row[Any], before: Answered) -> Answered:
+def _by_disabled(connection: Connection, run_id: str, rows: Sequence[Row[Any]]) -> set[str]:
+    """Return the ids of the approvals that are not used yet and that a principal gave who is disabled now."""
+    unused = {
+        row.id: {row.decided_by, *approved_by(row)} for row in rows if row.decision in USED_UP and not row.used_ms
+    }
+    if not unused:
+        return set()
+    tenant = connection.execute(select(runs.c.tenant).where(runs.c.id == run_id)).scalar_one()
+    keys = [(tenant, name) for names in unused.values() for name in names if name is not None]
+    disabled = {name for _, name in disabled_among(connection, keys)}
+    return {approval_id for approval_id, names in unused.items() if names & disabled}
+
+
+def _answered(row: Row[Any], before: Answered, *, is_void: bool) -> Answered:
     """Return what was said with one more question; ``before``: with those asked earlier."""
     decision = _decision(row)
     if decision is not None and decision.decision == "answer":
@@ -239,7 +255,7 @@ def _answered(row: Row[Any], before: Answered) -> Answered:
         return replace(before, given={**before.given, asked: decision.result})
     edited = decision.arguments if decision is not None and decision.arguments is not None else before.edited
     given = orjson.loads(row.decision_json) if decision is not None else {}
-    if (row.used_ms is not None and row.decision in USED_UP) or not _is_as_given(given):
+    if is_void or (row.used_ms is not None and row.decision in USED_UP) or not _is_as_given(given):
         return Answered(edited=edited, given=before.given)
     return Answered(
         approval_id=row.id,

@@ -206,6 +206,20 @@ def test_a_principal_that_is_disabled_while_its_run_waits_for_approval_does_not_
     assert made == ["open"]
 
 
+def test_an_approval_does_not_count_once_its_approver_is_disabled(kit: AgentKit) -> None:
+    kit.agent(tools=[replace(DOOR, confirm=True)])
+    handle = called_with(kit, "process")
+    work_on(handle)
+    (first,) = handle.approvals()
+    handle.decide(first["approval_id"], Decision(decision="approve"), by="bob")
+    set_disabled(kit, "bob")
+
+    work_on(handle)
+
+    (again,) = handle.approvals()
+    assert (again["approval_id"] == first["approval_id"], made) == (False, [])
+
+
 def test_the_installations_own_principal_is_served_without_authentication(kit: AgentKit) -> None:
     set_disabled(kit, "local")
     kit.model.script(Turn(text="Hello."))
