@@ -13,6 +13,8 @@ from tests.conftest import need
 from tests.processes import run_python
 from tests.reference_runs import REFERENCE_RUNS
 
+SCENARIOS = 7
+"""Runs of reference on each route, drawn anew each time; ``./callboard soak --sweep`` plays all of them."""
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
@@ -26,12 +28,15 @@ def sweep(*flags: str) -> list[dict]:
     return json.loads(ran.stdout)["rows"]
 
 
-def test_a_kill_anywhere_changes_nothing_on_either_route() -> None:
-    rows = sweep("--sample", "25", "--database", "sqlite")
+@pytest.mark.parametrize("route", ["sync", "async"])
+def test_a_kill_anywhere_changes_nothing_on_either_route(route: str) -> None:
+    drawn = random.sample(list(REFERENCE_RUNS), SCENARIOS)
+
+    rows = sweep("--sample", "12", "--route", route, "--database", "sqlite", *(f"--scenario={name}" for name in drawn))
 
     assert [row for row in rows if row["violations"]] == []
-    assert [row["scenario"] for row in rows] == [name for name in REFERENCE_RUNS for _ in ("sync", "async")]
-    assert sum(row["killed"] for row in rows) >= 20  # calls made at once may pass fewer places another time
+    assert [row["scenario"] for row in rows] == drawn
+    assert sum(row["killed"] for row in rows) >= 9  # calls made at once may pass fewer places another time
 
 
 @pytest.mark.postgres
