@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,10 +17,12 @@ from agents.tools.errors import ArgumentsInvalid
 from bus.journal import ApprovalDecided, ApprovalOver, ApprovalUnknown, Decided, Decision
 from cli import options
 from cli.opening import open_runner
+from cli.output.choice import choose, prompt
 from cli.output.form import fields_of
 from cli.output.json import print_json
 from cli.output.question import MEANINGS, answer_commands, label, question_lines, sticky_line
 from cli.output.wait_reasons import warn_of_no_worker
+from cli.several_approvals import Selection, decide_several, open_calls
 from config.definitions.json_schema import schema_errors
 from config.effects import Scope
 from config.errors import BadRequest
@@ -32,7 +35,9 @@ GOES_WITH = {"result": "take_as_done", "arguments": "approve", "scope": "approve
 
 @click.command()
 @click.argument("run_id", metavar="[RUN]", required=False)
-@click.argument("approval_id", metavar="[APPROVAL]", required=False)
+@click.argument("approval_ids", metavar="[APPROVAL]...", nargs=-1)
+@click.option("--all", "is_all", is_flag=True, help="All open calls of RUN: they are shown, and you are asked once.")
+@click.option("--tool", metavar="NAME", help="With --all: the calls of this tool.")
 @click.option(
     "--decision",
     metavar="WHICH",
@@ -54,8 +59,10 @@ GOES_WITH = {"result": "take_as_done", "arguments": "approve", "scope": "approve
 @options.state_dir
 def approve(
     run_id: str | None,
-    approval_id: str | None,
+    approval_ids: tuple[str, ...],
     decision: str | None,
+    is_all: bool,
+    tool: str | None,
     list_sticky: bool,
     revoke: str | None,
     as_json: bool,
@@ -64,7 +71,8 @@ def approve(
 ) -> int:
     """Answer an approval of RUN; without RUN, list the open ones of all runs.
 
-    APPROVAL may be omitted if only one is open; the first answer counts.
+    APPROVAL may be omitted if only one is open; several calls are approved or rejected together.
+    The first answer counts.
     """
     for option, which in GOES_WITH.items():
         if said[option] is not None and decision not in (None, which):
@@ -79,6 +87,8 @@ def approve(
     given["scope"], given["scope_s"] = said["scope"], _seconds(said["duration"])
     if said["answer"] is not None:
         decision, given["result"] = "answer", _arguments(said["answer"], "--answer")
+    selection = Selection(ids=approval_ids, is_all=is_all, tool=tool)
+    selection.check(run_id, decision, only_one=[option for option in GOES_WITH if said[option] is not None])
     with open_runner(options.apply(state_dir=state_dir)) as runner:
         if list_sticky or revoke is not None:
             return _list_sticky(runner, as_json) if revoke is None else _revoke(runner, revoke, as_json)
@@ -87,6 +97,9 @@ def approve(
                 raise click.UsageError("--decision needs a RUN; name the run whose question you answer.")
             return _list_open(runner, as_json)
         handle = runner.handle(run_id)
+        if selection.is_several():
+            return _decide_several(runner, handle, selection, decision, given["message"], as_json)
+        approval_id = next(iter(approval_ids), None)
         if decision is not None:
             return _decide(runner, handle, approval_id, Decision(decision=decision, **given), as_json)
         asked = _asked(handle, approval_id)
@@ -104,9 +117,18 @@ def _list_open(runner: Runner, as_json: bool) -> int:
         print_json(found)
     elif not found:
         click.echo("No run waits for an answer.")
-    for one in found if not as_json else ():
-        click.echo(visible("\n".join([f"{one['run_id']}  {one['agent']}", _listed(one["run_id"], [one]), ""])))
+    for asked in _by_run(found) if not as_json else ():
+        run_id = asked[0]["run_id"]
+        click.echo(visible("\n".join([f"{run_id}  {asked[0]['agent']}", _listed(run_id, asked), ""])))
     return 0
+
+
+def _by_run(found: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Return the questions of each run together, those of one tool one after the other."""
+    runs: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for one in found:
+        runs.setdefault(one["run_id"], {}).setdefault(one["name"], []).append(one)
+    return [[one for of_tool in tools.values() for one in of_tool] for tools in runs.values()]
 
 
 def _list_sticky(runner: Runner, as_json: bool) -> int:
@@ -154,7 +176,17 @@ def _listed(run_id: str, asked: Sequence[Mapping[str, Any]]) -> str:
     parts = []
     for one, command in zip(asked, answer_commands(run_id, asked), strict=True):
         parts += [*question_lines(one), f"  {command}", ""]
+    parts += _together(run_id, asked)
     return visible("\n".join(parts).rstrip())
+
+
+def _together(run_id: str, asked: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the lines that say how to decide about several calls at once: all of the run, or those of one tool."""
+    names = Counter(one["name"] for one in open_calls(asked))
+    commands = [(f"all {names.total()} calls", f"./callboard approve {run_id} --all")] if names.total() > 1 else []
+    if len(names) > 1:
+        commands += [(f"{n} of {name}", f"{commands[0][1]} --tool {name}") for name, n in names.items() if n > 1]
+    return [f"{what} together: {command}" for what, command in commands]
 
 
 # --- asking ---------------------------------------------------------------------------------------
@@ -171,16 +203,13 @@ def _ask_person(run_id: str, asked: Sequence[Mapping[str, Any]], given: Mapping[
     (one,) = asked
     for line in question_lines(one):
         click.echo(visible(line), err=True)
-    offered = list(one["decisions"])
-    for number, decision in enumerate(offered, 1):
-        click.echo(f"  {number}  {click.style(label(decision), bold=True)}  {MEANINGS.get(decision, '')}", err=True)
-    chosen = _chosen(offered)
+    chosen = choose({decision: MEANINGS.get(decision, "") for decision in one["decisions"]})
     if chosen is None:
         click.echo("Nothing was decided; the run keeps waiting.", err=True)
         return None
     result = given["result"]
     if chosen == "take_as_done" and result is None:
-        result = _result(_prompt("What did the call return? JSON or text, Enter for nothing") or None)
+        result = _result(prompt("What did the call return? JSON or text, Enter for nothing") or None)
     if chosen == "answer":
         result = _filled_in(one["input_schema"] or {})
     arguments = given["arguments"] if chosen == "approve" else None
@@ -200,19 +229,6 @@ def _filled_in(form: Mapping[str, Any]) -> dict[str, Any]:
         if not problems:
             return values
         click.echo(visible(f"This does not fit: {'; '.join(problems)}."), err=True)
-
-
-def _chosen(offered: Sequence[str]) -> str | None:
-    while text := _prompt(f"Your answer, 1 to {len(offered)}, Enter for not now"):
-        for number, decision in enumerate(offered, 1):
-            if text.strip().lower() in (str(number), decision, label(decision)):
-                return decision
-        click.echo(f"Not one of the decisions: {', '.join(offered)}.", err=True)
-    return None
-
-
-def _prompt(text: str) -> str:
-    return str(click.prompt(text, default="", show_default=False, err=True))
 
 
 # --- answering ------------------------------------------------------------------------------------
@@ -235,13 +251,26 @@ def _decide(runner: Runner, handle: RunHandle, approval_id: str | None, answer: 
     return 0
 
 
+def _decide_several(
+    runner: Runner, handle: RunHandle, which: Selection, decision: str | None, message: str | None, as_json: bool
+) -> int:
+    code, status = decide_several(handle, which, decision, message, as_json)
+    if status is not None and not as_json:
+        _say_what_follows(runner, handle, status)
+    return code
+
+
 def _say(runner: Runner, handle: RunHandle, decided: Decided) -> None:
     click.echo(f"decided: {label(decided.decision)}.")
-    if decided.written.status == "waiting":
+    _say_what_follows(runner, handle, decided.written.status, ends=decided.decision == "fail")
+
+
+def _say_what_follows(runner: Runner, handle: RunHandle, status: str, *, ends: bool = False) -> None:
+    if status == "waiting":
         remaining = len(handle.approvals())
         click.echo(f"{handle.run_id} has {remaining} more open: ./callboard approve {handle.run_id}")
     else:
-        what = "ends" if decided.decision == "fail" else "continues"
+        what = "ends" if ends else "continues"
         click.echo(f"{handle.run_id} {what}; ./callboard watch {handle.run_id} shows how.")
         if not runner.journal.workers.alive():
             warn_of_no_worker(runner.settings.state, "the run waits for one")

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from playwright.sync_api import Browser, Locator, Route, expect
 
-from bus.journal import Decision
+from bus.journal import Decision, approvals
 from bus.payloads import ToolResultPayload
 from config.identity.principal import Principal, Role
 from tests.browser.answering import Counter, opened_counter
@@ -477,6 +478,147 @@ def test_a_question_fits_and_can_be_read(browser: Browser, counter: Counter, wid
     card.nth(0).get_by_label("What did the call return?").fill("x" * 300)
 
     for scheme in in_each_scheme(visitor.page):
+        assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width, scheme
+        assert visitor.page.evaluate(OVERFLOW) <= 0, scheme
+        assert visitor.page.evaluate(FAINT_TEXTS) == [], scheme
+    context.close()
+
+
+# --- several calls at once ------------------------------------------------------------------------
+
+
+def three_calls(counter: Counter, **fields: Any) -> tuple[str, str]:
+    """Return a run that asks about three calls before they are made, and its thread."""
+    return counter.waiting(*(question_before(arguments={"order": order}, **fields) for order in (7, 8, 9)))
+
+
+def said_of(counter: Counter, run_id: str) -> list[str]:
+    """Return the decisions that the run has not used yet."""
+    with counter.journal.database.read() as connection:
+        answers = approvals.answers(connection, run_id).values()
+    return [one.decision.decision for one in answers if one.decision]
+
+
+@pytest.mark.parametrize(("name", "decision"), [("Approve all 3", "approve"), ("Reject all", "reject")])
+def test_calls_that_wait_are_decided_about_together_by_the_digests_shown(
+    visitor: Visitor, counter: Counter, name: str, decision: str
+) -> None:
+    run_id, thread_id = three_calls(counter)
+    card = looks_at(visitor, thread_id)
+    line = visitor.page.get_by_role("group", name="3 calls wait")
+    expect(line).to_contain_text("3 calls wait")
+    digests = [one["digest"] for one in counter.runner.handle(run_id).approvals()]
+
+    button(line, name).focus()
+    with visitor.page.expect_request("**/v1/approvals") as sent:
+        visitor.presses("Enter")
+
+    for place in range(3):
+        expect(card.nth(place)).to_contain_text(f"{decision.title()} — decided by you.")
+    expect(visitor.page.locator(".batch")).to_be_hidden()
+    expect(card.first).to_be_focused()
+    assert [one["digest"] for one in orjson.loads(sent.value.post_data or "")["answers"]] == digests
+    assert said_of(counter, run_id) == [decision] * 3
+
+
+def test_a_card_with_an_answer_under_way_is_left_out_of_the_line(visitor: Visitor, counter: Counter) -> None:
+    run_id, thread_id = three_calls(counter, scopes=("thread",), scope_s=1800)
+    card = looks_at(visitor, thread_id)
+    line = visitor.page.locator(".batch")
+
+    button(card.nth(1), "Edit").click()
+    expect(line).to_have_attribute("aria-label", "2 calls wait")
+    expect(card.nth(1).get_by_label("Arguments")).to_be_focused()
+    card.nth(0).get_by_label("What the approval is for").select_option("thread")
+    expect(line).to_be_hidden()
+    card.nth(0).get_by_label("What the approval is for").select_option("")
+    button(line, "Approve all 2").click()
+
+    expect(card.nth(2)).to_contain_text("decided by you")
+    expect(card.nth(0)).to_contain_text("decided by you")
+    expect(card.nth(1).get_by_label("Arguments")).to_be_visible()
+    assert said_of(counter, run_id) == ["approve", "approve"]
+    assert status_of(counter, run_id) == "waiting"
+
+
+def test_the_line_is_for_two_or_more_calls_that_one_person_may_approve(visitor: Visitor, counter: Counter) -> None:
+    _, thread_id = counter.waiting(question(), question_before(), question_before(approvers=2), question_form())
+
+    expect(looks_at(visitor, thread_id)).to_have_count(4)
+
+    expect(visitor.page.locator(".batch")).to_be_hidden()
+
+
+def test_what_changes_under_the_line_moves_the_focus_off_its_buttons(visitor: Visitor, counter: Counter) -> None:
+    run_id, thread_id = three_calls(counter)
+    card = looks_at(visitor, thread_id)
+    line = visitor.page.locator(".batch")
+    button(line, "Approve all 3").focus()
+
+    first = counter.runner.handle(run_id).approvals()[0]["approval_id"]
+    counter.journal.decide(ME, run_id, first, Decision(decision="reject"), by="ann")
+
+    expect(card.first).to_contain_text("decided by ann")
+    expect(button(line, "Approve all 2")).to_be_visible()
+    expect(line).to_be_focused()
+    assert line.evaluate("line => line.nextElementSibling === document.querySelectorAll('.ask')[1]")
+
+
+def test_each_call_of_the_line_is_refused_for_itself_and_a_lost_request_is_said(
+    visitor: Visitor, counter: Counter
+) -> None:
+    run_id, thread_id = three_calls(counter)
+    card = looks_at(visitor, thread_id)
+    line = visitor.page.locator(".batch")
+    calls = counter.runner.handle(run_id).approvals()
+    tries: list[Route] = []
+
+    def another_first(route: Route) -> None:
+        tries.append(route)
+        if len(tries) == 1:
+            return route.abort()
+        answers = orjson.loads(route.request.post_data or "")["answers"]
+        answers[1]["digest"] = "f" * 64
+        counter.journal.decide(ME, run_id, calls[0]["approval_id"], Decision(decision="reject"), by="ann")
+        return route.continue_(post_data={"answers": answers})
+
+    visitor.page.route("**/v1/approvals", another_first)
+    button(line, "Approve all 3").click()
+    expect(line.get_by_role("alert")).to_contain_text("The server does not answer")
+    button(line, "Approve all 3").click()
+
+    expect(card.nth(0)).to_contain_text("Reject — decided by ann.")
+    expect(card.nth(1).get_by_role("alert")).to_contain_text("arguments_differ")
+    expect(card.nth(2)).to_contain_text("Approve — decided by you.")
+    expect(line).to_be_hidden()
+    visitor.complaints.clear()  # what was cut off on purpose
+
+
+def test_a_reader_who_may_not_decide_is_not_offered_the_line(browser: Browser, guarded: Counter) -> None:
+    run_id, _ = three_calls(guarded)
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    visitor = Visitor(context, guarded.url).opens(f"#token={guarded.key('vera', Role.VIEWER)}")
+    visitor.page.locator(f"a.run[data-run={run_id}]").click()
+
+    expect(visitor.page.locator(".ask")).to_have_count(3, timeout=PATIENCE_MS)
+
+    expect(visitor.page.locator(".batch")).to_be_hidden()
+    context.close()
+
+
+@pytest.mark.parametrize("width", [320, 1440])
+def test_the_line_fits_and_can_be_read(browser: Browser, counter: Counter, width: int, tmp_path: Path) -> None:
+    _, thread_id = three_calls(counter)
+    context = browser.new_context(viewport={"width": width, "height": 900}, reduced_motion="reduce")
+    visitor = Visitor(context, counter.url)
+    looks_at(visitor, thread_id)
+    line = visitor.page.locator(".batch")
+    expect(line).to_be_visible()
+    line.evaluate("line => line.scrollIntoView({ block: 'start' })")
+
+    for scheme in in_each_scheme(visitor.page):
+        folder = Path(os.environ.get("TEST_PICTURES", tmp_path))
+        visitor.page.screenshot(path=folder / f"batch-{width}-{scheme}.png")
         assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width, scheme
         assert visitor.page.evaluate(OVERFLOW) <= 0, scheme
         assert visitor.page.evaluate(FAINT_TEXTS) == [], scheme

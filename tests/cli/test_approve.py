@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from agents.runner import Runner
-from bus.journal import Decision
+from bus.journal import Decision, approvals
 from cli.commands.approve import approve
 from cli.main import status_of
 from config.database.migrate import migrate
@@ -558,3 +558,127 @@ def test_a_scope_that_is_not_offered_is_said(terminal: Terminal, words: tuple[st
     assert problem in terminal.complains("approve", run_id, *words)
 
     assert terminal.status(run_id) == "waiting"
+
+
+# --- several calls at once ------------------------------------------------------------------------
+
+MAIL = {"to": "ann@b.example", "body": "Dear Ann,\nit is paid back."}
+
+
+def three_calls(terminal: Terminal) -> tuple[str, list[str]]:
+    """Return a run that asks about two refunds and a mail, and the ids of its questions."""
+    calls = ({"arguments": {"order": 7}}, {"name": "send_mail", "arguments": MAIL}, {"arguments": {"order": 8}})
+    return terminal.waiting(*(question_before(**fields) for fields in calls))
+
+
+def answers(run_id: str) -> list[tuple[str, str | None]]:
+    """Return each answer that the run has not used yet: the decision and its message."""
+    with opened() as runner, runner.journal.database.read() as connection:
+        said = approvals.answers(connection, run_id).values()
+    return [(one.decision.decision, one.decision.message) for one in said if one.decision]
+
+
+def test_the_inbox_groups_the_calls_of_a_run_and_a_tool(terminal: Terminal) -> None:
+    run_id, ids = three_calls(terminal)
+
+    shown = terminal.says("approve")
+
+    assert shown.count(f"{run_id}  clerk") == 1
+    assert [line.split()[0] for line in shown.splitlines() if " asks: " in line].index("send_mail") != 1
+    for approval_id in ids:
+        assert f"./callboard approve {run_id} {approval_id}  (or with" in shown
+    assert f"all 3 calls together: ./callboard approve {run_id} --all\n" in shown
+    assert f"2 of refund_order together: ./callboard approve {run_id} --all --tool refund_order\n" in shown
+
+
+def test_all_calls_are_shown_whole_and_asked_about_once(terminal: Terminal, at_terminal: Callable[..., Any]) -> None:
+    run_id, _ = three_calls(terminal)
+
+    status, said, shown = at_terminal(run_id, "--all", "--message", "seen", lines="yes\n1\n")
+
+    assert status == 0
+    for text in ("order: 7", "order: 8", "to: ann@b.example", "body: Dear Ann,\n          it is paid back."):
+        assert text in shown.split("Approve these 3 calls?")[0]
+    assert "Not one of the decisions: approve, reject." in shown
+    assert said.count("decided: approve") == 3
+    assert f"{run_id} continues" in said
+    assert answers(run_id) == [("approve", "seen")] * 3
+
+
+def test_the_calls_of_one_tool_are_rejected_and_the_others_stay_open(
+    terminal: Terminal, at_terminal: Callable[..., Any]
+) -> None:
+    run_id, (_, mail, _) = three_calls(terminal)
+
+    status, said, shown = at_terminal(run_id, "--all", "--tool", "refund_order", lines="reject\n")
+
+    assert status == 0
+    assert "Approve these 2 calls?" in shown
+    assert "send_mail" not in shown
+    assert f"has 1 more open: ./callboard approve {run_id}" in said
+    assert [one["approval_id"] for one in orjson.loads(terminal.says("approve", run_id, "--json"))] == [mail]
+
+
+def test_enter_decides_about_none_of_several(terminal: Terminal, at_terminal: Callable[..., Any]) -> None:
+    run_id, ids = three_calls(terminal)
+
+    assert at_terminal(run_id, *ids[:2], lines="\n")[0] == 1
+
+    assert len(orjson.loads(terminal.says("approve", run_id, "--json"))) == 3
+
+
+def test_without_a_terminal_several_calls_are_shown_with_the_command_that_names_them(terminal: Terminal) -> None:
+    run_id, ids = three_calls(terminal)
+
+    shown = terminal.says("approve", run_id, "--all", status=2)
+
+    assert "order: 8" in shown
+    assert f"./callboard approve {run_id} {' '.join(ids)}  (with --decision approve or reject)" in shown
+    assert [one["approval_id"] for one in orjson.loads(terminal.says("approve", run_id, "--all", "--json"))] == ids
+    assert terminal.status(run_id) == "waiting"
+
+
+def test_each_of_several_that_are_named_counts_or_is_refused_for_itself(terminal: Terminal) -> None:
+    run_id, ids = three_calls(terminal)
+    terminal.says("approve", run_id, ids[0], "--decision", "reject")
+
+    assert terminal.type("approve", run_id, *ids, ids[1], "--decision", "approve", "--json") == 1
+    printed = [orjson.loads(line) for line in terminal.out().splitlines()]
+
+    assert [one["approval_id"] for one in printed] == ids
+    assert [one.get("code", one["decision"]) for one in printed] == ["approval_decided", "approve", "approve"]
+    assert answers(run_id) == [("reject", None), ("approve", None), ("approve", None)]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--all", "--decision", "approve"), "--all shows the calls and asks once"),
+        (("--all", "--decision", "fail"), "not decided by 'fail'"),
+        (("--all", "--arguments", "{}"), "--arguments is about one call"),
+        (("--all", "--scope", "thread"), "--scope is about one call"),
+        (("--all", "apr_one"), "--all needs a RUN"),
+        (("--tool", "send_mail"), "--tool goes with --all only"),
+        (("--all", "--tool", "unknown"), "no open call of unknown to approve"),
+        (("apr_one", "apr_two"), "asks nothing with the id 'apr_one'"),
+    ],
+)
+def test_what_cannot_be_meant_about_several_calls_decides_nothing(
+    terminal: Terminal, words: tuple[str, ...], said: str
+) -> None:
+    run_id, _ = three_calls(terminal)
+
+    assert said in terminal.complains("approve", run_id, *words)
+
+    assert len(orjson.loads(terminal.says("approve", run_id, "--json"))) == 3
+
+
+def test_what_is_no_call_is_not_decided_about_with_others(terminal: Terminal) -> None:
+    run_id, ids = terminal.waiting(question(), question_before())
+
+    assert "answer it by itself" in terminal.complains("approve", run_id, *ids, "--decision", "approve")
+    shown = terminal.says("approve", run_id, "--all", status=2)
+
+    assert ids[0] not in shown
+    assert ids[1] in shown
+    assert "--all needs a RUN" in terminal.complains("approve", "--all")

@@ -40,8 +40,8 @@ export class ConfirmInline {
   #shown = "";
   #keys = new Map();
 
-  constructor(story, _again, { onAnswered, send = sendConfirm } = {}) {
-    Object.assign(this, { story, onAnswered, send });
+  constructor(story, _again, { onAnswered, onTouched, send = sendConfirm } = {}) {
+    Object.assign(this, { story, onAnswered, onTouched, send });
     this.element = h("section.tool.ask", { tabindex: "-1" });
   }
 
@@ -62,6 +62,19 @@ export class ConfirmInline {
     else if (FIELDS[decision] && this.#offered().includes(decision)) this.#open(decision);
     else (this.element.querySelector(`[data-key="${decision}"]`) ?? this.element.querySelector("input, select, textarea, button"))?.focus();
     this.element.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Return whether the person has not begun to answer here: no field is open, no scope chosen, and nothing is being sent. */
+  isUntouched() {
+    return !this.#field && !this.#scopes?.value && this.element.getAttribute("aria-busy") !== "true";
+  }
+
+  /** Show the answer that the server took together with others, or why it took none: {decision, by} or {code, detail}. */
+  settle({ decision, by, code, detail }) {
+    if (decision) return this.#answered({ decision, by, mine: true });
+    if (!isOpen(this.#item) || code === "approval_decided") return; // its event says by whom
+    this.#error = { code, message: detail };
+    this.#paint();
   }
 
   #offered() {
@@ -131,7 +144,7 @@ export class ConfirmInline {
   #scope() {
     const { scopes = [], scope_s: seconds } = this.#item;
     if (!scopes.length) return null;
-    this.#scopes ??= h("select.scope", { "aria-label": "What the approval is for", dataset: { key: "scope" } },
+    this.#scopes ??= h("select.scope", { "aria-label": "What the approval is for", dataset: { key: "scope" }, onchange: () => this.onTouched?.() },
       h("option", { value: "" }, "This call only"), scopes.map((scope) => h("option", { value: scope }, `${SCOPES[scope] ?? scope}, ${span(seconds)}`)));
     return this.#scopes;
   }
@@ -162,12 +175,14 @@ export class ConfirmInline {
     this.#field.decision = decision;
     this.#paint();
     this.#field.area.focus();
+    this.onTouched?.();
   }
 
   #close(decision) {
     this.#field = this.#error = null;
     this.#paint();
     this.#focus(decision);
+    this.onTouched?.();
   }
 
   #confirm(decision) {
@@ -212,6 +227,7 @@ export class ConfirmInline {
     if (on && this.#held()) this.element.focus();
     this.element.setAttribute("aria-busy", String(on));
     for (const control of this.element.querySelectorAll("button, textarea, input, select")) control.disabled = on;
+    this.onTouched?.();
   }
 }
 

@@ -7,6 +7,7 @@ import { fleetWords, isStarting } from "../state/fleet.js";
 import { isOver } from "../state/story.js";
 import { ownerOf } from "../state/me.js";
 import { errorWords, stateWords } from "../state/words.js";
+import { CallBatch } from "./CallBatch.js";
 import { ConfirmInline, isOpen } from "./ConfirmInline.js";
 import { DecisionList } from "./DecisionList.js";
 import { ErrorItem } from "./ErrorItem.js";
@@ -35,6 +36,7 @@ export class RunTurn {
     this.you = new MessageBubble({ who: "you", role: "user" });
     this.agent = new MessageBubble({ who: "", role: "agent" });
     this.items = h("div.items");
+    this.batch = new CallBatch(story);
     this.foot = h("div.foot");
     this.agent.body.append(this.items, this.foot);
     this.element = h("article.run-turn", { "aria-label": "Run" }, this.you.element, this.agent.element);
@@ -63,18 +65,31 @@ export class RunTurn {
     say(this.agent.who, story.unsent ? "" : visible(this.nameOf(story.agent, story.agent_name)));
     for (const item of this.#dirty) this.#viewOf(item).update(item);
     this.#dirty.clear();
+    this.#showBatch(story);
     this.#showFoot(story);
   };
 
   #viewOf(item) {
     const known = this.#views.get(item.key);
     if (known) return known;
-    const view = new (VIEWS[item.kind] ?? ErrorItem)(this.story, () => this.onAgain(this.story), { onAnswered: () => this.touch() });
+    const view = new (VIEWS[item.kind] ?? ErrorItem)(this.story, () => this.onAgain(this.story), { onAnswered: () => this.touch(), onTouched: () => this.touch() });
     this.#views.set(item.key, view);
     const following = this.story.items.slice(this.story.items.indexOf(item) + 1);
     const next = following.map((other) => this.#views.get(other.key)?.element).find(Boolean);
     this.items.insertBefore(view.element, next ?? null);
     return view;
+  }
+
+  // Above the first open question, once each open one has its card.
+  #showBatch(story) {
+    const open = story.items.filter(isOpen);
+    this.batch.update(open.map((item) => [item, this.#views.get(item.key)]));
+    const first = open.length ? this.#views.get(open[0].key).element : null;
+    const line = this.batch.element;
+    if (!first || line.hidden || line.nextElementSibling === first) return;
+    const held = line.contains(document.activeElement);
+    first.before(line);
+    if (held) line.focus();
   }
 
   #showInput(story) {

@@ -10,6 +10,7 @@ export { newKey };
 // The page shows what fails, and offers another attempt itself.
 const server = new Callboard({ attempts: 1, headers: credentialHeaders });
 const http = new Http({ attempts: 1, headers: credentialHeaders });
+const MOST_AT_ONCE = 50;
 
 /** Start a run; the same `key` sent twice starts one run. Returns {run_id, thread_id}. */
 export async function sendPrompt({ agent, input, threadId, key }) {
@@ -26,6 +27,16 @@ export function getConversationHistory(key) {
 /** Answer what a run asks, with changed arguments or a result where there is one; returns {decision, by, status}. */
 export function sendConfirm({ runId, approvalId, key, ...given }) {
   return server.handle(runId).decide(approvalId, answerOf(given), { key });
+}
+
+/** Approve or reject calls, each named as {run_id, approval_id, digest, decision}; returns the answer to each, in their order. */
+export async function sendSeveral(answers) {
+  const found = [];
+  for (let at = 0; at < answers.length; at += MOST_AT_ONCE) {
+    const body = { answers: answers.slice(at, at + MOST_AT_ONCE) };
+    found.push(...(await http.call("POST", "/v1/approvals", { body })).answers);
+  }
+  return found;
 }
 
 function answerOf({ decision, args, result, message, scope }) {

@@ -1,0 +1,143 @@
+"""Several calls of one run, decided about with one answer: each is shown whole, and named with its digest."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from agents.handle import RunHandle
+from bus.journal import ApprovalOver, ApprovalUnknown, Decision
+from cli.output.choice import choose
+from cli.output.json import print_json
+from cli.output.question import label, question_lines
+from config.errors import Permanent
+from config.visible import visible
+
+DECISIONS = ("approve", "reject")
+"""What can be said about several calls at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Which calls of a run: those with these ids, or with ``is_all`` every one, of one tool if it is named."""
+
+    ids: Sequence[str] = ()
+    is_all: bool = False
+    tool: str | None = None
+
+    def is_several(self) -> bool:
+        """Return whether more than one question may be meant."""
+        return self.is_all or len(self.ids) > 1
+
+    def check(self, run_id: str | None, decision: str | None, *, only_one: Sequence[str]) -> None:
+        """Refuse what cannot be meant; ``only_one`` are the given options that are about one call.
+
+        Raises:
+            UsageError: the words do not go together, or calls would be approved unseen.
+        """
+        if self.tool is not None and not self.is_all:
+            raise click.UsageError("--tool goes with --all only.")
+        if self.is_all and (run_id is None or self.ids):
+            raise click.UsageError("--all needs a RUN, and no approvals beside it.")
+        if not self.is_several():
+            return
+        if only_one:
+            raise click.UsageError(f"--{only_one[0]} is about one call; name one approval.")
+        if decision not in (None, *DECISIONS):
+            raise click.UsageError(f"several calls can be approved or rejected, not decided by '{decision}'.")
+        if self.is_all and decision == "approve":
+            raise click.UsageError("--all shows the calls and asks once; leave --decision out, or name each approval.")
+
+
+def open_calls(asked: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return those of the questions that ask whether a call may be made."""
+    return [one for one in asked if one["kind"] == "call"]
+
+
+def decide_several(
+    handle: RunHandle, which: Selection, decision: str | None, message: str | None, as_json: bool
+) -> tuple[int, str | None]:
+    """Decide about the calls, after asking a person at the terminal where nothing was said.
+
+    Returns the exit status, 1 where a decision did not count or none was made, and the run's status after the last
+    decision that counted.
+
+    Raises:
+        UsageError: nothing was said, and this is no terminal; or a question named is about something else.
+        ApprovalUnknown: a call to be shown is not open.
+    """
+    asked = {one["approval_id"]: one for one in handle.approvals()}
+    calls = _selected(handle.run_id, which, asked, is_shown=decision is None)
+    if decision is None and as_json:
+        print_json(calls)
+        return 0, None
+    decision = decision or _ask_person(handle.run_id, calls)
+    if decision is None:
+        return 1, None
+    said = Decision(decision=decision, message=message)
+    answers = list(_decide_each(handle, calls, said, as_json))
+    counted = [status for status in answers if status]
+    return int(len(counted) < len(answers)), counted[-1] if counted else None
+
+
+def _selected(run_id: str, which: Selection, asked: Mapping[str, Any], *, is_shown: bool) -> list[Mapping[str, Any]]:
+    if which.is_all:
+        calls = [one for one in open_calls(list(asked.values())) if which.tool in (None, one["name"])]
+        if not calls:
+            raise ApprovalOver(f"{run_id} has no open call {f'of {which.tool} ' if which.tool else ''}to approve.")
+        return calls
+    others = [id_ for id_ in which.ids if id_ in asked and asked[id_]["kind"] != "call"]
+    if others:
+        raise click.UsageError(f"{others[0][:80]} asks about something else than a call; answer it by itself.")
+    for id_ in which.ids if is_shown else ():
+        if id_ not in asked:
+            raise ApprovalUnknown(approval_id=id_[:80])
+    return [asked.get(id_, {"approval_id": id_}) for id_ in dict.fromkeys(which.ids)]
+
+
+def _ask_person(run_id: str, calls: Sequence[Mapping[str, Any]]) -> str | None:
+    is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    for one in calls:
+        for line in (*question_lines(one), ""):
+            click.echo(visible(line), err=is_terminal)
+    ids = " ".join(one["approval_id"] for one in calls)
+    if not is_terminal:
+        click.echo(f"  ./callboard approve {run_id} {ids}  (with --decision approve or reject)")
+        raise click.UsageError("nothing was decided; name a decision, as shown above.")
+    several = len(calls) > 1
+    click.echo(f"Approve {f'these {len(calls)} calls' if several else 'this call'}?", err=True)
+    meanings = {
+        "approve": "Each is made with exactly the arguments shown." if several else "It is made with these arguments.",
+        "reject": "None is made, and the agent is informed." if several else "It is not made; the agent is informed.",
+    }
+    chosen = choose(meanings)
+    if chosen is None:
+        click.echo("Nothing was decided; the run keeps waiting.", err=True)
+    return chosen
+
+
+def _decide_each(
+    handle: RunHandle, calls: Sequence[Mapping[str, Any]], said: Decision, as_json: bool
+) -> Iterator[str | None]:
+    """Decide about each call and print it; yields the run's status, or None where the decision did not count."""
+    for one in calls:
+        ids = {"run_id": handle.run_id, "approval_id": one["approval_id"]}
+        answer = Decision(decision=said.decision, message=said.message, digest=one.get("digest"))
+        try:
+            decided = handle.decide(one["approval_id"], answer, by="terminal")
+        except Permanent as error:
+            if as_json:
+                print_json({**ids, "code": error.code, **error.facts}, lines=True)
+            click.echo(visible(f"error: {one['approval_id']}: {error} [{error.code}]"), err=True)
+            yield None
+            continue
+        if as_json:
+            facts = {"decision": decided.decision, "by": decided.by, "status": decided.written.status}
+            print_json(ids | facts, lines=True)
+        else:
+            click.echo(visible(f"decided: {label(decided.decision)} {one.get('name', '')} {one['approval_id']}."))
+        yield decided.written.status
