@@ -1,11 +1,11 @@
-"""A process that answers a question and then tries to begin the call, at the moment that its test says.
+"""Processes that answer a question and then try to begin the call, all at the same moment.
 
-``python -m tests.bus.decider URL``: the first line of its input has what it does, the second one lets it go; it prints
-what came of both.
+``python -m tests.bus.decider URL``: its input has what each of them does, as a JSON list; it prints what came of each.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import closing
 from typing import Any
@@ -51,15 +51,35 @@ def begin(database: Database, run_id: str, owner: str) -> str | None:
         return digest if said.digest == digest else "another call"
 
 
-def main() -> None:
-    wanted = orjson.loads(sys.stdin.readline())
-    with closing(open_database(sys.argv[1])) as database:
+def compete(url: str, wanted: dict[str, Any], ready: int, go: int, said: int) -> None:
+    """Answer and begin once ``go`` is closed, and write what came of both."""
+    with closing(open_database(url)) as database:
         with database.read() as connection:
             connection.exec_driver_sql("SELECT 1")
-        print("ready", flush=True)
-        sys.stdin.readline()
-        said = answer(database, wanted)
-        print(orjson.dumps([said, begin(database, wanted["run_id"], f"own_{wanted['who']}")]).decode(), flush=True)
+        os.write(ready, b"r")
+        os.read(go, 1)
+        decision = answer(database, wanted)
+        call = begin(database, wanted["run_id"], f"owner-{os.getpid()}")
+    os.write(said, orjson.dumps([decision, call]))
+
+
+def main() -> None:
+    tasks = orjson.loads(sys.stdin.readline())
+    ready, is_ready = os.pipe()
+    go, held = os.pipe()
+    answers = []
+    for wanted in tasks:
+        reply, said = os.pipe()
+        if os.fork() == 0:  # a process of its own, whose imports are done
+            os.close(held)
+            compete(sys.argv[1], wanted, is_ready, go, said)
+            os._exit(0)
+        os.close(said)
+        answers.append(reply)
+    for _ in tasks:
+        os.read(ready, 1)
+    os.close(held)
+    print(orjson.dumps([orjson.loads(os.read(reply, 4096)) for reply in answers]).decode())
 
 
 if __name__ == "__main__":

@@ -30,30 +30,18 @@ def race(
 ) -> list[tuple[str, str | None]]:
     """Let a process for each of these answer at once; return what each answer was, and the call that each began."""
     url = harness.database.engine.url.render_as_string(hide_password=False)
-    racers = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.bus.decider", url],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in wanted
-    ]
     ids = {"run_id": run_id, "approval_id": approval_id}
-    for number, (racer, one) in enumerate(zip(racers, wanted, strict=True)):
-        assert racer.stdin is not None
-        task = {"who": f"p{number}", "roles": ["approver"], **ids, **one}
-        racer.stdin.write(orjson.dumps(task).decode() + "\n")
-        racer.stdin.flush()
-    for racer in racers:
-        assert racer.stdout is not None
-        assert racer.stdout.readline() == "ready\n"
-    for racer in racers:
-        assert racer.stdin is not None
-        racer.stdin.write("go\n")
-        racer.stdin.flush()
-    return [tuple(orjson.loads(racer.communicate(timeout=60)[0])) for racer in racers]
+    tasks = [{"who": f"p{number}", "roles": ["approver"], **ids, **one} for number, one in enumerate(wanted)]
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.bus.decider", url],
+        cwd=ROOT,
+        input=orjson.dumps(tasks).decode() + "\n",
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return [tuple(one) for one in orjson.loads(ran.stdout)]
 
 
 def waiting(harness: JournalHarness, **fields: Any) -> tuple[str, str]:
