@@ -21,8 +21,10 @@ from bus.payloads import MessagePayload, StatusPayload, ToolPayload
 from config.clock import epoch_ms
 from config.database.engine import Database
 from config.ids import new_id
+from config.policy.decision import PolicyDecision, Verdict
 from tests.bus.journal_harness import claim
 
+ALLOWED = PolicyDecision(verdict=Verdict.ALLOW, rule="default", version="none")
 WHY = "The worker died while this call was under way; it is not known whether it took effect."
 DETAIL = "It is not known whether refund_order took effect; a person has to say how to continue."
 WEEK_S = 7 * 24 * 3600
@@ -156,6 +158,7 @@ def _step(one: Question) -> StepStarted:
         status="started" if one.kind == "unknown" else "planned",
         effect="unsafe",
         call_id=one.call_id,
+        decision=ALLOWED,
     )
 
 
