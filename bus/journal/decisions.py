@@ -189,7 +189,9 @@ def _require_scope(question: Row[Any], answer: Decision) -> None:
     """Raise ``ScopeRefused`` unless an approval may hold for later calls as the answer wants it."""
     offered = scopes_of(question)
     if answer.decision != "approve" or answer.scope not in offered:
-        raise ScopeRefused(problem=f"it offers {', '.join(offered) or 'none'}, with approve")
+        if not offered:
+            raise ScopeRefused(problem="the question does not offer that")
+        raise ScopeRefused(problem=f"the question offers {', '.join(offered)}, with approve")
     if answer.arguments is not None:
         raise ScopeRefused(problem="with other arguments it holds for this call alone")
     if answer.scope_s is not None and not 1 <= answer.scope_s <= question.scope_s:

@@ -274,7 +274,7 @@ class ScopeRefused(Permanent):
     code = "scope_refused"
     status = 422
     remedy = "Send a `scope` and a `scope_s` that the question offers, or none."
-    text = "the approval cannot hold for later calls like that: {problem}."
+    text = "the approval cannot hold for later calls: {problem}."
 
 
 class StickyUnknown(Permanent):

@@ -48,7 +48,7 @@ def new(name: str, runner: str, image: str) -> int:
         path.write_text(text)
         click.echo(f"wrote {_shown(path)}")
     test = next(path for path in written if path.name.startswith("test_"))
-    hint = f"Test it with `.venv/bin/python -m pytest {_shown(test)}`; name it in an agent's `tools: [{name}]`."
+    hint = f"Name it in an agent's `tools: [{name}]`; docs/testing.md says how to run {_shown(test)}."
     click.secho(hint, dim=True)
     return 0
 

@@ -49,7 +49,7 @@ def of_payload(payload: ApprovalPayload) -> Mapping[str, Any]:
 def question_lines(asked: Mapping[str, Any]) -> list[str]:
     """Return a question's lines with the whole call, since the answer applies to exactly this call."""
     reason = asked.get("reason") or "A decision is needed."
-    lines = [f"{asked.get('name') or 'the run'} asks: {reason}", *_arguments(asked.get("arguments") or {})]
+    lines = [f"{asked.get('name') or 'the run'} asks: {reason}", *argument_lines(asked.get("arguments") or {})]
     if "answer" in (asked.get("decisions") or ()):
         lines += [f"  {line}" for line in field_lines(asked.get("input_schema") or {})]
     if (asked.get("approvers") or 1) > 1:
@@ -107,7 +107,8 @@ def _or(words: Sequence[str]) -> str:
     return " or ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
 
 
-def _arguments(arguments: Mapping[str, Any]) -> Iterator[str]:
+def argument_lines(arguments: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each argument of a call, or more where a text has more."""
     if not arguments:
         yield f"{INDENT}without arguments"
     for name, value in arguments.items():

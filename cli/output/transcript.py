@@ -128,7 +128,10 @@ class Transcript:
             self._note("\n".join(["? " + first, *rest]), "yellow")
         else:
             comment = f": {payload.reason}" if payload.reason else ""
-            self._note(f"→ {question.label(payload.decision)}, decided by {payload.by}{comment}", "yellow")
+            lines = [f"→ {question.label(payload.decision)}, decided by {payload.by}{comment}"]
+            if payload.decision == "approve" and payload.arguments is not None:
+                lines += ["  The call is made with other arguments:", *question.argument_lines(payload.arguments)]
+            self._note("\n".join(lines), "yellow")
 
     @take.register
     def _(self, payload: StatusPayload) -> None:

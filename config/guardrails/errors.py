@@ -14,7 +14,9 @@ class InputBlocked(Permanent):
     remedy = "Leave out what the reasons name."
 
     def __init__(self, reasons: Sequence[str]) -> None:
-        super().__init__(f"the input is blocked: {'; '.join(reasons)}. Leave that out.", reasons=list(reasons))
+        super().__init__(
+            f"a guardrail refused the input ({'; '.join(reasons)}); leave that out.", reasons=list(reasons)
+        )
 
 
 class OutputBlocked(Permanent):

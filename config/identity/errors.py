@@ -94,5 +94,5 @@ class GrantUnknown(Permanent):
 
     code = "grant_unknown"
     status = 404
-    remedy = "`./callboard grants` lists the ids."
-    text = "there is no grant '{id:.80}'; `./callboard grants` lists the ids."
+    remedy = "`./callboard grants list` lists the ids."
+    text = "there is no grant '{id:.80}'; `./callboard grants list` lists the ids."

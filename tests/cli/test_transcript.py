@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from bus.payloads import EndPayload, ResponsePayload, ToolResultPayload, WithdrawnPayload
+from bus.payloads import ApprovalPayload, EndPayload, ResponsePayload, ToolResultPayload, WithdrawnPayload
 from cli.output.transcript import Transcript
 
 
@@ -42,3 +42,14 @@ def test_an_end_says_what_came_in_and_what_went_out(read: int, shown: str) -> No
     transcript.take(EndPayload(seq=3, status="succeeded", usage={"input_tokens": read, "output_tokens": 44}))
 
     assert f"✓ succeeded · {shown} · run_1" in err.getvalue()
+
+
+@pytest.mark.parametrize(("arguments", "shown"), [({"boxes": 9}, True), (None, False)])
+def test_an_approval_with_other_arguments_shows_them(arguments: dict[str, int] | None, shown: bool) -> None:
+    err = io.StringIO()
+    transcript = Transcript("run_1", out=io.StringIO(), err=err)
+
+    transcript.take(ApprovalPayload(seq=3, approval_id="apr_1", decision="approve", by="ann", arguments=arguments))
+
+    assert "decided by ann" in err.getvalue()
+    assert ("boxes: 9" in err.getvalue()) is shown

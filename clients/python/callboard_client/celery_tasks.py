@@ -217,7 +217,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (TaskUndescribed, ImportError, AttributeError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(f"{count} tasks are published in {given[1]}")
+    print(f"{count} {'task is' if count == 1 else 'tasks are'} published in {given[1]}")
     return 0
 
 

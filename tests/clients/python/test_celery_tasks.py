@@ -212,7 +212,7 @@ def test_the_command_says_what_is_wrong(
     said = capsys.readouterr()
     assert "usage:" in said.err
     assert "has no task shop.missing" in said.err
-    assert said.out == "1 tasks are published in x.json\n"
+    assert said.out == "1 task is published in x.json\n"
     assert json.loads((tmp_path / "x.json").read_text())["tasks"]["shop.one"]["waits"] is False
 
 
