@@ -64,11 +64,21 @@ class Part(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         seeds = {name: os.environ[seed] for seed, name in SEED_NAMES.items() if os.environ.get(seed)}
-        seed_settings = InitSettingsSource(settings_cls, seeds)
         if not reads_files():
+            seeds["no_config"] = "true"
             no_file = TomlConfigSettingsSource(settings_cls, toml_file=None)
-            return init_settings, env_settings, no_file, seed_settings
-        return init_settings, env_settings, dotenv_settings, TomlConfigSettingsSource(settings_cls), seed_settings
+            files: tuple[PydanticBaseSettingsSource, ...] = (no_file,)
+        else:
+            files = dotenv_settings, TomlConfigSettingsSource(settings_cls)
+        from_environment = (env_settings,) if _has_variables() else ()
+        return init_settings, *from_environment, *files, InitSettingsSource(settings_cls, seeds)
+
+
+def _has_variables() -> bool:
+    """Return whether the environment has another setting than ``no_config``: looking for each of a hundred takes
+    milliseconds."""
+    names = {name.upper() for name in os.environ} - {"CALLBOARD_NO_CONFIG"}
+    return any(name.startswith("CALLBOARD_") for name in names)
 
 
 def reads_files() -> bool:
