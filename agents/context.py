@@ -158,10 +158,15 @@ class RunContext:
         chosen = self.settings.for_tenant(self.lease.tenant)
         return Quota(max_bytes=chosen.sandbox_max_bytes, max_files=chosen.sandbox_max_files)
 
+    def may_be_sticky(self, tools: Iterable[Tool | None]) -> bool:
+        """Return whether there may be sticky approvals for one of these tools."""
+        found = [tool for tool in tools if tool is not None]
+        return bool(found) and (self.policy.offers_sticky or any(tool.sticky for tool in found))
+
     async def read_sticky(self, tools: Iterable[Tool | None]) -> None:
         """Read the sticky approvals anew, where one of these tools may have some."""
         lease = self.lease
-        if any(tool is not None and tool.sticky for tool in tools):
+        if self.may_be_sticky(tools):
             ours = lease.tenant, lease.principal, lease.agent_id
             self.sticky = await self._read(self._sticky_approvals.valid_of, *ours)
 

@@ -109,12 +109,12 @@ def begin_run(claim: Claim, process: Process, loaded: LoadedAgent | CallboardErr
     asked = claim.call()
     has_calls = bool(progress.calls) or asked is not None
     tools = {} if isinstance(loaded, CallboardError) else loaded[1]
-    if has_calls and any(tool.sticky for tool in tools.values()):
-        context.sticky = claim.sticky()
     try:
         if missing is not None:
             raise missing
         context.policy = process.policies.current()
+        if has_calls and context.may_be_sticky(tools.values()):
+            context.sticky = claim.sticky()
         agent = compatible_work(loaded, context, progress, asked)
         first = agent.begin()
     except CallboardError as error:

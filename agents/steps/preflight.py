@@ -191,7 +191,21 @@ class Preflight:
 
     def _is_covered(self, tool: Tool, version: str, sticky: StickyApproval) -> bool:
         thread_id = self._context.lease.thread_id
-        return sticky.scope in tool.sticky and sticky.covers(thread_id, tool.name, version, self.policy_version)
+        return sticky.scope in self.scopes_of(tool)[0] and sticky.covers(
+            thread_id, tool.name, version, self.policy_version
+        )
+
+    def scopes_of(self, tool: Tool) -> tuple[tuple[str, ...], int]:
+        """Return for which later calls an approval may hold too, and for how many seconds at most.
+
+        Where the tool itself requires the approval it decides that, and no rule offers more.
+        """
+        if tool.approvers > 1:
+            return (), tool.sticky_s
+        decision = self.decision
+        if tool.needs_approval or decision is None or decision.sticky is None:
+            return tool.sticky, tool.sticky_s
+        return decision.sticky, decision.sticky_s or tool.sticky_s
 
     @property
     def _reason(self) -> str:

@@ -225,6 +225,7 @@ class RecordedCall:
             return replace(asked, kind="input", decisions=FORM, reason=self._asked.text, schema=self._asked.form)
         if self._preflight.form is not None:
             return replace(asked, kind="arguments", decisions=FORM, schema=self._preflight.form)
+        scopes, scope_s = self._preflight.scopes_of(self._tool)
         return replace(
             asked,
             kind="call",
@@ -232,8 +233,8 @@ class RecordedCall:
             approvers=self._tool.approvers,
             schema=self._tool.parameters,
             policy_version=self._preflight.policy_version,
-            scopes=self._tool.sticky if self._tool.approvers == 1 else (),
-            scope_s=self._tool.sticky_s,
+            scopes=scopes,
+            scope_s=scope_s,
         )
 
     @property

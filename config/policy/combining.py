@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from config.effects import Effect
+from config.effects import Effect, Scope
 from config.policy.compiled import CompiledRule
 from config.policy.decision import CallFacts, PolicyDecision, Verdict
 
@@ -57,7 +57,18 @@ def combined(
         timeout_s=min(limits, default=None),
         labels=tuple(sorted(labels.union(default.labels))),
         seen=seen(facts),
+        **_sticky(first.verdict, [rule for rule, _ in matched], failures),
     )
+
+
+def _sticky(verdict: Verdict, matched: Sequence[CompiledRule], failures: Sequence[Failure]) -> dict[str, Any]:
+    """Return for which later calls an approval may hold: those that every rule offers which requires one."""
+    asking = [rule.fields for rule in matched if rule.verdict is Verdict.REQUIRE_APPROVAL]
+    if verdict is not Verdict.REQUIRE_APPROVAL or all(one.sticky is None for one in asking):
+        return {}
+    offered = [set(one.sticky or ()) for one in asking] + [set[Scope]() for _ in failures]
+    limits = [one.sticky_s for one in asking if one.sticky_s is not None]
+    return {"sticky": tuple(sorted(set.intersection(*offered))), "sticky_s": min(limits, default=None)}
 
 
 def seen(facts: CallFacts) -> tuple[str, ...]:

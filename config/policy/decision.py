@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Literal, Protocol
 
 from config.capabilities import Classification
-from config.effects import Effect
+from config.effects import Effect, Scope
 from config.identity.principal import Role
 
 
@@ -80,6 +80,10 @@ class PolicyDecision:
     """What the run is labelled with after the call, besides the labels of the tool."""
     seen: tuple[str, ...] = ()
     """The labels that the call had when it was decided about."""
+    sticky: tuple[Scope, ...] | None = None
+    """With ``require_approval``: for which later calls an approval may hold too; None where no rule says it."""
+    sticky_s: int | None = None
+    """For how many seconds at most such an approval holds; None leaves that to the tool."""
     approved: str | None = None
     """The sticky approval by which the call was made, as a sentence: who approved what until when."""
 
@@ -94,6 +98,10 @@ class Policy(Protocol):
 
     @property
     def version(self) -> str: ...
+    @property
+    def offers_sticky(self) -> bool:
+        """Whether a rule lets approvals hold for later calls."""
+        ...
 
     def decide(self, facts: CallFacts) -> PolicyDecision:
         """Return what becomes of the call. Never raises: a rule that fails is decided by its own setting."""
@@ -103,7 +111,7 @@ class Policy(Protocol):
 class _AllowAll:
     """The policy of a process that has none."""
 
-    version = "none"
+    version, offers_sticky = "none", False
     _decision = PolicyDecision(verdict=Verdict.ALLOW, rule="no policy", version=version)
 
     def decide(self, facts: CallFacts) -> PolicyDecision:

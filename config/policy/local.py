@@ -53,6 +53,7 @@ class LocalPolicy:
     ) -> None:
         self.rules = tuple(rules)
         self.version = version
+        self.offers_sticky = any(rule.fields.sticky for rule in self.rules)
         self._now_ms = now_ms
         self._by_kind: dict[tuple[object, ...], Candidates] = {}
         self._grouped: dict[tuple[int, ...], tuple[Conditions, ...]] = {}

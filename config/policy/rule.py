@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from config.capabilities import Classification
-from config.effects import Effect
+from config.effects import Effect, Scope
 from config.policy.decision import Verdict
 
 MAX_RULES = 1000
@@ -126,6 +126,10 @@ class RuleFields(_Fields):
     """With ``constrain``: seconds the call may take, if that is less than the tool's own."""
     labels: _Labels | None = None
     """Labels that the run has after the call, besides the tool's own."""
+    sticky: tuple[Scope, ...] | None = None
+    """With ``require_approval``: for which later calls an approval may hold too; None leaves that to the tool."""
+    sticky_s: Annotated[int, Field(strict=True, ge=1, le=2_592_000)] | None = None
+    """With ``sticky``: for how many seconds at most."""
 
     @model_validator(mode="after")
     def _fits_its_verdict(self) -> RuleFields:
@@ -134,6 +138,10 @@ class RuleFields(_Fields):
             raise ValueError("`verdict: constrain` needs `arguments`, `computed` or `timeout_s`")
         if self.verdict is not Verdict.CONSTRAIN and changes:
             raise ValueError("`arguments`, `computed` and `timeout_s` need `verdict: constrain`")
+        if self.verdict is not Verdict.REQUIRE_APPROVAL and self.sticky is not None:
+            raise ValueError("`sticky` needs `verdict: require_approval`")
+        if self.sticky_s is not None and not self.sticky:
+            raise ValueError("`sticky_s` needs `sticky`, for example `sticky: [thread]`")
         if set(self.arguments) & set(self.computed):
             raise ValueError("an argument is in `arguments` and in `computed`; keep one")
         if self.point == "model":

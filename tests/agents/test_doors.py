@@ -68,6 +68,7 @@ class KeptBack(ModelVisible):
 class RecordingPolicy:
     verdict: Verdict = Verdict.ALLOW
     version: str = "1"
+    offers_sticky: bool = False
 
     def decide(self, facts: CallFacts) -> PolicyDecision:
         is_call = facts.point == "tool"

@@ -51,7 +51,7 @@ def look_with_approval() -> str:
 
 
 class Judge:
-    version = "1"
+    version, offers_sticky = "1", False
 
     def decide(self, facts: CallFacts) -> PolicyDecision:
         judged.append((facts.point, facts.is_privileged))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -11,6 +14,7 @@ import pytest
 from agents.context import RunContext
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
+from agents.tools.catalogue import as_tool
 from agents.tools.tool import Tool, tool
 from bus.journal import Decision, StickyApproval, steps_of
 from bus.payloads import ApprovalPayload, ToolResultPayload
@@ -39,7 +43,7 @@ def call(boxes: int) -> Call:
     return Call(name="order", arguments={"boxes": boxes})
 
 
-def asks(kit: AgentKit, boxes: int, order: Callable[..., Any] | None = None, **options: Any) -> RunHandle:
+def asks(kit: AgentKit, boxes: int, order: Callable[..., Any] | Tool | None = None, **options: Any) -> RunHandle:
     """Return a run that calls the tool, and waits."""
     kit.agent(tools=[order or ordering()])
     kit.model.script(Turn(calls=[call(boxes)]), Turn(text="Done."))
@@ -54,7 +58,7 @@ def approve(handle: RunHandle, **said: Any) -> None:
     assert handle.result(30).status == "succeeded"
 
 
-def plays(kit: AgentKit, *boxes: int, order: Callable[..., Any] | None = None, **options: Any) -> RunHandle:
+def plays(kit: AgentKit, *boxes: int, order: Callable[..., Any] | Tool | None = None, **options: Any) -> RunHandle:
     """Return a run that made these calls without a question."""
     kit.agent(tools=[order or ordering()])
     kit.model.script(Turn(calls=[call(number) for number in boxes]), Turn(text="Done."))
@@ -178,3 +182,56 @@ def test_a_tool_call_without_an_agents_turn_is_covered(kit: AgentKit) -> None:
 
     assert handle.result(30).output == "ordered 5"
     assert made == [1, 5]
+
+
+# --- offered by a rule -------------------------------------------------------------------------------
+
+
+ASKED_BY_RULE = replace(as_tool(ordering(sticky=())), confirm=False)
+
+
+@pytest.fixture
+def ruled(tmp_path: Path) -> Iterator[Callable[..., AgentKit]]:
+    """Return a kit whose policy has rules that require an approval, each with these further fields."""
+    with ExitStack() as kits:
+
+        def make(*rules: str) -> AgentKit:
+            head = "when: {tools: [order]}, verdict: require_approval, reason: It costs money."
+            written = [f"  - {{name: rule-{number}, {head}{more}}}\n" for number, more in enumerate(rules)]
+            file = tmp_path / "policy.yaml"
+            file.write_text("rules:\n" + "".join(written))
+            return kits.enter_context(AgentKit(settings={"policy": str(file)}))
+
+        yield make
+
+
+def test_a_rule_offers_that_an_approval_holds(ruled: Callable[..., AgentKit]) -> None:
+    kit = ruled(", sticky: [thread], sticky_s: 60")
+    first = asks(kit, 1, ASKED_BY_RULE, thread_id="talk")
+
+    (one,) = first.approvals()
+    approve(first, scope="thread")
+    plays(kit, 2, order=ASKED_BY_RULE, thread_id="talk")
+
+    assert (one["scopes"], one["scope_s"]) == (["thread"], 60)
+    assert made == [1, 2]
+
+
+def offered(kit: AgentKit, order: Tool) -> list[str]:
+    """Return what a question offers, and answer it."""
+    handle = asks(kit, 1, order)
+    (one,) = handle.approvals()
+    approve(handle)
+    return list(one["scopes"])
+
+
+def test_only_what_all_rules_offer_is_offered(ruled: Callable[..., AgentKit]) -> None:
+    assert offered(ruled(", sticky: [thread, tool]", ", sticky: [tool]"), ASKED_BY_RULE) == ["tool"]
+
+
+def test_a_rule_that_offers_nothing_keeps_others_from_it(ruled: Callable[..., AgentKit]) -> None:
+    assert offered(ruled(", sticky: [thread, tool]", ""), ASKED_BY_RULE) == []
+
+
+def test_a_rule_offers_no_more_than_the_tool_that_asks_itself(ruled: Callable[..., AgentKit]) -> None:
+    assert offered(ruled(", sticky: [thread]"), replace(ASKED_BY_RULE, confirm=True)) == []

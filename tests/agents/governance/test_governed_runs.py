@@ -399,7 +399,7 @@ def test_a_run_of_one_call_waits_where_the_engine_requires_it(kit: AgentKit, eng
 class Own:
     """A local policy with one verdict for calls of tools."""
 
-    version = "own"
+    version, offers_sticky = "own", False
 
     def __init__(self, verdict: Verdict) -> None:
         self._verdict = verdict

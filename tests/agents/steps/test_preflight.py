@@ -41,6 +41,8 @@ BOOKING = as_tool(book)
 class Rule:
     """A policy that decides every call alike."""
 
+    offers_sticky = False
+
     def __init__(self, verdict: Verdict, version: str = "v1", **more: Any) -> None:
         self.version = version
         self.asked: list[CallFacts] = []
