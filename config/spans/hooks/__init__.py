@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from config.forks import after_fork
+from config.spans.hooks.asyncpg import ASYNCPG_HOOKS
 from config.spans.hooks.files import FILE_HOOKS
 from config.spans.hooks.http import HTTP_HOOKS
+from config.spans.hooks.psycopg2 import PSYCOPG2_HOOKS
 from config.spans.hooks.sql import SQL_HOOKS
 
 Wrap = Callable[[Any], Any]
@@ -28,8 +30,10 @@ class _Installed:
     replacement: Any
 
 
-_PLACES: tuple[tuple[str, str, Wrap], ...] = (*HTTP_HOOKS, *SQL_HOOKS, *FILE_HOOKS)
-"""Module, dotted name in it, and what makes the replacement."""
+_PLACES: dict[str, dict[str, Wrap]] = {}
+"""Module -> dotted name in it -> what makes the replacement."""
+for _module, _name, _wrap in (*HTTP_HOOKS, *SQL_HOOKS, *PSYCOPG2_HOOKS, *ASYNCPG_HOOKS, *FILE_HOOKS):
+    _PLACES.setdefault(_module, {})[_name] = _wrap
 _is_on = False
 _installed: dict[tuple[str, str], _Installed] = {}
 _lock = threading.Lock()
@@ -55,9 +59,11 @@ def install_hooks() -> None:
     """
     if not _is_on:
         return
-    for module_name, name, wrap in _PLACES:
-        if (module_name, name) not in _installed and module_name in sys.modules:
-            _install(module_name, name, wrap)
+    for module_name, places in _PLACES.items():
+        if module_name in sys.modules:
+            for name, wrap in places.items():
+                if (module_name, name) not in _installed:
+                    _install(module_name, name, wrap)
 
 
 def _install(module_name: str, name: str, wrap: Wrap) -> None:

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
-from config.spans.collector import is_collecting, span
+from config.spans.collector import Span, is_collecting, span
 from config.spans.sql import statement_name
 
 
-def _text_of(query: Any) -> str:
+def text_of(query: Any, cursor: Any) -> str:
+    """Return the text of a driver's query; a composed one has placeholders where its values are."""
     if isinstance(query, str):
         return query
     if isinstance(query, bytes):
         return query.decode("utf-8", "replace")
     try:
-        return str(query.as_string(None))  # psycopg.sql
-    except Exception:  # a composed statement may need its connection
+        return _composed(query, cursor)
+    except Exception:  # what the driver will refuse
         return type(query).__name__
+
+
+def _composed(query: Any, cursor: Any) -> str:
+    """Return the text of an object of ``psycopg.sql`` or ``psycopg2.sql``."""
+    kind = type(query).__name__
+    if kind == "Composed":
+        return "".join(_composed(part, cursor) for part in query)
+    return "%s" if kind == "Literal" else str(query.as_string(cursor))
 
 
 def _name_of(cursor: Any) -> str | None:
@@ -28,14 +38,18 @@ def _name_of(cursor: Any) -> str | None:
         return None
 
 
+def statement_span(statement: str, cursor: Any) -> AbstractContextManager[Span]:
+    """Note the body as a statement that a cursor of psycopg or psycopg2 executes."""
+    facts = {"statement": statement, "database": _name_of(cursor), "system": "postgresql"}
+    return span("sql", statement_name(statement), **facts)
+
+
 def _psycopg(execute: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(execute)
     def hooked(cursor: Any, query: Any, *others: Any, **more: Any) -> Any:
         if not is_collecting("sql"):
             return execute(cursor, query, *others, **more)
-        statement = _text_of(query)
-        facts = {"statement": statement, "database": _name_of(cursor), "system": "postgresql"}
-        with span("sql", statement_name(statement), **facts) as one:
+        with statement_span(text_of(query, cursor), cursor) as one:
             done = execute(cursor, query, *others, **more)
             one.facts["rows"] = cursor.rowcount
             return done
@@ -48,9 +62,7 @@ def _psycopg_async(execute: Callable[..., Any]) -> Callable[..., Any]:
     async def hooked(cursor: Any, query: Any, *others: Any, **more: Any) -> Any:
         if not is_collecting("sql"):
             return await execute(cursor, query, *others, **more)
-        statement = _text_of(query)
-        facts = {"statement": statement, "database": _name_of(cursor), "system": "postgresql"}
-        with span("sql", statement_name(statement), **facts) as one:
+        with statement_span(text_of(query, cursor), cursor) as one:
             done = await execute(cursor, query, *others, **more)
             one.facts["rows"] = cursor.rowcount
             return done
@@ -84,6 +96,8 @@ _DIALECT = "sqlalchemy.engine.default"
 SQL_HOOKS = (
     ("psycopg", "Cursor.execute", _psycopg),
     ("psycopg", "Cursor.executemany", _psycopg),
+    ("psycopg", "ServerCursor.execute", _psycopg),
+    ("psycopg", "AsyncServerCursor.execute", _psycopg_async),
     ("psycopg", "AsyncCursor.execute", _psycopg_async),
     ("psycopg", "AsyncCursor.executemany", _psycopg_async),
     (_DIALECT, "DefaultDialect.do_execute", _dialect),
