@@ -18,9 +18,9 @@ FOLDERS = ("agents", "bus", "cli", "config", "handlers", "observers", "web")
 OLDEST_PYTHON = (3, 11)
 NEEDED = tuple(
     """
-    alembic authlib blinker celery click cryptography flask flask_limiter flask_sock gunicorn hiredis httpx2 joserfc
-    jsonschema_rs jwt kombu litellm mcp orjson packaging pydantic pydantic_settings dotenv re2 redis rich sqlalchemy
-    yaml
+    alembic authlib blinker cel_expr_python celery click cryptography flask flask_limiter flask_sock gunicorn
+    hiredis httpx2 joserfc jsonschema_rs jwt kombu litellm mcp orjson packaging pydantic pydantic_settings dotenv
+    re2 redis rich sqlalchemy yaml
     """.split()
 )
 """The dependencies of pyproject.toml, by their import names."""
