@@ -70,7 +70,7 @@ def _check(as_json: bool) -> int:
         ]
         print_json({"version": found.version, "rules": rules, "warnings": warnings})
         return 0
-    click.echo(f"{len(found.rules)} rules, version {found.version}")
+    click.echo(f"rules: {len(found.rules)}, version {found.version}")
     for rule in found.rules:
         click.echo(f"{click.style('✓', fg='green')} {rule.name}  {rule.verdict}  {rule.file}:{rule.line}")
     for warning in warnings:

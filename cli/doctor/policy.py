@@ -19,4 +19,4 @@ def check_policy(settings: Settings) -> Verdicts:
     warnings = warnings_of(policy)
     yield from (warn(warning) for warning in warnings)
     if not warnings:
-        yield ok(f"{len(policy.rules)} rules, version {policy.version}")
+        yield ok(f"rules: {len(policy.rules)}, version {policy.version}")

@@ -72,7 +72,7 @@ def test_a_policy_that_can_be_used_is_listed_with_its_places(type_: Type, file: 
     assert type_("policy", "check") == 0
 
     said = capsys.readouterr().out
-    assert "5 rules, version " in said
+    assert "rules: 5, version " in said
     assert f"large-sums  block  {file}:3" in said
     assert "rule-of-two  require_approval" in said
 

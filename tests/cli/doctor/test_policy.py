@@ -11,8 +11,8 @@ RULE = "rules: [{name: one, verdict: block, reason: 'No.', condition: %s}]"
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("rules: []", ("ok", "1 rules, version ")),
-        (RULE % "arguments.a > 1", ("ok", "2 rules, version ")),
+        ("rules: []", ("ok", "rules: 1, version ")),
+        (RULE % "arguments.a > 1", ("ok", "rules: 2, version ")),
         (RULE % "1 > 2", ("warn", "rule 'one': its condition is never true")),
         (RULE % "1 >", ("fail", "policy.yaml:1: rule 'one': its condition is not CEL")),
         ("rules: 7", ("fail", "policy.yaml:1: rules: has to be a list")),
