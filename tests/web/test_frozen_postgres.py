@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -81,15 +82,19 @@ def test_a_start_whose_commit_got_no_answer_is_one_run_under_its_key(
     client: FlaskClient, runner: Runner, postgres_cluster: PostgresCluster
 ) -> None:
     client.post("/v1/runs", json=HELLO)
-    engine, frozen = runner.journal.database.engine, ExitStack()
+    engine, frozen, armed = runner.journal.database.engine, ExitStack(), [True]
+    turn = threading.Lock()
 
     def freeze(_connection: Any) -> None:
-        frozen.enter_context(postgres_cluster.frozen())
+        with turn:  # another thread's commit, behind the request's, would freeze the server for good
+            if armed and armed.pop():
+                frozen.enter_context(postgres_cluster.frozen())
 
-    event.listen(engine, "commit", freeze)
+    event.listen(engine, "commit", freeze)  # and never removed: other threads commit meanwhile
     with frozen:
         refused, took_s = timed(client, "POST", "/v1/runs", HELLO, **KEY)
-    event.remove(engine, "commit", freeze)
+        with turn:
+            armed.clear()
     again = client.post("/v1/runs", json=HELLO, headers=KEY)
 
     assert_away(refused)
