@@ -24,7 +24,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bus.journal.accept import NewRun
-    from bus.journal.approvals import BEFORE, FORM, NOTHING_SAID, USED_UP, Answered, Decision, Question, form_digest
+    from bus.journal.approvals import (
+        BEFORE,
+        DEFAULT_LINK_S,
+        FORM,
+        MOST_LINK_S,
+        NOTHING_SAID,
+        USED_UP,
+        Answered,
+        Decision,
+        Question,
+        form_digest,
+    )
     from bus.journal.controls import CONTROLS, Control
     from bus.journal.decisions import Decided
     from bus.journal.endings import end_commit, end_event, result_of_cut_off
@@ -57,7 +68,6 @@ if TYPE_CHECKING:
     )
     from bus.journal.idempotency import IdempotencyKey, canonical_digest
     from bus.journal.journal import Journal
-    from bus.journal.links import DEFAULT_LINK_S, MOST_LINK_S
     from bus.journal.live.hotlog import writing_to
     from bus.journal.log.commit import Commit
     from bus.journal.log.line import Line, parse_cursor
@@ -87,7 +97,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "accept": "NewRun",
-    "approvals": "BEFORE FORM NOTHING_SAID USED_UP Answered Decision Question form_digest",
+    "approvals": "BEFORE DEFAULT_LINK_S FORM MOST_LINK_S NOTHING_SAID USED_UP Answered Decision Question form_digest",
     "controls": "CONTROLS Control",
     "decisions": "Decided",
     "endings": "end_commit end_event result_of_cut_off",
@@ -99,7 +109,6 @@ _NAMES = {
     ),
     "idempotency": "IdempotencyKey canonical_digest",
     "journal": "Journal",
-    "links": "DEFAULT_LINK_S MOST_LINK_S",
     "live.hotlog": "writing_to",
     "log.commit": "Commit",
     "log.line": "Line parse_cursor",

@@ -32,6 +32,8 @@ FORM = ("answer", "reject")
 Kind = Literal["call", "unknown", "arguments", "input"]
 USED_UP = ("approve", "run_again")
 """Answers valid for one owner, since they let it make a call; the others have no effect outside the journal."""
+DEFAULT_LINK_S, MOST_LINK_S = 86_400, 604_800
+"""Seconds that a link to a question is valid, unless its maker says otherwise; and at most."""
 EXPIRY = "approval"
 """The kind of the timer that ends an unanswered question."""
 UNANSWERED = approvals.c.decision.is_(None)

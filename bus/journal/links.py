@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
-from bus.journal.approvals import UNANSWERED, shown
+from bus.journal.approvals import DEFAULT_LINK_S, UNANSWERED, shown
 from bus.journal.errors import ApprovalDecided, ApprovalOver, ApprovalUnknown, LinkNotYours, LinkOver, LinkUnknown
 from bus.journal.states.unowned import lock_allowed_run
 from config.clock import stamp
@@ -27,8 +27,6 @@ from config.identity.principal import Principal, Verb
 from config.ids import new_id
 
 SECRET_NAME = "approval_links"
-DEFAULT_LINK_S, MOST_LINK_S = 86_400, 604_800
-"""Seconds that a link is valid, unless its maker says otherwise; and at most."""
 KEPT_MS = 30 * 86_400_000
 """Milliseconds that a link's row outlives it, so that it can be said that it is over."""
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from flask import Blueprint, Response
 from pydantic import Field
 
-from bus.journal import RunUnknown, unseal_originals
+from bus.journal import RunUnknown
 from config.clock import stamp
 from config.guardrails.errors import SealKeyMissing
 from config.guardrails.sealing import sealer_of
@@ -46,6 +46,8 @@ def unseal(run_id: RunId, body: Unseal) -> Response:
     """Return the originals of what guardrails removed from a run; the audit log has who read them, and why."""
     process = current_process()
     sealer = sealer_of(process.settings)
+    from bus.journal import unseal_originals  # the first request opens the journal
+
     found = unseal_originals(process.journal.database, sealer, current_principal(), run_id, body.reason.strip())
     shown = [{"id": one.id, "what": one.what, "at": stamp(one.created_ms), "original": one.value} for one in found]
     return answer({"run_id": run_id, "originals": shown})

@@ -10,7 +10,6 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from bus.journal import abandoned_calls
 from bus.redis_wire import connect
 from config.errors import CallboardError
 from config.identity.access import may_see_machines
@@ -51,6 +50,8 @@ def _facts(process: WebProcess) -> tuple[dict[str, Any], int]:
     except CallboardError as error:
         detail = str(error) if _sees_machines() else error.public
         return {"status": "degraded", "database": error.code, "detail": redact(detail)}, 503
+    from bus.journal import abandoned_calls  # the first request opens the journal
+
     workers = len(fleet)
     parts: dict[str, Any] = {"database": "ok", "redis": _redis(process), "workers": workers}
     if starting := workers_starting(process.settings.state, workers):
