@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+LABEL = r"[a-z][a-z0-9_.-]{0,63}"
+"""The form of a label, by which a tool says what its result is and a policy asks for it."""
+
 
 class Classification(StrEnum):
     """How sensitive the data is that a tool reads or changes."""

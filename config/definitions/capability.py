@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from config.capabilities import CapabilityKind, Classification
+from config.capabilities import LABEL, CapabilityKind, Classification
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid
-from config.definitions.json_schema import SchemaRefused, check_schema, schema_errors
+from config.definitions.json_schema import JsonSchema, schema_errors
 from config.definitions.runner_spec import (
     SECRET_IN_HEADER,
     ContainerSpec,
@@ -63,12 +63,12 @@ class CapabilityFields(Strict):
     classification: Classification = Classification.INTERNAL
     roles: frozenset[Role] = frozenset()
     """The roles of which a run's principal needs one; none: all principals."""
-    input_schema: dict[str, Any] | None = None
+    input_schema: JsonSchema | None = None
     """JSON Schema of the arguments, an object; a ``function`` has its own, from its type hints."""
-    output_schema: dict[str, Any] | None = None
+    output_schema: JsonSchema | None = None
     config: dict[str, Any] = Field(default_factory=dict)
     """Values that the author sets and the model does not see."""
-    config_schema: dict[str, Any] | None = None
+    config_schema: JsonSchema | None = None
     """JSON Schema that ``config`` has to fit."""
     secrets: dict[Variable, _Reference] = Field(default_factory=dict)
     """The program's name for a secret -> where the worker finds it: ``env:NAME`` or ``file:/path``."""
@@ -81,19 +81,9 @@ class CapabilityFields(Strict):
     approvers: Annotated[int, Field(strict=True, ge=1, le=5)] = 1
     on_expiry: OnExpiry = OnExpiry.FAIL
     default: Any = None
-    labels: frozenset[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.-]{0,63}$")]] = frozenset()
+    labels: frozenset[Annotated[str, Field(pattern=rf"^{LABEL}$")]] = frozenset()
     retired: Annotated[str, Field(min_length=1, max_length=300)] | None = None
     """Why it may no longer be named, and what to name instead; the file stays, so that its id is not taken again."""
-
-    @field_validator("input_schema", "output_schema", "config_schema")
-    @classmethod
-    def _is_a_schema(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
-        if value is not None:
-            try:
-                check_schema(value)
-            except SchemaRefused as error:
-                raise ValueError(str(error).rstrip(".")) from error
-        return value
 
     @field_validator("secrets")
     @classmethod

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from config.capabilities import Classification
+from config.capabilities import LABEL, Classification
 from config.definitions.errors import DefinitionInvalid
-from config.definitions.json_schema import SchemaRefused, check_schema
+from config.definitions.json_schema import JsonSchema
 from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
 from config.effects import Effect
 from config.identity.principal import Role
@@ -46,9 +46,9 @@ class CeleryTask(CelerySection):
     """What the model calls it; the last part of the task's name by default."""
     description: Annotated[str, Field(min_length=1, max_length=4000)] | None = None
     """What it does, for the model."""
-    input_schema: dict[str, Any] | None = Field(default=None, alias="schema")
+    input_schema: JsonSchema | None = Field(default=None, alias="schema")
     """JSON Schema 2020-12 of its keyword arguments."""
-    output_schema: dict[str, Any] | None = None
+    output_schema: JsonSchema | None = None
     """JSON Schema 2020-12 that its result has to fit."""
     queue: _Line | None = None
     """The queue that the application's workers consume; Celery's default, ``celery``, where none is said."""
@@ -68,20 +68,10 @@ class CeleryTask(CelerySection):
     """The roles of which a run's principal needs one; none: all principals may call it."""
     classification: Classification = Classification.INTERNAL
     """Of its data; a person has to approve each call of a ``RESTRICTED`` one."""
-    labels: frozenset[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]] = frozenset()
+    labels: frozenset[Annotated[str, Field(pattern=rf"^{LABEL}$")]] = frozenset()
     """What its result is, for policies."""
     waits: _Flag = True
     """Whether the call lasts until the task has ended; ``false``: until the broker has its message."""
-
-    @field_validator("input_schema", "output_schema")
-    @classmethod
-    def _is_a_schema(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
-        if value is not None:
-            try:
-                check_schema(value)
-            except SchemaRefused as error:
-                raise ValueError(str(error).rstrip(".")) from error
-        return value
 
     @field_validator("input_schema")
     @classmethod

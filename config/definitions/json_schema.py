@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from math import inf
-from typing import Any
+from typing import Annotated, Any
 
 import jsonschema_rs
 import orjson
+from pydantic import AfterValidator
 
 from config.definitions.schema_validator import SchemaValidator, compile_schema, count_values, inside
 
@@ -180,3 +181,15 @@ def _target(reference: str, root: Any) -> Any:
         else:
             return None
     return at
+
+
+def _checked(schema: dict[str, Any]) -> dict[str, Any]:
+    try:
+        check_schema(schema)
+    except SchemaRefused as error:
+        raise ValueError(str(error).rstrip(".")) from error
+    return schema
+
+
+JsonSchema = Annotated[dict[str, Any], AfterValidator(_checked)]
+"""A field of a definition that is a JSON Schema."""

@@ -8,14 +8,12 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from config.capabilities import Classification
+from config.capabilities import LABEL, Classification
 from config.effects import Effect, Scope
 from config.policy.decision import Verdict
 
 MAX_RULES = 1000
 MAX_PATTERNS = 200
-LABEL = r"[a-z][a-z0-9_.-]{0,63}"
-"""A label's form."""
 
 _DAYS = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 _Pattern = Annotated[str, Field(pattern=r"^[\w.:@/*?-]{1,128}$")]
