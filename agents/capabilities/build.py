@@ -16,7 +16,7 @@ from agents.capabilities.runners.limits import ProcessLimits
 from agents.capabilities.runners.process import ProcessRunner
 from agents.capabilities.runners.runner import CapabilityRunner
 from agents.tools.schema import build_tool
-from agents.tools.tool import INWARD, OUTWARD, Tool
+from agents.tools.tool import INWARD, OUTWARD, TRUSTED, UNTRUSTED, Tool
 from bus.journal import canonical_digest
 from config.definitions.capability import CapabilityDefinition, RetryRule
 from config.definitions.dotted_path import NotImportable, import_path, require_own
@@ -48,11 +48,17 @@ def capability_tool(definition: CapabilityDefinition, settings: Settings) -> Too
     call: Callable[..., Any] = _runner_of(definition, settings).call
     if definition.retry.attempts > 1:
         call = _repeated(call, definition.retry)
-    if isinstance(definition.runner, EndpointSpec) and INWARD not in definition.labels:
-        fields["labels"] = definition.labels | {OUTWARD}
+    if isinstance(definition.runner, EndpointSpec):
+        fields["labels"] = _of_endpoint(definition.labels)
     assert definition.input_schema is not None
     attempts = definition.retry.attempts
     return Tool(name=definition.id, parameters=definition.input_schema, function=call, attempts=attempts, **fields)
+
+
+def _of_endpoint(said: frozenset[str]) -> frozenset[str]:
+    """Return the labels of a capability that asks a server, which it does without ``hosts`` too."""
+    sent = {OUTWARD} if INWARD not in said else set()
+    return said | sent | ({UNTRUSTED} if TRUSTED not in said else set())
 
 
 def _runner_of(definition: CapabilityDefinition, settings: Settings) -> CapabilityRunner:

@@ -19,8 +19,9 @@ from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM, requi
 from config.effects import Effect, OnExpiry, Scope
 from config.identity.principal import Role
 
-UNTRUSTED, SENSITIVE = "untrusted", "sensitive"
-"""Labels of results: others may have written them; they must not leave."""
+UNTRUSTED, SENSITIVE, TRUSTED = "untrusted", "sensitive", "trusted"
+"""Labels of results: others may have written them; they must not leave; others have not, although they are read from
+another system."""
 OUTWARD, INWARD = "outward", "inward"
 """Labels of calls: they leave for another system; they do not, although they have an effect."""
 F = TypeVar("F", bound=Callable[..., Any])
@@ -75,8 +76,8 @@ class Tool:
     secrets: Mapping[str, str] = field(default_factory=dict)
     """Its name for a secret -> the deployment's reference, resolved at the call."""
     labels: frozenset[str] = frozenset()
-    """What its result is, for policies: ``untrusted``, ``sensitive``, or a label of the deployment's own. ``outward``
-    and ``inward`` say of its calls whether they leave for another system."""
+    """What its result is, for policies: ``untrusted``, ``trusted``, ``sensitive``, or a label of the deployment's own.
+    ``outward`` and ``inward`` say of its calls whether they leave for another system."""
 
     def __post_init__(self) -> None:
         """Refuse, before any call, an effect whose recovery asks a ``check`` that is not there.
@@ -105,10 +106,20 @@ class Tool:
         return INWARD not in self.labels and (self.effect is not Effect.PURE or bool(self.hosts))
 
     @property
+    def is_untrusted(self) -> bool:
+        """Whether others may have written its results: of a tool that reads from another system they may, unless it
+        says otherwise."""
+        if UNTRUSTED in self.labels:
+            return True
+        reads_outside = self.kind is CapabilityKind.CONNECTOR or bool(self.hosts) or self.task is not None
+        return TRUSTED not in self.labels and reads_outside
+
+    @property
     def result_labels(self) -> frozenset[str]:
         """The labels of what a run has read once it has a result."""
         of_data = {SENSITIVE} if self.classification is Classification.RESTRICTED else set()
-        return self.labels - {OUTWARD, INWARD} | of_data
+        of_origin = {UNTRUSTED} if self.is_untrusted else set()
+        return self.labels - {OUTWARD, INWARD, TRUSTED} | of_data | of_origin
 
     def may_be_called_with(self, roles: Collection[Role]) -> bool:
         """Return whether a principal with these roles may call it."""

@@ -69,7 +69,7 @@ class CeleryTask(CelerySection):
     classification: Classification = Classification.INTERNAL
     """Of its data; a person has to approve each call of a ``RESTRICTED`` one."""
     labels: frozenset[Annotated[str, Field(pattern=rf"^{LABEL}$")]] = frozenset()
-    """What its result is, for policies."""
+    """What its result is, for policies: ``untrusted`` where it does not say ``trusted``."""
     waits: _Flag = True
     """Whether the call lasts until the task has ended; ``false``: until the broker has its message."""
 

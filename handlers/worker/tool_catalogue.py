@@ -46,6 +46,6 @@ def _metadata(tool: Tool) -> ToolMetadata:
         output_schema=tool.output_schema,
         hosts=tool.hosts,
         secrets=tuple(sorted(tool.secrets)),
-        labels=tuple(sorted(tool.labels)),
+        labels=tuple(sorted(tool.labels | tool.result_labels)),
         needs_approval=tool.needs_approval,
     )

@@ -41,6 +41,29 @@ def test_a_file_becomes_a_tool_with_its_metadata(declare, find):
     assert not tool.needs_approval
 
 
+ENDPOINT = {"type": "http", "url": "https://api.example.org/count"}
+CONTAINER = {"type": "container", "image": "tools/count:1.0"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "read"),
+    [
+        ({}, set()),
+        ({"kind": "connector"}, {"untrusted"}),
+        ({"kind": "connector", "labels": ["trusted"]}, set()),
+        ({"runner": ENDPOINT}, {"untrusted"}),
+        ({"runner": ENDPOINT, "labels": ["trusted"]}, set()),
+        ({"runner": CONTAINER}, set()),
+        ({"runner": CONTAINER, "hosts": ["*"]}, {"untrusted"}),
+        ({"runner": CONTAINER, "hosts": ["*"], "labels": ["trusted"]}, set()),
+    ],
+)
+def test_what_it_reads_from_another_system_is_untrusted_unless_the_file_says_otherwise(declare, find, changes, read):
+    declare(**changes)
+
+    assert find().result_labels == read
+
+
 def test_restricted_data_needs_an_approval(declare, find):
     declare(classification="RESTRICTED")
 

@@ -11,7 +11,7 @@ from agents.tools.files import list_files, read_file, write_file
 from agents.tools.http import http_get, http_request
 from agents.tools.sql.query import sql_query
 from agents.tools.supplies import order_supplies
-from config.capabilities import Classification
+from config.capabilities import CapabilityKind, Classification
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,21 @@ LOOK = as_tool(look)
 )
 def test_a_tool_with_hosts_is_outward_unless_it_says_otherwise(made: Tool, is_outward):
     assert made.is_outward is is_outward
+
+
+@pytest.mark.parametrize(
+    ("made", "read"),
+    [
+        (LOOK, set()),
+        (replace(LOOK, kind=CapabilityKind.TRANSFORMER, hosts=()), set()),
+        (replace(LOOK, kind=CapabilityKind.CONNECTOR), {"untrusted"}),
+        (replace(LOOK, hosts=("api.example.org",)), {"untrusted"}),
+        (replace(LOOK, kind=CapabilityKind.CONNECTOR, labels=frozenset({"trusted", "orders"})), {"orders"}),
+        (replace(LOOK, hosts=("*",), labels=frozenset({"trusted", "untrusted"})), {"untrusted"}),
+    ],
+)
+def test_what_a_tool_reads_from_another_system_is_untrusted_unless_it_says_otherwise(made: Tool, read: set[str]):
+    assert made.result_labels == read
 
 
 def test_restricted_data_is_sensitive():

@@ -37,7 +37,13 @@ def test_a_tool_is_described_as_its_agents_use_it(tmp_path: Path, settings: Sett
 def test_a_tool_is_described_with_its_metadata_and_the_names_of_its_secrets_alone(
     tmp_path: Path, settings: Settings
 ) -> None:
-    @tool(version="2.0.0", maintainer="a@example.org", classification="RESTRICTED", secrets={"TOKEN": "env:SHOP_TOKEN"})
+    @tool(
+        version="2.0.0",
+        maintainer="a@example.org",
+        kind="connector",
+        classification="RESTRICTED",
+        secrets={"TOKEN": "env:SHOP_TOKEN"},
+    )
     def sell() -> None:
         """Sell."""
 
@@ -49,4 +55,5 @@ def test_a_tool_is_described_with_its_metadata_and_the_names_of_its_secrets_alon
     said = one.metadata
     assert (said.version, said.classification, said.needs_approval) == ("2.0.0", "RESTRICTED", True)
     assert said.secrets == ("TOKEN",)
+    assert said.labels == ("sensitive", "untrusted"), "also those that follow from its kind and classification"
     assert "SHOP_TOKEN" not in repr(one)

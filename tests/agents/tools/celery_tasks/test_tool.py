@@ -58,6 +58,16 @@ def test_what_the_file_says_is_the_tools(write: Write) -> None:
     assert {str(role) for role in tool.roles} == {"operator"}
 
 
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [({}, {"untrusted"}), ({"labels": ["trusted"]}, set()), ({"labels": ["orders"]}, {"orders", "untrusted"})],
+)
+def test_a_result_is_untrusted_unless_the_file_says_otherwise(write: Write, said: Any, read: set[str]) -> None:
+    tool = find_tool("celery:shop.tasks.refund", write(application(**said)))
+
+    assert tool.result_labels == read
+
+
 def test_a_call_that_does_not_wait_is_unsafe(write: Write) -> None:
     tool = find_tool("celery:shop.tasks.refund", write(application(waits=False) | {"broker": "amqp://localhost//"}))
 
