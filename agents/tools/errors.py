@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from config.errors import ModelVisible
 from config.spelling import did_you_mean
 
+MAX_LISTED = 20
+"""Most names in a sentence, which the model reads too."""
+
 
 class ArgumentsInvalid(ModelVisible):
     """The arguments are not JSON or do not fit the schema; the function was not called."""
@@ -27,7 +30,12 @@ class ToolNotOffered(ModelVisible):
     remedy = "Use a name that `./callboard tools` lists for the agent."
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        super().__init__(f"There is no tool '{name}'.{did_you_mean(name, known)}", name=name)
+        names = list(known)
+        shown = ", ".join(names[:MAX_LISTED]) or "none"
+        more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+        super().__init__(
+            f"There is no tool '{name}'.{did_you_mean(name, names)} The agent's tools: {shown}{more}.", name=name
+        )
 
 
 class RoleMissing(ModelVisible):

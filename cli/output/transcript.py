@@ -29,6 +29,8 @@ from cli.output.quoted import Quoted, columns, hanging
 from config.visible import visible
 
 MAX_RESULT_CHARS = 200
+MAX_FAILURE_CHARS = 1000
+"""Longest shown sentence of a failed call: its end has the remedy."""
 MARKS = {"done": ("✓", "green"), "failed": ("✕", "red"), "refused": ("⊘", "yellow"), "unknown": ("?", "yellow")}
 WAITS = {
     "task": "a Celery application is at work on its call; it continues by itself",
@@ -65,6 +67,7 @@ class Transcript:
         self._still_asked = still_asked
         self._is_answered = False
         self._newest_piece = 0
+        self._failure = ""  # the whole sentence of the call that failed last
 
     @singledispatchmethod
     def take(self, payload: Payload) -> None:
@@ -107,12 +110,17 @@ class Transcript:
         mark, colour = MARKS.get(payload.outcome, ("·", "white"))
         text = payload.result if isinstance(payload.result, str) else orjson.dumps(payload.result).decode()
         first, _, rest = visible(text).strip().partition("\n")
-        more = " …" if rest or len(first) > MAX_RESULT_CHARS else ""
+        limit = MAX_FAILURE_CHARS if payload.outcome in ("failed", "refused") else MAX_RESULT_CHARS
+        more = " …" if rest or len(first) > limit else ""
+        self._failure = "" if more or payload.outcome == "done" else first
         took = f"  {payload.duration_ms} ms" if payload.duration_ms is not None else ""
-        self._note(f"  {mark} {first[:MAX_RESULT_CHARS]}{more}{took}", colour)
+        self._note(f"  {mark} {first[:limit]}{more}{took}", colour)
 
     @take.register
     def _(self, payload: ErrorPayload) -> None:
+        said = visible(payload.message).strip()
+        if said and self._failure.endswith(said):
+            return  # a run of kind `tool` fails as its call did, which stands in the line above
         again = f" Retrying in {payload.retry_in_ms / 1000:.1f} s." if payload.retry_in_ms is not None else ""
         self._note(
             f"{'!' if payload.retryable else '✕'} {payload.message}{again}", "yellow" if payload.retryable else "red"

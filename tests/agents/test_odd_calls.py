@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agents.runner import Runner
+from agents.tools.errors import ToolNotOffered
 from bus.payloads import EndPayload, ToolPayload, ToolResultPayload
 from config.database.migrate import migrate
 from config.settings import Settings
@@ -125,6 +126,18 @@ def test_an_unknown_tool_is_answered(harness: AppHarness, name: str) -> None:
     assert end.status in ("succeeded", "failed")
     for event in handle.events():
         assert not isinstance(event, ToolResultPayload) or "There is no tool" in str(event.result)
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ([], "The agent's tools: none."),
+        (["note", "add"], "The agent's tools: note, add."),
+        ([f"t{n}" for n in range(23)], "t18, t19 and 3 more."),
+    ],
+)
+def test_an_unknown_tool_is_told_from_the_known_ones(known: list[str], said: str) -> None:
+    assert str(ToolNotOffered("nothing_like_it", known)).endswith(said)
 
 
 @pytest.mark.parametrize("id_", ["call_1", "", "call_x", "\x00", "x" * 10_000])

@@ -111,6 +111,22 @@ def test_a_call_that_cannot_be_made_says_why(
     assert (shown.out, said in shown.err) == ("", True)
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("add", '{"b": 1}'), '"a" is a required property'),
+        (("add", '{"b": 1, "' + "c" * 300 + '": 1}'), '"a" is a required property'),
+        (("ad", "{}"), "There is no tool 'ad'. Did you mean 'add'? The agent's tools: add, book."),
+    ],
+)
+def test_a_failure_is_said_once(
+    type_: Type, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], sentence: str
+) -> None:
+    assert type_("tools", "call", *words) == 1
+
+    assert capsys.readouterr().err.count(sentence) == 1
+
+
 def test_json_prints_the_events_of_the_run(type_: Type, capsys: pytest.CaptureFixture[str]) -> None:
     assert type_("tools", "call", "add", '{"a": 1, "b": 2}', "--json") == 0
 
