@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from bus.journal import CONTROLS, ApprovalDecided, CommitResult, Control, Decided, Decision, Journal, parse_cursor
-from bus.payloads import EndPayload, Payload, decode
+from bus.payloads import EndPayload, Payload, StatusPayload, decode
 from config.identity.principal import Principal
 
 
@@ -58,6 +58,13 @@ class RunHandle:
     def status(self) -> str:
         """The run's present status."""
         return str(self._journal().runs.row(self._principal, self.run_id).status)
+
+    def wait_before(self, cursor: int) -> StatusPayload | None:
+        """Return what the run waits for where its log says so at or before ``cursor``; None where it does not wait."""
+        row = self._journal().runs.row(self._principal, self.run_id)
+        if row.status != "waiting" or self._journal().page(self.run_id, self.thread_id, cursor)[0]:
+            return None
+        return StatusPayload(seq=cursor, status="waiting", reason=row.reason)
 
     def cancel(self, *, by: str | None = None) -> CommitResult:
         """Request a stop; a second request, or one after the end, changes nothing."""

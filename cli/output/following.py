@@ -15,10 +15,14 @@ WAITING_HINT = "  this command waits for the answer; Ctrl-C stops the run, and -
 def follow(handle: RunHandle, *, after: int = 0, as_json: bool, is_stoppable: bool, no_wait: bool = False) -> int:
     """Print the run's events and return the exit status of its end.
 
+    A wait that the log says before ``after`` is said first, since no event would come of it.
     With ``no_wait``, return as soon as the run waits for an approval. If the run ``is_stoppable``, the first
     Ctrl-C cancels it and keeps following to the end. Any other Ctrl-C ends the following, and the run continues.
     """
     transcript = Transcript(handle.run_id, still_asked=handle.approvals)
+    before = handle.wait_before(after) if after else None
+    if before is not None and (_asks(before) or not as_json):
+        transcript.take(before)
     while True:
         try:
             for payload in handle.events(after):

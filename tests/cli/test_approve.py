@@ -394,6 +394,30 @@ def test_watch_says_what_is_asked_and_how_to_answer_and_continues(
     assert terminal.out() == "done\n"
 
 
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_watching_from_behind_the_question_says_how_to_answer_too(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...]
+) -> None:
+    run_id, (approval_id,) = terminal.waiting()
+    with opened() as runner:
+        newest = max(line.seq for line in runner.journal.page(run_id, runner.handle(run_id).thread_id, 0)[0])
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+
+    def answer() -> None:
+        assert screen.asked.wait(20)
+        with opened() as runner:
+            runner.handle(run_id).decide(approval_id, Decision(decision="run_again"), by="ann")
+        finish(run_id)
+
+    answering = threading.Thread(target=answer)
+    answering.start()
+    assert terminal.type("watch", run_id, "--after", str(newest), *flags) == 0
+    answering.join(20)
+
+    assert screen.getvalue().count(f"./callboard approve {run_id}") == 1
+
+
 def test_watching_later_shows_the_answer_and_not_how_to_give_one(terminal: Terminal) -> None:
     run_id, _ = terminal.waiting()
     terminal.says("approve", run_id, "--decision", "take_as_done", "--message", "asked the bank")
