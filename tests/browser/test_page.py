@@ -418,6 +418,29 @@ def test_a_message_sent_before_the_first_was_accepted_joins_its_conversation(vis
     assert len(runs) == 2
 
 
+def test_a_message_sent_before_the_agents_are_known_is_sent_once_they_are(visitor: Visitor) -> None:
+    held: list[Route] = []
+    visitor.page.route("**/v1/agents*", lambda route: held.append(route))
+    visitor.page.goto(f"{visitor.url}/")
+    hint, message = visitor.page.locator(".compose .hint"), visitor.page.get_by_label("Message")
+
+    visitor.presses("c")
+    message.fill("What is 17 * 2?")
+    visitor.presses("Enter")
+    expect(hint).to_contain_text("No agent is loaded yet")
+    expect(message).to_have_value("What is 17 * 2?")
+    message.fill("What is 17 * 23?")
+    expect(hint).to_contain_text("Enter sends")
+    visitor.presses("Enter")
+    for route in held:
+        route.continue_()
+
+    visitor.waits_for_end()
+    expect(visitor.answer.last).to_contain_text("391")
+    expect(message).to_have_value("")
+    expect(hint).to_contain_text("Enter sends")
+
+
 def test_messages_behind_a_first_one_that_was_not_accepted_can_be_sent_again(visitor: Visitor) -> None:
     held: list[Route] = []
     visitor.opens()

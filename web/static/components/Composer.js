@@ -2,14 +2,20 @@ import { fill, h, icon } from "../dom/h.js";
 import { visible } from "../dom/visible.js";
 import { labelOf } from "../state/agents.js";
 
+const KEYS = "Enter sends · Shift+Enter breaks the line";
+const NO_AGENT = "No agent is loaded yet; this is sent as soon as one is";
+
 /** The input field: Enter sends, Shift+Enter breaks the line. */
 export class Composer {
+  // Whether Enter was pressed before there was an agent to send to.
+  #isWaiting = false;
+
   constructor({ onSend, onAgent, onDraft }) {
     this.onSend = onSend;
     this.area = h("textarea", { rows: 1, placeholder: "Write a message", "aria-label": "Message", enterkeyhint: "send", oninput: () => this.#changed(onDraft), onkeydown: (event) => this.#key(event) });
     this.agents = h("select", { "aria-label": "Agent", onchange: () => onAgent(this.agents.value) });
     this.button = h("button.btn.go", { type: "submit" }, "Send", icon("up"));
-    this.hint = h("span.hint", {}, "Enter sends · Shift+Enter breaks the line");
+    this.hint = h("span.hint", { role: "status" }, KEYS);
     const form = h("form.box", { onsubmit: (event) => this.#submit(event) }, this.area, h("div.row", {}, this.agents, this.hint, this.button));
     this.element = h("div.compose", {}, form);
     this.#changed(() => {});
@@ -32,6 +38,7 @@ export class Composer {
   showAgents(agents, chosen) {
     fill(this.agents, agents.map((agent) => h("option", { value: agent.id }, visible(labelOf(agents, agent.id)))));
     this.choose(chosen);
+    if (this.#isWaiting && this.agents.value) this.#send();
   }
 
   choose(id) {
@@ -51,13 +58,26 @@ export class Composer {
 
   #submit(event) {
     event.preventDefault();
+    if (!this.area.value.trim()) return this.area.focus();
+    if (!this.agents.value) return this.#wait(true);
+    this.#send();
+  }
+
+  #send() {
     const text = this.area.value;
-    if (!text.trim() || !this.agents.value) return this.area.focus();
     this.write("");
     this.onSend(text);
   }
 
+  // A text that is changed meanwhile is not the one that Enter was pressed for.
+  #wait(isWaiting) {
+    this.#isWaiting = isWaiting;
+    this.hint.textContent = isWaiting ? NO_AGENT : KEYS;
+    this.hint.classList.toggle("is-news", isWaiting); // shown on small screens too
+  }
+
   #changed(onDraft) {
+    this.#wait(false);
     onDraft(this.area.value);
     this.button.classList.toggle("is-idle", !this.area.value.trim());
     // For browsers without `field-sizing: content`.
