@@ -168,7 +168,10 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "the settings among local variables": (
             f"{_PLACES}test_the_settings_have_none_in_a_traceback_with_local_variables",
         ),
-        "values of SQL": (f"{_PLACES}test_a_statement_that_fails_shows_no_values",),
+        "values of SQL": (
+            f"{_PLACES}test_a_statement_that_fails_shows_no_values",
+            f"{_PLACES}test_a_row_that_does_not_fit_shows_no_values",
+        ),
         "a task as Celery shows it": (f"{_PLACES}test_celery_shows_ids_of_a_task_and_nothing_else",),
         "an error that a client gets": ("tests/web/test_app.py::test_errors_behind_the_door",),
         "usual forms of keys, and base64 of them": (

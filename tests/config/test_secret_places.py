@@ -106,6 +106,22 @@ def test_a_statement_that_fails_shows_no_values(logged: Callable[[], str], datab
     assert WORD not in logged() + str(caught.value)
 
 
+@pytest.mark.parametrize("value", [":word", "CAST(:word AS integer)"])
+def test_a_row_that_does_not_fit_shows_no_values(logged: Callable[[], str], database: Database, value: str) -> None:
+    def insert() -> None:
+        with database.write() as connection:
+            connection.execute(text("CREATE TEMPORARY TABLE kept (word TEXT PRIMARY KEY)"))
+            connection.execute(text(f"INSERT INTO kept VALUES ({value}), ({value})"), {"word": f'"{WORD}" and more'})
+
+    with pytest.raises((CallboardError, DBAPIError)) as caught:
+        insert()
+
+    logging.getLogger("bus.journal").error("failed", exc_info=caught.value)
+
+    assert WORD not in logged() + str(caught.value)
+    assert WORD not in str(caught.value.__cause__) + repr(caught.value)
+
+
 def test_celery_shows_ids_of_a_task_and_nothing_else() -> None:
     wire = RunAgentMessage(run_id="run_1", agent_id="assistant", thread_id="thr_1").to_wire()
     message = Celery("shown", set_as_current=False).amqp.as_task_v2("1", RunAgentMessage.name, args=(wire,))
