@@ -110,7 +110,7 @@ class ApplicationFields(CelerySection):
     """The application's ``broker_transport_options["global_keyprefix"]``, on Redis."""
     result_key_prefix: Annotated[str, Field(max_length=200)] = ""
     """The application's ``result_backend_transport_options["global_keyprefix"]``, on Redis."""
-    result_table: Annotated[str, Field(pattern=r"^[A-Za-z_]\w{0,62}(\.[A-Za-z_]\w{0,62})?$")] = "celery_taskmeta"
+    result_table: Annotated[str, Field(max_length=127, pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)?$")] = "celery_taskmeta"
     """The application's table of results, in a database: ``database_table_names["task"]``."""
     tracks_starts: _Flag | None = None
     """Whether the application sets ``task_track_started`` for all of its tasks."""

@@ -23,7 +23,7 @@ class CertificateRule(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    certificate: str = Field(pattern=r"^(CN=|DNS:|URI:|email:).{1,250}$")
+    certificate: str = Field(max_length=256, pattern=r"^(CN=|DNS:|URI:|email:).+$")
     """A name of the certificate: its subject's common name, or an alternative name."""
     principal: str = Field(pattern=rf"^{NAME}$")
     tenant: str = Field(default="default", pattern=rf"^{NAME}$")

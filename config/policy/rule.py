@@ -16,7 +16,8 @@ MAX_RULES = 1000
 MAX_PATTERNS = 200
 
 _DAYS = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
-_Pattern = Annotated[str, Field(pattern=r"^[\w.:@/*?-]{1,128}$")]
+_Pattern = Annotated[str, Field(max_length=128, pattern=r"^[\w.:@/*?-]+$")]
+"""Not ``{1,128}``: a bounded repetition of ``\\w`` takes 15 ms to compile, in each schema that has it."""
 _Patterns = Annotated[tuple[_Pattern, ...], Field(min_length=1, max_length=MAX_PATTERNS)]
 _Label = Annotated[str, Field(pattern=rf"^{LABEL}$")]
 _Labels = Annotated[tuple[_Label, ...], Field(min_length=1, max_length=MAX_PATTERNS)]
