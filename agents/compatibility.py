@@ -10,10 +10,10 @@ from agents.agent import Agent
 from agents.context import RunContext
 from agents.errors import AgentUnknown, RunFailed
 from agents.process import Process
+from agents.tool_errors import ArgumentsInvalid
 from agents.tool_run import ToolRun
 from agents.tools.arguments import parse_arguments, validate_arguments
 from agents.tools.catalogue import tools_of
-from agents.tools.errors import ArgumentsInvalid
 from agents.tools.questions import missing_form
 from agents.tools.tool import Tool
 from bus.journal import AcceptedCall, CodeVersion, Ending, FirstCommit, OpenStep, Progress

@@ -8,9 +8,9 @@ import pytest
 
 from agents.capabilities.checkup import problems_of
 from agents.testing import call_capability
+from agents.tool_errors import ArgumentsInvalid
 from agents.tools import catalogue
 from agents.tools.catalogue import find_tool
-from agents.tools.errors import ArgumentsInvalid
 from config.definitions.errors import ToolUnknown
 from config.folders import ROOT
 from config.settings import Settings

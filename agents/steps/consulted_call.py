@@ -9,8 +9,8 @@ from agents.errors import PolicyRefused
 from agents.governance.governance import GovernedCall, combined
 from agents.steps.preflight import version_of
 from agents.steps.recorded_call import UNDER_WAY, RecordedCall
+from agents.tool_errors import ArgumentsInvalid, CallBlocked
 from agents.tools.arguments import validate_arguments
-from agents.tools.errors import ArgumentsInvalid, CallBlocked
 from bus.journal import (
     USED_UP,
     canonical_digest,

@@ -10,8 +10,8 @@ from typing import Any
 
 from agents.context import RunContext
 from agents.models.streams.tool_calls import ToolCall
+from agents.tool_errors import ArgumentsInvalid, CallBlocked, RoleMissing, ToolNotOffered
 from agents.tools.arguments import parse_arguments, validate_arguments
-from agents.tools.errors import ArgumentsInvalid, CallBlocked, RoleMissing, ToolNotOffered
 from agents.tools.questions import missing_form
 from agents.tools.tool import OUTWARD, Tool
 from bus.journal import NOTHING_SAID, USED_UP, OpenStep, StickyApproval, canonical_digest

@@ -13,7 +13,7 @@ from agents.steps.consulted_call import LOST, ConsultedCall
 from agents.steps.large_text import in_thread_if_large
 from agents.steps.recorded_call import UNDER_WAY
 from agents.steps.task_work import IN_PLACE_S, TaskWork
-from agents.tools.errors import CallRejected, ToolTimeout
+from agents.tool_errors import CallRejected, ToolTimeout
 from agents.tools.executor import call_tool, check_call
 from agents.tools.questions import CallAsks
 from agents.tools.results import validate_output

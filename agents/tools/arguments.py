@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import orjson
 
-from agents.tools.errors import ArgumentsInvalid
+from agents.tool_errors import ArgumentsInvalid
 from agents.tools.tool import Tool
 from config.definitions.json_schema import schema_errors
 

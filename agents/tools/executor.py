@@ -18,9 +18,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from agents.tool_errors import ToolTimeout
 from agents.tools.abandoned import ABANDONED, CANCELLED_S
 from agents.tools.ambiguous_failure import is_ambiguous
-from agents.tools.errors import ToolTimeout
 from agents.tools.questions import CallAsks, QuestionAsked
 from agents.tools.results import to_result, to_result_beside_loop
 from agents.tools.tool import Tool, ToolContext, enter_call

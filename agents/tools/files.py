@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents.tools.errors import PathRefused
+from agents.tool_errors import PathRefused
 from agents.tools.file_labels import labels_of, note_labels
 from agents.tools.isolation.sandbox import MAX_LISTED, Sandbox
 from agents.tools.tool import INWARD, UNTRUSTED, current_call, tool

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from agents.tools.errors import QuestionInvalid
+from agents.tool_errors import QuestionInvalid
 from config.definitions.json_schema import SchemaRefused, check_schema, schema_errors
 
 DEFAULT_FORM: Mapping[str, Any] = {

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import BaseModel
 
-from agents.tools.errors import OutputUnfit
+from agents.tool_errors import OutputUnfit
 from agents.tools.tool import Tool
 from config.definitions.json_schema import schema_errors
 

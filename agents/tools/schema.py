@@ -19,7 +19,7 @@ from pydantic import (
 )
 from pydantic.json_schema import GenerateJsonSchema
 
-from agents.tools.errors import ArgumentsInvalid
+from agents.tool_errors import ArgumentsInvalid
 from agents.tools.tool import MARKS, Tool
 from config.definitions.errors import ToolUnknown
 from config.definitions.json_schema import SchemaRefused, check_schema

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import Field
 
-from agents.tools.errors import PathRefused
+from agents.tool_errors import PathRefused
 from agents.tools.isolation.sandbox import Sandbox
 from agents.tools.tool import current_call, tool
 from config.clock import stamp

@@ -12,8 +12,8 @@ import orjson
 
 from agents.handle import RunHandle
 from agents.runner import Runner
+from agents.tool_errors import ArgumentsInvalid
 from agents.tools.arguments import parse_arguments
-from agents.tools.errors import ArgumentsInvalid
 from bus.journal import ApprovalDecided, ApprovalOver, ApprovalUnknown, Decided, Decision
 from cli import options
 from cli.opening import open_runner

@@ -11,8 +11,8 @@ import click
 from agents.compatibility import LoadedAgent, try_load
 from agents.handle import RunHandle
 from agents.process import Process, current_process
+from agents.tool_errors import ArgumentsInvalid
 from agents.tools.arguments import MAX_BYTES, parse_arguments
-from agents.tools.errors import ArgumentsInvalid
 from bus.journal import LoadedTool
 from cli import options
 from cli.family import Family

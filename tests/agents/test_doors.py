@@ -19,7 +19,7 @@ from agents.models.scripted.script import ScriptedModel
 from agents.runner import Runner
 from agents.steps.preflight import Preflight
 from agents.testing import Call, Turn
-from agents.tools.errors import OutputUnfit
+from agents.tool_errors import OutputUnfit
 from agents.tools.results import validate_output
 from agents.tools.tool import Tool, tool
 from bus.journal import Commit, Decision, Lease, PrincipalDisabled, StepStarted

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from agents.errors import AgentUnknown, InputTooLarge, PolicyRefused
 from agents.texts import MAX_TOOL_NAME
-from agents.tools.errors import ArgumentsInvalid, CallBlocked, CallRejected, RoleMissing, ToolNotOffered
+from agents.tool_errors import ArgumentsInvalid, CallBlocked, CallRejected, RoleMissing, ToolNotOffered
 from bus.journal import IdempotencyConflict, RunUnknown, TooManyRuns
 from bus.payloads import TERMINAL
 from config.definitions.errors import DefinitionInvalid

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.tools.errors import PathRefused, SandboxFull
+from agents.tool_errors import PathRefused, SandboxFull
 from agents.tools.isolation.openat import FOLDER_FLAGS, Opener, best_opener
 from config.spans.collector import span_if_collecting
 

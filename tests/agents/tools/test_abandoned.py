@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from agents.tool_errors import ToolTimeout
 from agents.tools import abandoned
 from agents.tools.abandoned import MAX_OF_PROCESS, MAX_OF_TOOL, AbandonedCalls
-from agents.tools.errors import ToolTimeout
 from agents.tools.executor import call_tool
 from agents.tools.schema import build_tool
 from config.errors import ToolFailed

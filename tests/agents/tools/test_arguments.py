@@ -2,8 +2,8 @@
 
 import pytest
 
+from agents.tool_errors import ArgumentsInvalid
 from agents.tools.arguments import parse_arguments
-from agents.tools.errors import ArgumentsInvalid
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import pytest
 from pydantic import BaseModel
 
+from agents.tool_errors import PathRefused, ToolTimeout
 from agents.tools import executor
-from agents.tools.errors import PathRefused, ToolTimeout
 from agents.tools.executor import MAX_THREADS, call_tool
 from agents.tools.results import MAX_BYTES, to_result
 from agents.tools.schema import build_tool

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field
 
+from agents.tool_errors import ArgumentsInvalid
 from agents.tools import tool
 from agents.tools.arguments import validate_arguments
-from agents.tools.errors import ArgumentsInvalid
 from agents.tools.schema import build_tool
 from config.definitions.errors import ToolUnknown
 from config.effects import Effect

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from agents.capabilities.errors import CapabilityFailed, OutputNotJson, OutputTooLong
-from agents.tools.errors import ToolTimeout
+from agents.tool_errors import ToolTimeout
 from config.errors import ModelVisible, ToolCutOff
 from tests.agents.capabilities.runners.machines import eventually, processes_with
 

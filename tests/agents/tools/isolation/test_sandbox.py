@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.tools.errors import PathRefused
+from agents.tool_errors import PathRefused
 from agents.tools.isolation import openat as beneath
 from agents.tools.isolation.openat import best_opener, open_by_kernel, open_by_walk
 from agents.tools.isolation.sandbox import MAX_READ, MAX_WRITE, Quota, Sandbox
