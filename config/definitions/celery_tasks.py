@@ -142,7 +142,7 @@ class ApplicationFields(CelerySection):
 class PublishedResults(BaseModel):
     """Where an application keeps its results, as it publishes that."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     kind: Annotated[str, Field(max_length=80)] = ""
     """``redis``, ``database``, or another backend of Celery's."""
@@ -155,12 +155,12 @@ class PublishedResults(BaseModel):
 class Published(BaseModel):
     """What an application publishes; members that this release does not know are ignored."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     callboard_tasks: Annotated[int, Field(ge=1, le=1)]
     """The version of the format."""
     tracks_starts: bool = False
-    results: PublishedResults = PublishedResults()
+    results: PublishedResults = Field(default_factory=PublishedResults)
     tasks: dict[_Line, dict[str, Any]]
 
 
@@ -170,7 +170,7 @@ class CeleryApplication(ApplicationFields):
     id: str
     """The file's name without its extension."""
     file: str
-    published_results: PublishedResults = PublishedResults()
+    published_results: PublishedResults = Field(default_factory=PublishedResults)
     """Where the application says that its results are."""
 
     def url(self, name: str) -> str | None:

@@ -68,9 +68,9 @@ class Checks(CheckSection):
 class GuardrailFields(CheckSection):
     """The section ``guardrails`` of an agent's file, and the fields of the deployment's file."""
 
-    input: Checks = Checks()
+    input: Checks = Field(default_factory=Checks)
     """Of what a client gives to a run."""
-    output: Checks = Checks()
+    output: Checks = Field(default_factory=Checks)
     """Of what tools return and models write."""
     arguments: Literal["refuse", "pass"] = "refuse"
     """What is done about a tool call with a secret in its arguments."""

@@ -110,7 +110,7 @@ class RuleFields(_Fields):
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
     point: Literal["tool", "model"] = "tool"
     """Before which calls it is asked."""
-    when: CallMatch = CallMatch()
+    when: CallMatch = Field(default_factory=CallMatch)
     unless: CallMatch | None = None
     condition: _Source | None = None
     """CEL over ``arguments`` and the facts of the call; see docs/policy.md."""
