@@ -12,6 +12,11 @@ from pathlib import Path
 THRESHOLDS = (50_000, 20, 100)
 
 
+def collect_rarely() -> None:
+    """Make collections rare; called before the imports of a process, whose objects stay, so that none is of use."""
+    gc.set_threshold(*THRESHOLDS)
+
+
 def freeze_gc() -> None:
     """Exclude all loaded objects from later collections, and make those rare.
 
@@ -21,7 +26,7 @@ def freeze_gc() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*THRESHOLDS)
+    collect_rarely()
 
 
 GROWTH_BYTES = 32 * 1024 * 1024

@@ -10,12 +10,14 @@ from typing import Any
 
 from gunicorn import glogging
 
-from bus.gc_tuning import freeze_gc, return_large_blocks
+from bus.gc_tuning import collect_rarely, freeze_gc, return_large_blocks
 from bus.liveness import start_liveness
 from bus.loop import process_loop
 from config.errors import CallboardError
 from config.logs import line_format
 from config.settings import settings
+
+collect_rarely()  # gunicorn reads this file before it imports the application
 
 
 class ServerLog(glogging.Logger):  # type: ignore[misc]  # gunicorn has no types

@@ -24,7 +24,7 @@ from agents.process import Process, current_process
 from agents.tools.abandoned import ABANDONED
 from bus.celery_app import refuse_greenlets, require_broker_setting, serve_queues
 from bus.celery_rules import broken_rules
-from bus.gc_tuning import freeze_gc
+from bus.gc_tuning import collect_rarely, freeze_gc
 from bus.journal import LoadedTool, WorkerRow
 from bus.liveness import start_liveness
 from bus.loop import stop_process_loop
@@ -69,6 +69,12 @@ def read_command_line(instance: Any = None, conf: Any = None, options: Any = Non
             serve_queues(instance.app, chosen, excluded)
     except CallboardError as error:
         raise SystemExit(f"error: {error} [{error.code}]") from None
+
+
+@signals.celeryd_init.connect(weak=False)
+def start_quickly(**_: Any) -> None:
+    """Collect no garbage while this process imports what its agents need."""
+    collect_rarely()
 
 
 @signals.setup_logging.connect(weak=False)
