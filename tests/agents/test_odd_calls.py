@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agents.runner import Runner
-from agents.tools.errors import ToolNotOffered
+from agents.tool_errors import ToolNotOffered
 from bus.payloads import EndPayload, ToolPayload, ToolResultPayload
 from config.database.migrate import migrate
 from config.settings import Settings
