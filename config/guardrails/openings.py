@@ -160,12 +160,17 @@ def _single(kind: str, value: Any) -> str:
     if kind == "NOT_LITERAL" and value > _LAST_ASCII:
         return "(?s:.)"
     if kind == "NOT_LITERAL":
-        return f"[^{_char(value)}]"
+        return _all_but(_char(value))
     is_negated = _name(value[0]) == "NEGATE"
     members = "".join(_member(item, is_negated) for item in value[is_negated:])
     if is_negated:
-        return f"[^{members}]" if members else "(?s:.)"
+        return _all_but(members) if members else "(?s:.)"
     return f"[{members}]"
+
+
+def _all_but(members: str) -> str:
+    """Return a pattern of all other characters; of what stands for those outside ASCII too, if it is a member."""
+    return rf"(?:[^{members}]|\{_OTHER})"
 
 
 def _member(item: Node, is_negated: bool) -> str:

@@ -34,6 +34,8 @@ def held(pattern: str, text: str) -> str:
         ("größe", "die gr", "gr"),
         ("größe", "die größ", "größ"),
         (r"\d{4}", "٣٤", "٣٤"),
+        (r"k=[^?]{5}", "a k=éé", "k=éé"),
+        (r"k=[^ -~]{5}", "a k=éé", "k=éé"),
     ],
 )
 def test_the_end_that_may_begin_a_match_is_found(pattern, text, end):
