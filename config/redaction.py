@@ -84,7 +84,7 @@ _NAMED = (
     _in_any_case(r"passw(?:or)?d", then=_VALUE),
 )
 _FORM = re.compile("|".join(_FORMS))
-_BOT_TOKEN = re.compile(r"\d(?<=\b\d)\d{7,9}:AA[A-Za-z0-9_-]{30,}")
+_BOT_TOKEN = re.compile(r"[0-9](?<=\b[0-9])[0-9]{7,9}:AA[A-Za-z0-9_-]{30,}")
 """A token of Telegram; beside the forms, as it begins with a class and not with a letter."""
 _JWT_RUN = re.compile(r"e(?<=\be)yJ[A-Za-z0-9_.-]+")
 """A maximal sequence of token characters: a pattern of the token itself would restart at each ``eyJ``."""

@@ -112,21 +112,23 @@ class Guardrails:
         Raises:
             ResultBlocked: the result is kept back as a whole.
         """
-        checked = self.check_output(result)
-        if checked.reasons:
+        shown, found = self._cleaned(result)
+        if found:
             self.seal(f"result {tool}", result)
-        if not checked.validation_passed:
-            raise ResultBlocked(checked.reasons)
-        return checked.redacted_input
+        if blocks(found):
+            raise ResultBlocked(reasons_of(found))
+        return shown
 
     def check_output(self, result: Any) -> GuardrailResult:
         """Return what is found in a tool's result, JSON data."""
+        return _result("tool_output", *self._cleaned(result))
+
+    def _cleaned(self, result: Any) -> tuple[Any, list[Detection]]:
         checks, found = self._fields.output, list[Detection]()
         if checks.max_chars is not None:
             found += _too_long(checks, result if isinstance(result, str) else orjson.dumps(result).decode())
         scan = scan_of(checks)
-        shown = result if scan.finds_nothing(result) else cleaned_data(scan, result, found)
-        return _result("tool_output", shown, found)
+        return (result if scan.finds_nothing(result) else cleaned_data(scan, result, found)), found
 
     def text(self, text: str) -> str:
         """Return a sentence about a call as it may be kept."""

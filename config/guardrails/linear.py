@@ -85,9 +85,10 @@ def flat(text: str) -> bytes:
 
     The few characters outside ASCII that Python takes for a letter where case does not matter become that letter.
     """
-    if text.isascii():
-        return text.encode()
-    return text.translate(_ALIKE).encode("ascii", "replace")
+    for char, letter in _ALIKE.items():
+        if char in text:  # in ASCII nothing is looked through
+            text = text.replace(char, letter)
+    return text.encode("ascii", "replace")
 
 
-_ALIKE = {0x130: "i", 0x131: "i", 0x17F: "s", 0x212A: "k"}
+_ALIKE = {"\u0130": "i", "\u0131": "i", "\u017f": "s", "\u212a": "k"}

@@ -1,8 +1,9 @@
 """Openings of a pattern: what a text may end with that has begun a match and not finished it.
 
 A stream must hold back such an end, and nothing else. ``opening`` derives from a regular expression the one that
-matches each beginning of its matches, for RE2 and the bytes of ``linear.flat``; ``starts`` derives what the first
-characters of a match may be, for a fast test of the text itself by ``re``.
+matches each beginning of its matches, for RE2 and the bytes of ``linear.flat``; ``covering`` the one that matches each
+match, for one search of many patterns; ``starts`` derives what the first characters of a match may be, for a fast test
+of the text itself by ``re``.
 """
 
 from __future__ import annotations
@@ -54,6 +55,15 @@ def opening(pattern: str) -> str:
         NotLinear: see there.
     """
     return _opening(parsed(pattern))
+
+
+def covering(pattern: str) -> str:
+    """Return, for RE2, a pattern that matches all that this one matches; and more, as ``opening`` does.
+
+    Raises:
+        NotLinear: see there.
+    """
+    return _sequence(parsed(pattern))
 
 
 def starts(pattern: str, most: int) -> Iterator[Start]:

@@ -12,10 +12,10 @@ import orjson
 
 from config.forks import after_fork
 from config.guardrails.checks import Action, Checks
-from config.guardrails.linear import compiled, flat, spans_of
-from config.guardrails.openings import Start, any_start, opening, starts
-from config.guardrails.personal import MARKS, personal_spans
+from config.guardrails.linear import PatternRefused, compiled, flat, spans_of
+from config.guardrails.openings import Start, any_start, covering, opening, starts
 from config.guardrails.personal import PATTERNS as PERSONAL
+from config.guardrails.personal import personal_spans
 from config.redaction import PATTERNS as SECRETS
 from config.redaction import REDACTED, Redactor, own_redactor
 
@@ -38,8 +38,6 @@ class TextRule:
     action: Action
     replace: Replace
     patterns: tuple[str, ...]
-    mark: re.Pattern[str] | None = None
-    """What a text without a match mostly lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +56,11 @@ class Scan:
         if checks.pii != "off":
             self._rules += [_personal(kind, checks.pii) for kind in checks.pii_kinds]
         self._rules += [_custom(check.pattern, check.name, check.action) for check in checks.patterns]
+        self._patterns = tuple(pattern for rule in self._rules for pattern in rule.patterns)
         self._values = redactor.values
-        self._whole = redactor.whole
+        self._known, self._whole = redactor.known, redactor.whole
         self.of_secrets = Detection("secrets", checks.secrets)
         """What is reported of a secret."""
-        self._sees_data_as_text = not checks.patterns  # one of the deployment's may look at where a text begins
 
     def finds_nothing(self, data: Any) -> bool:
         """Return whether JSON data, seen as one text, has nothing to clean; False where that does not say it.
@@ -70,20 +68,23 @@ class Scan:
         A name that marks its value as a secret is looked at with each text by itself, and so are escapes, which hide
         what they stand for.
         """
-        if not self._sees_data_as_text:
-            return False
         try:
             text = orjson.dumps(data).decode()
         except TypeError:  # too deep
             return False
-        return "\\" not in text and not _has_mark(text) and not self.clean(text)[1]
+        return "\\" not in text and self._has_none_of(text, (*self._patterns, _MARKS))
+
+    def _has_none_of(self, text: str, patterns: tuple[str, ...]) -> bool:
+        """Return whether a text has nothing that a pattern is about; False where one search of it does not say it."""
+        every = _covering(patterns)
+        return every is not None and self._known(text) == text and every.search(flat(text)) is None
 
     def clean(self, text: str) -> tuple[str, list[Detection]]:
         """Return the text with ``[redacted]`` in place of what was found, and the checks that found it."""
-        found = []
+        found: list[Detection] = []
+        if self._has_none_of(text, self._patterns):
+            return text, found
         for rule in self._rules:
-            if rule.mark is not None and rule.mark.search(text) is None:
-                continue
             replaced = rule.replace(text)
             if replaced != text:
                 text = replaced
@@ -97,7 +98,7 @@ class Scan:
 
     def openings(self) -> tuple[re.Pattern[str], Any]:
         """Return the fast test whether a match may begin, and RE2's pattern of an unfinished one at the end."""
-        return _openings(tuple(pattern for rule in self._rules for pattern in rule.patterns), self._values)
+        return _openings(self._patterns, self._values)
 
 
 @lru_cache(maxsize=64)
@@ -114,9 +115,19 @@ def _openings(patterns: tuple[str, ...], values: tuple[str, ...]) -> tuple[re.Pa
     return re.compile(any_start(first)), compiled(rf"(?:{'|'.join(unfinished)})\z")
 
 
+@lru_cache(maxsize=64)
+def _covering(patterns: tuple[str, ...]) -> Any:
+    """Return RE2's pattern of all matches, compiled in milliseconds; None where they are too much for one."""
+    try:
+        return compiled("|".join(f"(?:{covering(pattern)})" for pattern in patterns))
+    except PatternRefused:
+        return None
+
+
 @after_fork
 def _renew() -> None:
     _scan.cache_clear()
+    _covering.cache_clear()
     _openings.cache_clear()
 
 
@@ -127,7 +138,7 @@ def scan_of(checks: Checks) -> Scan:
 
 def _personal(kind: Any, action: Action) -> TextRule:
     replace = partial(_replaced, partial(personal_spans, kind))
-    return TextRule(name=str(kind), action=action, replace=replace, patterns=(PERSONAL[kind],), mark=MARKS[kind])
+    return TextRule(name=str(kind), action=action, replace=replace, patterns=(PERSONAL[kind],))
 
 
 def _custom(pattern: str, name: str, action: Action) -> TextRule:
@@ -185,16 +196,12 @@ def cleaned_data(scan: Scan, value: Any, found: list[Detection], name: str = "",
 
 def _cleaned_text(scan: Scan, text: str, found: list[Detection], name: str) -> str:
     shown, findings = scan.clean(text)
-    if not findings and name and _has_mark(name) and scan.is_marked(name, text):
+    if not findings and name and _HAS_MARK.search(name) and scan.is_marked(name, text):
         shown, findings = REDACTED, [scan.of_secrets]
     found += findings
     return shown
 
 
-_MARKS = "passw api access auth secret token bearer basic jwt".split()
+_MARKS = "(?i)passw|api|access|auth|secret|token|bearer|basic|jwt"
 """What names of fields have for which it is worth to look at name and value together."""
-
-
-def _has_mark(text: str) -> bool:
-    lower = text.lower()
-    return any(mark in lower for mark in _MARKS)
+_HAS_MARK = re.compile(_MARKS)

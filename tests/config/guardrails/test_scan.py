@@ -4,8 +4,39 @@ from __future__ import annotations
 
 import pytest
 
-from config.guardrails.checks import Checks
-from config.guardrails.scan import Detection, cleaned_data, scan_of
+from config.guardrails.checks import Checks, PatternCheck
+from config.guardrails.scan import Detection, Scan, cleaned_data, scan_of
+from tests.config.guardrails.samples import KEYS, NAMED, PERSONAL, REGISTERED, redactor
+
+PATTERNS = (r"TICKET-\d{4,6}", r"(?i)^geheim: [^?]{3}", r"k\b$", r"größe-\w+")
+CHECKS = Checks(
+    pii="redact", patterns=tuple(PatternCheck(name=f"own-{at}", pattern=text) for at, text in enumerate(PATTERNS))
+)
+SAMPLES = (*KEYS, *NAMED, *REGISTERED, *(sample for samples in PERSONAL.values() for sample in samples))
+OWN = ("TICKET-20041", "GEHEIM: öäü", "k", "größe-äx")
+
+
+class EachRule(Scan):
+    """A scan that asks every rule about every text."""
+
+    def _has_none_of(self, text: str, patterns: tuple[str, ...]) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("around", ["{}", "a {}, b", "–{}é", "é{}–", "ſ\u212a{}", "{}\ud800", "\n{}\n"])
+@pytest.mark.parametrize("sample", [*SAMPLES, *OWN], ids=[text[:12] for text in (*SAMPLES, *OWN)])
+def test_the_search_before_all_rules_misses_nothing_that_one_finds(sample: str, around: str) -> None:
+    scan, each = Scan(CHECKS, redactor()), EachRule(CHECKS, redactor())
+
+    for text in (around.format(sample), around.format(sample.upper()), around.format(sample[:-1])):
+        assert scan.clean(text) == each.clean(text)
+        found = list[Detection]()
+        shown = cleaned_data(scan, {"note": [text]}, found)
+        assert not scan.finds_nothing({"note": [text]}) or (shown, found) == ({"note": [text]}, [])
+
+
+def test_a_usual_text_is_asked_no_rule_about() -> None:
+    assert Scan(CHECKS, redactor()).finds_nothing("Zwei Kisten für 12 Kunden, in 3 Tagen, z. B. am 4.5.")
 
 
 @pytest.mark.parametrize(
@@ -32,3 +63,10 @@ def test_usual_data_is_clean_at_one_look() -> None:
     data = {"order": "o-1", "boxes": 3, "note": "für den zweiten Stock", "total_eur": 74.7, "urgent": False}
 
     assert scan_of(Checks(pii="redact")).finds_nothing(data)
+
+
+def test_patterns_that_are_too_much_for_one_search_are_sought_one_by_one() -> None:
+    large = tuple(PatternCheck(name=f"p{at}", pattern=rf"x{at}" + r"(\w{1,60}-){15}" * 8) for at in range(50))
+    scan = Scan(Checks(patterns=large), redactor())
+
+    assert scan.clean(f"my x7{'a-' * 120}") == ("my [redacted]", [Detection("p7", "redact")])
