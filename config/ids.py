@@ -5,16 +5,24 @@ from __future__ import annotations
 import os
 import re
 import time
+from functools import lru_cache
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_PAIRS = tuple(a + b for a in _ALPHABET for b in _ALPHABET)
-_SHIFTS = tuple(range(120, -10, -10))
+_CHARS = (_ALPHABET * 8).encode()
+"""A character of the alphabet for each byte; each one for eight of them."""
+_RANDOM_CHARS = 16
+_TIME_SHIFTS = range(45, -5, -5)
 
 
 def new_id(prefix: str) -> str:
     """Return ``prefix_`` and 26 characters: 48 bits of milliseconds, 80 bits of randomness (a ULID)."""
-    value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
-    return f"{prefix}_{''.join([_PAIRS[value >> shift & 1023] for shift in _SHIFTS])}"
+    random = os.urandom(_RANDOM_CHARS).translate(_CHARS).decode()
+    return f"{prefix}_{_time(time.time_ns() // 1_000_000)}{random}"
+
+
+@lru_cache(maxsize=1)
+def _time(ms: int) -> str:
+    return "".join([_ALPHABET[ms >> shift & 31] for shift in _TIME_SHIFTS])
 
 
 def is_made(prefix: str, text: str) -> bool:

@@ -1,0 +1,34 @@
+"""Identifiers: their form, their order, and that they differ."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from config.ids import is_made, new_id
+
+
+def test_an_id_has_its_prefix_and_26_characters() -> None:
+    assert is_made("run", new_id("run"))
+    assert not is_made("run", new_id("thr"))
+
+
+def test_ids_of_one_moment_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: 1_800_000_000_000_000_000)
+    made = [new_id("run") for _ in range(10_000)]
+
+    assert len(set(made)) == len(made)
+    assert len({one[:14] for one in made}) == 1
+    assert {char for one in made for char in one[14:]} == set("0123456789abcdefghjkmnpqrstvwxyz")
+
+
+@pytest.mark.parametrize("ms", [1, 31, 32, 1_800_000_000_000, (1 << 48) - 2])
+def test_ids_sort_by_their_millisecond(monkeypatch: pytest.MonkeyPatch, ms: int) -> None:
+    made = []
+    for now_ms in (ms - 1, ms, ms + 1):
+        monkeypatch.setattr(time, "time_ns", lambda now_ms=now_ms: now_ms * 1_000_000 + 999_999)
+        made.append(new_id("run"))
+
+    assert made == sorted(made)
+    assert len({one[:14] for one in made}) == 3
