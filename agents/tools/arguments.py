@@ -96,8 +96,11 @@ _DECODER = json.JSONDecoder(
 def _is_too_deep(text: str) -> bool:
     """Return whether brackets outside strings nest too deeply, without recursion (the decoder recurses).
 
-    Each round removes the innermost pairs; brackets that remain after ``MAX_DEPTH`` rounds are deeper, or not JSON.
+    Most texts have too few brackets for that. Each round removes the innermost pairs; brackets that remain after
+    ``MAX_DEPTH`` rounds are deeper, or not JSON.
     """
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return False
     brackets = _outside_strings(text)
     for _ in range(MAX_DEPTH):
         shorter = brackets.replace(b"[]", b"").replace(b"{}", b"")
