@@ -27,6 +27,8 @@ class CompiledRule:
     """Of ``when``: all have to be true."""
     exception: tuple[Check, ...]
     """Of ``unless``: where all are true the rule does not match."""
+    is_fixed: bool
+    """Whether nothing but the condition is left to be looked at, where ``may_match`` is true."""
 
     @property
     def name(self) -> str:
@@ -35,6 +37,12 @@ class CompiledRule:
     @property
     def verdict(self) -> Verdict:
         return self.fields.verdict
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The facts that its conditions may read."""
+        conditions = (*self.computed.values(), *(() if self.condition is None else (self.condition,)))
+        return frozenset[str]().union(*(one.names for one in conditions))
 
     def names_source(self, tool: str) -> bool:
         """Return whether its ``provenance`` names this tool, so that runs have to remember that they read from it."""
@@ -76,13 +84,15 @@ def compiled(fields: RuleFields, file: str, line: int) -> CompiledRule:
     Raises:
         ConditionRefused: one cannot be used.
     """
-    unless = fields.unless
+    checks = tuple(checks_of(fields.when))
+    exception = tuple(checks_of(fields.unless)) if fields.unless is not None else ()
     return CompiledRule(
         fields=fields,
         file=file,
         line=line,
         condition=Condition(fields.condition) if fields.condition is not None else None,
         computed={name: Condition(source, is_boolean=False) for name, source in fields.computed.items()},
-        checks=tuple(checks_of(fields.when)),
-        exception=tuple(checks_of(unless)) if unless is not None else (),
+        checks=checks,
+        exception=exception,
+        is_fixed=not checks and not exception,
     )

@@ -8,7 +8,7 @@ arguments, of a pattern with many repeats, and of a search for one argument in a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ _OVERHEAD = 8
 """What a value of the arguments counts besides its characters."""
 
 _MACRO = re.compile(r"\b(all|exists|exists_one|map|filter)\s*\(")
+_NAME = re.compile(r"[a-z_]+")
 _CODE = re.compile(r"^[A-Z_]+: ")
 
 
@@ -43,7 +44,7 @@ class ConditionFailed(ValueError):
 
 
 class Condition:
-    """A compiled condition; its facts are those of ``VARIABLES``."""
+    """A compiled condition; its facts are those of ``_READ``."""
 
     def __init__(self, source: str, *, is_boolean: bool = True) -> None:
         """Compile ``source``.
@@ -52,6 +53,8 @@ class Condition:
             ConditionRefused: it does not compile, is no condition, may run long, or has an invalid pattern.
         """
         self.source = source
+        self.names = names_in(source)
+        """What it may read of the facts."""
         split = split_texts(source)
         bare = split.bare
         macros = [found[1] for found in _MACRO.finditer(bare)]
@@ -124,16 +127,18 @@ class Condition:
 class Evaluation:
     """The facts of one call, converted for CEL once and only where a condition asks."""
 
-    def __init__(self, facts: CallFacts, at_ms: int) -> None:
+    def __init__(self, facts: CallFacts, at_ms: int, names: Iterable[str]) -> None:
+        """``names``: the facts that the conditions may read; converting all takes longer than asking."""
         self._facts = facts
         self._at_ms = at_ms
+        self._names = names
         self._activation: Any = None
         self._size: tuple[int, int] | None = None
 
     @property
     def activation(self) -> Any:
         if self._activation is None:
-            self._activation = environment().Activation(variables_of(self._facts, self._at_ms))
+            self._activation = environment().Activation(variables_of(self._facts, self._at_ms, self._names))
         return self._activation
 
     @property
@@ -166,30 +171,39 @@ class Conditions:
 # --- CEL
 
 
-def variables_of(facts: CallFacts, at_ms: int) -> dict[str, Any]:
-    """Return what a condition may use, by name."""
-    return {
-        "arguments": dict(facts.arguments),
-        "tool": facts.name if facts.point == "tool" else "",
-        "model": facts.model,
-        "effect": str(facts.effect),
-        "classification": str(facts.classification),
-        "labels": list(facts.labels),
-        "principal": facts.principal,
-        "roles": [str(role) for role in facts.roles],
-        "tenant": facts.tenant,
-        "agent": facts.agent_id,
-        "privileged": facts.is_privileged,
-        "cost_usd": facts.cost_usd,
-        "tokens": facts.tokens,
-        "steps": facts.steps,
-        "now": datetime.fromtimestamp(at_ms / 1000, UTC),
-    }
+_READ: Mapping[str, Callable[[CallFacts, int], Any]] = {
+    "arguments": lambda facts, _: dict(facts.arguments),
+    "tool": lambda facts, _: facts.name if facts.point == "tool" else "",
+    "model": lambda facts, _: facts.model,
+    "effect": lambda facts, _: str(facts.effect),
+    "classification": lambda facts, _: str(facts.classification),
+    "labels": lambda facts, _: list(facts.labels),
+    "principal": lambda facts, _: facts.principal,
+    "roles": lambda facts, _: [str(role) for role in facts.roles],
+    "tenant": lambda facts, _: facts.tenant,
+    "agent": lambda facts, _: facts.agent_id,
+    "privileged": lambda facts, _: facts.is_privileged,
+    "cost_usd": lambda facts, _: facts.cost_usd,
+    "tokens": lambda facts, _: facts.tokens,
+    "steps": lambda facts, _: facts.steps,
+    "now": lambda _, at_ms: datetime.fromtimestamp(at_ms / 1000, UTC),
+}
+"""What a condition may use, by name."""
+
+
+def variables_of(facts: CallFacts, at_ms: int, names: Iterable[str]) -> dict[str, Any]:
+    """Return these of the facts that a condition may use."""
+    return {name: _READ[name](facts, at_ms) for name in names}
+
+
+def names_in(source: str) -> frozenset[str]:
+    """Return the facts that a condition names, be it in a text or a comment."""
+    return frozenset(_READ).intersection(_NAME.findall(source))
 
 
 @lru_cache(maxsize=1)
 def environment() -> Any:
-    """Return the CEL environment with the names and types of ``variables_of``; the library is imported here.
+    """Return the CEL environment with the names of ``_READ`` and their types; the library is imported here.
 
     Raises:
         ConditionRefused: the library is not installed.

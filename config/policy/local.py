@@ -28,6 +28,8 @@ class Candidates:
     rules: tuple[CompiledRule, ...]
     groups: tuple[Conditions, ...]
     """Their conditions, to be asked at once."""
+    names: frozenset[str]
+    """The facts that these may read."""
     default: PolicyDecision
     """Where none of them matches."""
 
@@ -90,7 +92,7 @@ class LocalPolicy:
         default = self._defaults[facts.point]
         if facts.point == "tool" and any(rule.names_source(facts.name) for rule in self.rules):
             default = replace(default, labels=(f"{READ_FROM}{facts.name}",))
-        found = Candidates(rules, groups, default)
+        found = Candidates(rules, groups, frozenset[str]().union(*(rule.names for rule in rules)), default)
         if len(self._by_kind) >= MAX_KINDS:
             self._by_kind.clear()
             self._grouped.clear()
@@ -112,8 +114,8 @@ class LocalPolicy:
     def _matches(
         self, candidates: Candidates, facts: CallFacts, at_ms: int
     ) -> tuple[list[tuple[CompiledRule, dict[str, Any]]], list[Failure]]:
-        applying = [rule for rule in candidates.rules if rule.applies(facts, at_ms)]
-        evaluation = Evaluation(facts, at_ms)
+        applying = [rule for rule in candidates.rules if rule.is_fixed or rule.applies(facts, at_ms)]
+        evaluation = Evaluation(facts, at_ms, candidates.names)
         pending = [rule for rule in applying if rule.condition is not None]
         known = candidates.known(pending, evaluation)
         matched: list[tuple[CompiledRule, dict[str, Any]]] = []

@@ -45,7 +45,8 @@ def test_a_condition_that_cannot_be_used_is_refused(source, problem):
 
 
 def holds(source: str, arguments: dict[str, Any]) -> bool:
-    return Condition(source).holds(Evaluation(call(arguments=arguments), 0))
+    condition = Condition(source)
+    return condition.holds(Evaluation(call(arguments=arguments), 0, condition.names))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_a_condition_that_fails_says_why_soon_and_in_little_memory(source, argum
     started = time.perf_counter()
 
     with pytest.raises(ConditionFailed) as caught:
-        condition.holds(Evaluation(call(arguments=arguments), 0))
+        condition.holds(Evaluation(call(arguments=arguments), 0, condition.names))
 
     assert problem in str(caught.value)
     assert time.perf_counter() - started < 1
@@ -115,7 +116,7 @@ def test_a_condition_that_fails_says_why_soon_and_in_little_memory(source, argum
     ],
 )
 def test_a_usual_search_is_made_in_tens_of_thousands_of_characters(source):
-    assert Condition(source).holds(Evaluation(call(arguments={"s": "x" * 50_000, "p": "y"}), 0)) in (True, False)
+    assert holds(source, {"s": "x" * 50_000, "p": "y"}) in (True, False)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_a_condition_leaves_no_memory_behind():
     holds("true", {})
     tracemalloc.start()
     for _ in range(50):
-        condition.holds(Evaluation(call(arguments=arguments), 0))
+        condition.holds(Evaluation(call(arguments=arguments), 0, condition.names))
 
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
