@@ -28,7 +28,13 @@ def check_settings(settings: Settings) -> Verdicts:
         if os.environ.get(earlier):
             yield ok(f"{earlier} is read as CALLBOARD_{name.upper()} unless that is set")
     if not unknown:
-        yield ok(f"deployment {settings.deployment}, {settings.workers} workers of {settings.slots} slots")
+        yield ok(f"deployment {settings.deployment}; {_counts(settings)}")
+
+
+def _counts(settings: Settings) -> str:
+    """Return how many workers would be started; those that were are counted by ``check_workers``."""
+    number = "1 worker process" if settings.workers == 1 else f"{settings.workers} worker processes"
+    return f"`up` and `worker` without options start {number} of {settings.slots} slots"
 
 
 def check_periods(settings: Settings) -> Verdicts:

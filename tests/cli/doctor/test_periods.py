@@ -54,6 +54,14 @@ def test_the_defaults_agree(settings):
     )
 
 
+@pytest.mark.parametrize(("workers", "said"), [(1, "1 worker process of 9"), (3, "3 worker processes of 9")])
+def test_the_workers_of_the_settings_are_not_taken_for_those_that_run(settings, workers, said):
+    verdict, text = only(check_settings(settings.model_copy(update={"workers": workers, "slots": 9})))
+
+    assert verdict == "ok"
+    assert f"`up` and `worker` without options start {said} slots" in text
+
+
 def test_an_unknown_variable_is_reported(settings, monkeypatch):
     assert verdicts(check_settings(settings)) == ["ok"]
     monkeypatch.setenv("CALLBOARD_SLOTTS", "3")
