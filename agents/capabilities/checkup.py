@@ -18,6 +18,10 @@ from config.errors import CallboardError
 from config.settings import Settings
 
 INSPECT_S = 10.0
+OPEN_NETWORK = (
+    '`hosts: ["*"]` lets its container reach what the engine\'s default network reaches, perhaps private addresses and '
+    "the cloud's metadata service; limit that network by a firewall, or use a server and `type: http`."
+)
 
 
 def problems_of(capability_id: str, settings: Settings) -> list[str]:
@@ -32,6 +36,16 @@ def problems_of(capability_id: str, settings: Settings) -> list[str]:
     except CallboardError as error:
         return [str(error)]
     return [*_missing_secrets(definition), *_missing_program(definition), *_missing_image(definition, settings)]
+
+
+def warnings_of(capability_id: str, settings: Settings) -> list[str]:
+    """Return what an operator should know of a capability that can be called, as sentences."""
+    definition = declared(settings)[capability_id]
+    if isinstance(definition, DefinitionInvalid) or definition.retired is not None:
+        return []
+    if isinstance(definition.runner, ContainerSpec) and definition.hosts:
+        return [OPEN_NETWORK]
+    return []
 
 
 def _missing_secrets(definition: CapabilityDefinition) -> Iterator[str]:

@@ -74,7 +74,7 @@ def list_capabilities(as_json: bool) -> int:
 @options.as_json
 def check(ids: tuple[str, ...], as_json: bool) -> int:
     """Check that this machine can call each capability: its file, what it names, its image and its secrets."""
-    from agents.capabilities.checkup import problems_of
+    from agents.capabilities.checkup import problems_of, warnings_of
 
     settings = options.apply()
     found = _found(settings)
@@ -82,7 +82,10 @@ def check(ids: tuple[str, ...], as_json: bool) -> int:
     if unknown:
         shown = visible(unknown[0])[:80]
         raise BadRequest(f"there is no capability '{shown}'; `./callboard capability list` lists them.")
-    rows = [{"id": name, "problems": problems_of(name, settings)} for name in ids or found]
+    rows = [
+        {"id": name, "problems": problems_of(name, settings), "warnings": warnings_of(name, settings)}
+        for name in ids or found
+    ]
     if as_json:
         print_json(rows)
     else:
@@ -95,6 +98,8 @@ def _say(row: dict[str, Any]) -> None:
     click.echo(f"{'fails' if row['problems'] else 'ok':<6} {visible(row['id'])}")
     for problem in row["problems"]:
         click.secho(f"       {visible(problem)}", fg="red")
+    for warning in row["warnings"]:
+        click.secho(f"       {visible(warning)}", fg="yellow")
 
 
 def _found(settings: Settings) -> dict[str, CapabilityDefinition | DefinitionInvalid]:

@@ -109,6 +109,19 @@ def test_the_check_names_what_is_missing(folder, monkeypatch):
     assert "a-program-that-is-not-here" in problems["empty"]
 
 
+@pytest.mark.parametrize(("hosts", "warnings"), [(["*"], 1), ([], 0), (None, 0)])
+def test_the_check_warns_of_a_container_with_a_network(folder, hosts, warnings):
+    run("new", "in_box", "--runner", "container")
+    path = folder / "in_box.yaml"
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | ({"hosts": hosts} if hosts is not None else {})))
+
+    (row,) = json.loads(run("check", "--json").output)
+
+    assert len(row["warnings"]) == warnings
+    assert all("metadata service" in one for one in row["warnings"])
+    assert ("firewall" in run("check").output) is bool(warnings)
+
+
 @pytest.mark.parity
 def test_what_can_be_called_passes_the_check(folder, tmp_path):
     run("new", "count_words")
