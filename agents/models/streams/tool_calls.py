@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -37,6 +38,9 @@ MAX_CALLS = 1000
 """Most calls one answer may make."""
 _MAX_NAME_CHARS = 256
 """Characters of a name that are kept; providers take 64."""
+_PLAIN_ID = re.compile(r"[A-Za-z0-9_.:+/=|-]{1,32768}")
+"""An id as providers make them: `call_…`, `toolu_…`, `functions.name:0`, and LiteLLM's with a signature in base64
+behind it. Any other is text that a model or a server chose, and would go into events and logs."""
 
 
 class CallCollector:
@@ -100,14 +104,19 @@ class CallCollector:
         if call.id or not call.name:
             return
         call.name = redact(call.name)
-        call.id = call.given_id if call.given_id and call.given_id not in self._ids else self._make_id()
+        given = call.given_id
+        call.id = given if given and given not in self._ids and _is_usable(given) else self._make_id()
         self._ids.add(call.id)
         self._fresh.append(call)
 
 
+def _is_usable(given_id: str) -> bool:
+    """Return whether a provider's id may be recorded as it is: a plain word without a secret."""
+    return _PLAIN_ID.fullmatch(given_id) is not None and redact(given_id) == given_id
+
+
 def _without_nul(delta: ToolDelta) -> ToolDelta:
-    """Return the piece with U+FFFD for each NUL of name and id, which Postgres cannot keep."""
-    if "\0" not in (delta.name or "") and "\0" not in (delta.id or ""):
+    """Return the piece with U+FFFD for each NUL of its name, which Postgres cannot keep; such an id is not kept."""
+    if "\0" not in (delta.name or ""):
         return delta
-    name, given_id = (text and text.replace("\0", "\ufffd") for text in (delta.name, delta.id))
-    return replace(delta, name=name, id=given_id)
+    return replace(delta, name=(delta.name or "").replace("\0", "\ufffd"))

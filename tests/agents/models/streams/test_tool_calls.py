@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import count
 
+import pytest
+
 from agents.models.streams.chunk import ToolDelta
 from agents.models.streams.tool_calls import CallCollector, ToolCall
 
@@ -47,6 +49,27 @@ def test_a_missing_id_is_made_and_a_double_one_replaced() -> None:
     )
 
     assert [call.id for call in made] == ["made_1", "same", "made_2"]
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("call_Ab1-9", True),
+        ("functions.get_weather:0", True),
+        (f"call_1__thought__{'Zm9v' * 2000}+/=", True),
+        ("call_1|fc_2", True),
+        ("ann@example.org", False),
+        ("call 1", False),
+        ("line\nend", False),
+        ("\u202ecall", False),
+        ("sk-ant-api03-Ab12Cd34Ef56Gh78Ij90", False),
+        ("x" * 40_000, False),
+    ],
+)
+def test_an_id_that_is_more_than_one_is_replaced(given: str, kept: bool) -> None:
+    (call,) = collect(ToolDelta(index=0, id=given, name="one", arguments="{}"))
+
+    assert call.id == (given if kept else "made_1")
 
 
 def test_a_name_in_pieces_is_put_together_and_a_repeated_one_is_not() -> None:
@@ -93,4 +116,4 @@ def test_a_nul_in_a_name_or_an_id_is_replaced_since_postgres_keeps_none() -> Non
         ToolDelta(index=0, id="a\0", name="get_\0weather", arguments="{}"),
     )
 
-    assert made == [ToolCall("a\ufffd", "get_\ufffdweather", "{}")]
+    assert made == [ToolCall("made_1", "get_\ufffdweather", "{}")]
