@@ -60,6 +60,8 @@ class ConsultedCall(RecordedCall):
         assert self._tool is not None
         is_approved = self._is_approved
         self.decision = combined(self.decision, remote)
+        if remote.verdict not in (Verdict.ALLOW, Verdict.CONSTRAIN):
+            self.decision = replace(self.decision, approved=None)  # by the sticky approval alone it is not made
         if self._prior is not None and self._prior.remote and self._prior.constrained is not None:
             self.decision = replace(self.decision, arguments=dict(self.arguments))
         if remote.arguments is not None:

@@ -47,6 +47,13 @@ def pay(cents: int) -> str:
     return "paid"
 
 
+@tool(effect="unsafe", confirm=True, sticky=("thread",))
+def order(boxes: int) -> str:
+    """Order."""
+    made.append(("order", boxes))
+    return "ordered"
+
+
 @pytest.fixture
 def engine() -> Iterator[EngineServer]:
     made.clear()
@@ -328,6 +335,30 @@ def test_an_approval_that_the_engine_requires_is_asked_for_once(kit: AgentKit, e
 
     assert (end.status, made) == ("succeeded", [("send", "hi")])
     assert len(engine.of("ActivityStarted", "send")) == 2
+
+
+@pytest.mark.parametrize("answer", [{"verdict": "require_approval", "reason": "Ask Ann."}, {"verdict": "block"}])
+def test_a_sticky_approval_is_not_named_for_a_call_that_the_engine_stops(
+    engine: EngineServer, answer: dict[str, str]
+) -> None:
+    with AgentKit(tools=[order], settings={"governance_url": engine.url}) as kit:
+        kit.model.script(Turn(calls=[Call(name="order", arguments={"boxes": 1})]), Turn(text="done"))
+        first = kit.run(thread_id="talk")
+        (question,) = waiting(first)
+        first.decide(question["approval_id"], Decision(decision="approve", scope="thread"))
+        first.result(30)
+        engine.respond = refuse("ActivityStarted", "order", answer)
+        kit.model.script(Turn(calls=[Call(name="order", arguments={"boxes": 2})]), Turn(text="done"))
+
+        second = kit.run(thread_id="talk")
+        if answer["verdict"] == "require_approval":
+            waiting(second)
+            second.cancel()
+        second.result(30)
+        (decided,) = [one for one in decisions(kit, second.run_id) if one["verdict"] == answer["verdict"]]
+
+    assert "approved" not in decided
+    assert made == [("order", 1)]
 
 
 def test_a_call_that_a_person_approves_is_shown_as_the_engine_redacted_it(kit: AgentKit, engine: EngineServer) -> None:
