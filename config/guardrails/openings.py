@@ -9,7 +9,7 @@ of the text itself by ``re``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from importlib import import_module
 from typing import Any
 
@@ -33,7 +33,8 @@ class NotLinear(ValueError):
     """A pattern has what cannot be matched in linear time: a back-reference, or an atomic group."""
 
 
-def parsed(pattern: str) -> list[Node]:
+@lru_cache(maxsize=64)
+def parsed(pattern: str) -> Sequence[Node]:
     """Return a pattern's syntax tree, each ``x(?<=\\bx)`` as ``\\bx``.
 
     Raises:
@@ -67,7 +68,10 @@ def covering(pattern: str) -> str:
 
 
 def starts(pattern: str, most: int) -> Iterator[Start]:
-    """Yield the first characters, at most so many, of each kind of match, for Python's ``re``."""
+    """Yield the first characters, at most so many, of each kind of match, for Python's ``re``.
+
+    The repeats of a character, where they are few, count as one.
+    """
     for start, _ in _starts(parsed(pattern), most):
         yield start
 
@@ -249,10 +253,21 @@ def _starts_of(node: Node, most: int, flags: str) -> list[tuple[Start, bool]]:
         least, upper, inner = value
         if not least:
             return [((), False)]
+        if int(upper) <= MOST_REPEATS and _is_single(inner):
+            char = _python_char(_name(inner[0]), inner[0][1])
+            return [(_repeated(f"(?{flags}:{char})" if flags else char, int(least), int(upper)), True)]
         repeated = [*_hoisted(inner)] * min(int(least), most)
         return [(start, is_open and least == upper) for start, is_open in _starts(repeated, most, flags)]
     char = _python_char(kind, value)
     return [((f"(?{flags}:{char})" if flags else char,), True)]
+
+
+def _repeated(char: str, least: int, most: int) -> Start:
+    """Return a character, and behind it the others: so many, or fewer at the text's end."""
+    if most == 1:
+        return (char,)
+    others = f"{char}{{{least - 1},{most - 1}}}"
+    return (char, f"(?:{others}|{char}{{0,{least - 2}}}\\Z)" if least > 2 else others)
 
 
 def _python_char(kind: str, value: Any) -> str:
