@@ -14,7 +14,7 @@ from agents.models.open import ModelStream
 from agents.models.streams.chunk import Chunk, Usage
 from agents.models.streams.tool_calls import CallCollector, ToolCall
 from agents.models.timer import StreamTimer
-from agents.steps.large_text import in_thread_if_large
+from agents.steps.large_text import LARGE_CHARS
 from config.guardrails.errors import OutputBlocked
 from config.guardrails.guardrails import UNGUARDED, Guardrails
 
@@ -138,8 +138,7 @@ class StreamedResponseWrapper:
             self._late(which)
             return None
         if batch:
-            chars = sum(len(chunk.text) + len(chunk.reasoning) for chunk in batch)
-            await in_thread_if_large(chars, self._gather, batch)
+            await self._gather_in_time(batch)
         return batch
 
     def _deadline(self) -> tuple[str, float]:
@@ -159,6 +158,13 @@ class StreamedResponseWrapper:
             raise asyncio.CancelledError
         if not self._reader.finished:
             raise too_slow(which, self._call)
+
+    async def _gather_in_time(self, batch: list[Chunk]) -> None:
+        """Gather the batch, on a thread where it is so large that it would delay the other streams."""
+        if sum([len(chunk.text) + len(chunk.reasoning) for chunk in batch]) < LARGE_CHARS:
+            self._gather(batch)
+        else:
+            await asyncio.to_thread(self._gather, batch)
 
     def _gather(self, batch: list[Chunk]) -> None:
         for at, chunk in enumerate(batch):

@@ -52,6 +52,7 @@ NOW = (
     _ROLES_OF_KEY.label("key_roles_json"),
 )
 """What a claim reads of the run's principal."""
+_ROLES = frozenset(Role)
 
 
 def roles_now(row: Any) -> frozenset[Role]:
@@ -67,4 +68,4 @@ def roles_now(row: Any) -> frozenset[Role]:
 
 def _roles(roles_json: str | None) -> frozenset[Role]:
     names = orjson.loads(roles_json) if roles_json is not None else []
-    return frozenset(Role(name) for name in names if name in set(Role))
+    return frozenset([Role(name) for name in names if name in _ROLES])
