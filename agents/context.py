@@ -117,6 +117,7 @@ class RunContext:
     ) -> CallFacts:
         """Return what the policy may look at of a call that is about to be made; ``labels`` are the call's own."""
         lease, totals = self.lease, self.totals()
+        used = totals.usage
         return CallFacts(
             point=point,
             name=name,
@@ -131,7 +132,7 @@ class RunContext:
             model=lease.model,
             is_privileged=self.privileged,
             cost_usd=totals.cost_usd or 0.0,
-            tokens=sum(totals.usage.get(name, 0) for name in ("input_tokens", "output_tokens")),
+            tokens=used.get("input_tokens", 0) + used.get("output_tokens", 0),
             steps=totals.steps,
         )
 

@@ -68,8 +68,8 @@ class Preflight:
         self._is_required_by_policy = False
         if prior is None:
             text, self._secret = context.guardrails.call(call.arguments_text)
-            self.call = self._call = replace(call, arguments_text=text)
             if text != call.arguments_text:
+                self.call = self._call = replace(call, arguments_text=text)
                 context.guardrails.seal(f"arguments {call.name}", call.arguments_text)
         try:
             self._pass()

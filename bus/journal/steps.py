@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -38,11 +39,11 @@ class StepStarted:
 
     def row(self) -> dict[str, Any]:
         """Return its columns."""
-        values = {name: getattr(self, name) for name in _ROW}
-        return values | {"decision_json": _json(self.decision)}
+        return dict(zip(_ROW, _columns_of(self), strict=True), decision_json=_json(self.decision))
 
 
 _ROW = "id kind name arguments_digest idempotency_key effect call_id status".split()
+_columns_of = attrgetter(*_ROW)
 
 
 def _json(decision: PolicyDecision | None) -> str | None:

@@ -89,8 +89,7 @@ class PolicyDecision:
 
     def as_json(self) -> dict[str, Any]:
         """Return the decision as it is recorded, without the fields that say nothing."""
-        shown = {name: getattr(self, name) for name in self.__slots__}
-        return {name: value for name, value in shown.items() if value not in (None, "", ())}
+        return {name: value for name in self.__slots__ if (value := getattr(self, name)) not in (None, "", ())}
 
 
 class Policy(Protocol):

@@ -92,8 +92,9 @@ class SpanCollector:
         """Return the spans in the order in which they ended; the last one says how many were left out."""
         with self._lock:
             self._is_open = False
-            left_out = [{"kind": "left_out", "name": f"{self._dropped} more", "count": self._dropped}]
-            return [*self._spans, *(left_out if self._dropped else [])]
+            if not self._dropped:
+                return [*self._spans]
+            return [*self._spans, {"kind": "left_out", "name": f"{self._dropped} more", "count": self._dropped}]
 
 
 _collector: ContextVar[SpanCollector | None] = ContextVar("callboard_spans", default=None)
