@@ -85,8 +85,8 @@ def flat(text: str) -> bytes:
 
     The few characters outside ASCII that Python takes for a letter where case does not matter become that letter.
     """
-    for char, letter in _ALIKE.items():
-        if char in text:  # in ASCII nothing is looked through
+    if not text.isascii():
+        for char, letter in _ALIKE.items():
             text = text.replace(char, letter)
     return text.encode("ascii", "replace")
 
