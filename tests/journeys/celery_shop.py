@@ -7,8 +7,11 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from uuid import uuid4
 
 from cli.supervisor.child import guarded
 from config.folders import ROOT
@@ -26,14 +29,26 @@ class CeleryShop:
     venv: Venv
     broker: str
     results: str
-    queue: str = "shop"
+    queue: str
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @classmethod
-    def copied(cls, folder: Path, venv: Venv, broker: str, results: str, queue: str) -> CeleryShop:
-        """Return a shop in a new folder."""
-        shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("__pycache__"))
-        return cls(folder, venv, broker, results, queue)
+    @contextmanager
+    def copied(cls, original: Path, folder: Path, venv: Venv, broker: str, results: str) -> Iterator[CeleryShop]:
+        """Yield a shop in a new folder, with a queue of its own; its workers end with it."""
+        shutil.copytree(original, folder, ignore=shutil.ignore_patterns("__pycache__", "*.log"))
+        shop = cls(folder, venv, broker, results, queue=f"shop-{uuid4().hex[:12]}")
+        try:
+            yield shop
+        finally:
+            shop.close()
+
+    @contextmanager
+    def branch(self, folder: Path) -> Iterator[CeleryShop]:
+        """Yield a shop whose published tasks are the same but for the queue: to publish them takes half a second."""
+        with self.copied(self.folder, folder, self.venv, self.broker, self.results) as other:
+            other.published.write_text(other.published.read_text().replace(self.queue, other.queue))
+            yield other
 
     @property
     def environment(self) -> dict[str, str]:
@@ -45,10 +60,15 @@ class CeleryShop:
             SHOP_LEDGER=str(self.folder / "ledger.txt"),
         )
 
+    @property
+    def published(self) -> Path:
+        """The file with the shop's tasks for Callboard."""
+        return self.folder / "callboard" / "celery_tasks" / "shop.json"
+
     def publish(self) -> str:
         """Write the shop's tasks for Callboard, and return what the command said."""
-        published = str(self.folder / "callboard" / "celery_tasks" / "shop.json")
-        command = [self.venv.python, "-m", "callboard_client.celery_tasks", "config.celery_app:app", published]
+        command = [self.venv.python, "-m", "callboard_client.celery_tasks", "config.celery_app:app"]
+        command.append(str(self.published))
         ran = subprocess.run(
             command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=60, check=False
         )
@@ -84,6 +104,10 @@ class CeleryShop:
         for worker in self.workers:
             if worker.poll() is None:
                 self.kill(worker)
+
+    def empty_ledger(self) -> None:
+        """Forget what earlier tests paid; each waits for the end of its tasks."""
+        (self.folder / "ledger.txt").unlink(missing_ok=True)
 
     def ledger(self, word: str) -> list[str]:
         """Return the lines of the ledger that begin with a word."""

@@ -8,7 +8,8 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, nullcontext, suppress
+from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
@@ -24,7 +25,7 @@ from tests.app_harness import AppHarness
 from tests.backends import RedisServer
 from tests.conftest import need
 from tests.fleet import Worker
-from tests.journeys.celery_shop import CeleryShop
+from tests.journeys.celery_shop import EXAMPLE, CeleryShop
 from tests.journeys.neighbour import until
 from tests.model_server import Call, Turn
 from tests.venvs import Venv, build_client
@@ -32,6 +33,7 @@ from tests.venvs import Venv, build_client
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(300)]
 
 BOTH = ("redis", "rabbitmq")
+OWN = pytest.mark.parametrize("shop", ["own redis"], indirect=True)
 TOOLS = "tools: ['celery:shop.tasks.find_order', 'celery:shop.tasks.refund']"
 
 
@@ -72,23 +74,47 @@ def _rabbitmqctl(*words: str) -> bool:
     return False
 
 
-@pytest.fixture
-def shop(
+@pytest.fixture(scope="module")
+def open_shops(
     request: pytest.FixtureRequest,
     shop_venv: Venv,
     redis_server: RedisServer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[[str], CeleryShop]]:
+    """Gives the open shop on a broker, which the module's tests share: its tasks are published, its worker runs."""
+    results = broker_form(redis_server.url)
+
+    @cache
+    def on(broker: str) -> CeleryShop:
+        url = request.getfixturevalue("rabbitmq") if broker == "rabbitmq" else results
+        folder = tmp_path_factory.mktemp("shop") / "shop"
+        shop = closing.enter_context(CeleryShop.copied(EXAMPLE, folder, shop_venv, url, results))
+        assert shop.publish().startswith("2 tasks are published")
+        shop.start()
+        return shop
+
+    with ExitStack() as closing:
+        yield on
+
+
+@pytest.fixture
+def shop(
+    request: pytest.FixtureRequest,
+    open_shops: Callable[[str], CeleryShop],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[CeleryShop]:
-    """The shop, on the broker that the test names; its tasks are published."""
-    results = broker_form(redis_server.url)
-    broker = request.getfixturevalue("rabbitmq") if getattr(request, "param", "redis") == "rabbitmq" else results
-    shop = CeleryShop.copied(tmp_path / "shop", shop_venv, broker, results, queue=f"shop-{uuid4().hex[:12]}")
-    for name in ("SHOP_BROKER_URL", "SHOP_RESULT_URL"):
-        monkeypatch.setenv(name, shop.environment[name])
-    assert shop.publish().startswith("2 tasks are published")
-    yield shop
-    shop.close()
+    """The open shop on the broker that the test names, with an empty ledger.
+
+    After the word ``own``: a shop of the test's own with the same tasks, whose worker the test starts.
+    """
+    *own, broker = getattr(request, "param", "redis").split()
+    shop = open_shops(broker)
+    with shop.branch(tmp_path / "shop") if own else nullcontext(shop) as shop:
+        shop.empty_ledger()
+        for name in ("SHOP_BROKER_URL", "SHOP_RESULT_URL"):
+            monkeypatch.setenv(name, shop.environment[name])
+        yield shop
 
 
 @pytest.fixture
@@ -146,7 +172,6 @@ def test_the_examples_agent_can_use_what_the_shop_published(shop: CeleryShop, ha
 
 @pytest.mark.parametrize("shop", BOTH, indirect=True)
 def test_a_task_is_called_once_and_its_result_reaches_the_model(shop: CeleryShop, harness: AppHarness) -> None:
-    shop.start()
     with worker(harness):
         handle = started(harness, refund(reason="late"), THANKS)
         end = last(handle)
@@ -159,7 +184,6 @@ def test_a_task_is_called_once_and_its_result_reaches_the_model(shop: CeleryShop
 
 @pytest.mark.parametrize("shop", BOTH, indirect=True)
 def test_a_run_holds_no_slot_while_its_task_is_under_way(shop: CeleryShop, harness: AppHarness) -> None:
-    shop.start()
     with worker(harness):
         first = started(harness, refund(slowly=6), Turn(text="I was fast."), THANKS)
         waits_for_its_task(harness, first)
@@ -176,7 +200,6 @@ def test_a_run_holds_no_slot_while_its_task_is_under_way(shop: CeleryShop, harne
 
 @pytest.mark.parametrize("shop", BOTH, indirect=True)
 def test_a_killed_worker_loses_no_task_and_repeats_none(shop: CeleryShop, harness: AppHarness) -> None:
-    shop.start()
     with worker(harness) as killed:
         handle = started(harness, refund(slowly=4), THANKS)
         shop.wait_for("begin")
@@ -189,7 +212,7 @@ def test_a_killed_worker_loses_no_task_and_repeats_none(shop: CeleryShop, harnes
     assert (len(shop.ledger("begin")), len(shop.ledger("paid"))) == (1, 1)
 
 
-@pytest.mark.parametrize("shop", BOTH, indirect=True)
+@pytest.mark.parametrize("shop", [f"own {broker}" for broker in BOTH], indirect=True)
 def test_a_stopped_run_revokes_the_task_that_has_not_begun(shop: CeleryShop, harness: AppHarness) -> None:
     busy = shop.start("-c", "1", "--prefetch-multiplier", "4")
     with worker(harness):
@@ -208,6 +231,7 @@ def test_a_stopped_run_revokes_the_task_that_has_not_begun(shop: CeleryShop, har
     assert len(shop.ledger("begin")) == 1
 
 
+@OWN
 def test_a_task_that_the_shops_worker_lost_is_asked_about(shop: CeleryShop, harness: AppHarness) -> None:
     shop_worker = shop.start()
     overrides = "tool_overrides: {refund: {timeout_s: 4}}"
@@ -232,7 +256,6 @@ AFTER_THE_MESSAGE = ("tool-after@1", "commit-before@2", "commit@2", "claim@2", "
 def test_a_worker_that_dies_after_the_message_changes_nothing(
     shop: CeleryShop, harness: AppHarness, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    shop.start()
     handle = with_a_worker_that_dies(harness, monkeypatch, place, started_with=refund(slowly=2.5))
     with worker(harness):
         end = last(handle)
@@ -246,7 +269,6 @@ def test_a_worker_that_dies_after_the_message_changes_nothing(
 def test_a_task_that_may_not_have_been_sent_is_not_sent_again(
     shop: CeleryShop, harness: AppHarness, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    shop.start()
     overrides = "tool_overrides: {refund: {timeout_s: 6}}"
     more = f"{TOOLS}\n{overrides}"
     handle = with_a_worker_that_dies(harness, monkeypatch, place, started_with=refund(), more=more)
@@ -263,7 +285,6 @@ def test_a_task_that_may_not_have_been_sent_is_not_sent_again(
 def test_a_task_without_effect_is_sent_again(
     shop: CeleryShop, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop.start()
     find = Turn(calls=[Call(name="find_order", arguments={"number": "A-1001"})])
     handle = with_a_worker_that_dies(harness, monkeypatch, "tool@1", started_with=find)
     with worker(harness):
@@ -279,7 +300,7 @@ def with_a_worker_that_dies(
     """Start a run on a worker that kills itself at a place, and return when it has."""
     where, _, number = place.partition("@")
     monkeypatch.setenv("FAILPOINTS", f"{where}=kill@{number}")
-    with Worker(harness.settings, log=harness.settings.state / "worker.log", executed=True) as dying:
+    with Worker(harness.settings, log=harness.settings.state / "worker.log") as dying:
         handle = started(harness, started_with, THANKS, more=more)
         until(lambda: dying.process.poll() is not None, 30, f"the worker dies at {place}")
     monkeypatch.delenv("FAILPOINTS")
@@ -287,7 +308,6 @@ def with_a_worker_that_dies(
 
 
 def test_another_worker_takes_the_results_of_one_that_died(shop: CeleryShop, harness: AppHarness) -> None:
-    shop.start()
     with worker(harness) as killed:
         handle = started(harness, refund(slowly=5), THANKS)
         waits_for_its_task(harness, handle)
@@ -300,6 +320,7 @@ def test_another_worker_takes_the_results_of_one_that_died(shop: CeleryShop, har
     assert len(shop.ledger("begin")) == 1
 
 
+@OWN
 def test_a_stop_while_no_worker_lives_is_revoked_by_the_next_one(shop: CeleryShop, harness: AppHarness) -> None:
     shop.start("-c", "1", "--prefetch-multiplier", "4")
     with worker(harness) as killed:
@@ -321,7 +342,7 @@ def test_a_stop_while_no_worker_lives_is_revoked_by_the_next_one(shop: CelerySho
 # --- the application's side -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shop", ["rabbitmq"], indirect=True)
+@pytest.mark.parametrize("shop", ["own rabbitmq"], indirect=True)
 def test_a_queue_that_rabbitmq_does_not_have_is_an_error_of_the_call(shop: CeleryShop, harness: AppHarness) -> None:
     with worker(harness):  # and none of the shop's, so that its queue was never declared
         handle = started(harness, refund(), THANKS)
@@ -332,7 +353,7 @@ def test_a_queue_that_rabbitmq_does_not_have_is_an_error_of_the_call(shop: Celer
     assert (outcome, "the broker has no queue" in str(text)) == ("failed", True)
 
 
-@pytest.mark.parametrize("shop", ["rabbitmq"], indirect=True)
+@pytest.mark.parametrize("shop", ["own rabbitmq"], indirect=True)
 def test_results_in_a_database_are_read(
     shop: CeleryShop, harness: AppHarness, shop_venv: Venv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -350,6 +371,7 @@ def test_results_in_a_database_are_read(
     assert outcomes(handle) == [("done", {"number": "A-1001", "paid_back": 25.0})]
 
 
+@OWN
 def test_a_task_that_is_terminated_by_a_stop_pays_nothing(shop: CeleryShop, harness: AppHarness) -> None:
     file = shop.folder / "callboard" / "celery_tasks" / "shop.yaml"
     file.write_text(f"{file.read_text()}terminate: true\n")
@@ -366,6 +388,7 @@ def test_a_task_that_is_terminated_by_a_stop_pays_nothing(shop: CeleryShop, harn
     assert shop.ledger("paid") == []
 
 
+@OWN
 def test_a_task_that_no_worker_knows_is_a_failure(shop: CeleryShop, harness: AppHarness) -> None:
     file = shop.folder / "callboard" / "celery_tasks" / "shop.yaml"
     unknown = f"  shop.tasks.no_such: {{queue: {shop.queue}, description: x, schema: {{type: object}}, timeout_s: 5}}\n"
