@@ -240,8 +240,8 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "daemons, forks, signals, workers that are killed": (
             "tests/agents/capabilities/runners/test_contract.py::test_a_daemon_in_a_session_of_its_own_ends_with_the_call",
             "tests/agents/capabilities/runners/test_process.py::test_hundreds_of_children_end_with_it",
-            "tests/journeys/test_killed_calls.py::test_200_killed_calls_of_a_program_leave_no_process",
-            "tests/journeys/test_killed_calls.py::test_200_killed_calls_of_containers_leave_no_container_and_no_process",
+            "tests/journeys/test_killed_calls.py::test_100_killed_calls_of_a_program_leave_no_process",
+            "tests/journeys/test_killed_calls.py::test_100_killed_calls_of_containers_leave_no_container_and_no_process",
         ),
     },
     "privilege": {

@@ -15,6 +15,8 @@ from tests.fleet import bare_environment
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(600)]
 
+EACH = 100
+"""Killed calls of each kind, 200 in all."""
 VICTIMS = Path(machines.__file__).with_name("victims.py")
 
 
@@ -32,8 +34,8 @@ def kill(number, kind, folder, *engine):
     )
 
 
-def test_200_killed_calls_of_a_program_leave_no_process(tmp_path):
-    mark, killed = kill(200, "process", tmp_path)
+def test_100_killed_calls_of_a_program_leave_no_process(tmp_path):
+    mark, killed = kill(EACH, "process", tmp_path)
 
     eventually(lambda: not processes_with(f"CALLBOARD_RUN_ID={mark}"), 30)
     left = processes_with(f"CALLBOARD_RUN_ID={mark}")
@@ -41,12 +43,12 @@ def test_200_killed_calls_of_a_program_leave_no_process(tmp_path):
     assert left == []
 
 
-def test_200_killed_calls_of_containers_leave_no_container_and_no_process(tmp_path_factory):
+def test_100_killed_calls_of_containers_leave_no_container_and_no_process(tmp_path_factory):
     folder = tmp_path_factory.mktemp("killed")
     engine = machines.container_engine(folder)
     machines.import_image(engine, folder, "callboard-test:1")
 
-    mark, killed = kill(200, "container", folder, engine)
+    mark, killed = kill(EACH, "container", folder, engine)
 
     eventually(lambda: not containers(engine) and not processes_with(f"CALLBOARD_RUN_ID={mark}"), 90)
     left, processes = containers(engine), processes_with(f"CALLBOARD_RUN_ID={mark}")
