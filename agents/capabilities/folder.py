@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from agents.capabilities.build import capability_tool
 from agents.tools.tool import Tool
-from config.definitions.capability import CapabilityDefinition, load_capability
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
 from config.settings import Settings
 
+if TYPE_CHECKING:
+    from config.definitions.capability import CapabilityDefinition
+
+    Declared = Mapping[str, CapabilityDefinition | DefinitionInvalid]
+
 ENDINGS = (".yaml", ".yml")
-Declared = Mapping[str, CapabilityDefinition | DefinitionInvalid]
 
 
 def declared(settings: Settings) -> Declared:
@@ -35,6 +38,8 @@ def find_capability(capability_id: str, settings: Settings) -> Tool | None:
     if found.retired is not None:
         problem = f"capability '{capability_id}' is retired: {found.retired.rstrip('.')}."
         raise ToolUnknown(f"{problem} Name another one in the agent's `tools:`.", name=capability_id)
+    from agents.capabilities.build import capability_tool  # with the runners, which most processes do not need
+
     return capability_tool(found, settings)
 
 
@@ -53,6 +58,8 @@ def _read(folders: Sequence[Path]) -> Declared:
             found[path.stem] = DefinitionInvalid(str(path), None, None, problem)
             continue
         first[path.stem] = path
+        from config.definitions.capability import load_capability
+
         try:
             found[path.stem] = load_capability(path)
         except DefinitionInvalid as error:

@@ -71,10 +71,9 @@ def _only(target: Target) -> EgressPolicy:
     return EgressPolicy(allowed=(host, *networks), remedy="Correct CALLBOARD_GOVERNANCE_URL.")
 
 
-def engine_of(settings: Settings) -> RemoteEngine | None:
+def engine_of(settings: Settings) -> RemoteEngine:
     """Return the engine that the settings name."""
-    if settings.governance_url is None:
-        return None
+    assert settings.governance_url is not None
     return _engine(settings.governance_url, settings.governance_api_key, settings.governance_timeout_s)
 
 

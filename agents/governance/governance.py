@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from agents.governance.answer import INPUT, OUTPUT, EngineAnswer, InputType
-from agents.governance.engine import RemoteEngine
 from agents.governance.errors import EngineUnavailable
 from agents.governance.shown import merged, shown
 from bus.payloads import ErrorPayload, Payload
@@ -16,6 +15,9 @@ from config.clock import stamp
 from config.effects import Effect
 from config.ids import new_id
 from config.policy.decision import TOOLS_OWN, PolicyDecision, Verdict
+
+if TYPE_CHECKING:
+    from agents.governance.engine import RemoteEngine
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from agents.errors import PolicyRefused
-from agents.governance.engine import engine_of
 from agents.governance.governance import RULE, Governance, GovernedRun
 from bus.journal import Lease
 from bus.payloads import EndPayload
@@ -15,9 +14,10 @@ from config.settings import Settings
 
 def governance_of(settings: Settings, lease: Lease) -> Governance | None:
     """Return what asks the engine about the run of this lease; None where the settings name no engine."""
-    engine = engine_of(settings)
-    if engine is None:
+    if settings.governance_url is None:
         return None
+    from agents.governance.engine import engine_of  # with the HTTP client of requests to given addresses
+
     run = GovernedRun(
         run_id=lease.run_id,
         thread_id=lease.thread_id,
@@ -26,7 +26,7 @@ def governance_of(settings: Settings, lease: Lease) -> Governance | None:
         principal=lease.principal,
         queue=lease.queue or settings.queue,
     )
-    return Governance(engine, run, settings.governance_policy)
+    return Governance(engine_of(settings), run, settings.governance_policy)
 
 
 async def report_start(governance: Governance | None, asked: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from agents.capabilities import folder
 from agents.capabilities.folder import find_capability
-from agents.tools.celery_tasks.tool import PREFIX, celery_tool
+from agents.tools import celery_tasks
 from agents.tools.schema import build_tool
 from agents.tools.tool import FOR_AGENT, Tool
 from config.definitions import plugins
@@ -51,14 +51,20 @@ def find_tool(path: str, settings: Settings) -> Tool:
         ToolUnknown: there is none, or it cannot be imported or described; the message says what to change.
     """
     try:
-        if path.startswith(PREFIX):
-            return celery_tool(path, settings)
+        if path.startswith(celery_tasks.PREFIX):
+            return _celery_tool(path, settings)
         return _declared(path, settings) or TOOLS.find(path, settings)
     except ToolUnknown:
         raise
     except Exception as error:  # a foreign object may raise anything at any attribute
         problem = f"tool '{path[:200]}' cannot be described ({reason_of(error)}); name a plain Python function."
         raise ToolUnknown(problem, name=path) from error
+
+
+def _celery_tool(path: str, settings: Settings) -> Tool:
+    from agents.tools.celery_tasks.tool import celery_tool  # many modules, which most processes do not need
+
+    return celery_tool(path, settings)
 
 
 def _declared(name: str, settings: Settings) -> Tool | None:

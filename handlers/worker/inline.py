@@ -12,7 +12,6 @@ from agents.process import Process
 from bus.messages import RunAgentMessage
 from bus.payloads import TERMINAL
 from config.errors import Retryable
-from handlers.worker.task_watcher import TaskWatcher
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +62,8 @@ class InlineRun:
                 if claimed is not None:
                     await execute(self._journal, claimed)
             elif status == "waiting":
+                from handlers.worker.task_watcher import TaskWatcher  # with the clients of Celery applications
+
                 await TaskWatcher(self._process).look(self._message.run_id)
             elif status == "running":
                 await self._requeue_if_lost()

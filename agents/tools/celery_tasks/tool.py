@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from agents.tools.celery_tasks import PREFIX
 from agents.tools.celery_tasks.outcome import Patience, outcome_of
 from agents.tools.task_call import TaskOutcome
 from agents.tools.tool import Tool, current_call
@@ -23,8 +24,6 @@ from config.errors import ToolCutOff, ToolFailed
 from config.settings import Settings
 from config.spelling import did_you_mean
 
-PREFIX = "celery:"
-"""How a definition writes that a tool is a task of a Celery application."""
 DEFAULT_QUEUE = "celery"
 EXPIRES_S = 60.0
 """Seconds until a message expires whose result no call waits for, unless the file says otherwise."""

@@ -249,7 +249,6 @@ def test_the_seeds_variables_are_read(monkeypatch):
     assert found.governance_api_key is not None
     assert found.governance_api_key.get_secret_value() == "obx_live_1"
     assert engine_of(found) is engine_of(read_settings())
-    assert engine_of(read_settings(governance_url="")) is None
 
 
 @pytest.mark.parametrize("address", ["169.254.169.254", "[fd00:ec2::254]", "0.0.0.0"])
