@@ -23,9 +23,7 @@ from config.effects import POLICIES, Effect
 from config.errors import CallboardError, Retryable
 from config.guardrails.deployment import guardrails_of
 from config.guardrails.guardrails import Guardrails
-from config.guardrails.scan import scan_of
 from config.guardrails.sealing import sealer_of
-from config.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +64,6 @@ def load_agent(process: Process, agent_id: str, digest: str = "") -> LoadedAgent
             return recorded
     if isinstance(current, CallboardError):
         raise current
-    prepare_guardrails(current, process.settings)
     return current, tools_of(current, process.settings, process.tools)
 
 
@@ -79,7 +76,6 @@ def _load_recorded(process: Process, agent_id: str, digest: str) -> LoadedAgent 
         definition = pinned_definition(agent_id, digest, content_json)
     except DefinitionInvalid as error:
         raise CodeVersion(f"this worker's code does not take the definition the run began with: {error}") from error
-    prepare_guardrails(definition, process.settings)
     try:
         return definition, tools_of(definition, process.settings, process.tools)
     except (DefinitionInvalid, ToolUnknown) as error:
@@ -100,15 +96,6 @@ class RunWork(Protocol):
 
     async def finish(self, ending: Ending) -> None:
         """End the run early; every open step and call gets a result."""
-
-
-def prepare_guardrails(definition: AgentDefinition, settings: Settings) -> None:
-    """Compile what the agent's streams are checked for, before the loop needs it: that takes some 30 ms, once.
-
-    Raises:
-        SettingInvalid: the deployment's guardrails cannot be used.
-    """
-    scan_of(guardrails_of(settings, definition.guardrails).output).openings()
 
 
 def compatible_work(

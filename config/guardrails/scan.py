@@ -96,9 +96,21 @@ class Scan:
         written = f"{name}={text}"
         return self._whole(written) != written
 
-    def openings(self) -> tuple[re.Pattern[str], Any]:
-        """Return the fast test whether a match may begin, and RE2's pattern of an unfinished one at the end."""
-        return _openings(self._patterns, self._values)
+    @property
+    def start(self) -> re.Pattern[str]:
+        """The fast test whether a match may begin."""
+        return _start(self._patterns, self._values)
+
+    def unfinished(self, text: str, at: int) -> int | None:
+        """Return where an unfinished match at the text's end begins, at ``at`` or behind it; None where none is."""
+        found = _opening(self._patterns, self._values).search(flat(text), at)
+        return None if found is None else int(found.start())
+
+    def prepare(self) -> None:
+        """Compile now what would be compiled when it is first needed, on an event loop: that takes some 30 ms."""
+        _start(self._patterns, self._values)
+        _opening(self._patterns, self._values)
+        _covering(self._patterns)
 
 
 @lru_cache(maxsize=64)
@@ -107,12 +119,17 @@ def _scan(checks: Checks, redactor: Redactor) -> Scan:
 
 
 @lru_cache(maxsize=64)
-def _openings(patterns: tuple[str, ...], values: tuple[str, ...]) -> tuple[re.Pattern[str], Any]:
-    """Compile them, which takes milliseconds."""
+def _start(patterns: tuple[str, ...], values: tuple[str, ...]) -> re.Pattern[str]:
     first = [start for pattern in patterns for start in starts(pattern, START_CHARS)]
     first += [_value_start(value) for value in values]
+    return re.compile(any_start(first))
+
+
+@lru_cache(maxsize=64)
+def _opening(patterns: tuple[str, ...], values: tuple[str, ...]) -> Any:
+    """Return RE2's pattern of an unfinished match at the end."""
     unfinished = [*map(opening, patterns), *map(_value_opening, values)]
-    return re.compile(any_start(first)), compiled(rf"(?:{'|'.join(unfinished)})\z")
+    return compiled(rf"(?:{'|'.join(unfinished)})\z")
 
 
 @lru_cache(maxsize=64)
@@ -128,7 +145,8 @@ def _covering(patterns: tuple[str, ...]) -> Any:
 def _renew() -> None:
     _scan.cache_clear()
     _covering.cache_clear()
-    _openings.cache_clear()
+    _start.cache_clear()
+    _opening.cache_clear()
 
 
 def scan_of(checks: Checks) -> Scan:

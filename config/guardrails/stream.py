@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from config.guardrails.linear import flat
 from config.guardrails.scan import Detection, Scan
 from config.redaction import REDACTED
 
@@ -33,8 +32,7 @@ class StreamRedactor:
     def __init__(self, scan: Scan, on_found: OnFound = lambda found: None) -> None:
         """``on_found`` gets what was found before anything of the piece is returned; ``add`` raises what it raises."""
         self._clean, self._on_found = scan.clean, on_found
-        start, opening = scan.openings()
-        self._may_begin, self._unfinished = start.search, opening.search
+        self._may_begin, self._unfinished = scan.start.search, scan.unfinished
         self._held = ""
         self._before = ""  # the last character that was not held: a word may begin only where none continues
         self._skips: re.Pattern[str] | None = None
@@ -76,8 +74,8 @@ class StreamRedactor:
 
     def _finished(self, text: str, first: int) -> tuple[str, int]:
         """Return what is finished, redacted, and where it ends; a match may begin at ``first`` or behind it."""
-        found = self._unfinished(flat(text), first)
-        cut = found.start() if found is not None else len(text)
+        begins = self._unfinished(text, first)
+        cut = begins if begins is not None else len(text)
         if first < cut < len(text):
             shown, findings = self._clean(text[first:])
             if not findings:

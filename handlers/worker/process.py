@@ -29,12 +29,15 @@ from bus.journal import LoadedTool, WorkerRow
 from bus.liveness import start_liveness
 from bus.loop import stop_process_loop
 from bus.queues import served_queues
+from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
 from config.folders import require_own_folders
+from config.guardrails.deployment import guardrails_of
+from config.guardrails.scan import scan_of
 from config.logs import configure_logging
 from config.project import own_version
 from config.redis.socket import with_running_redis
-from config.settings import settings
+from config.settings import Settings, settings
 from config.spans.hooks import enable_hooks
 from handlers.worker.containers import watch_containers
 from handlers.worker.drain import CHILD_SIGNAL, Drain, ParentDrain, end_without_teardown
@@ -193,7 +196,13 @@ async def _try_agent(process: Process, agent_id: str) -> LoadedAgent | None:
     if isinstance(loaded, CallboardError):
         log.warning("agent cannot be used: %s", loaded)
         return None
+    await process.journal.loop.read(_prepare_guardrails, process.settings, loaded[0])
     return loaded
+
+
+def _prepare_guardrails(chosen: Settings, definition: AgentDefinition) -> None:
+    """Compile what the agent's texts are checked for, which would otherwise delay the streams of the first runs."""
+    scan_of(guardrails_of(chosen, definition.guardrails).output).prepare()
 
 
 def take_up_work(process: Process, number: int) -> Drain:
