@@ -101,6 +101,29 @@ def _lists() -> list[Any]:
     return value
 
 
+def _operation(name: str) -> Any:
+    operands = {side: {"$ref": "#/$defs/term"} for side in ("left", "right")}
+    return {
+        "type": "object",
+        "required": ["op", "left", "right"],
+        "properties": {"op": {"const": name}, **operands},
+    }
+
+
+def sum_of(levels: int, leaf: Any) -> Any:
+    return {"op": "add", "left": sum_of(levels - 1, leaf), "right": sum_of(levels - 1, leaf)} if levels else leaf
+
+
+def _below(levels: int) -> Any:
+    return {"x": _below(levels - 1)} if levels else 1
+
+
+def _alternatives(schema: Any, levels: int) -> Any:
+    for _ in range(levels):
+        schema = {"anyOf": [schema]}
+    return schema
+
+
 ALTERNATIVES = {"type": "array", "items": {"anyOf": [{"const": str(n)} for n in range(2000)]}}
 UNION = {"type": "array", "items": {"anyOf": [{"properties": {f"p{n}": {"type": "integer"}}} for n in range(20)]}}
 HEAVY: Mapping[str, tuple[Any, Data]] = {
@@ -136,6 +159,35 @@ HEAVY: Mapping[str, tuple[Any, Data]] = {
         _lists,
     ),
     "1 MiB for a large pattern": ({"items": {"pattern": "[ab]*a[ab]{3000}c"}}, lambda: [MIXED] * 10),
+    "1 MiB for a small pattern": ({"pattern": "[ab]*a[ab]{20}c"}, lambda: MIXED * 10),
+    "as much text as a small pattern is applied to": ({"pattern": "[ab]*a[ab]{20}c"}, lambda: MIXED[:50_000]),
+    "as much text as a large pattern is applied to": ({"pattern": "[ab]*a[ab]{300}c"}, lambda: MIXED[:4_900]),
+    "as much text as alternatives of alternatives are applied to": (
+        _alternatives({"pattern": "[ab]*a[ab]{60}c"}, 8),
+        lambda: MIXED[:7_500],
+    ),
+    "1000 patterns for one text": (
+        {"allOf": [{"pattern": f"[ab]*a[ab]{{6}}c{n}"} for n in range(1000)]},
+        lambda: MIXED,
+    ),
+    "a union of itself whose leaf does not fit": (
+        {
+            "$ref": "#/$defs/term",
+            "$defs": {"term": {"oneOf": [{"type": "number"}, *map(_operation, ("add", "sub", "mul"))]}},
+        },
+        lambda: sum_of(8, "x"),
+    ),
+    "a chain that doubles at each level": (
+        {
+            "$ref": "#/$defs/n",
+            "$defs": {"n": {"type": "object", "allOf": [{"properties": {"x": {"$ref": "#/$defs/n"}}}] * 2}},
+        },
+        lambda: _below(40),
+    ),
+    "100 patterns for one text of 230 characters": (
+        {"allOf": [{"pattern": f"[ab]*a[ab]{{60}}c{n}"} for n in range(100)]},
+        lambda: MIXED[:230],
+    ),
     "100,000 characters as names": ({"patternProperties": {"[ab]*a[ab]{1500}c": {}}}, lambda: {MIXED: 1}),
     "half a character": ({"pattern": "a"}, lambda: "\ud800"),
     "a schema that is false": ({"properties": {"a": False}}, lambda: {"a": 1}),

@@ -15,7 +15,8 @@ import jsonschema_rs
 import orjson
 from pydantic import AfterValidator
 
-from config.definitions.schema_validator import SchemaValidator, compile_schema, count_values, inside
+from config.definitions.schema_validator import SchemaValidator, compile_schema, count_values
+from config.definitions.subschemas import in_place, inside
 
 MAX_BYTES = 64 * 1024
 """Largest schema, as JSON."""
@@ -29,8 +30,6 @@ MAX_CHAIN = 128
 _DIALECTS = ("https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2020-12/schema#")
 _MOVING = ("$ref", "$dynamicRef", "$id", "$anchor", "$dynamicAnchor")
 """Keywords that resolve references. All but plain $ref would bypass the checks below."""
-_IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
-_IN_PLACE = ("not", "if", "then", "else")
 _COPIED = ("enum", "const", "required", "not", "dependentRequired")
 """Keywords whose values an error copies, or of which each may be an error."""
 
@@ -141,7 +140,7 @@ def _most(schema: Mapping[str, Any], weigh: Callable[[Mapping[str, Any]], int], 
             if len(open_now) == MAX_CHAIN:
                 raise SchemaRefused(f"its $ref and allOf follow one another more than {MAX_CHAIN} times; shorten them.")
             open_now.add(id(part))
-            weights[id(part)] = weigh(part) + sum(weight(inner) for inner in _in_place(part, schema))
+            weights[id(part)] = weigh(part) + sum(weight(inner) for inner in in_place(part, schema))
             open_now.discard(id(part))
         return weights[id(part)]
 
@@ -154,33 +153,6 @@ def _most(schema: Mapping[str, Any], weigh: Callable[[Mapping[str, Any]], int], 
                 raise SchemaRefused("its allOf, anyOf and $ref multiply into too many checks.")
         waiting.extend(inside(part))
     return most
-
-
-def _in_place(part: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Any]:
-    for key in _IN_PLACE_LISTS:
-        inner = part.get(key)
-        if isinstance(inner, list):
-            yield from inner
-    yield from (part[key] for key in _IN_PLACE if key in part)
-    dependent = part.get("dependentSchemas")
-    if isinstance(dependent, Mapping):
-        yield from dependent.values()
-    if isinstance(part.get("$ref"), str):
-        yield _target(part["$ref"], root)
-
-
-def _target(reference: str, root: Any) -> Any:
-    """Return the target of a local pointer; None for a dead one, which compiling reports."""
-    at = root
-    for step in reference[2:].split("/") if len(reference) > 1 else ():
-        step = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(at, Mapping) and step in at:
-            at = at[step]
-        elif isinstance(at, list) and step.isdigit() and int(step) < len(at):
-            at = at[int(step)]
-        else:
-            return None
-    return at
 
 
 def _checked(schema: dict[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,6 @@ library has no time limit, so both products are limited before it is called.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from math import inf
@@ -15,6 +13,9 @@ from typing import Any, NoReturn
 
 import jsonschema_rs
 import orjson
+
+from config.definitions.schema_work import MAX_PLACES, SchemaWork
+from config.definitions.subschemas import inside
 
 MAX_ERRORS = 5
 """Most validation errors that are reported at once."""
@@ -26,15 +27,12 @@ MAX_NAMED = 10_000
 """Values, times the cost of an error, up to which several errors are named: the library makes all of them at once."""
 MAX_VALUES = 100_000
 """Values of data of which one error is named: the library copies what does not fit, while other threads wait."""
+TOO_MUCH_TEXT = (
+    "there is more text than the schema's patterns are applied to; shorten it, or write `maxLength` beside a `pattern` "
+    "without counted repetitions"
+)
 MAX_PATTERN_BYTES = 1024 * 1024
 """Largest pattern once it is compiled; `.{1,1000}` and `[a-z]{1,10000}` are smaller."""
-TEXT_BY_PATTERN = ((16 * 1024, None), (128 * 1024, 64 * 1024), (512 * 1024, 16 * 1024), (MAX_PATTERN_BYTES, 8 * 1024))
-"""Bytes of a schema's largest pattern, compiled, and the characters of the data it is then applied to.
-
-The engine takes up to 10 ns for each position of the pattern and each character: 10,000 positions and 1 MiB took 111 s.
-"""
-
-PATTERNS = (b'"pattern"', b'"patternProperties"')
 
 
 def _never(uri: str) -> NoReturn:
@@ -50,20 +48,22 @@ class SchemaValidator:
     """Subschemas that one value may be validated against."""
     error_cost: int
     """Parts of the schema that errors about one value copy."""
-    max_chars: int | None
-    """Characters of all texts of the data; None: any number."""
+    work: SchemaWork
+    """What applying it costs."""
 
     def errors(self, value: Any) -> list[str]:
         """Return the validation errors as sentences, at most ``MAX_ERRORS``; empty where the value conforms."""
         if self.branches > FEW_BRANCHES and self._has_more(value, MAX_COMPARISONS // self.branches):
             return [f"there are too many values for a schema with {self.branches:,} alternatives"]
-        if self.max_chars is not None and _chars_of(value) > self.max_chars:
-            return [f"there are more than {self.max_chars:,} characters, too many for patterns as large as these"]
+        if self.work.is_too_much(value):
+            return [TOO_MUCH_TEXT]
         try:
             if self.compiled.is_valid(value):
                 return []
         except UnicodeEncodeError:
             return ["half of a surrogate pair is not text"]
+        if self.work.is_long_to_explain(value):
+            return ["it does not fit; its alternatives are nested too deeply, or its values too many, to name what"]
         if self._has_more(value, MAX_VALUES):
             return [f"there are more than {MAX_VALUES:,} values, too many to name what does not fit"]
         if self._has_more(value, MAX_NAMED // self.error_cost):
@@ -89,15 +89,14 @@ def compile_schema(schema: bytes, branches: int, error_cost: int) -> SchemaValid
         ValueError, jsonschema_rs.ValidationError: it is not a schema, or has a pattern that is too large.
     """
     parsed = orjson.loads(schema)
-    tiers = TEXT_BY_PATTERN if any(name in schema for name in PATTERNS) else ((MAX_PATTERN_BYTES, None),)
-    *smaller, largest = tiers
-    for pattern_bytes, max_chars in smaller:
-        with suppress(ValueError, jsonschema_rs.ValidationError):
-            compiled = _compiled(parsed, pattern_bytes)
-            return SchemaValidator(compiled=compiled, branches=branches, error_cost=error_cost, max_chars=max_chars)
-    pattern_bytes, max_chars = largest
-    compiled = _compiled(parsed, pattern_bytes)
-    return SchemaValidator(compiled=compiled, branches=branches, error_cost=error_cost, max_chars=max_chars)
+    work = SchemaWork(parsed)
+    if work.weight > MAX_PLACES:
+        raise ValueError(
+            f"its patterns have {work.weight:,} places and the limit is {MAX_PLACES:,}; write `maxLength` instead "
+            "of a counted repetition"
+        )
+    compiled = _compiled(parsed, MAX_PATTERN_BYTES)
+    return SchemaValidator(compiled=compiled, branches=branches, error_cost=error_cost, work=work)
 
 
 def _compiled(schema: dict[str, Any], pattern_bytes: int) -> jsonschema_rs.Draft202012Validator:
@@ -123,24 +122,3 @@ def count_values(value: Any, limit: float = inf) -> int:
         count += len(inner)
         waiting.extend(inner if count <= limit else ())
     return count
-
-
-def _chars_of(value: Any) -> int:
-    """Return how many characters the texts and the names of the data have."""
-    chars, waiting = 0, [value]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, str):
-            chars += len(item)
-            continue
-        if isinstance(item, Mapping):
-            chars += sum(map(len, item))
-        waiting.extend(inside(item))
-    return chars
-
-
-def inside(value: Any) -> Collection[Any]:
-    """Return the values within an object or a list; nothing of others."""
-    if isinstance(value, Mapping):
-        return value.values()
-    return value if isinstance(value, list | tuple) else ()
