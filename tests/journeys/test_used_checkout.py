@@ -34,12 +34,21 @@ ENVIRONMENT = {
     "CELERY_WORKER_POOL": "gevent",
 }
 TOUCHED = """
-    tests/config tests/agents/test_shipped_agents.py tests/agents/test_checkup.py tests/agents/tools/test_catalogue.py
+    tests/config/database/test_shared_secret.py tests/config/definitions/test_agent.py
+    tests/config/definitions/test_capability.py tests/config/definitions/test_credentials.py
+    tests/config/definitions/test_dotted_path.py tests/config/definitions/test_secret_reference.py
+    tests/config/egress/test_policy.py tests/config/guardrails/test_deployment.py
+    tests/config/guardrails/test_sealing.py tests/config/identity/audit/test_anchors.py
+    tests/config/identity/test_folders.py tests/config/policy/test_policy_page.py tests/config/test_failpoints.py
+    tests/config/test_folders.py tests/config/test_logs.py tests/config/test_own_folders.py
+    tests/config/test_private_files.py tests/config/test_project.py tests/config/test_provider_keys.py
+    tests/config/test_secret_places.py tests/config/test_settings.py tests/config/test_tls.py
+    tests/agents/test_shipped_agents.py tests/agents/test_checkup.py tests/agents/tools/test_catalogue.py
     tests/bus/test_celery_rules.py tests/bus/test_celery_config.py tests/bus/test_shared_broker.py
-    tests/observers/test_discovery.py tests/cli/doctor tests/cli/test_main.py tests/cli/test_runs_on_the_terminal.py
-    tests/test_house.py
+    tests/observers/test_discovery.py tests/cli/doctor tests/cli/test_main.py
+    tests/cli/test_runs_on_the_terminal.py tests/test_house.py
 """.split()
-"""Where such things were met; the others know nothing of settings, plugins and files beside the folders."""
+"""Where such things were met: tests of settings, plugins and files beside the folders. The others know none of them."""
 
 
 @pytest.fixture(scope="module")
