@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.parity, pytest.mark.timeout(3600)]
 EVENTS = 500
 STRIDE = 2003
 """The whole stream is cut off behind every so manieth byte: a prime, so that places in the frames differ."""
-LAST = 10
-"""Events that are cut off behind every byte without ``--long``."""
+LAST = 4
+"""Events that are cut off behind every byte without ``--long``: text, text, the message and the end."""
 PATIENT = Timeouts(retry_s=3600, resume_s=3600)
 LAST_EVENT_ID = re.compile(rb"last-event-id: (\d+)", re.IGNORECASE)
 Cut = Callable[[bytes], int | None]
