@@ -1,6 +1,7 @@
 """Processes that answer a question and then try to begin the call, all at the same moment.
 
-``python -m tests.bus.decider URL``: its input has what each of them does, as a JSON list; it prints what came of each.
+``python -m tests.bus.decider``: each line of its input has the database's URL and what each of the processes does, as
+JSON; for each line it prints what came of each.
 """
 
 from __future__ import annotations
@@ -63,23 +64,35 @@ def compete(url: str, wanted: dict[str, Any], ready: int, go: int, said: int) ->
     os.write(said, orjson.dumps([decision, call]))
 
 
-def main() -> None:
-    tasks = orjson.loads(sys.stdin.readline())
+def race(url: str, tasks: list[dict[str, Any]]) -> list[Any]:
+    """Fork a process for each task and let all begin at once; return what came of each."""
     ready, is_ready = os.pipe()
     go, held = os.pipe()
-    answers = []
+    answers, racers = [], []
     for wanted in tasks:
         reply, said = os.pipe()
-        if os.fork() == 0:  # a process of its own, whose imports are done
+        racers.append(os.fork())
+        if racers[-1] == 0:  # a process of its own, whose imports are done
             os.close(held)
-            compete(sys.argv[1], wanted, is_ready, go, said)
+            compete(url, wanted, is_ready, go, said)
             os._exit(0)
         os.close(said)
         answers.append(reply)
     for _ in tasks:
         os.read(ready, 1)
     os.close(held)
-    print(orjson.dumps([orjson.loads(os.read(reply, 4096)) for reply in answers]).decode())
+    came = [orjson.loads(os.read(reply, 4096)) for reply in answers]
+    for racer in racers:
+        os.waitpid(racer, 0)
+    for pipe in (ready, is_ready, go, *answers):
+        os.close(pipe)
+    return came
+
+
+def main() -> None:
+    """Hold a race for each line."""
+    for line in sys.stdin:
+        print(orjson.dumps(race(*orjson.loads(line))).decode(), flush=True)
 
 
 if __name__ == "__main__":

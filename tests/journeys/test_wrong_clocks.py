@@ -22,7 +22,7 @@ from tests.journeys.skewed_tools import AHEAD_S, FOLDER
 from tests.journeys.test_version_skew import DONE, WEIGH, until, weighed
 from tests.model_server import ModelServer
 
-pytestmark = [pytest.mark.journey, pytest.mark.postgres, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.journey, pytest.mark.postgres, pytest.mark.slow, pytest.mark.timeout(240)]
 
 FEW = 6
 HOUR_S = 3600

@@ -23,7 +23,7 @@ from tests.web.test_database_away import HELLO, READING, WRITING
 from web import app as web_app
 from web.app import create_app
 
-pytestmark = [pytest.mark.postgres, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.timeout(120)]
 
 DOOR_S = 5.0
 KEY = {"Idempotency-Key": "once"}

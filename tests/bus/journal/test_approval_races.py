@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
@@ -18,30 +19,40 @@ from tests.bus.journal_harness import JournalHarness, cancel
 from tests.bus.questions import REFUND, asks, question_before
 from tests.processes import ROOT
 
-pytestmark = [pytest.mark.journey, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(300)]
 
 RACERS = 8
+Race = Callable[..., list[tuple[str, str | None]]]
 EDITED = {"order": 7}
 APPROVE, EDIT, REJECT = {"decision": "approve"}, {"decision": "approve", "arguments": EDITED}, {"decision": "reject"}
 
 
-def race(
-    harness: JournalHarness, run_id: str, approval_id: str, *wanted: dict[str, Any]
-) -> list[tuple[str, str | None]]:
-    """Let a process for each of these answer at once; return what each answer was, and the call that each began."""
+@pytest.fixture(scope="module")
+def decider() -> Iterator[subprocess.Popen[str]]:
+    """The process that forks the racers of all tests: it imports what they need once."""
+    command = [sys.executable, "-m", "tests.bus.decider"]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+
+
+@pytest.fixture
+def race(harness: JournalHarness, decider: subprocess.Popen[str]) -> Race:
+    """Let a process for each of some answers answer at once.
+
+    Return what each answer was, and the call that each began.
+    """
     url = harness.database.engine.url.render_as_string(hide_password=False)
-    ids = {"run_id": run_id, "approval_id": approval_id}
-    tasks = [{"who": f"p{number}", "roles": ["approver"], **ids, **one} for number, one in enumerate(wanted)]
-    ran = subprocess.run(
-        [sys.executable, "-m", "tests.bus.decider", url],
-        cwd=ROOT,
-        input=orjson.dumps(tasks).decode() + "\n",
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    return [tuple(one) for one in orjson.loads(ran.stdout)]
+
+    def race(run_id: str, approval_id: str, *wanted: dict[str, Any]) -> list[tuple[str, str | None]]:
+        ids = {"run_id": run_id, "approval_id": approval_id}
+        tasks = [{"who": f"p{number}", "roles": ["approver"], **ids, **one} for number, one in enumerate(wanted)]
+        assert decider.stdin is not None
+        assert decider.stdout is not None
+        decider.stdin.write(orjson.dumps([url, tasks]).decode() + "\n")
+        decider.stdin.flush()
+        return [tuple(one) for one in orjson.loads(decider.stdout.readline())]
+
+    return race
 
 
 def waiting(harness: JournalHarness, **fields: Any) -> tuple[str, str]:
@@ -56,10 +67,10 @@ def used(harness: JournalHarness, approval_id: str) -> Any:
 
 
 @pytest.mark.parametrize("round_", range(2))
-def test_one_of_eight_approvals_counts_and_is_used_once(harness: JournalHarness, round_: int) -> None:
+def test_one_of_eight_approvals_counts_and_is_used_once(harness: JournalHarness, race: Race, round_: int) -> None:
     run_id, approval_id = waiting(harness)
 
-    done = race(harness, run_id, approval_id, *[{"answer": APPROVE}] * RACERS)
+    done = race(run_id, approval_id, *[{"answer": APPROVE}] * RACERS)
 
     assert Counter(said for said, _ in done) == {"approve": 1, "approval_decided": RACERS - 1}
     assert [call for _, call in done if call is not None] == [canonical_digest(REFUND)]
@@ -67,11 +78,11 @@ def test_one_of_eight_approvals_counts_and_is_used_once(harness: JournalHarness,
 
 
 @pytest.mark.parametrize("round_", range(2))
-def test_what_begins_is_what_was_approved(harness: JournalHarness, round_: int) -> None:
+def test_what_begins_is_what_was_approved(harness: JournalHarness, race: Race, round_: int) -> None:
     run_id, approval_id = waiting(harness)
     wanted = [{"answer": answer} for answer in (APPROVE, EDIT, REJECT, APPROVE, EDIT, REJECT, EDIT, REJECT)]
 
-    done = race(harness, run_id, approval_id, *wanted)
+    done = race(run_id, approval_id, *wanted)
 
     (winner,) = [number for number, (said, _) in enumerate(done) if said in ("approve", "reject")]
     expected = {
@@ -81,10 +92,10 @@ def test_what_begins_is_what_was_approved(harness: JournalHarness, round_: int) 
     assert [call for _, call in done if call is not None] == expected[done[winner][0]]
 
 
-def test_the_same_request_from_eight_processes_is_one_answer(harness: JournalHarness) -> None:
+def test_the_same_request_from_eight_processes_is_one_answer(harness: JournalHarness, race: Race) -> None:
     run_id, approval_id = waiting(harness)
 
-    done = race(harness, run_id, approval_id, *[{"who": "ana", "answer": APPROVE, "key": "k"}] * RACERS)
+    done = race(run_id, approval_id, *[{"who": "ana", "answer": APPROVE, "key": "k"}] * RACERS)
 
     assert {said for said, _ in done} == {"approve"}
     assert len([call for _, call in done if call is not None]) == 1
@@ -92,38 +103,38 @@ def test_the_same_request_from_eight_processes_is_one_answer(harness: JournalHar
 
 
 @pytest.mark.parametrize("roles", [[], ["operator"]])
-def test_the_wrong_role_begins_nothing(harness: JournalHarness, roles: list[str]) -> None:
+def test_the_wrong_role_begins_nothing(harness: JournalHarness, race: Race, roles: list[str]) -> None:
     run_id, approval_id = waiting(harness)
 
-    done = race(harness, run_id, approval_id, *[{"roles": roles, "answer": APPROVE}] * RACERS)
+    done = race(run_id, approval_id, *[{"roles": roles, "answer": APPROVE}] * RACERS)
 
     assert {said for said, _ in done} <= {"run_unknown", "forbidden"}
     assert [call for _, call in done if call is not None] == []
 
 
-def test_after_its_time_no_answer_counts(harness: JournalHarness) -> None:
+def test_after_its_time_no_answer_counts(harness: JournalHarness, race: Race) -> None:
     run_id, approval_id = waiting(harness, expires_in_s=-1)
 
-    done = race(harness, run_id, approval_id, *[{"answer": APPROVE}] * RACERS)
+    done = race(run_id, approval_id, *[{"answer": APPROVE}] * RACERS)
 
     assert set(done) == {("approval_over", None)}
 
 
-def test_after_a_stop_no_answer_counts(harness: JournalHarness) -> None:
+def test_after_a_stop_no_answer_counts(harness: JournalHarness, race: Race) -> None:
     run_id, approval_id = waiting(harness)
     cancel(harness.database, ME, run_id, by="ann")
 
-    done = race(harness, run_id, approval_id, *[{"answer": APPROVE}] * RACERS)
+    done = race(run_id, approval_id, *[{"answer": APPROVE}] * RACERS)
 
     assert set(done) == {("approval_over", None)}
     assert used(harness, approval_id).used_ms is None
 
 
-def test_arguments_changed_in_the_database_begin_nothing(harness: JournalHarness) -> None:
+def test_arguments_changed_in_the_database_begin_nothing(harness: JournalHarness, race: Race) -> None:
     run_id, approval_id = waiting(harness)
     with harness.database.write() as connection:
         connection.execute(update(approvals).where(approvals.c.id == approval_id).values(digest="0" * 64))
 
-    done = race(harness, run_id, approval_id, {"answer": APPROVE})
+    done = race(run_id, approval_id, {"answer": APPROVE})
 
     assert done == [("approve", "another call")]
