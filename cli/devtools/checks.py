@@ -125,7 +125,9 @@ def _spread(group: str, beside: bool) -> tuple[str, ...]:
     most = 2 if group in ("browser", "postgres") else MOST_TEST_PROCESSES
     # A browser uses a processor by itself; the tests of the other groups wait half of the time.
     count = min(max(1, cores // 2) if beside and group == "browser" else cores, most)
-    return ("-n", str(count), "--dist", "loadfile" if group == "postgres" else "load")
+    if group == "postgres":  # among them journeys of half a minute, which begin first
+        return ("-n", str(count), "--dist", "loadfile", "--no-loadscope-reorder")
+    return ("-n", str(count), "--dist", "load")
 
 
 def run_all(checks: Sequence[Check], *, beside: int = 1) -> bool:
