@@ -75,8 +75,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
     The installation takes longer than a test may.
     """
+    if session.config.option.collectonly:  # what was collected is given up, and nothing of it is kept
+        return
     needed = any("identity_provider" in getattr(item, "fixturenames", ()) for item in session.items)
-    if needed and not session.config.option.collectonly:
+    if needed:
         with suppress(subprocess.CalledProcessError):  # its fixture says why
             environment.ready()
     gc.collect()

@@ -18,7 +18,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     pipe = config.getoption("--tell")
-    if pipe is not None and not hasattr(config, "workerinput"):
+    if pipe is not None and not hasattr(config, "workerinput") and not config.option.collectonly:
         config.pluginmanager.register(Teller(os.fdopen(pipe, "w", buffering=1)))
 
 

@@ -67,7 +67,8 @@ class UnitGuard:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self._is_on = bool(session.items) and all(is_unit(item) for item in session.items)
+        is_run = bool(session.items) and not session.config.option.collectonly
+        self._is_on = is_run and all(is_unit(item) for item in session.items)
         if self._is_on:  # a hook stays for good, and each event of the interpreter calls it
             sys.addaudithook(self._audit)
 

@@ -89,6 +89,8 @@ LONGEST_FIRST = ("journeys", "browser", "postgres", "parity", "unit")
 """The order in which groups begin where they run beside each other."""
 BESIDE = 3
 """Groups that run at the same time then: they wait half of the time, for leases, pauses and answers."""
+FORKED = ("unit",)
+"""Groups whose processes are forks of one that has imported the tests."""
 TEST_FOLDERS = {"tests/browser": ("browser",), "tests/journeys": ("journeys", "postgres")}
 """Folder -> the groups of all its tests; other groups leave it out, since importing its tests takes time."""
 
@@ -100,7 +102,8 @@ def group_of_tests(group: str, extra: Sequence[str], *, retries: bool = False, b
     run at the same time.
     """
     left_out = (f"--ignore={folder}" for folder, groups in TEST_FOLDERS.items() if group not in groups)
-    argv = (*python("pytest"), "-q", "-m", MARKS[group], *left_out, *_spread(group, beside), *extra)
+    program = "tests.preforked" if group in FORKED else "pytest"
+    argv = (*python(program), "-q", "-m", MARKS[group], *left_out, *_spread(group, beside), *extra)
     is_retried = retries and group != "unit"
     return Check(name=group, argv=argv, reports_progress=True, may_be_empty=bool(extra), retries=is_retried)
 
