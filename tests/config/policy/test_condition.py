@@ -61,6 +61,7 @@ def holds(source: str, arguments: dict[str, Any]) -> bool:
         ("arguments.text.matches('(a+)+$')", {"text": "a" * 100_000 + "!"}, False),
         ("arguments.note == null", {"note": None}, True),
         ("now > timestamp('1969-01-01T00:00:00Z')", {}, True),
+        ("model == 'demo/office' // it's the demo\n && .tokens==0&&steps in[0]", {}, True),
     ],
 )
 def test_a_condition_looks_at_arguments_and_facts(source, arguments, is_true):
