@@ -143,6 +143,10 @@ HEAVY: Mapping[str, tuple[Any, Data]] = {
         {"unevaluatedProperties": False, "allOf": [{"properties": {"a": {}}}] * 50},
         lambda: {f"a{n}": 1 for n in range(50_000)},
     ),
+    "90,000 names beside 100 alternatives": (
+        {"unevaluatedProperties": False, "allOf": [{"properties": {"a": {}}}] * 100},
+        lambda: {f"a{n}": 1 for n in range(90_000)},
+    ),
     "an e-mail address of 100,000 signs": ({"format": "email"}, lambda: "@" * 100_000),
     "an address of 50,000 brackets": ({"format": "uri"}, lambda: "http://" + "[" * 50_000),
     "a pattern as format": ({"format": "regex"}, lambda: "(" * 100_000),

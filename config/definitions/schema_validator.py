@@ -19,13 +19,13 @@ from config.definitions.subschemas import inside
 
 MAX_ERRORS = 5
 """Most validation errors that are reported at once."""
-MAX_COMPARISONS = 10_000_000
-"""Values, times the subschemas that one of them may be validated against: about 0.1 s."""
-FEW_BRANCHES = 16
+MAX_COMPARISONS = 5_000_000
+"""Values, times the subschemas that one of them may be validated against: less than 0.1 s."""
+FEW_BRANCHES = 8
 """So many subschemas stay below that with all values that 1 MiB of JSON can have; then they are not counted."""
 MAX_NAMED = 10_000
 """Values, times the cost of an error, up to which several errors are named: the library makes all of them at once."""
-MAX_VALUES = 100_000
+MAX_VALUES = 50_000
 """Values of data of which one error is named: the library copies what does not fit, while other threads wait."""
 TOO_MUCH_TEXT = (
     "there is more text than the schema's patterns are applied to; shorten it, or write `maxLength` beside a `pattern` "

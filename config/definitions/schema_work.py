@@ -17,8 +17,8 @@ from config.definitions.subschemas import in_place, inside
 
 MAX_WORK = 1_500_000
 """Bytes times places: about 20 ms; to refuse, and to name the reason, takes several times that."""
-MAX_STEPS = 15_000
-"""Pairs of a value and a subschema that are looked at for it: about 25 ms."""
+MAX_STEPS = 10_000
+"""Pairs of a value and a subschema that are looked at for it: about 20 ms."""
 MAX_AGAIN = 2_000
 """Subschemas that are applied to a value to which they were applied already, where what does not fit is named: about
 0.05 s."""
