@@ -11,6 +11,9 @@ from typing import IO, Any
 
 import pytest
 
+LONG_S = 0.05
+"""A set-up that took less does not show among the slowest tests."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tell", type=int, metavar="FD", help="tell the progress on this file descriptor")
@@ -20,6 +23,28 @@ def pytest_configure(config: pytest.Config) -> None:
     pipe = config.getoption("--tell")
     if pipe is not None and not hasattr(config, "workerinput") and not config.option.collectonly:
         config.pluginmanager.register(Teller(os.fdopen(pipe, "w", buffering=1)))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if hasattr(session.config, "workerinput"):
+        plugins = session.config.pluginmanager.get_plugins()
+        send_less(next(plugin for plugin in plugins if type(plugin).__name__ == "WorkerInteractor"))
+
+
+def send_less(interactor: Any) -> None:
+    """Have a process of pytest-xdist no longer send that a test was set up, or cleaned up after, well and quickly.
+
+    That is most of what it sends, and packing and unpacking it took two of the hundred seconds of a check.
+    """
+    send = interactor.sendevent
+
+    def sendevent(name: str, **what: Any) -> None:
+        report = what.get("data", {})
+        is_known = name == "testreport" and report["when"] != "call" and report["outcome"] == "passed"
+        if not is_known or report["duration"] >= LONG_S:
+            send(name, **what)
+
+    interactor.sendevent = sendevent
 
 
 class Teller:

@@ -15,6 +15,7 @@ from cli.devtools import progress as module
 from cli.devtools.progress import GroupProgress, follow
 from config.folders import ROOT
 from tests.fleet import bare_environment
+from tests.progress import send_less
 
 TESTS = """
 import pytest
@@ -136,3 +137,40 @@ def test_the_own_files_of_the_project_are_what_is_checked() -> None:
         assert looked_at, check.argv
         assert "." not in looked_at
         assert {"agents", "web", "tests", "callboard"} <= set(looked_at)
+
+
+class Interactor:
+    """Keeps what a process of pytest-xdist sends."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, dict[str, object]]] = []
+
+    def sendevent(self, name: str, **what: object) -> None:
+        self.sent.append((name, what))
+
+
+def report(*, when: str = "setup", outcome: str = "passed", duration: float = 0.001) -> dict[str, object]:
+    return {"when": when, "outcome": outcome, "duration": duration}
+
+
+@pytest.mark.parametrize(
+    "important",
+    [report(when="call"), report(outcome="failed"), report(when="teardown", outcome="failed"), report(duration=2.0)],
+)
+def test_a_call_a_failure_and_a_long_set_up_are_sent(important: dict[str, object]) -> None:
+    interactor = Interactor()
+    send_less(interactor)
+
+    interactor.sendevent("testreport", data=important)
+
+    assert interactor.sent == [("testreport", {"data": important})]
+
+
+def test_a_quick_set_up_that_passed_is_not_sent_and_other_events_are() -> None:
+    interactor = Interactor()
+    send_less(interactor)
+
+    interactor.sendevent("testreport", data=report())
+    interactor.sendevent("logfinish", nodeid="a::one")
+
+    assert interactor.sent == [("logfinish", {"nodeid": "a::one"})]
