@@ -12,7 +12,7 @@ import orjson
 
 from config.forks import after_fork
 from config.guardrails.checks import Action, Checks
-from config.guardrails.linear import PatternRefused, compiled, flat, spans_of
+from config.guardrails.linear import compiled, flat, spans_of
 from config.guardrails.openings import Start, any_start, covering, opening, starts
 from config.guardrails.personal import PATTERNS as PERSONAL
 from config.guardrails.personal import personal_spans
@@ -58,8 +58,10 @@ class Scan:
         self._rules = [TextRule(name="secrets", action=checks.secrets, replace=redactor.likely, patterns=SECRETS)]
         if checks.pii != "off":
             self._rules += [_personal(kind, checks.pii) for kind in checks.pii_kinds]
+        self._shipped = tuple(pattern for rule in self._rules for pattern in rule.patterns)
         self._rules += [_custom(check.pattern, check.name, check.action) for check in checks.patterns]
-        self._patterns = tuple(pattern for rule in self._rules for pattern in rule.patterns)
+        self._custom = tuple(check.pattern for check in checks.patterns)
+        self._patterns = (*self._shipped, *self._custom)
         self._values = redactor.values
         self._known, self._whole = redactor.known, redactor.whole
         self.of_secrets = Detection("secrets", checks.secrets)
@@ -75,18 +77,22 @@ class Scan:
             text = orjson.dumps(data).decode()
         except TypeError:  # too deep
             return False
-        return "\\" not in text and self._has_none_of(text, (*self._patterns, _MARKS))
+        return "\\" not in text and self._has_none_of(text, (*self._shipped, _MARKS))
 
-    def _has_none_of(self, text: str, patterns: tuple[str, ...]) -> bool:
-        """Return whether a text has nothing that a pattern is about; False where one search of it does not say it."""
-        every = _covering(patterns)
-        return every is not None and self._known(text) == text and every.search(flat(text)) is None
+    def _has_none_of(self, text: str, shipped: tuple[str, ...]) -> bool:
+        """Return whether a text has nothing that a shipped or a custom check is about; False where that is unclear."""
+        seen = flat(text)
+        return (
+            self._known(text) == text
+            and _covering(shipped).search(seen) is None
+            and all(_covering((pattern,)).search(seen) is None for pattern in self._custom)
+        )
 
     def clean(self, text: str) -> tuple[str, list[Detection]]:
         """Return the text with ``[redacted]`` in place of what was found, and the checks that found it."""
         found: list[Detection] = []
         is_searched = len(self._rules) > 1 or len(text) > FEW_CHARS
-        if is_searched and self._has_none_of(text, self._patterns):
+        if is_searched and self._has_none_of(text, self._shipped):
             return text, found
         for rule in self._rules:
             replaced = rule.replace(text)
@@ -107,14 +113,25 @@ class Scan:
 
     def unfinished(self, text: str, at: int) -> int | None:
         """Return where an unfinished match at the text's end begins, at ``at`` or behind it; None where none is."""
-        found = _opening(self._patterns, self._values).search(flat(text), at)
-        return None if found is None else int(found.start())
+        seen = flat(text)
+        found = (pattern.search(seen, at) for pattern in self._openings())
+        return min((match.start() for match in found if match is not None), default=None)
+
+    def _openings(self) -> Iterator[Any]:
+        """Yield RE2's patterns of an unfinished match: one of all shipped checks, and one of each custom check.
+
+        RE2 would take minutes for a single pattern of fifty large ones.
+        """
+        yield _opening(self._shipped, self._values)
+        for pattern in self._custom:
+            yield _opening((pattern,), ())
 
     def prepare(self) -> None:
         """Compile now what would be compiled when it is first needed, on an event loop: that takes some 30 ms."""
         _start(self._patterns, self._values)
-        _opening(self._patterns, self._values)
-        _covering(self._patterns)
+        list(self._openings())
+        for patterns in (self._shipped, (*self._shipped, _MARKS), *((pattern,) for pattern in self._custom)):
+            _covering(patterns)
 
 
 @lru_cache(maxsize=64)
@@ -129,20 +146,17 @@ def _start(patterns: tuple[str, ...], values: tuple[str, ...]) -> re.Pattern[str
     return re.compile(any_start(first))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _opening(patterns: tuple[str, ...], values: tuple[str, ...]) -> Any:
-    """Return RE2's pattern of an unfinished match at the end."""
+    """Return RE2's pattern of an unfinished match of any of these at the end."""
     unfinished = [*map(opening, patterns), *map(_value_opening, values)]
     return compiled(rf"(?:{'|'.join(unfinished)})\z")
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _covering(patterns: tuple[str, ...]) -> Any:
-    """Return RE2's pattern of all matches, compiled in milliseconds; None where they are too much for one."""
-    try:
-        return compiled("|".join(f"(?:{covering(pattern)})" for pattern in patterns))
-    except PatternRefused:
-        return None
+    """Return RE2's pattern of all matches of any of these."""
+    return compiled("|".join(f"(?:{covering(pattern)})" for pattern in patterns))
 
 
 @after_fork

@@ -65,8 +65,8 @@ def test_usual_data_is_clean_at_one_look() -> None:
     assert scan_of(Checks(pii="redact")).finds_nothing(data)
 
 
-def test_patterns_that_are_too_much_for_one_search_are_sought_one_by_one() -> None:
-    large = tuple(PatternCheck(name=f"p{at}", pattern=rf"x{at}" + r"(\w{1,60}-){15}" * 8) for at in range(50))
+def test_large_patterns_are_sought_one_by_one() -> None:
+    large = tuple(PatternCheck(name=f"p{at}", pattern=rf"x{at}" + r"(\w{1,60}-){15}" * 8) for at in range(4, 8))
     scan = Scan(Checks(patterns=large), redactor())
 
     assert scan.clean(f"my x7{'a-' * 120}") == ("my [redacted]", [Detection("p7", "redact")])

@@ -174,3 +174,13 @@ def test_hostile_text_in_one_piece_ends_soon(scan, shape):
     text = SHAPES[shape](1 << 16)
 
     assert cpu_s(lambda text: streamed(scan, text), text) < 1
+
+
+def test_many_large_patterns_are_compiled_and_found_at_every_split():
+    large = "".join(f"(?:{letter}[b-z]{{1,60}})" for letter in "acegikmo" * 2)
+    checks = Checks(patterns=tuple(PatternCheck(name=f"p{i}", pattern=f"{large}#{i}!") for i in range(10, 20)))
+    text = "a word " + "".join(letter + "xy" for letter in "acegikmo" * 2) + "#17! and more"
+
+    for cut in range(len(text)):
+        guard = StreamRedactor(Scan(checks, Redactor({})))
+        assert guard.add(text[:cut]) + guard.add(text[cut:]) + guard.rest() == f"a word {REDACTED} and more"
