@@ -60,6 +60,9 @@ def imports_all(arguments: Sequence[str]) -> bool:
     """Import the tests that pytest would run; return whether this process can be forked now."""
     with redirect_stdout(io.StringIO()):
         status = pytest.main([*arguments, "-n", "0", "--collect-only"])
+    from tests.template import sqlite_template  # not before pytest has cleared the environment of the developer's
+
+    sqlite_template()  # for all of them
     gc.collect()
     gc.freeze()  # else the collector of a child would write to each object, and the kernel copy its page
     return status in COLLECTED and threading.active_count() == 1

@@ -1,4 +1,4 @@
-"""A database with the schema of this code, made once a test process and copied.
+"""A database with the schema of this code, made once a test process, or once for all that are forked, and copied.
 
 Migrating costs 60 ms on SQLite and 110 on Postgres, a copy one and 18.
 
@@ -22,7 +22,8 @@ upgrade = config.database.migrate.upgrade
 
 
 @lru_cache(maxsize=1)
-def _template() -> Path:
+def sqlite_template() -> Path:
+    """Return the SQLite file that has the schema and no rows; nothing is connected to it."""
     path = Path(tempfile.mkdtemp(prefix="cbtemplate")) / "template.db"
     database = open_database(f"sqlite:///{path}")
     upgrade(database)
@@ -43,7 +44,7 @@ def upgrade_by_copy(database: Database) -> None:
     database.close()
     for leftover in (f"{name}-wal", f"{name}-shm"):
         Path(leftover).unlink(missing_ok=True)
-    shutil.copyfile(_template(), name)
+    shutil.copyfile(sqlite_template(), name)
 
 
 def postgres_template(cluster: PostgresCluster) -> str:
