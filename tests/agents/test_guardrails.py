@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from base64 import b64encode
 from collections.abc import Iterator
@@ -206,7 +207,11 @@ def test_a_blocked_answer_fails_the_run_and_is_not_sent(kit: AgentKit) -> None:
 
     assert (played.end.status, played.end.reason) == ("failed", "output_blocked")
     assert [(event.content, event.partial) for event in played.of(MessagePayload)] == [(f"See {REDACTED} and ", True)]
-    assert "1111" not in written(kit) + shown(played)
+    group = re.compile(
+        r"(?<![0-9a-f])(?:4111|1111)(?![0-9a-f])"
+    )  # of the card; times and digests have such digits in them
+    assert group.search(f"See {CARD}")
+    assert not group.search(written(kit) + shown(played))
     assert played.of(ErrorPayload)[0].message == "the answer is blocked: blocked: card."
 
 
