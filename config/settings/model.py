@@ -7,6 +7,7 @@ from pydantic import model_validator
 from config.settings.agents import AgentSettings
 from config.settings.governance import GovernanceSettings
 from config.settings.limits import LimitSettings
+from config.settings.mcp import McpSettings
 from config.settings.network import NetworkSettings
 from config.settings.records import RecordSettings
 from config.settings.service_tokens import ServiceTokenSettings
@@ -22,6 +23,7 @@ class Settings(
     SignInSettings,
     ServiceTokenSettings,
     GovernanceSettings,
+    McpSettings,
     NetworkSettings,
 ):
     """All settings. A field's variable is ``CALLBOARD_`` and its name in capitals."""

@@ -76,7 +76,7 @@ def read_settings(**overrides: object) -> Settings:
     for urls in filter(None, (found.redis_url, found.broker_url, found.database_url)):
         for url in each_url(urls):
             register_secrets(secrets_in_url(url))
-    for secret in filter(None, (found.oidc_client_secret, found.governance_api_key)):
+    for secret in filter(None, (found.oidc_client_secret, found.governance_api_key, found.mcp_api_key)):
         register_secrets([secret.get_secret_value()])
     if found.seal_keys is not None:
         register_secrets(key.strip() for key in found.seal_keys.get_secret_value().split(","))

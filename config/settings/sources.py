@@ -25,6 +25,7 @@ SEED_NAMES = {
     "OPENBOX_URL": "governance_url",
     "OPENBOX_API_KEY": "governance_api_key",
     "OPENBOX_GOVERNANCE_POLICY": "governance_policy",
+    "MCP_CAPABILITY_BEHAVIOR": "mcp_capability_behavior",
     "DATABASE_POOL_SIZE": "database_pool_size",
     "DATABASE_MAX_OVERFLOW": "database_max_overflow",
 }

@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 import pytest
+from mcp import Client
 
 import bus.journal.log.writer
 import bus.journal.ownership.leases
@@ -25,6 +26,7 @@ from agents.tools.tool import Tool, tool
 from bus.journal import Commit, Decision, Lease, PrincipalDisabled, StepStarted
 from bus.payloads import ToolResultPayload, encode
 from cli.main import status_of
+from cli.mcp.stdio import stdio_service
 from config.database.errors import DatabaseBusy
 from config.database.migrate import migrate
 from config.errors import ModelVisible, ToolFailed
@@ -32,6 +34,7 @@ from config.guardrails.guardrails import Guardrails
 from config.policy.decision import CallFacts, PolicyDecision, Verdict
 from config.settings import Settings
 from web.app import create_app
+from web.mcp.server import build_server
 
 pytestmark = pytest.mark.parity
 
@@ -187,6 +190,26 @@ class Place:
         with self.open() as runner:
             return runner.call_tool("look", arguments).result(30).reason
 
+    def mcp(self, arguments: Mapping[str, Any], mode: str = "legacy") -> str | None:
+        with self.open() as runner:
+            service = stdio_service(runner)
+
+            async def called() -> dict[str, Any]:
+                server = await service.loop.wait(build_server, service)
+                async with Client(server, mode=mode) as client:
+                    answer = await client.call_tool("look", dict(arguments))
+                    while "run_id" in answer.structured_content and answer.structured_content["status"] == "waiting":
+                        again = {"run_id": answer.structured_content["run_id"], "wait_s": 20}
+                        answer = await client.call_tool("run_status", again)
+                    return dict(answer.structured_content)
+
+            state = service.loop.run(called(), 40)
+            assert (state["status"] == "succeeded") == ("code" not in state)
+            return state.get("code")
+
+    def mcp_since_2026(self, arguments: Mapping[str, Any]) -> str | None:
+        return self.mcp(arguments, "2026-07-28")
+
     def open(self) -> _Opened:
         return _Opened(self)
 
@@ -217,7 +240,8 @@ DOORS = {
     "POST /execute": Place.execute,
     "the terminal": Place.terminal,
     "Runner.call_tool": Place.call_tool,
-    # MCP's tools/call belongs here.
+    "MCP's tools/call": Place.mcp,
+    "MCP's tools/call of 2026-07-28": Place.mcp_since_2026,
 }
 Door = Callable[[Place, Mapping[str, Any]], str | None]
 

@@ -1,0 +1,110 @@
+"""Tools have the names that clients take, mean one thing each, and are offered to those who may call them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from mcp.shared.tool_name_validation import TOOL_NAME_REGEX
+
+from config.definitions.agent import AgentDefinition, load_definition
+from config.identity.principal import Principal, Role, Verb
+from tests.web.mcp.conftest import Place
+from web.mcp.offers import offers
+from web.mcp.results import run_schema
+from web.mcp.run_tools import RUN_TOOLS
+
+RESERVED = frozenset(RUN_TOOLS)
+
+
+def _agent(folder: Path, agent_id: str) -> AgentDefinition:
+    path = folder / f"{agent_id}.yaml"
+    path.write_text("name: One\nmodel: demo/assistant\nsystem_prompt: You are a test.\n")
+    return load_definition(path)
+
+
+def _tool(name: str, *agents: str, **more: Any) -> dict[str, Any]:
+    facts = {"description": "A test.", "input_schema": {"type": "object"}, "effect": "pure", "output_schema": None}
+    return {"name": name, "agents": agents, "roles": (), "needs_approval": False, **facts, **more}
+
+
+def test_a_callers_agents_and_their_tools_are_listed(place: Place, mode: str) -> None:
+    listed = place.use(lambda client: client.list_tools(), mode).tools
+
+    names = [one.name for one in listed]
+    assert names == ["assistant", "counter", "add", "book", "burn", "count_money", "seat", "wait_outside", *RUN_TOOLS]
+    by_name = {one.name: one for one in listed}
+    assert by_name["counter"].input_schema["required"] == ["input"]
+    assert "A person has to approve" in (by_name["book"].description or "")
+    hints = by_name["add"].annotations, by_name["book"].annotations
+    assert [one.read_only_hint for one in hints if one is not None] == [True, False]
+    for one in listed:
+        for schema in (one.input_schema, one.output_schema):
+            assert schema is not None
+            jsonschema_rs.meta.validate(schema)
+
+
+def test_what_a_caller_may_not_use_is_not_listed(place: Place, mode: str) -> None:
+    def names(principal: Principal) -> list[str]:
+        listed = place.as_principal(principal).use(lambda client: client.list_tools(), mode).tools
+        return [one.name for one in listed]
+
+    assert "count_money" not in names(Principal(id="ann", roles=frozenset({Role.OPERATOR})))
+    assert names(Principal(agents=frozenset({"assistant"}))) == ["assistant", *RUN_TOOLS]
+    assert names(Principal(verbs=frozenset({Verb.SEE}))) == [*RUN_TOOLS]
+    limited = place.as_principal(Principal(id="ann"))
+    with pytest.raises(Exception, match="no tool 'count_money'"):
+        limited.call("count_money", mode)
+
+
+def test_a_name_with_two_meanings_is_prefixed_by_the_agent(tmp_path: Path) -> None:
+    agents = [_agent(tmp_path, name) for name in ("clock", "press", "run_status")]
+    tools = [_tool("clock", "press"), _tool("print", "press"), _tool("print", "clock", effect="unsafe")]
+
+    found = offers(agents, tools, "press", RESERVED)
+
+    assert list(found) == ["clock", "press", "agent_run_status", "press_clock", "press_print", "clock_print"]
+    assert [(one.agent.id, one.tool) for one in found.values()][3:] == [
+        ("press", "clock"),
+        ("press", "print"),
+        ("clock", "print"),
+    ]
+
+
+def test_a_tool_of_several_agents_is_the_default_agents(tmp_path: Path) -> None:
+    agents = [_agent(tmp_path, name) for name in ("one", "two")]
+
+    assert offers(agents, [_tool("look", "one", "two")], "two", RESERVED)["look"].agent.id == "two"
+    assert offers(agents, [_tool("look", "one", "two")], "none", RESERVED)["look"].agent.id == "one"
+    assert "look" not in offers(agents, [_tool("look", "three")], "one", RESERVED)
+
+
+def test_what_is_no_name_for_clients_is_made_one(tmp_path: Path) -> None:
+    names = ["read/file", "read:file", "a" * 128, "a" * 127 + "!", "tool~", "tool!", "shop.find"]
+
+    found = offers([_agent(tmp_path, "one")], [_tool(name, "one") for name in names], "one", RESERVED)
+
+    assert len(found) == len(names) + 1
+    assert all(TOOL_NAME_REGEX.fullmatch(name) for name in found)
+    assert {one.tool for one in found.values() if one.tool} == set(names)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        None,
+        {"type": "integer"},
+        {"$ref": "#/$defs/node", "$defs": {"node": {"properties": {"next": {"$ref": "#/$defs/node"}}}}},
+        {"type": "object", "properties": {"a": {"$ref": "#/properties/b"}, "b": {"type": "string"}}},
+        {"$ref": "https://example.org/schema"},
+        {"$id": "https://example.org/schema", "type": "string"},
+    ],
+)
+def test_the_schema_of_a_result_is_whole(output: dict[str, Any] | None) -> None:
+    schema = run_schema(output)
+
+    compiled = jsonschema_rs.Draft202012Validator(schema)
+    assert compiled.is_valid({"status": "waiting", "run_id": "run_1"})
+    assert "example.org" not in str(schema)

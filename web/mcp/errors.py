@@ -1,0 +1,75 @@
+"""What clients see of an error: a sentence and a code, never a traceback."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from mcp import MCPError
+from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
+
+from config.errors import BadRequest, CallboardError, Internal
+from config.ids import new_id
+from config.redaction import redact
+from web.mcp.service import Context
+
+log = logging.getLogger(__name__)
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+def said(error: Exception) -> tuple[str, str]:
+    """Return an error's code and its sentence for clients; an unexpected one is logged under the id that they get."""
+    if isinstance(error, CallboardError):
+        if error.status >= 500:
+            log.warning("MCP request refused: %s", error, extra={"code": error.code})
+        return error.code, redact(error.public)
+    error_id = new_id("err")
+    log.error("MCP request failed: %s", type(error).__name__, exc_info=error, extra={"error_id": error_id})
+    return Internal.code, f"something went wrong inside the server; its log has the details under {error_id}."
+
+
+def as_mcp(error: Exception) -> MCPError:
+    """Return an error as a JSON-RPC error."""
+    code, sentence = said(error)
+    number = INTERNAL_ERROR
+    if isinstance(error, CallboardError) and error.status < 500:
+        number = INVALID_REQUEST if error.status in (401, 403) else INVALID_PARAMS
+    return MCPError(code=number, message=sentence, data={"code": code})
+
+
+def require_plain(value: Any) -> None:
+    """Refuse NUL in a text, since Postgres cannot store it; HTTP bodies are looked at by web/bodies.py as well.
+
+    Raises:
+        BadRequest: there is one.
+    """
+    parts = [value]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, str) and "\0" in part:
+            raise BadRequest("a text has the character NUL; leave it out.")
+        if isinstance(part, Mapping):
+            parts += [*part, *part.values()]
+        elif isinstance(part, list):
+            parts += part
+
+
+def answering(
+    handle: Callable[[Context, P], Awaitable[R]],
+) -> Callable[[Context, P], Awaitable[R]]:
+    """Return a request's handler whose errors are JSON-RPC errors with a sentence."""
+
+    @functools.wraps(handle)
+    async def handled(context: Context, params: P) -> R:
+        try:
+            return await handle(context, params)
+        except MCPError:
+            raise
+        except Exception as error:
+            raise as_mcp(error) from error
+
+    return handled

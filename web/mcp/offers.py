@@ -1,0 +1,156 @@
+"""What a principal is offered as tools: the agents that it may start, and the tools of these agents."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mcp.types import Tool, ToolAnnotations
+
+from agents.texts import MAX_THREAD_ID
+from config.definitions.agent import AgentDefinition
+from config.effects import Changes, recorded_policy
+from config.identity.access import may_start
+from config.identity.principal import Principal
+from web.mcp.results import run_schema
+from web.mcp.service import Service
+
+FRESH_S = 1.0
+"""Seconds for which a principal's tools are kept: a call looks its tool up, and the files and the catalogue are read
+for that. Whether the call may be made is decided without it."""
+MAX_KEPT = 1000
+MAX_NAME = 128
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OfferedTool:
+    """One tool as clients see it, and what a call of it does."""
+
+    agent: AgentDefinition
+    """The agent that is started, or whose tool is called."""
+    tool: str | None
+    """The tool's own name; None: the agent itself is called."""
+    shown: Tool
+
+
+class Offers:
+    """The tools of each principal, by the names under which clients call them."""
+
+    def __init__(self, service: Service, reserved: Iterable[str]) -> None:
+        self._service = service
+        self._reserved = frozenset(reserved)
+        self._kept: dict[Principal, tuple[float, Mapping[str, OfferedTool]]] = {}
+
+    def of(self, principal: Principal) -> Mapping[str, OfferedTool]:
+        """Return what a principal is offered. Reads files and SQL."""
+        now_s = time.monotonic()
+        kept = self._kept.get(principal)
+        if kept is not None and now_s - kept[0] < FRESH_S:
+            return kept[1]
+        registry = self._service.runner.registry
+        agents = [agent for agent in registry.seen_by(principal) if may_start(principal, agent)]
+        tools = [one for one in self._service.tools_of([agent.id for agent in agents]) if _is_for(principal, one)]
+        found = offers(agents, tools, self._service.settings.default_agent, self._reserved)
+        if len(self._kept) >= MAX_KEPT:
+            self._kept.clear()
+        self._kept[principal] = now_s, found
+        return found
+
+
+def offers(
+    agents: Sequence[AgentDefinition], tools: Sequence[Mapping[str, Any]], default: str, reserved: frozenset[str]
+) -> dict[str, OfferedTool]:
+    """Return agents and tools by name; a tool whose name has another meaning too is called ``AGENT_NAME``.
+
+    A tool that several agents use alike is called with the overrides of the default agent if that has it, otherwise
+    with those of the first.
+    """
+    found: dict[str, OfferedTool] = {}
+    for agent in agents:
+        name = _free(agent.id, f"agent_{agent.id}", found, reserved)
+        found[name] = OfferedTool(agent=agent, tool=None, shown=_agent_shown(name, agent))
+    used = list(_used(agents, tools, default))
+    counted = Counter(_clean(tool["name"]) for _, tool in used)
+    taken = reserved | found.keys()
+    for agent, tool in used:
+        plain = _clean(tool["name"])
+        prefixed = _clean(f"{agent.id}_{plain}")
+        name = _free(prefixed if counted[plain] > 1 else plain, prefixed, found, taken)
+        found[name] = OfferedTool(agent=agent, tool=tool["name"], shown=_tool_shown(name, tool))
+    return found
+
+
+def _used(
+    agents: Sequence[AgentDefinition], tools: Sequence[Mapping[str, Any]], default: str
+) -> Iterator[tuple[AgentDefinition, Mapping[str, Any]]]:
+    """Yield each tool with the agent as whose tool it is called."""
+    order = sorted(agents, key=lambda agent: agent.id != default)
+    for tool in tools:
+        users = [agent for agent in order if agent.id in tool["agents"]]
+        if users:
+            yield users[0], tool
+
+
+def _is_for(principal: Principal, tool: Mapping[str, Any]) -> bool:
+    roles = set(tool["roles"])
+    return not roles or not roles.isdisjoint(principal.roles)
+
+
+def _clean(name: str) -> str:
+    return _NOT_IN_A_NAME.sub("_", name)[:MAX_NAME]
+
+
+def _free(name: str, other: str, *taken: Iterable[str]) -> str:
+    """Return the name, or the other one if it is taken, with a number where that is taken too."""
+    names = {one for names in taken for one in names}
+    if name not in names:
+        return name
+    numbered = (other[: MAX_NAME - len(f"_{number}")] + f"_{number}" for number in range(2, len(names) + 3))
+    return next(one for one in (other[:MAX_NAME], *numbered) if one not in names)
+
+
+def _agent_shown(name: str, agent: AgentDefinition) -> Tool:
+    about = agent.description or f"The agent {agent.name}."
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {
+            "input": {"type": "string", "minLength": 1, "description": "The message for the agent."},
+            "thread_id": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": MAX_THREAD_ID,
+                "description": "The conversation to continue, or a name for a new one; absent: a new one.",
+            },
+        },
+        "required": ["input"],
+        "additionalProperties": False,
+    }
+    return Tool(
+        name=name,
+        title=agent.name,
+        description=f"{about} An agent: it gets the message and answers when it is done.",
+        input_schema=schema,
+        output_schema=run_schema(agent.output_schema),
+        annotations=ToolAnnotations(read_only_hint=False, open_world_hint=True),
+    )
+
+
+def _tool_shown(name: str, tool: Mapping[str, Any]) -> Tool:
+    changes = recorded_policy(tool["effect"]).changes
+    approval = " A person has to approve each call." if tool["needs_approval"] else ""
+    return Tool(
+        name=name,
+        description=f"{tool['description']}{approval}",
+        input_schema={"type": "object", **tool["input_schema"]},
+        output_schema=run_schema(tool["output_schema"]),
+        annotations=ToolAnnotations(
+            read_only_hint=changes is Changes.NEVER,
+            destructive_hint=changes is Changes.EACH_CALL,
+            idempotent_hint=changes is not Changes.EACH_CALL,
+        ),
+    )

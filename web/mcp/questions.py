@@ -1,0 +1,118 @@
+"""The questions of a run as elicitations: the form that a client shows, and the decision that its user makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from mcp.types import ElicitResult
+
+from bus.journal import Decision
+from config.visible import visible
+
+MEANINGS = {
+    "approve": "make the call with exactly these arguments",
+    "reject": "do not make the call",
+    "run_again": "make the call once more; if it took effect before, it takes effect twice",
+    "take_as_done": "do not make the call again",
+    "fail": "end the run as failed",
+}
+MAX_ARGUMENTS = 4000
+"""Characters of a call's arguments in a message; a person who approves has to see all of them."""
+_OF_TYPE = {
+    "string": {"minLength", "maxLength", "format", "enum", "enumNames"},
+    "integer": {"minimum", "maximum"},
+    "number": {"minimum", "maximum"},
+    "boolean": set[str](),
+}
+_OF_ALL = {"type", "title", "description", "default"}
+_FORMATS = {"email", "uri", "date", "date-time"}
+
+
+def is_showable(question: Mapping[str, Any]) -> bool:
+    """Return whether a client can show a question whole: those for several persons, and long calls, it cannot."""
+    return question["approvers"] == 1 and len(_arguments(question)) <= MAX_ARGUMENTS
+
+
+def message_of(question: Mapping[str, Any]) -> str:
+    """Return what a person reads before answering: the exact call, and why it is asked about."""
+    call = f"{question['name']}({_arguments(question)})"
+    until = f"\nThe question is open until {question['expires_at'][:16].replace('T', ' ')} UTC."
+    return f"{question['reason']}\n\n{visible(call)}{until}"
+
+
+def form_of(question: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the form of the answer, in the part of JSON Schema that elicitations have."""
+    if "answer" in question["decisions"]:
+        return _flat(question.get("input_schema") or {}) or _as_text(question.get("input_schema") or {})
+    meanings = "; ".join(f"{one}: {MEANINGS[one]}" for one in question["decisions"] if one in MEANINGS)
+    decision = {"type": "string", "title": "Decision", "enum": list(question["decisions"]), "description": meanings}
+    message = {"type": "string", "title": "Message", "maxLength": Decision.MAX_MESSAGE_CHARS}
+    message["description"] = "A comment for the log; with reject the agent gets it too."
+    return {"type": "object", "properties": {"decision": decision, "message": message}, "required": ["decision"]}
+
+
+def decision_of(question: Mapping[str, Any], answer: ElicitResult) -> Decision | None:
+    """Return what the user decided; None where the question is left open."""
+    if answer.action == "decline" and "reject" in question["decisions"]:
+        return Decision(decision="reject", digest=question["digest"])
+    if answer.action != "accept":
+        return None
+    content = answer.content or {}
+    if "answer" in question["decisions"]:
+        return Decision(decision="answer", result=_filled_in(question, content))
+    decision, message = content.get("decision"), content.get("message")
+    if decision not in question["decisions"]:
+        return None
+    comment = message if isinstance(message, str) and message else None
+    return Decision(decision=str(decision), message=comment, digest=question["digest"])
+
+
+def _filled_in(question: Mapping[str, Any], content: Mapping[str, Any]) -> Any:
+    given = {name: value for name, value in content.items() if value is not None}
+    if _flat(question.get("input_schema") or {}) is not None:
+        return given
+    try:
+        return orjson.loads(str(given.get("answer", "")))
+    except orjson.JSONDecodeError:
+        return given.get("answer")  # the form's schema says what is wrong
+
+
+def _arguments(question: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={orjson.dumps(value).decode()}" for name, value in question["arguments"].items())
+
+
+def _flat(form: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return a form for an elicitation, or None if it has a field that elicitations do not have."""
+    fields = {name: _field(schema) for name, schema in form.get("properties", {}).items()}
+    shown = {name: field for name, field in fields.items() if field is not None}
+    if len(shown) != len(fields) or not shown:
+        return None
+    return {"type": "object", "properties": shown, "required": list(form.get("required", ()))}
+
+
+def _field(schema: Any) -> dict[str, Any] | None:
+    if not isinstance(schema, Mapping):
+        return None
+    kind, items = schema.get("type"), schema.get("items")
+    if kind == "array" and isinstance(items, Mapping) and _is_choice(items):
+        field = {name: schema[name] for name in _OF_ALL & schema.keys()}
+        return field | {"items": {"type": "string", "enum": list(items["enum"])}}
+    if kind not in _OF_TYPE or ("enum" in schema and not _is_choice(schema)):
+        return None
+    field = {name: schema[name] for name in (_OF_ALL | _OF_TYPE[kind]) & schema.keys()}
+    if field.get("format", "email") not in _FORMATS:
+        del field["format"]
+    return field
+
+
+def _is_choice(schema: Mapping[str, Any]) -> bool:
+    choices = schema.get("enum")
+    return isinstance(choices, list) and all(isinstance(one, str) for one in choices)
+
+
+def _as_text(form: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a form of one text: the answer as JSON."""
+    answer = {"type": "string", "title": "Answer", "description": f"JSON that fits {orjson.dumps(form).decode()}"}
+    return {"type": "object", "properties": {"answer": answer}, "required": ["answer"]}

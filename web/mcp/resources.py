@@ -1,0 +1,107 @@
+"""Runs and threads as resources, as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote, unquote
+
+import orjson
+from mcp import MCPError
+from mcp.types import (
+    INVALID_PARAMS,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    TextResourceContents,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from bus.journal import RunUnknown, ThreadUnknown
+from config.identity.principal import Principal
+from web.mcp.errors import require_plain
+from web.mcp.service import Context, Service
+
+RUNS, THREADS = "callboard://runs/", "callboard://threads/"
+LISTED = 50
+"""Runs, and as many threads, that are listed; older ones are read by their ids."""
+MAX_MESSAGES = 500
+JSON = "application/json"
+NOT_FOUND = -32002
+"""The code of an unknown resource in the handshake era; since 2026-07-28 it is that of invalid parameters."""
+
+
+class Resources:
+    """The runs and threads that a caller sees."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def listed(self, context: Context, _params: PaginatedRequestParams | None) -> ListResourcesResult:
+        """Return the caller's newest runs and threads."""
+        caller = await self._service.acting(context)
+        return ListResourcesResult(resources=await self._service.act(caller, self._newest, caller.principal))
+
+    async def templates(self, _context: Context, _params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
+        """Return how the address of a run and of a thread is made."""
+        found = [
+            ResourceTemplate(name="run", uri_template=f"{RUNS}{{run_id}}", mime_type=JSON, description="One run."),
+            ResourceTemplate(
+                name="thread",
+                uri_template=f"{THREADS}{{thread_id}}",
+                mime_type=JSON,
+                description="One conversation with its runs and messages.",
+            ),
+        ]
+        return ListResourceTemplatesResult(resource_templates=found)
+
+    async def read(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        """Return a run or a thread as JSON."""
+        caller = await self._service.acting(context)
+        try:
+            found = await self._service.act(caller, self._found, caller.principal, params.uri)
+        except (RunUnknown, ThreadUnknown) as error:
+            code = INVALID_PARAMS if context.protocol_version in MODERN_PROTOCOL_VERSIONS else NOT_FOUND
+            raise MCPError(code=code, message=error.public, data={"uri": params.uri, "code": error.code}) from error
+        text = TextResourceContents(uri=params.uri, mime_type=JSON, text=orjson.dumps(found).decode())
+        return ReadResourceResult(contents=[text])
+
+    def _newest(self, principal: Principal) -> list[Resource]:
+        runs = self._service.journal.runs.newest(principal, limit=LISTED)
+        threads = self._service.journal.threads.newest(principal, limit=LISTED)
+        of_runs = [
+            Resource(
+                uri=f"{RUNS}{run['run_id']}",
+                name=run["run_id"],
+                title=run["title"] or None,
+                description=f"A run of {run['agent']}, {run['status']}.",
+                mime_type=JSON,
+            )
+            for run in runs
+        ]
+        of_threads = [
+            Resource(
+                uri=f"{THREADS}{quote(thread['thread_id'], safe='')}",
+                name=thread["thread_id"],
+                title=thread["title"] or None,
+                description=f"A conversation with {thread['agent']}.",
+                mime_type=JSON,
+            )
+            for thread in threads
+        ]
+        return of_runs + of_threads
+
+    def _found(self, principal: Principal, uri: str) -> dict[str, Any]:
+        journal = self._service.journal
+        require_plain(unquote(uri))
+        if uri.startswith(THREADS):
+            thread_id = unquote(uri.removeprefix(THREADS))
+            found = journal.threads.get(principal, thread_id)
+            messages, has_more = journal.threads.message_page(principal, thread_id, after=(0, 0), limit=MAX_MESSAGES)
+            return found | {"messages": messages} | ({"more_messages": True} if has_more else {})
+        if uri.startswith(RUNS):
+            return journal.runs.get(principal, uri.removeprefix(RUNS))
+        raise RunUnknown(run_id=uri)

@@ -1,0 +1,123 @@
+"""The result of a call: the state of its run, as text for models and as structured content for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from mcp.types import CallToolResult, TextContent
+
+from bus.journal import RunStatus
+from bus.payloads import TERMINAL
+from config.definitions.json_schema import schema_errors
+from config.identity.principal import Principal
+from web.mcp.service import Service
+
+REFUSED = "refused"
+"""The status of a call that did not become a run."""
+APPROVAL_REQUIRED = "APPROVAL_REQUIRED"
+"""The code of a call that waits for a person."""
+UNFIT = "the output does not fit the declared schema; it is in the text."
+_DEFINITIONS = "#/$defs/"
+
+
+def run_schema(output: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the JSON Schema of a call's structured content; ``output`` is that of what the call returns."""
+    known = dict(output) if output is not None and _is_movable(output) else {}
+    definitions = known.pop("$defs", None)
+    known.pop("$schema", None)
+    text = {"type": "string"}
+    properties = {
+        "status": {"enum": [*map(str, RunStatus), REFUSED], "description": "succeeded: the output is there."},
+        "run_id": text | {"description": "The run that makes the call; absent: the call was refused at once."},
+        "thread_id": text | {"description": "The conversation that the run belongs to."},
+        "output": known | {"description": known.get("description", "What the call returns.")},
+        "code": text | {"description": "Of the error, or APPROVAL_REQUIRED."},
+        "error": text | {"description": "What went wrong, as a sentence."},
+        "approval_id": text | {"description": "The question that a person has to answer."},
+        "reason": text | {"description": "Why a person is asked, or what the run waits for."},
+        "status_url": text | {"description": "Where the run's state is, over HTTP."},
+        "next": text | {"description": "How to continue."},
+    }
+    schema = {"type": "object", "properties": properties, "required": ["status"]}
+    return schema | ({"$defs": definitions} if definitions else {})
+
+
+def _is_movable(schema: Any) -> bool:
+    """Return whether a schema means the same inside another one: its references are to its own definitions."""
+    if isinstance(schema, Mapping):
+        reference = schema.get("$ref", _DEFINITIONS)
+        is_known = isinstance(reference, str) and reference.startswith(_DEFINITIONS)
+        named = {"$id", "$anchor", "$dynamicRef", "$dynamicAnchor"} & schema.keys()
+        return is_known and not named and all(map(_is_movable, schema.values()))
+    return all(map(_is_movable, schema)) if isinstance(schema, list) else True
+
+
+def result_of(
+    service: Service, principal: Principal, run_id: str, schema: Mapping[str, Any] | None = None
+) -> CallToolResult:
+    """Return the present state of a run as the result of a call. Blocks.
+
+    An output that does not fit ``schema``, the structured content's, is in the text alone: an agent's last answer and
+    what a person gave in place of a tool may differ from what was declared, and clients refuse the whole result then.
+
+    Raises:
+        RunUnknown: there is no such run, or the principal does not see it.
+    """
+    found = service.journal.runs.get(principal, run_id)
+    status = found["status"]
+    state: dict[str, Any] = {"status": status, "run_id": run_id, "thread_id": found["thread_id"]}
+    if service.url is not None:
+        state["status_url"] = f"{service.url}/v1/runs/{run_id}"
+    if status == RunStatus.SUCCEEDED:
+        output = found.get("output")
+        whole = state | {"output": output}
+        is_fit = schema is None or not schema_errors(schema, whole)
+        return result(whole if is_fit else state | {"reason": UNFIT}, _text(output))
+    if status in TERMINAL:
+        return _failed(service, state, found)
+    return _open(state, found)
+
+
+def _failed(service: Service, state: Mapping[str, Any], found: Mapping[str, Any]) -> CallToolResult:
+    failed = found["status"] == RunStatus.FAILED
+    error = service.journal.runs.last_error(found["run_id"]) if failed else None
+    code = error.code if error is not None else found.get("reason") or found["status"]
+    sentence = error.message if error is not None else f"The run ended as {found['status']}: {code}."
+    return result({**state, "code": code, "error": sentence}, f"{sentence} [{code}]", is_error=True)
+
+
+def _open(state: Mapping[str, Any], found: Mapping[str, Any]) -> CallToolResult:
+    run_id = found["run_id"]
+    asked = found.get("approvals") or []
+    if not asked:
+        how = f"Call run_status with run_id {run_id} for its result, run_events for its events, cancel_run to stop it."
+        waits = {"reason": found["detail"]} if found.get("detail") else {}
+        return result({**state, **waits, "next": how}, f"The run {run_id} is {found['status']}. {how}")
+    first = asked[0]
+    where = state.get("status_url", "").partition("/v1/")[0]
+    page = f"on the page {where} or " if where else "on Callboard's page or "
+    how = (
+        f"A person answers {page}with `./callboard approve {run_id}`. Then call run_status with run_id {run_id} and "
+        "wait_s for the result."
+    )
+    facts = {"code": APPROVAL_REQUIRED, "approval_id": first["approval_id"], "reason": first["reason"], "next": how}
+    return result({**state, **facts}, f"Not done yet: {first['reason']} {how} [{APPROVAL_REQUIRED}]")
+
+
+def refused(code: str, sentence: str) -> CallToolResult:
+    """Return the result of a call that did not become a run."""
+    return result({"status": REFUSED, "code": code, "error": sentence}, f"{sentence} [{code}]", is_error=True)
+
+
+def result(state: Mapping[str, Any], text: str, *, is_error: bool = False) -> CallToolResult:
+    """Return a result whose text is for the model and whose structured content is the state."""
+    content = [TextContent(type="text", text=text)]
+    return CallToolResult(content=list(content), structured_content=dict(state), is_error=is_error)
+
+
+def _text(output: Any) -> str:
+    if isinstance(output, str):
+        return output
+    return "" if output is None else orjson.dumps(output).decode()

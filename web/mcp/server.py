@@ -1,0 +1,62 @@
+"""The server of the Model Context Protocol, for any transport of the SDK."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from mcp.server import Server
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.types import ListToolsResult, PaginatedRequestParams
+
+from config.database.shared_secret import shared_secret
+from config.project import own_version
+from web.mcp.calls import Calls
+from web.mcp.errors import answering
+from web.mcp.offers import Offers
+from web.mcp.resources import Resources
+from web.mcp.run_tools import RUN_TOOLS
+from web.mcp.service import Context, Service
+
+NAME = "callboard"
+SECRET_NAME = "mcp_request_state"
+INSTRUCTIONS = """\
+Each tool is an agent or one of the agents' tools, and each call is a run: it is recorded, and continues when this
+client goes away. A result without the status 'succeeded' names the run_id; call run_status with it, with wait_s to wait
+for the end. APPROVAL_REQUIRED means that a person has to answer first. To continue a conversation with an agent, pass
+its thread_id on."""
+
+
+def build_server(service: Service) -> Server[Any]:
+    """Return a server for the callers of one transport; it keeps nothing of a client between two requests. Blocks."""
+    offers = Offers(service, RUN_TOOLS)
+    calls, resources = Calls(service, offers), Resources(service)
+
+    async def list_tools(context: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
+        caller = await service.acting(context)
+        found = await service.act(caller, offers.of, caller.principal)
+        return ListToolsResult(tools=[*(offer.shown for offer in found.values()), *RUN_TOOLS.values()])
+
+    server: Server[Any] = Server(
+        NAME,
+        version=own_version(),
+        title="Callboard",
+        instructions=INSTRUCTIONS,
+        on_list_tools=answering(list_tools),
+        on_call_tool=calls.call,
+        on_list_resources=answering(resources.listed),
+        on_list_resource_templates=answering(resources.templates),
+        on_read_resource=answering(resources.read),
+    )
+    secret = shared_secret(service.journal.database, SECRET_NAME)
+    lasting_s = service.settings.approval_ttl_s
+    bound_to = partial(_caller_name, service)
+    security = RequestStateSecurity(keys=[secret], ttl=lasting_s, bind_principal=bound_to)
+    server.middleware.append(RequestStateBoundary(security, default_audience=service.settings.deployment))
+    return server
+
+
+def _caller_name(service: Service, context: Context) -> str:
+    """Return for whom a request's state is valid; the run that it names is looked up for the caller again."""
+    principal = service.caller(context).principal
+    return f"{principal.tenant}/{principal.id}"
