@@ -14,38 +14,19 @@ from __future__ import annotations
 import inspect
 import json
 import os
-import re
 import sys
-import types
-from collections.abc import Collection, Iterable, Mapping
-from datetime import date, datetime, time
-from decimal import Decimal
-from enum import Enum
+from collections.abc import Collection
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
-from uuid import UUID
+from typing import Any
+
+from callboard_client.signature import Undescribed, arguments_schema, read_docstring
 
 FORMAT = 1
 """The version of the file's format."""
 
-_PLAIN: Mapping[Any, Mapping[str, Any]] = {
-    str: {"type": "string"},
-    bool: {"type": "boolean"},
-    int: {"type": "integer"},
-    float: {"type": "number"},
-    type(None): {"type": "null"},
-    datetime: {"type": "string", "format": "date-time"},
-    date: {"type": "string", "format": "date"},
-    time: {"type": "string", "format": "time"},
-    UUID: {"type": "string", "format": "uuid"},
-    Decimal: {"type": "string"},
-}
-_SECTION = re.compile(r"^(Args|Arguments|Parameters|Returns|Raises|Yields|Examples?|Notes?):\s*$")
-_ARGUMENT = re.compile(r"^(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
 
-
-class TaskUndescribed(ValueError):
+class TaskUndescribed(Undescribed):
     """A task cannot be called with keyword arguments alone, or a type of it has no JSON Schema."""
 
 
@@ -102,8 +83,12 @@ def _results(app: Any) -> dict[str, Any]:
 
 
 def _described(app: Any, task: Any, has_results: bool) -> dict[str, Any]:
-    text, arguments = _read_docstring(inspect.getdoc(task.run) or "")
-    facts: dict[str, Any] = {"description": text or task.name, "schema": _schema(task, arguments)}
+    text, arguments = read_docstring(inspect.getdoc(task.run) or "")
+    try:
+        schema = arguments_schema(task.run, task.name, arguments)
+    except Undescribed as error:
+        raise TaskUndescribed(str(error)) from error
+    facts: dict[str, Any] = {"description": text or task.name, "schema": schema}
     facts |= _routing(app, task)
     if task.ignore_result or not has_results:
         facts["waits"] = False
@@ -119,89 +104,6 @@ def _routing(app: Any, task: Any) -> dict[str, Any]:
     if queue is not None:
         return found | {"queue": getattr(queue, "name", queue)}
     return found | {"exchange": getattr(exchange, "name", exchange), "routing_key": route.get("routing_key")}
-
-
-def _schema(task: Any, described: Mapping[str, str]) -> dict[str, Any]:
-    """Return the JSON Schema of a task's keyword arguments."""
-    try:
-        hints = get_type_hints(task.run, include_extras=True)
-        parameters = inspect.signature(task.run).parameters.values()
-    except Exception as error:
-        raise TaskUndescribed(f"{task.name}: its signature cannot be read ({error})") from error
-    properties: dict[str, Any] = {}
-    definitions: dict[str, Any] = {}
-    required, is_open = [], False
-    for parameter in parameters:
-        if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise TaskUndescribed(f"{task.name}: takes {parameter.name} by position only; remove the '/'")
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            is_open |= parameter.kind is parameter.VAR_KEYWORD
-            continue
-        one = _of(hints.get(parameter.name, Any), f"{task.name}: {parameter.name}", definitions)
-        if parameter.name in described:
-            one["description"] = described[parameter.name]
-        if parameter.default is parameter.empty:
-            required.append(parameter.name)
-        elif isinstance(parameter.default, str | int | float | bool | None):
-            one["default"] = parameter.default
-        properties[parameter.name] = one
-    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": is_open}
-    return schema | ({"$defs": definitions} if definitions else {})
-
-
-def _of(hint: Any, where: str, definitions: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON Schema of a type; named parts of it go to ``definitions``."""
-    origin, inside = get_origin(hint), get_args(hint)
-    if hint in (Any, inspect.Parameter.empty, object):
-        return {}
-    if isinstance(hint, type) and hint in _PLAIN:
-        return dict(_PLAIN[hint])
-    if origin is Annotated:
-        notes = [note for note in inside[1:] if isinstance(note, str)]
-        return _of(inside[0], where, definitions) | ({"description": notes[0]} if notes else {})
-    if origin is Literal:
-        return {"enum": list(inside)}
-    if origin in (Union, types.UnionType):
-        return {"anyOf": [_of(one, where, definitions) for one in inside]}
-    if isinstance(hint, type) and issubclass(hint, Enum):
-        return {"enum": [member.value for member in hint]}
-    if hasattr(hint, "model_json_schema"):  # a pydantic model, of a task with ``pydantic=True``
-        found: dict[str, Any] = hint.model_json_schema()
-        definitions |= found.pop("$defs", {})
-        return found
-    if is_typeddict(hint):
-        fields = {name: _of(one, where, definitions) for name, one in get_type_hints(hint).items()}
-        return {"type": "object", "properties": fields, "required": sorted(hint.__required_keys__)}
-    return _of_collection(origin or hint, inside, where, definitions)
-
-
-def _of_collection(kind: Any, inside: tuple[Any, ...], where: str, definitions: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(kind, type) and issubclass(kind, Mapping):
-        return {"type": "object"} | ({"additionalProperties": _of(inside[1], where, definitions)} if inside else {})
-    if isinstance(kind, type) and issubclass(kind, Iterable) and kind is not bytes:
-        items = [one for one in inside if one is not Ellipsis]
-        return {"type": "array"} | ({"items": _of(items[0], where, definitions)} if len(items) == 1 else {})
-    raise TaskUndescribed(f"{where} has a type without a JSON Schema; use str, int, float, bool, list or dict")
-
-
-def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """Return what stands before the first section, and the arguments' descriptions of a section ``Args:``."""
-    before: list[str] = []
-    arguments: dict[str, str] = {}
-    section, name = "", ""
-    for line in text.splitlines():
-        heading = _SECTION.match(line)
-        if heading is not None:
-            section = heading[1]
-        elif not section:
-            before.append(line)
-        elif section in ("Args", "Arguments", "Parameters") and line.strip():
-            found = _ARGUMENT.match(line.strip())
-            if found is not None:
-                name, arguments[found[1]] = found[1], found[2]
-            elif name:
-                arguments[name] += f" {line.strip()}"
-    return "\n".join(before).strip(), arguments
 
 
 def main(arguments: list[str] | None = None) -> int:

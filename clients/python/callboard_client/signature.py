@@ -1,0 +1,156 @@
+"""Reads from a function's signature and docstring what it takes and returns, as JSON Schema."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from enum import Enum
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from uuid import UUID
+
+PLAIN: Mapping[Any, Mapping[str, Any]] = {
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    type(None): {"type": "null"},
+    datetime: {"type": "string", "format": "date-time"},
+    date: {"type": "string", "format": "date"},
+    time: {"type": "string", "format": "time"},
+    UUID: {"type": "string", "format": "uuid"},
+    Decimal: {"type": "string"},
+}
+"""Types without parts, and their schemas."""
+ANYTHING: tuple[Any, ...] = (Any, inspect.Parameter.empty, object)
+"""Types of which every value is one."""
+_SECTION = re.compile(r"^(Args|Arguments|Parameters|Returns|Raises|Yields|Examples?|Notes?):\s*$")
+_ARGUMENT = re.compile(r"^(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
+
+
+class Undescribed(ValueError):
+    """A function cannot be called with keyword arguments alone, or a type of it has no JSON Schema."""
+
+
+def arguments_schema(function: Callable[..., Any], name: str, described: Mapping[str, str]) -> dict[str, Any]:
+    """Return the JSON Schema of the keyword arguments of ``function``, which messages call ``name``.
+
+    ``described``: what a docstring says of the arguments, by their names.
+
+    Raises:
+        Undescribed: the message names the argument and what to change.
+    """
+    hints, parameters = read_hints(function, name), inspect.signature(function).parameters.values()
+    types_ = Types(name)
+    properties: dict[str, Any] = {}
+    required, is_open = [], False
+    for parameter in parameters:
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise Undescribed(f"{name}: takes {parameter.name} by position only; remove the '/'")
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            is_open |= parameter.kind is parameter.VAR_KEYWORD
+            continue
+        one = types_.schema(hints.get(parameter.name, Any), parameter.name)
+        if parameter.name in described:
+            one["description"] = described[parameter.name]
+        if parameter.default is parameter.empty:
+            required.append(parameter.name)
+        elif isinstance(parameter.default, str | int | float | bool | None):
+            one["default"] = parameter.default
+        properties[parameter.name] = one
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": is_open}
+    return schema | types_.definitions_member
+
+
+def read_hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
+    """Return the types of a function's arguments, and with the key ``return`` that of its result.
+
+    Raises:
+        Undescribed: its signature or an annotation of it cannot be read.
+    """
+    try:
+        inspect.signature(function)
+        return get_type_hints(function, include_extras=True)
+    except Exception as error:  # evaluates the annotations, which may raise anything
+        raise Undescribed(f"{name}: its signature cannot be read ({error})") from error
+
+
+class Types:
+    """The JSON Schemas of types, with the named parts that they refer to.
+
+    ``name``: what messages call the function.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.definitions: dict[str, Any] = {}
+        self._name = name
+
+    @property
+    def definitions_member(self) -> dict[str, Any]:
+        """The member ``$defs`` of the schema around them, where there are named parts."""
+        return {"$defs": self.definitions} if self.definitions else {}
+
+    def schema(self, hint: Any, where: str) -> dict[str, Any]:
+        """Return the JSON Schema of a type.
+
+        Raises:
+            Undescribed: it has none; the message says that it is the type of ``where``.
+        """
+        origin, inside = get_origin(hint), get_args(hint)
+        if hint in ANYTHING:
+            return {}
+        if isinstance(hint, type) and hint in PLAIN:
+            return dict(PLAIN[hint])
+        if origin is Annotated:
+            notes = [note for note in inside[1:] if isinstance(note, str)]
+            return self.schema(inside[0], where) | ({"description": notes[0]} if notes else {})
+        if origin is Literal:
+            return {"enum": list(inside)}
+        if origin in (Union, types.UnionType):
+            return {"anyOf": [self.schema(one, where) for one in inside]}
+        if isinstance(hint, type) and issubclass(hint, Enum):
+            return {"enum": [member.value for member in hint]}
+        if hasattr(hint, "model_json_schema"):  # a pydantic model
+            return self._of_model(hint)
+        if is_typeddict(hint):
+            fields = {name: self.schema(one, where) for name, one in get_type_hints(hint).items()}
+            return {"type": "object", "properties": fields, "required": sorted(hint.__required_keys__)}
+        return self._of_collection(origin or hint, inside, where)
+
+    def _of_model(self, model: Any) -> dict[str, Any]:
+        found: dict[str, Any] = model.model_json_schema()
+        self.definitions |= found.pop("$defs", {})
+        return found
+
+    def _of_collection(self, kind: Any, inside: tuple[Any, ...], where: str) -> dict[str, Any]:
+        if isinstance(kind, type) and issubclass(kind, Mapping):
+            return {"type": "object"} | ({"additionalProperties": self.schema(inside[1], where)} if inside else {})
+        if isinstance(kind, type) and issubclass(kind, Iterable) and kind is not bytes:
+            items = [one for one in inside if one is not Ellipsis]
+            return {"type": "array"} | ({"items": self.schema(items[0], where)} if len(items) == 1 else {})
+        raise Undescribed(
+            f"{self._name}: {where} has a type without a JSON Schema; use str, int, float, bool, list or dict"
+        )
+
+
+def read_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """Return what stands before the first section, and the arguments' descriptions of a section ``Args:``."""
+    before: list[str] = []
+    arguments: dict[str, str] = {}
+    section, name = "", ""
+    for line in text.splitlines():
+        heading = _SECTION.match(line)
+        if heading is not None:
+            section = heading[1]
+        elif not section:
+            before.append(line)
+        elif section in ("Args", "Arguments", "Parameters") and line.strip():
+            found = _ARGUMENT.match(line.strip())
+            if found is not None:
+                name, arguments[found[1]] = found[1], found[2]
+            elif name:
+                arguments[name] += f" {line.strip()}"
+    return "\n".join(before).strip(), arguments
