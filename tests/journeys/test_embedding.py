@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ import pytest
 from cli.supervisor.child import guarded
 from config.folders import ROOT
 from config.redis.url import broker_form
+from tests.clients.python.served_tools import MODES, connected
 from tests.fleet import bare_environment
 from tests.journeys.up import Up
 from tests.processes import run_python
@@ -53,13 +55,14 @@ def with_shop(shop: Path, **more: str) -> dict[str, str]:
     }
 
 
-@pytest.fixture
-def venv(tmp_path: Path, shop: Path) -> Venv:
+@pytest.fixture(scope="module")
+def venv(tmp_path_factory: pytest.TempPathFactory) -> Venv:
     """The shop's environment."""
-    made = Venv(tmp_path / "venv")
-    wheel = build_client(tmp_path)
-    needed = shop / "requirements.txt"
-    needed.write_text(needed.read_text().replace("/srv/callboard/clients/python", str(wheel)))
+    folder = tmp_path_factory.mktemp("environment")
+    made = Venv(folder / "venv")
+    needed = folder / "requirements.txt"
+    given = (SHOP / "requirements.txt").read_text()
+    needed.write_text(given.replace("/srv/callboard/clients/python", str(build_client(folder))))
     made.install("-r", str(needed))
     return made
 
@@ -121,3 +124,25 @@ def test_a_module_that_no_setting_names_is_refused(shop: Path, tmp_path: Path) -
 
     assert ran.returncode == 1
     assert "CALLBOARD_TOOL_MODULES=.,orders" in ran.stderr
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_shop_serves_its_functions_from_its_own_environment(
+    mode: str, venv: Venv, shop: Path, tmp_path: Path
+) -> None:
+    command = [venv.python, "-m", "callboard_client.tools", "orders.tools"]
+    own = {"SHOP_REDIS": "redis://127.0.0.1:1/0"}
+
+    async def ask() -> list[Any]:
+        async with connected(shop, mode, tmp_path / "errors.txt", command, own) as client:
+            found = await client.call_tool("find_books", {"words": "Emma and Walden", "order": "copies"})
+            ordered = await client.call_tool("order_copies", {"title": "Emma", "copies": 2})
+            refused = await client.call_tool("order_copies", {"title": "Ulysses", "copies": 2})
+            return [found.structured_content, ordered.content[0].text, refused.is_error]  # type: ignore[union-attr]
+
+    answers = asyncio.run(ask())
+
+    shelves = [{"title": "Emma", "copies": 3}, {"title": "Walden", "copies": 12}]
+    assert answers == [{"result": shelves}, "2 copies of Emma are ordered", True]
+    assert "mcp" not in venv.packages(), "the shop's environment has no SDK"
+    assert "ordered 2 of Emma for the shop shop" in (tmp_path / "errors.txt").read_text()

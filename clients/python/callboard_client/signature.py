@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 import types
@@ -9,7 +10,18 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,
+    Required,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 from uuid import UUID
 
 PLAIN: Mapping[Any, Mapping[str, Any]] = {
@@ -35,16 +47,18 @@ class Undescribed(ValueError):
     """A function cannot be called with keyword arguments alone, or a type of it has no JSON Schema."""
 
 
-def arguments_schema(function: Callable[..., Any], name: str, described: Mapping[str, str]) -> dict[str, Any]:
+def arguments_schema(
+    function: Callable[..., Any], name: str, described: Mapping[str, str], *, has_dataclasses: bool = False
+) -> dict[str, Any]:
     """Return the JSON Schema of the keyword arguments of ``function``, which messages call ``name``.
 
-    ``described``: what a docstring says of the arguments, by their names.
+    ``described``: what a docstring says of the arguments, by their names. ``has_dataclasses``: as for ``Types``.
 
     Raises:
         Undescribed: the message names the argument and what to change.
     """
     hints, parameters = read_hints(function, name), inspect.signature(function).parameters.values()
-    types_ = Types(name)
+    types_ = Types(name, has_dataclasses=has_dataclasses)
     properties: dict[str, Any] = {}
     required, is_open = [], False
     for parameter in parameters:
@@ -81,12 +95,17 @@ def read_hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
 class Types:
     """The JSON Schemas of types, with the named parts that they refer to.
 
-    ``name``: what messages call the function.
+    ``name``: what messages call the function. ``has_dataclasses``: whether its caller makes dataclasses of objects.
+    ``is_result``: whether the values leave the function; a pydantic model may write them in another form.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, has_dataclasses: bool = False, is_result: bool = False) -> None:
         self.definitions: dict[str, Any] = {}
         self._name = name
+        self._has_dataclasses = has_dataclasses
+        self._is_result = is_result
+        self._around: list[Any] = []
+        """The classes whose fields are being described, the outermost first."""
 
     @property
     def definitions_member(self) -> dict[str, Any]:
@@ -104,6 +123,8 @@ class Types:
             return {}
         if isinstance(hint, type) and hint in PLAIN:
             return dict(PLAIN[hint])
+        if origin in (Required, NotRequired):
+            return self.schema(inside[0], where)
         if origin is Annotated:
             notes = [note for note in inside[1:] if isinstance(note, str)]
             return self.schema(inside[0], where) | ({"description": notes[0]} if notes else {})
@@ -116,12 +137,30 @@ class Types:
         if hasattr(hint, "model_json_schema"):  # a pydantic model
             return self._of_model(hint)
         if is_typeddict(hint):
-            fields = {name: self.schema(one, where) for name, one in get_type_hints(hint).items()}
-            return {"type": "object", "properties": fields, "required": sorted(hint.__required_keys__)}
+            fields = self._of_fields(hint, where)
+            return {"type": "object", "properties": fields, "required": sorted(required_keys(hint))}
+        if self._has_dataclasses and isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            return self._of_dataclass(hint, where)
         return self._of_collection(origin or hint, inside, where)
 
+    def _of_fields(self, kind: Any, where: str) -> dict[str, Any]:
+        if kind in self._around:
+            raise Undescribed(f"{self._name}: {where} has a type that contains itself; use dict or a pydantic model")
+        self._around.append(kind)
+        fields = {name: self.schema(one, where) for name, one in get_type_hints(kind, include_extras=True).items()}
+        self._around.pop()
+        return fields
+
+    def _of_dataclass(self, kind: Any, where: str) -> dict[str, Any]:
+        own = [field for field in dataclasses.fields(kind) if field.init or self._is_result]
+        described = self._of_fields(kind, where)
+        needed = [field.name for field in own if self._is_result or is_required(field)]
+        fields = {field.name: described[field.name] for field in own}
+        return {"type": "object", "properties": fields, "required": needed, "additionalProperties": False}
+
     def _of_model(self, model: Any) -> dict[str, Any]:
-        found: dict[str, Any] = model.model_json_schema()
+        mode = "serialization" if self._is_result else "validation"
+        found: dict[str, Any] = model.model_json_schema(mode=mode)
         self.definitions |= found.pop("$defs", {})
         return found
 
@@ -134,6 +173,21 @@ class Types:
         raise Undescribed(
             f"{self._name}: {where} has a type without a JSON Schema; use str, int, float, bool, list or dict"
         )
+
+
+def required_keys(kind: Any) -> set[str]:
+    """Return the keys that a TypedDict cannot be without.
+
+    ``__required_keys__`` does not see the marks of a module with ``from __future__ import annotations``.
+    """
+    origins = {name: get_origin(hint) for name, hint in get_type_hints(kind, include_extras=True).items()}
+    marked = {name for name, origin in origins.items() if origin is Required}
+    return (set(kind.__required_keys__) | marked) - {name for name, origin in origins.items() if origin is NotRequired}
+
+
+def is_required(field: dataclasses.Field[Any]) -> bool:
+    """Return whether a dataclass cannot be made without this field."""
+    return field.init and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def read_docstring(text: str) -> tuple[str, dict[str, str]]:

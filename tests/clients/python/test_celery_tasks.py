@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import date
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pytest
 from celery import Celery
@@ -26,6 +26,7 @@ class Size(Enum):
 class Line(TypedDict):
     item: str
     count: int
+    note: NotRequired[str]
 
 
 class Address(BaseModel):
@@ -101,7 +102,7 @@ def test_a_task_is_described_by_its_signature_and_docstring() -> None:
             Line,
             {
                 "type": "object",
-                "properties": {"item": {"type": "string"}, "count": {"type": "integer"}},
+                "properties": {"item": {"type": "string"}, "count": {"type": "integer"}, "note": {"type": "string"}},
                 "required": ["count", "item"],
             },
         ),
