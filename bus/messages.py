@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeGuard
+from typing import Any, ClassVar, Literal, NotRequired, TypeGuard
+
+from typing_extensions import TypedDict
 
 from config.errors import Permanent, Topic
 
@@ -21,13 +23,31 @@ class MessageInvalid(Permanent):
     remedy = "It is logged and dropped; find out which program writes to this queue."
 
 
+class RunAgentWire(TypedDict):
+    """A ``RunAgentMessage`` as JSON."""
+
+    v: Literal[1]
+    """The version of the form; workers drop messages of another one."""
+    run_id: str
+    agent_id: str
+    thread_id: str
+    detached: bool
+    """Whether no caller waits for the run."""
+    definition_digest: str
+    """The digest of the agent's definition with which the run was accepted."""
+    queue: NotRequired[str]
+    """The queue it is published to, where that is not the deployment's."""
+    grant: NotRequired[str]
+    """The id of the privilege grant that the run was started with."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunAgentMessage:
     """A wake-up: the run may be claimable. SQL decides whether it is."""
 
     name: ClassVar[str] = "callboard.run_agent"
     """The task's name on the wire; never a module path."""
-    version: ClassVar[int] = 1
+    version: ClassVar[Literal[1]] = 1
 
     run_id: str
     agent_id: str
@@ -46,18 +66,21 @@ class RunAgentMessage:
         """Return the message of a run, from the columns of its row that ``FIELDS`` names."""
         return cls(run_id=row.id, **{name: getattr(row, name) for name in FIELDS})
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> RunAgentWire:
         """Return the message as JSON-able data under 2 KB."""
-        wire: dict[str, Any] = {
-            "v": self.version,
-            "run_id": self.run_id,
-            "agent_id": self.agent_id,
-            "thread_id": self.thread_id,
-            "detached": self.detached,
-            "definition_digest": self.definition_digest,
-        }
-        optional = {"queue": self.queue, "grant": self.grant_id}
-        return wire | {name: value for name, value in optional.items() if value is not None}
+        wire = RunAgentWire(
+            v=self.version,
+            run_id=self.run_id,
+            agent_id=self.agent_id,
+            thread_id=self.thread_id,
+            detached=self.detached,
+            definition_digest=self.definition_digest,
+        )
+        if self.queue is not None:
+            wire["queue"] = self.queue
+        if self.grant_id is not None:
+            wire["grant"] = self.grant_id
+        return wire
 
     @classmethod
     def from_wire(cls, wire: object) -> RunAgentMessage:

@@ -1,0 +1,112 @@
+"""Each contract: its name, who writes what it describes, and the declaration that its schema is made of.
+
+Nothing here imports Celery, Redis, SQLAlchemy or Flask, so that a program can read the contracts without them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+from typing import Any
+
+from bus.messages import RunAgentMessage, RunAgentWire
+from cli.error_catalogue import catalogue
+from config.definitions.capability import CapabilityFields
+from config.folders import ROOT
+from web.calls.fields import docstrings
+from web.calls.schemas import schema_of
+from web.schemas.event import Event
+from web.schemas.problem import ProblemDetails
+from web.schemas.tool import CatalogueTool
+
+Json = dict[str, Any]
+FOLDER = ROOT / "docs" / "contracts"
+"""The contracts of this version; its folder ``released`` has those of the last release."""
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class Direction(Enum):
+    """Who writes what a contract describes, and so what may change in it."""
+
+    INPUT = auto()
+    """Others: what they could send has to be accepted later on, too."""
+    OUTPUT = auto()
+    """Callboard: what others rely on has to stay."""
+    BOTH = auto()
+    """Processes of Callboard, of which an update runs two versions."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contract:
+    """One contract."""
+
+    name: str
+    """That of its file, without the extension."""
+    direction: Direction
+    schema: Callable[[], Json]
+    """Returns its JSON Schema."""
+
+    @property
+    def document(self) -> Json:
+        """The schema with what a file of its own needs."""
+        head = {"$schema": DIALECT, "$id": f"urn:callboard:contract:{self.name}"}
+        return head | self.schema()
+
+    def file(self, folder: Path = FOLDER) -> Path:
+        return folder / f"{self.name}.json"
+
+
+def _described(model: Any) -> Json:
+    """Return the schema of a model, with the texts under its fields as their descriptions."""
+    schema = schema_of(model)
+    for name, text in docstrings(model).items():
+        if name in schema["properties"]:
+            schema["properties"][name].setdefault("description", text)
+    return schema
+
+
+def _message() -> Json:
+    text = f"The argument of the Celery task `{RunAgentMessage.name}`: {RunAgentMessage.__doc__}"
+    return _described(RunAgentWire) | {"title": RunAgentMessage.name, "description": text}
+
+
+def _event() -> Json:
+    text = "An event of a run, as streams, observers and log files have it. Readers ignore types that they do not know."
+    return schema_of(Event) | {"title": "Event", "description": text}
+
+
+def _problem() -> Json:
+    """Return the schema of an error's body, with each code that a request may be refused with."""
+    schema = schema_of(ProblemDetails)
+    codes = [_code(code, entry.meaning) for code, entry in catalogue().items() if entry.status is not None]
+    schema["properties"]["code"] |= {"$ref": "#/$defs/Code"}
+    del schema["properties"]["code"]["type"]
+    return schema | {"$defs": {"Code": {"description": "docs/errors.md has them with their remedies.", "oneOf": codes}}}
+
+
+def _code(code: str, meaning: str) -> Json:
+    return {"const": code, "description": meaning}
+
+
+CONTRACTS: tuple[Contract, ...] = (
+    Contract(name="run-agent-message", direction=Direction.BOTH, schema=_message),
+    Contract(name="event", direction=Direction.OUTPUT, schema=_event),
+    Contract(name="problem", direction=Direction.OUTPUT, schema=_problem),
+    Contract(name="tool", direction=Direction.OUTPUT, schema=lambda: schema_of(CatalogueTool)),
+    Contract(name="capability", direction=Direction.INPUT, schema=lambda: _described(CapabilityFields)),
+)
+"""Every contract. A later one is a row more."""
+
+
+def text_of(document: Mapping[str, Any]) -> str:
+    """Return a contract as its file has it."""
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def texts() -> Iterator[tuple[Contract, str]]:
+    """Yield each contract with the text of its file."""
+    for contract in CONTRACTS:
+        yield contract, text_of(contract.document)
