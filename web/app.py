@@ -35,6 +35,7 @@ from web.api.tickets import tickets
 from web.api.tools import tools
 from web.audit import requests
 from web.auth import authentication
+from web.mcp.endpoint import mcp
 from web.process import WebProcess, current_process
 from web.proxies import TrustedProxies
 
@@ -63,6 +64,7 @@ BLUEPRINTS = (
     keys,
     tickets,
     audit,
+    mcp,
 )
 
 

@@ -13,7 +13,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from email.utils import formatdate
-from typing import Any
+from typing import Any, NoReturn
 
 from flask import Response
 
@@ -53,10 +53,8 @@ class StreamResponse(Response):
         self.headers["Connection"] = "close"
         self.headers["Date"] = formatdate(usegmt=True)
         lines = [f"{name}: {value}\r\n" for name, value in self.headers]
-        viewer.head = f"HTTP/1.1 200 OK\r\n{''.join(lines)}\r\n".encode("latin-1")
-        channel = lent.lend_channel() if isinstance(lent, TlsSocket) else None
-        self._viewers.welcome(take_over(lent), viewer, channel)
-        raise StopIteration  # gunicorn closes its socket silently, as it does behind a WebSocket
+        viewer.head = f"HTTP/1.1 200 OK\r\n{''.join(lines)}\r\n".encode("latin-1") + viewer.head
+        hand_over(lent, self._viewers, viewer)
 
 
 # --- taking the socket -----------------------------------------------------------------------------
@@ -67,6 +65,13 @@ def lent_socket(environ: dict[str, Any]) -> socket.socket | None:
     lent = environ.get("gunicorn.socket")
     is_usable = isinstance(lent, socket.socket) and not isinstance(lent, ssl.SSLSocket)
     return lent if is_usable and environ.get("SERVER_PROTOCOL", "").startswith("HTTP/1.") else None
+
+
+def hand_over(lent: socket.socket, viewers: Viewers, viewer: Viewer) -> NoReturn:
+    """Let the loop serve the viewer on the client's socket, and end the request for gunicorn."""
+    channel = lent.lend_channel() if isinstance(lent, TlsSocket) else None
+    viewers.welcome(take_over(lent), viewer, channel)
+    raise StopIteration  # gunicorn closes its socket silently, as it does behind a WebSocket
 
 
 def take_over(lent: socket.socket) -> socket.socket:

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 OPEN_ENDPOINTS = frozenset(
     "page.index page.reference page.icon page.static_file page.callback document.openapi sign_in.ways "
-    "sign_in.begin sign_in.finish".split()
+    "sign_in.begin sign_in.finish mcp.metadata".split()
 )
-"""Endpoints that need no credential: the page, which asks the reader for one, sign-in, the description of the calls."""
+"""Endpoints that need no credential: the page, which asks the reader for one, sign-in, descriptions of the calls."""
 HEALTH_ENDPOINTS = frozenset({"health.state", "health.ready"})
 """Endpoints that answer strangers too, with less."""
 EXTENSION = "callboard_authentication"

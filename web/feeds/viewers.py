@@ -89,7 +89,8 @@ class Viewer(asyncio.Protocol):
         self._waiter: asyncio.Future[None] | None = None
         self.cursor = cursor
         """The last number it was sent; not updated while a feed counts for it."""
-        self.head = b""
+        self.head = RETRY
+        """What is sent before the stream's own bytes."""
         self.stream: Stream | None = None
         self.task: asyncio.Task[None] | None = None
         """The task that sends it missed events, if there is one."""
@@ -103,7 +104,8 @@ class Viewer(asyncio.Protocol):
         self.transport.set_write_buffer_limits(HIGH_BYTES, LOW_BYTES)
         self.write = self.transport.write
         self._viewers.add(self)
-        self.write(self.head + RETRY)
+        if self.head:
+            self.write(self.head)
         self.head = b""
         self.stream, self._open = self._open(), None
         self.stream.attach(self)

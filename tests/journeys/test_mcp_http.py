@@ -1,0 +1,216 @@
+"""`/mcp` of an installation as users start it: the SDK's client over HTTP, in both eras."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import ElicitRequestParams, ElicitResult
+
+from tests.fleet import bare_environment
+from tests.journeys.up import Up
+from tests.ports import free_port
+from tests.processes import folder_variables, run_python
+
+pytestmark = pytest.mark.journey
+
+MODES = ("legacy", "2026-07-28")
+AGENT = """\
+name: Tester
+model: demo/assistant
+system_prompt: You are a test.
+tools: [calculator, 'tests.cli.mcp.noisy_tools:take_long', 'tests.cli.mcp.noisy_tools:book']
+"""
+
+
+class Installation:
+    """One `up` that asks for credentials."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "agents").mkdir()
+        (folder / "agents" / "tester.yaml").write_text(AGENT)
+        self.variables = folder_variables(folder) | {
+            "CALLBOARD_DEFAULT_AGENT": "tester",
+            "CALLBOARD_AUTH": "required",
+            "CALLBOARD_EMBEDDED": "process",
+        }
+        self.port = free_port()
+        self.address = f"http://127.0.0.1:{self.port}"
+
+    def command(self, *words: str) -> str:
+        ended = run_python("-P", "-m", "cli", *words, env=bare_environment(**self.variables), timeout_s=60)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    def key(self, name: str, *options: str) -> dict[str, Any]:
+        """Return a new API key."""
+        created: dict[str, Any] = json.loads(self.command("keys", "create", name, "--json", *options))
+        return created
+
+    @asynccontextmanager
+    async def client(self, key: str, mode: str, **options: Any) -> Any:
+        """Connect with a key."""
+        headers = {"Authorization": f"Bearer {key}"}
+        async with httpx2.AsyncClient(headers=headers, timeout=60) as http_client:
+            transport = streamable_http_client(f"{self.address}/mcp", http_client=http_client)
+            async with Client(transport, mode=mode, **options) as client:
+                yield client
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    found = Installation(tmp_path_factory.mktemp("mcp"))
+    with Up(found.folder / "state", "--port", str(found.port), **found.variables) as up:
+        up.wait_for("Callboard is up at")
+        yield found
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_session_over_http(mode: str, installation: Installation) -> None:
+    said: list[str | None] = []
+    key = installation.key(f"ci-{mode}")["key"]
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        del progress, total
+        said.append(message)
+
+    async def work() -> tuple[list[str], Any, Any]:
+        async with installation.client(key, mode) as client:
+            names = [one.name for one in (await client.list_tools()).tools]
+            first = await client.call_tool("tester", {"input": "What is 2 + 3?"}, progress_callback=note)
+            again = await client.call_tool("run_status", {"run_id": first.structured_content["run_id"]})
+            return names, first.structured_content, again.structured_content
+
+    names, first, again = asyncio.run(work())
+
+    assert names[:2] == ["tester", "book"]
+    assert (first["status"], again["output"]) == ("succeeded", first["output"])
+    assert "calls calculator" in said
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_long_call_continues_on_the_loop_and_outlives_its_client(
+    mode: str, installation: Installation, tmp_path: Path
+) -> None:
+    key = installation.key(f"long-{mode}")["key"]
+
+    async def leave() -> None:
+        async with installation.client(key, mode) as client:
+            call = asyncio.ensure_future(client.call_tool("take_long", {"folder": str(tmp_path)}))
+            while not (tmp_path / "begun").exists():
+                await asyncio.sleep(0.05)
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+
+    async def stay() -> Any:
+        async with installation.client(key, mode) as client:
+            found = (await client.list_resources()).resources
+            run_id = next(str(one.uri).rpartition("/")[2] for one in found if "/runs/" in str(one.uri))
+            ended = (await client.call_tool("run_status", {"run_id": run_id, "wait_s": 20})).structured_content
+            whole = (await client.call_tool("take_long", {"folder": str(tmp_path)})).structured_content
+            return ended, whole
+
+    asyncio.run(leave())
+    ended, whole = asyncio.run(stay())
+
+    assert (ended["status"], ended["output"]) == ("succeeded", "done")
+    assert whole["output"] == "done"
+
+
+def test_questions_are_forms_since_2026_and_otherwise_say_how_to_answer(installation: Installation) -> None:
+    key = installation.key("asked")["key"]
+
+    async def approve(context: Any, params: ElicitRequestParams) -> ElicitResult:
+        del context, params
+        return ElicitResult(action="accept", content={"decision": "approve"})
+
+    async def book(mode: str) -> Any:
+        async with installation.client(key, mode, elicitation_callback=approve) as client:
+            return (await client.call_tool("book", {"room": "blue"})).structured_content
+
+    assert asyncio.run(book("2026-07-28"))["output"] == "booked blue"
+    assert asyncio.run(book("legacy"))["code"] == "APPROVAL_REQUIRED"
+
+
+def test_a_run_of_another_key_is_unknown(installation: Installation) -> None:
+    ann, eve = installation.key("ann")["key"], installation.key("eve")["key"]
+
+    async def call(key: str, name: str, arguments: dict[str, Any]) -> Any:
+        async with installation.client(key, "2026-07-28") as client:
+            return (await client.call_tool(name, arguments)).structured_content
+
+    run_id = asyncio.run(call(ann, "calculator", {"expression": "1 + 1"}))["run_id"]
+
+    assert asyncio.run(call(eve, "run_status", {"run_id": run_id}))["code"] == "run_unknown"
+
+
+def test_an_answer_under_way_ends_with_its_key(installation: Installation, tmp_path: Path) -> None:
+    key = installation.key("short")
+
+    async def work() -> float:
+        async with installation.client(key["key"], "legacy") as client:
+            call = asyncio.ensure_future(client.call_tool("take_long", {"folder": str(tmp_path)}))
+            while not (tmp_path / "begun").exists():
+                await asyncio.sleep(0.05)
+            await asyncio.to_thread(installation.command, "keys", "revoke", key["id"])
+            began = time.monotonic()
+            with pytest.raises(Exception, match=r"."):
+                await asyncio.wait_for(call, 30)
+            return time.monotonic() - began
+
+    assert asyncio.run(work()) < 15
+    deadline = time.monotonic() + 20
+    while not (tmp_path / "ended").exists():
+        assert time.monotonic() < deadline, "the run was not finished"
+        time.sleep(0.1)
+
+
+def test_a_storm_of_broken_messages_costs_nothing(installation: Installation) -> None:
+    key = installation.key("storm")["key"]
+    address = urlsplit(installation.address)
+    broken = [b"not JSON", b"[]", b'{"jsonrpc": "2.0"}', b"[" * 3000, b'{"jsonrpc": "2.0", "id": 1, "method": "no"}']
+    statuses = set()
+    with (
+        socket.create_connection((address.hostname or "", address.port or 0)) as connection,
+        connection.makefile("rb") as answers,
+    ):
+        for number in range(500):
+            body = broken[number % len(broken)]
+            head = (
+                f"POST /mcp HTTP/1.1\r\nHost: {address.netloc}\r\nAuthorization: Bearer {key}\r\n"
+                f"Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
+                f"MCP-Protocol-Version: 2026-07-28\r\nContent-Length: {len(body)}\r\n\r\n"
+            )
+            connection.sendall(head.encode() + body)
+            statuses.add(_status(answers))
+
+    assert statuses <= {400, 404}
+
+    async def work() -> Any:
+        async with installation.client(key, "2026-07-28") as client:
+            return (await client.call_tool("calculator", {"expression": "1 + 1"})).structured_content["output"]
+
+    assert asyncio.run(work()) == "2"
+
+
+def _status(answers: Any) -> int:
+    """Read one answer of a connection that stays open, and return its status."""
+    status, length = int(answers.readline().split()[1]), 0
+    while (line := answers.readline()) != b"\r\n":
+        name, _, value = line.partition(b":")
+        if name.lower() == b"content-length":
+            length = int(value)
+    answers.read(length)
+    return status

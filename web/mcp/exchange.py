@@ -1,0 +1,113 @@
+"""One HTTP request to an ASGI application on the process's loop, and its answer on the client's socket.
+
+The request's thread waits a moment for the answer. One that is complete by then is sent as every other answer is, and
+the connection stays open. Otherwise the loop takes the socket over, as it does for streams, and the thread is free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from http import HTTPStatus
+from typing import Any
+
+from web.feeds.viewers import Stream, Viewer
+
+log = logging.getLogger(__name__)
+
+Message = MutableMapping[str, Any]
+Application = Callable[
+    [MutableMapping[str, Any], Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]],
+    Awaitable[None],
+]
+_HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding"})
+
+
+class AsgiExchange(Stream):
+    """A request and its answer. Used on the loop, but for ``headers`` and ``body`` once it is over."""
+
+    is_kept_alive = False  # the application keeps its streams alive itself
+
+    def __init__(self, application: Application, scope: MutableMapping[str, Any], body: bytes) -> None:
+        self._application = application
+        self._scope = scope
+        self._body: bytes | None = body
+        self._gone = asyncio.Event()
+        self._viewer: Viewer | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._pieces: list[bytes] = []
+        self._own_headers: list[tuple[str, str]] = []
+        self.status = 500
+        self.headers: list[tuple[str, str]] = []
+        self.is_over = False
+
+    async def begin(self, limit_s: float | None) -> bool:
+        """Pass the request on, and return whether the whole answer is there within ``limit_s``."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+        await asyncio.wait([self._task], timeout=limit_s)
+        return self.is_over
+
+    @property
+    def body(self) -> bytes:
+        """The answer's bytes that were not sent yet."""
+        return b"".join(self._pieces)
+
+    def continue_with(self, headers: Iterable[tuple[str, str]]) -> None:
+        """Send these headers besides the application's own, once there is a viewer."""
+        self._own_headers = list(headers)
+
+    # --- the viewer (Stream)
+
+    def attach(self, viewer: Viewer) -> None:
+        self._viewer = viewer
+        if self.headers:
+            viewer.write(self._head() + self.body)
+            self._pieces.clear()
+        if self.is_over:
+            viewer.finish()
+
+    def detach(self, viewer: Viewer) -> None:
+        self._viewer = None
+        self._gone.set()
+
+    # --- the application
+
+    async def _run(self) -> None:
+        try:
+            await self._application(self._scope, self._receive, self._send)
+        except Exception as error:
+            log.error("MCP request failed: %s", type(error).__name__, exc_info=error)
+        finally:
+            self.is_over = True
+            if self._viewer is not None:
+                self._viewer.finish()
+
+    async def _receive(self) -> Message:
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            named = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in message.get("headers", ()))
+            self.headers = [(name, value) for name, value in named if name.lower() not in _HOP_BY_HOP]
+            if self._viewer is not None:
+                self._viewer.write(self._head())
+            return
+        piece = message.get("body", b"")
+        if self._viewer is None:
+            if not self._gone.is_set():
+                self._pieces.append(piece)
+        elif piece:
+            self._viewer.write(piece)
+            await self._viewer.room()
+
+    def _head(self) -> bytes:
+        said = {name.lower() for name, _ in self.headers}
+        others = [(name, value) for name, value in self._own_headers if name.lower() not in said | _HOP_BY_HOP]
+        lines = "".join(f"{name}: {value}\r\n" for name, value in [*self.headers, *others, ("Connection", "close")])
+        return f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}\r\n{lines}\r\n".encode("latin-1")
