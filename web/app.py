@@ -34,7 +34,7 @@ from web.api.threads import threads
 from web.api.tickets import tickets
 from web.api.tools import tools
 from web.audit import requests
-from web.auth import authentication
+from web.auth import authentication, envelopes
 from web.mcp.endpoint import mcp
 from web.process import WebProcess, current_process
 from web.proxies import TrustedProxies
@@ -84,6 +84,7 @@ def create_app(with_settings: Settings | None = None, runner: Runner | None = No
     process = app.extensions["callboard"] = WebProcess(chosen, runner)
     security.register(app, chosen)
     authentication.register(app, process)
+    envelopes.register(app, process)
     requests.register(app, process)
     limits.register(app, chosen)
     problems.register(app)

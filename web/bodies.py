@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from contextlib import nullcontext
 from itertools import accumulate
 from typing import Any
@@ -28,8 +29,10 @@ TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
-def read_object(*, optional: bool = False) -> dict[str, Any]:
+def read_object(*, optional: bool = False, verifies: Callable[[bytes], object] = lambda data: None) -> dict[str, Any]:
     """Return the JSON object in this request's body; an empty one for no body where it is optional.
+
+    ``verifies`` gets the bytes before anything is made of them, and raises if they are not to be used.
 
     Raises:
         MediaTypeRefused: it is not said to be JSON.
@@ -39,6 +42,7 @@ def read_object(*, optional: bool = False) -> dict[str, Any]:
     may_be_large = (request.content_length or 0) > SMALL_BYTES or "Transfer-Encoding" in request.headers
     with current_process().large_work() if may_be_large else nullcontext():
         data = request.get_data(cache=False)
+        verifies(data)
         if not data and optional:
             return {}
         _require_uncompressed()

@@ -85,7 +85,6 @@ class Unauthenticated(Permanent):
 
     code = "unauthenticated"
     status = 401
-    seed_name = "UNAUTHORIZED"
     remedy = "Send a [credential](authentication.md)."
     text = (
         "this request has no valid credential; send an API key as `Authorization: Bearer KEY` "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from config.errors import Permanent
 from config.identity.principal import Principal, Verb, roles_that_reach
 
@@ -96,3 +98,35 @@ class GrantUnknown(Permanent):
     status = 404
     remedy = "`./callboard grants list` lists the ids."
     text = "there is no grant '{id:.80}'; `./callboard grants list` lists the ids."
+
+
+class EnvelopeRefused(Permanent):
+    """The call has no valid signed envelope: none where one is required, one that is malformed, of an unknown key, too
+    old, for another call or audience, or one that was used before.
+
+    The message is the same for all that is not signed, so that a guess teaches nothing.
+    """
+
+    code = "envelope_refused"
+    status = 401
+    seed_name = "UNAUTHORIZED"
+    remedy = "Sign the call's bytes anew ([signed envelopes](authentication.md#signed-envelopes))."
+
+    def __init__(
+        self, why: Literal["missing", "form", "key", "signature", "time", "expired", "used"], *, apart_s: float = 0
+    ) -> None:
+        if why == "time":
+            problem = (
+                f"the envelope's time is {abs(apart_s):.0f} s {'before' if apart_s > 0 else 'after'} the server's, and "
+                "300 s are accepted; correct the clock, and sign the call anew."
+            )
+        elif why == "expired":
+            problem = "the envelope has expired by the database's clock; compare the clocks, and sign the call anew."
+        elif why == "used":
+            problem = "the envelope was used before, and holds for one call; sign the call anew."
+        else:
+            problem = (
+                "this call has no valid signed envelope; sign the body as it is sent, for this audience and method, "
+                "with a key of CALLBOARD_ENVELOPE_KEYS, in one header Callboard-Envelope."
+            )
+        super().__init__(problem, why=why)

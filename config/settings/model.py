@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import model_validator
 
 from config.settings.agents import AgentSettings
+from config.settings.envelopes import EnvelopeSettings
 from config.settings.governance import GovernanceSettings
 from config.settings.limits import LimitSettings
 from config.settings.mcp import McpSettings
@@ -22,6 +23,7 @@ class Settings(
     LimitSettings,
     SignInSettings,
     ServiceTokenSettings,
+    EnvelopeSettings,
     GovernanceSettings,
     McpSettings,
     NetworkSettings,

@@ -31,6 +31,7 @@ _FORMS = {
     "principal": f"has to be {NAME_FORM}",
     "queue": f"has to be {QUEUE_NAME_FORM}",
     "queues": f"has to be queues with commas between them, each {QUEUE_NAME_FORM}",
+    "envelope_audience": "has to be at most 200 printable ASCII characters without spaces",
     "tool_modules": "has to be names of Python modules with commas between them",
 }
 """Setting -> the form of its value, said in place of the regular expression that checks it."""
@@ -78,17 +79,18 @@ def read_settings(**overrides: object) -> Settings:
             register_secrets(secrets_in_url(url))
     for secret in filter(None, (found.oidc_client_secret, found.governance_api_key, found.mcp_api_key)):
         register_secrets([secret.get_secret_value()])
+    register_secrets(secret.decode() for secret in found.envelope_key_map.values())
     if found.seal_keys is not None:
         register_secrets(key.strip() for key in found.seal_keys.get_secret_value().split(","))
     return found
 
 
 def _shown(error: Mapping[str, Any]) -> str:
-    """Return the invalid value if it is short, and not a URL."""
+    """Return the invalid value if it is short, and has no secret in it."""
     value = error.get("input")
     name = "".join(map(str, error["loc"]))
-    is_url = "url" in name or "databases" in name  # it may hold a password
-    return f" ('{value}')" if isinstance(value, str | int | float) and len(str(value)) <= 60 and not is_url else ""
+    is_secret = any(word in name for word in ("url", "databases", "keys"))  # a URL may hold a password
+    return f" ('{value}')" if isinstance(value, str | int | float) and len(str(value)) <= 60 and not is_secret else ""
 
 
 def unknown_variables(environment: dict[str, str]) -> list[str]:

@@ -26,6 +26,8 @@ SEED_NAMES = {
     "OPENBOX_API_KEY": "governance_api_key",
     "OPENBOX_GOVERNANCE_POLICY": "governance_policy",
     "MCP_CAPABILITY_BEHAVIOR": "mcp_capability_behavior",
+    "MCP_ENVELOPE_HMAC_SECRET": "envelope_keys",
+    "MCP_REQUIRE_ENVELOPE": "require_envelope",
     "DATABASE_POOL_SIZE": "database_pool_size",
     "DATABASE_MAX_OVERFLOW": "database_max_overflow",
 }

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from config.errors import SettingInvalid
+from config.redaction import redact
 from config.settings import Settings, adopt_env_file, read_settings, reading, unknown_variables
 
 
@@ -126,3 +127,53 @@ def test_an_address_of_a_redis_is_taken(value, monkeypatch):
     monkeypatch.setenv("CALLBOARD_REDIS_URL", value)
 
     assert read_settings().redis_url == (value or None)
+
+
+SECRET = "0f1e2d3c4b5a6978" * 4
+
+
+def test_keys_of_envelopes_are_read_by_their_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALLBOARD_ENVELOPE_KEYS", f"main:{SECRET}, old:{SECRET[::-1]}")
+    monkeypatch.setenv("CALLBOARD_REQUIRE_ENVELOPE", "1")
+
+    found = read_settings(deployment="shop")
+
+    assert found.envelope_key_map == {"main": SECRET.encode(), "old": SECRET[::-1].encode()}
+    assert found.require_envelope
+    assert found.envelope_audience_of("acme") == "shop/acme"
+    assert read_settings(envelope_audience="https://a.example").envelope_audience_of("b") == "https://a.example/b"
+    assert SECRET not in f"{found!r} {found}"
+    assert redact(f"the key is {SECRET}.") == "the key is [redacted]."
+
+
+def test_the_earlier_names_of_envelopes_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MCP_ENVELOPE_HMAC_SECRET", SECRET)
+    monkeypatch.setenv("MCP_REQUIRE_ENVELOPE", "true")
+
+    found = read_settings()
+
+    assert (found.envelope_key_map, found.require_envelope) == ({"default": SECRET.encode()}, True)
+
+
+@pytest.mark.parametrize("name", ["CALLBOARD_ENVELOPE_KEYS", "MCP_ENVELOPE_HMAC_SECRET"])
+@pytest.mark.parametrize(
+    "value", ["hush-hush", "main:hush-hush", " ", "main:", f"main:{'hush' * 8},", "hush hush " * 9]
+)
+def test_keys_of_envelopes_that_protect_nothing_are_refused_at_the_start(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(SettingInvalid, match=r"CALLBOARD_ENVELOPE_KEYS .*cannot be used") as caught:
+        read_settings()
+
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["CALLBOARD_ENVELOPE_KEYS", "MCP_ENVELOPE_HMAC_SECRET"])
+def test_envelopes_cannot_be_required_without_a_key(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MCP_REQUIRE_ENVELOPE", "1")
+    monkeypatch.setenv(name, "")
+
+    with pytest.raises(SettingInvalid, match="CALLBOARD_REQUIRE_ENVELOPE needs CALLBOARD_ENVELOPE_KEYS"):
+        read_settings()

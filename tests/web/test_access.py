@@ -86,7 +86,7 @@ NO_IDS = {
         "wait_s",
         "why",
     ),
-    *("tool_name", "timeout"),
+    *("tool_name", "timeout", "Callboard-Envelope"),
     *("grant", "principal", "reason", "minutes"),
     *("state", "code", "iss", "error", "error_description", "session_state", "to", "return_to", "everywhere"),
 }

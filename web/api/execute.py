@@ -17,10 +17,11 @@ from bus.payloads import TERMINAL
 from config.definitions.errors import DefinitionInvalid
 from config.errors import CallboardError
 from config.guardrails.errors import InputBlocked
-from config.identity.errors import AgentForbidden, GrantRefused
+from config.identity.errors import AgentForbidden, EnvelopeRefused, GrantRefused
 from web.api.answers import answer, run_with_questions
 from web.api.seed import CorrelationId, SeedConfig
 from web.auth.authentication import require_still_valid
+from web.auth.envelopes import verify_envelope
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
 from web.conditions import MAX_WAIT_S
@@ -59,13 +60,21 @@ class ExecuteTool(Input):
     """A privilege grant for this agent and you; the call uses it up."""
 
 
+class ExecuteHeaders(Repeatable):
+    """The headers of a call of a tool."""
+
+    envelope: Maybe[str] = Field(None, alias="Callboard-Envelope")
+    """A signed envelope of this request; required where the deployment says so."""
+
+
 @execute.post("/execute")
 @call(
     {200: Executed, 202: StillExecuting},
-    problems=(*STARTING, *REFUSING, GrantRefused, IdempotencyConflict, TooManyRuns, RunUnknown),
+    problems=(*STARTING, *REFUSING, GrantRefused, EnvelopeRefused, IdempotencyConflict, TooManyRuns, RunUnknown),
     sends={"X-Run-Id": "The id of the call's run.", "Location": "The call's run."},
+    verifies=verify_envelope,
 )
-def run(body: ExecuteTool, headers: Repeatable) -> Response:
+def run(body: ExecuteTool, headers: ExecuteHeaders) -> Response:
     """Call a tool and wait for its result; 202 if it takes longer, or a person has to approve it first.
 
     A call that is not made is refused with the problem that says why. One that was made and failed is 200 with the

@@ -23,6 +23,7 @@ from web.calls.refusals import refusal, unknown
 
 I = TypeVar("I", bound=Input)
 View = Callable[..., Response]
+Verifies = Callable[[bytes], object]
 Media = type[Fields] | Mapping[str, Any] | None
 """The body of an answer: JSON of this model, a schema by media type, or none."""
 
@@ -48,7 +49,7 @@ class HttpCall:
         """Whether the body may be left out: none of its fields is required."""
         return self.body is not None and not any(one.is_required() for one in self.body.model_fields.values())
 
-    def inputs(self) -> dict[str, Input]:
+    def inputs(self, verifies: Verifies) -> dict[str, Input]:
         """Return what the function takes, read from the current request."""
         found: dict[str, Input] = {}
         if self.query is not None:
@@ -58,7 +59,8 @@ class HttpCall:
         if self.headers is not None:
             found["headers"] = read_headers(self.headers)
         if self.body is not None:
-            found["body"] = read(self.body, "field", read_object(optional=self.body_is_optional))
+            sent = read_object(optional=self.body_is_optional, verifies=verifies)
+            found["body"] = read(self.body, "field", sent)
         return found
 
 
@@ -68,10 +70,12 @@ def call(
     problems: tuple[type[CallboardError], ...] = (),
     sends: Mapping[str, str] = MappingProxyType({}),
     requires: Callable[[], object] | None = None,
+    verifies: Verifies = lambda body: None,
 ) -> Callable[[View], View]:
     """Declare a call; its function gets what its parameters name, validated.
 
-    ``requires`` refuses callers who may not make the call at all, before anything of the request is read.
+    ``requires`` refuses callers who may not make the call at all, before anything of the request is read; ``verifies``
+    refuses a body by its bytes, before it is parsed.
     """
 
     def declare(function: View) -> View:
@@ -85,7 +89,7 @@ def call(
         def view(**path: Any) -> Response:
             if requires is not None:
                 requires()
-            return function(**path, **declared.inputs())
+            return function(**path, **declared.inputs(verifies))
 
         view.call = declared  # type: ignore[attr-defined]
         return view

@@ -23,6 +23,7 @@ from config.database.tables import definitions, events, idempotency_keys, intern
 from config.database.timeouts import patience
 from config.identity.audit.entry import Action
 from config.identity.audit.recording import record
+from config.identity.envelope_nonces import are_expired, delete_expired
 from config.identity.principal import Principal
 from config.settings import Settings
 
@@ -51,6 +52,8 @@ class Swept:
     logs: int = 0
     """Runs whose events were deleted, and which are kept."""
     definitions: int = 0
+    nonces: int = 0
+    """Of signed envelopes that have expired."""
     files: int = 0
     """Files of the logger observer on this machine."""
 
@@ -72,6 +75,7 @@ def sweep(database: Database, settings: Settings, *, pause: Pause = time.sleep) 
         internal_events=sum(one.internal_events for one in swept),
         logs=sum(one.logs for one in swept),
         definitions=_definitions(database, now_ms - DAY_MS),
+        nonces=_nonces(database, now_ms, pause),
         files=remove_old_logs(settings.state / "logs", old_files_s) if files_days else 0,
     )
 
@@ -250,3 +254,11 @@ def _definitions(database: Database, before_ms: int) -> int:
         return 0
     with database.write() as connection:
         return connection.execute(delete(definitions).where(definitions.c.digest.in_(found), *is_unused)).rowcount
+
+
+def _nonces(database: Database, now_ms: int, pause: Pause) -> int:
+    """Delete the nonces of signed envelopes that no verifier accepts any more."""
+    with database.read() as connection:  # most sweeps find none, and need no writer's turn
+        if not are_expired(connection, now_ms):
+            return 0
+    return _in_batches(database, lambda connection: delete_expired(connection, now_ms), pause)

@@ -69,6 +69,15 @@ feed_tickets = Table(
     Column("expires_ms", BigInteger, nullable=False, index=True),
 )
 
+envelope_nonces = Table(  # of signed envelopes that were used, for as long as a verifier could accept them again
+    "envelope_nonces",
+    metadata,
+    Column("key_id", Id, nullable=False),
+    Column("nonce", Id, nullable=False),
+    Column("expires_ms", BigInteger, nullable=False, index=True),
+    PrimaryKeyConstraint("key_id", "nonce"),
+)
+
 grants = Table(  # privilege grants, each for one run; the text that uses one is not stored
     "grants",
     metadata,

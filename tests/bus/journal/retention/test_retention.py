@@ -18,8 +18,8 @@ from bus.journal.retention.removal import remove_runs, remove_threads
 from bus.journal.retention.retention import Swept, sweep
 from bus.journal.states.owned import RESERVE
 from config.clock import epoch_ms
-from config.database.engine import Database
-from config.database.tables import definitions, events, messages, runs, steps, threads
+from config.database.engine import Database, wall_ms
+from config.database.tables import definitions, envelope_nonces, events, messages, runs, steps, threads
 from config.identity.principal import Principal
 from config.limits import Tenants, TenantSettings
 from config.settings import Settings
@@ -413,3 +413,16 @@ def test_writers_continue_while_much_is_removed(
 
     assert swept.runs == 60
     assert count(harness, runs) == len(accepted) >= 13
+
+
+def test_nonces_of_envelopes_go_when_no_verifier_needs_them(harness: JournalHarness, kept: Settings) -> None:
+    with harness.database.write() as connection:
+        now_ms = wall_ms(connection)
+        for nonce, expires_ms in (("old", now_ms - 2 * 3_600_000), ("late", now_ms - 1000), ("new", now_ms + 1000)):
+            row = {"key_id": "main", "nonce": nonce, "expires_ms": expires_ms}
+            connection.execute(insert(envelope_nonces), row)
+
+    assert clean(harness, kept) == Swept(nonces=1)
+    assert clean(harness, kept) == Swept()
+    with harness.database.read() as connection:
+        assert set(connection.execute(select(envelope_nonces.c.nonce)).scalars()) == {"late", "new"}

@@ -1,0 +1,186 @@
+"""Signed envelopes: HMAC-SHA256 over the bytes of a call, with its time, a nonce, and whom it is for.
+
+An envelope is one line, an item of RFC 9651 in the one spelling that is accepted::
+
+    v1;kid="main";ts=1764000000;nonce="lT2mVq0d9s3Kx8YbQ7nR4w";ctx=:eyJ0cmFjZV9pZCI6ICIuLi4ifQ==:;sig=:3q2+7w...=:
+
+What is signed is the line up to ``;sig=``, the audience and the method, each with a line end, and the body as it is
+sent. ``ctx`` may be absent: it is what the signer says about the call beside its body. There is no field for the
+algorithm, so that no sender can choose one; another algorithm would be ``v2``. docs/decisions has the reasons.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hmac
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from config.identity.errors import EnvelopeRefused
+
+HEADER = "Callboard-Envelope"
+"""The header of HTTP that has the envelope of a request."""
+WINDOW_S = 300
+"""How far the time of an envelope may be from the verifier's, in both directions."""
+MAX_CHARS = 4096
+"""Of an envelope; servers limit a header to about 8 KiB."""
+MIN_SECRET_CHARS, MAX_SECRET_CHARS = 32, 512
+DEFAULT_KEY_ID = "default"
+"""The id of a key that is configured without one."""
+_KEY_ID = r"[A-Za-z0-9._-]{1,64}"
+_NONCE = r"[A-Za-z0-9_-]{22,64}"
+"""At least 128 random bits in base64url."""
+_HEAD = re.compile(rf'v1;kid="({_KEY_ID})";ts=([1-9][0-9]{{9}});nonce="({_NONCE})"(?:;ctx=:([A-Za-z0-9+/]+={{0,2}}):)?')
+_ENVELOPE = re.compile(rf"({_HEAD.pattern});sig=:([A-Za-z0-9+/]{{43}}=):")
+_SECRET = re.compile(rf"[!-+\--9;-~]{{{MIN_SECRET_CHARS},{MAX_SECRET_CHARS}}}")
+"""Printable ASCII without a space, a comma and a colon."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallEnvelope:
+    """An envelope whose signature and time are valid."""
+
+    key_id: str
+    time_s: int
+    """When it was signed, by the signer's clock, in seconds since 1970."""
+    nonce: str
+    context: bytes = b""
+    """What the signer says about the call beside its body, as it was sent; empty: nothing."""
+
+    @property
+    def expires_ms(self) -> int:
+        """When no verifier accepts it any more, in milliseconds since 1970."""
+        return (self.time_s + WINDOW_S + 1) * 1000
+
+
+class Nonces(Protocol):
+    """Remembers the nonces of all verifiers of a deployment, for as long as their envelopes could be accepted."""
+
+    def use_up(self, envelope: CallEnvelope) -> None:
+        """Return if no other call has used an envelope of this key with this nonce, and let none use it later.
+
+        Raises:
+            EnvelopeRefused: one has, or the envelope has expired meanwhile.
+            CallboardError: the store does not answer; the call must not be made.
+        """
+
+
+def verify_golden_call_envelope(
+    text: str | None,
+    *,
+    keys: Mapping[str, bytes],
+    nonces: Nonces,
+    audience: str,
+    method: str,
+    body: bytes,
+    now_s: float,
+) -> CallEnvelope:
+    """Return the envelope of a call if it is valid, and use it up; None as the text is a call without an envelope.
+
+    Raises:
+        EnvelopeRefused: it is missing, not valid, or was used before.
+        CallboardError: the store of nonces does not answer; nothing is known of the call then, and it must not be made.
+    """
+    if text is None:
+        raise EnvelopeRefused("missing")
+    envelope = verify(text, keys=keys, audience=audience, method=method, body=body, now_s=now_s)
+    nonces.use_up(envelope)
+    return envelope
+
+
+def verify(
+    text: str, *, keys: Mapping[str, bytes], audience: str, method: str, body: bytes, now_s: float
+) -> CallEnvelope:
+    """Return the envelope if a key of these has signed it for this call, at this time; it may have been used before.
+
+    ``text`` is what the sender sent, in any characters. The signature is checked before the time, so that only
+    signers learn how their clock differs.
+
+    Raises:
+        EnvelopeRefused: it is not valid.
+    """
+    found = _ENVELOPE.fullmatch(text) if len(text) <= MAX_CHARS else None
+    if found is None:
+        raise EnvelopeRefused("form")
+    head, key_id, time_text, nonce, context, signature = found.groups()
+    if key_id not in keys:
+        raise EnvelopeRefused("key")
+    # Compared as text: a spelling of the same bytes in base64 other than the usual one is refused, too.
+    if not hmac.compare_digest(_signature(keys[key_id], head, audience, method, body), signature):
+        raise EnvelopeRefused("signature")
+    time_s = int(time_text)
+    if not abs(now_s - time_s) <= WINDOW_S:
+        raise EnvelopeRefused("time", apart_s=now_s - time_s)
+    return CallEnvelope(key_id=key_id, time_s=time_s, nonce=nonce, context=_decoded(context))
+
+
+def sign(
+    body: bytes,
+    *,
+    key_id: str,
+    key: bytes,
+    audience: str,
+    method: str,
+    time_s: int,
+    nonce: str,
+    context: bytes = b"",
+) -> str:
+    """Return the envelope of a call; each needs a new nonce, such as ``secrets.token_urlsafe(16)``.
+
+    Raises:
+        ValueError: a part of it has not the form that is accepted.
+    """
+    head = f'v1;kid="{key_id}";ts={time_s};nonce="{nonce}"'
+    head += f";ctx=:{b64encode(context).decode()}:" if context else ""
+    if not _HEAD.fullmatch(head) or "\n" in audience + method:
+        raise ValueError("the key's id, the time, the nonce, the audience or the method is not one of an envelope.")
+    return f"{head};sig=:{_signature(key, head, audience, method, body)}:"
+
+
+def parse_keys(text: str) -> Mapping[str, bytes]:
+    """Return the keys of a setting by their ids: ``id:secret``, ``,`` between them.
+
+    A secret alone is the key ``default``. The error repeats nothing of a secret.
+
+    Raises:
+        ValueError: a key has not this form, is too short, or two have one id.
+    """
+    found: dict[str, bytes] = {}
+    for part in text.split(","):
+        key_id, colon, secret = part.strip().partition(":")
+        if not colon:
+            key_id, secret = DEFAULT_KEY_ID, key_id
+        if not re.fullmatch(_KEY_ID, key_id):
+            raise ValueError("the id of a key, before its ':', has to be 1 to 64 letters, digits, '.', '_' and '-'")
+        if not _SECRET.fullmatch(secret):
+            raise ValueError(
+                f"the secret of a key has to be {MIN_SECRET_CHARS} to {MAX_SECRET_CHARS} printable ASCII characters "
+                "without spaces, ',' and ':', such as `openssl rand -hex 32` makes"
+            )
+        if key_id in found:
+            raise ValueError(f"two keys have the id '{key_id}'; give each its own, as id:secret")
+        found[key_id] = secret.encode()
+    return found
+
+
+def _signature(key: bytes, head: str, audience: str, method: str, body: bytes) -> str:
+    if "\n" in audience or "\n" in method:  # where they end would not be certain
+        raise EnvelopeRefused("form")
+    signed = b"".join((f"{head}\n{audience}\n{method}\n".encode(), body))
+    return b64encode(hmac.digest(key, signed, "sha256")).decode()
+
+
+def _decoded(context: str | None) -> bytes:
+    """Return what the signer says about the call, if it is spelled as base64 usually is."""
+    if context is None:
+        return b""
+    try:
+        decoded = b64decode(context, validate=True)
+    except binascii.Error:
+        decoded = b""
+    if b64encode(decoded).decode() != context:
+        raise EnvelopeRefused("form")
+    return decoded

@@ -1,0 +1,72 @@
+"""Signed envelopes of requests: a holder of one of the deployment's keys signed these bytes for this call."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from flask import Flask, current_app, g, request
+
+from config.identity.envelope import HEADER, CallEnvelope, verify_golden_call_envelope
+from config.identity.envelope_nonces import SqlNonces
+from config.identity.errors import EnvelopeRefused
+from web.process import WebProcess
+from web.security import current_principal
+
+log = logging.getLogger(__name__)
+
+EXTENSION = "callboard_envelopes"
+
+
+class EnvelopeVerifier:
+    """Verifies the envelopes of requests; one per process."""
+
+    def __init__(self, process: WebProcess) -> None:
+        self._settings = process.settings
+        self._keys = process.settings.envelope_key_map
+        self._nonces = SqlNonces(lambda: process.journal.database)
+
+    def envelope(self, body: bytes) -> CallEnvelope | None:
+        """Return the envelope of the request that is being handled, used up; None: it has none, and needs none.
+
+        Raises:
+            EnvelopeRefused: it is not valid, or missing where one is required.
+            CallboardError: the database does not answer; the request is refused then.
+        """
+        text = request.headers.get(HEADER)
+        if text is None and not self._settings.require_envelope:
+            return None
+        try:
+            return verify_golden_call_envelope(
+                text,
+                keys=self._keys,
+                nonces=self._nonces,
+                audience=self._settings.envelope_audience_of(current_principal().tenant),
+                method=f"{request.method} {request.path}",
+                body=body,
+                now_s=time.time(),
+            )
+        except EnvelopeRefused as error:
+            log.info("an envelope was refused: %s", error.facts["why"], extra={"path": request.path})
+            raise
+
+
+def register(app: Flask, process: WebProcess) -> None:
+    """Let the application's calls verify envelopes."""
+    app.extensions[EXTENSION] = EnvelopeVerifier(process)
+
+
+def verify_envelope(body: bytes) -> None:
+    """Return if the request with this body has a valid envelope, or has none and needs none; after authentication.
+
+    Raises:
+        EnvelopeRefused: it does not.
+    """
+    verifier: EnvelopeVerifier = current_app.extensions[EXTENSION]
+    g.envelope = verifier.envelope(body)
+
+
+def current_envelope() -> CallEnvelope | None:
+    """Return the verified envelope of the request that is being handled, if it has one."""
+    found: CallEnvelope | None = g.get("envelope")
+    return found
