@@ -5,6 +5,7 @@
 
 from callboard_client.asynchronous.callboard import AsyncCallboard as AsyncCallboard
 from callboard_client.asynchronous.handle import AsyncRunHandle as AsyncRunHandle
+from callboard_client.envelope import EnvelopeKey as EnvelopeKey
 from callboard_client.errors import CallboardError as CallboardError
 from callboard_client.errors import RequestRefused as RequestRefused
 from callboard_client.errors import UnexpectedAnswer as UnexpectedAnswer
@@ -27,6 +28,7 @@ from callboard_client.records import Agent as Agent
 from callboard_client.records import AgentProblem as AgentProblem
 from callboard_client.records import Approval as Approval
 from callboard_client.records import Decided as Decided
+from callboard_client.records import Executed as Executed
 from callboard_client.records import Message as Message
 from callboard_client.records import Page as Page
 from callboard_client.records import Run as Run

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import httpx
 
 from callboard_client.calls import Call, header_text
+from callboard_client.envelope import EnvelopeKey
 from callboard_client.version import VERSION
 
 
 class Address:
-    """Where the server is, and the key that it gets; the key appears in no text."""
+    """Where the server is, and the keys for it, which appear in no text."""
 
-    def __init__(self, base_url: str, api_key: str | None) -> None:
+    def __init__(self, base_url: str, api_key: str | None, envelope_key: EnvelopeKey | None = None) -> None:
         url = _url(base_url)
+        self._envelope_key = envelope_key
         self.text = str(url).rstrip("/")
         """The address as errors name it."""
         self._headers = {"User-Agent": f"callboard-client/{VERSION}"}
@@ -26,13 +29,19 @@ class Address:
         return repr(self.text)
 
     def request(self, call: Call[Any], timeout: httpx.Timeout) -> Mapping[str, Any]:
-        """Return the arguments of ``httpx``'s request."""
+        """Return the arguments of ``httpx``'s request; a signed one holds for one request."""
+        content = None if call.body is None else json.dumps(call.body, allow_nan=False).encode()
+        headers = {**self._headers, **call.headers}
+        if content is not None:
+            headers["Content-Type"] = "application/json"
+        if call.is_signed and self._envelope_key is not None:
+            headers |= self._envelope_key.headers(f"{call.method} {call.path}", content or b"")
         return {
             "method": call.method,
             "url": self.text + call.path,
             "params": call.query or None,
-            "json": call.body,
-            "headers": {**self._headers, **call.headers},
+            "content": content,
+            "headers": headers,
             "timeout": timeout,
             # A redirect would send the key to another address, and turn a POST into a GET.
             "follow_redirects": False,

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from callboard_client.records import Agent, AgentProblem, Approval, Decided, Message, Page, Record, Run, Thread
+from callboard_client.records import (
+    Agent,
+    AgentProblem,
+    Approval,
+    Decided,
+    Executed,
+    Message,
+    Page,
+    Record,
+    Run,
+    Thread,
+)
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
@@ -25,6 +36,8 @@ class Call(Generic[T]):
     query: Mapping[str, Any] = field(default_factory=dict)
     body: Mapping[str, Any] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    is_signed: bool = False
+    """Whether a client with an envelope key signs it."""
 
     @property
     def is_repeatable(self) -> bool:
@@ -108,6 +121,24 @@ def follow_run(run_id: str, after: int) -> Call[None]:
     """The stream of the run's events behind a number; it is not read as one answer."""
     headers = {"Accept": "text/event-stream", "Cache-Control": "no-store", "Last-Event-ID": str(after)}
     return Call(method="GET", path=f"/v1/runs/{_id(run_id)}/events", read=lambda answer: None, headers=headers)
+
+
+# --- tools
+
+
+def execute_tool(
+    tool_name: str,
+    arguments: Mapping[str, Any] | None,
+    agent: str | None,
+    timeout_s: float,
+    grant: str | None,
+    correlation_id: str | None,
+    idempotency_key: str | None,
+) -> Call[Executed]:
+    """Call one tool without an agent's turn."""
+    body = {"tool_name": tool_name, "arguments": arguments, "timeout": timeout_s, "grant": grant}
+    body |= {"correlation_id": correlation_id, "config": None if agent is None else {"agent_id": agent}}
+    return replace(_post("/execute", body, Executed.of, idempotency_key), is_signed=True)
 
 
 # --- threads

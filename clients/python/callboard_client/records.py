@@ -89,6 +89,28 @@ class Decided(Record):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Executed(Record):
+    """A call of a tool: what became of it, or that it has not ended."""
+
+    run_id: str
+    """The run that makes the call."""
+    status: str
+    """succeeded, failed, cancelled or dead; queued, running or waiting where it has not ended."""
+    output: Any = None
+    """The tool's result."""
+    execution_time_ms: float = 0.0
+    code: str | None = None
+    """Of the error, or ``approval_required`` where a person has to approve the call first."""
+    error: str | None = None
+    correlation_id: str | None = None
+    events_url: str | None = None
+    approval_id: str | None = None
+    """The question to answer."""
+    reason: str | None = None
+    """Why a person is asked."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Run(Record):
     """A run, as it is now."""
 

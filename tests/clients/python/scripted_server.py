@@ -44,6 +44,8 @@ class ScriptedServer:
     def __init__(self, *answers: Answer) -> None:
         self._answers: Sequence[Answer] = answers
         self.requests: list[Request] = []
+        self.data: list[bytes] = []
+        """The body of each request, as it came."""
         self._is_over = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.address = f"http://127.0.0.1:{self._server.server_port}"
@@ -78,6 +80,7 @@ class ScriptedServer:
         data = handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
         headers = {name.lower(): value for name, value in handler.headers.items()}
         body = json.loads(data) if data else None
+        self.data.append(data)
         self.requests.append(Request(method=handler.command, path=handler.path, headers=headers, body=body))
         answer = self._answers[min(len(self.requests), len(self._answers)) - 1]
         handler.close_connection = True

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel
 
-from callboard_client import Agent, AgentProblem, Approval, Decided, Message, Page, Run, Thread, ThreadRun
+from callboard_client import Agent, AgentProblem, Approval, Decided, Executed, Message, Page, Run, Thread, ThreadRun
 from callboard_client.records import Record
-from web.schemas import agent, approval, run, thread
+from web.schemas import agent, approval, execute, run, thread
 
 DECLARED: list[tuple[type[Record], type[BaseModel]]] = [
     (Run, run.Run),
@@ -51,3 +51,9 @@ def test_a_page_is_a_list() -> None:
     page = Page([1, 2], "place")
 
     assert (page, page.next, len(page)) == ([1, 2], "place", 2)
+
+
+def test_a_call_of_a_tool_has_the_fields_of_both_answers() -> None:
+    own = {name for kind in Executed.__mro__[:-2] for name in vars(kind) if not name.startswith("_")}
+
+    assert own == {*execute.Executed.model_fields, *execute.StillExecuting.model_fields}

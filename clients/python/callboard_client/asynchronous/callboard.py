@@ -12,7 +12,8 @@ from callboard_client import calls
 from callboard_client.address import Address
 from callboard_client.asynchronous.handle import AsyncRunHandle
 from callboard_client.asynchronous.transport import AsyncTransport
-from callboard_client.records import Agent, AgentProblem, Approval, Message, Page, Run, Thread
+from callboard_client.envelope import EnvelopeKey
+from callboard_client.records import Agent, AgentProblem, Approval, Executed, Message, Page, Run, Thread
 from callboard_client.retrying import Timeouts
 
 
@@ -26,6 +27,7 @@ class AsyncCallboard:
         *,
         timeouts: Timeouts = Timeouts(),
         http_client: httpx.AsyncClient | None = None,
+        envelope_key: EnvelopeKey | None = None,
     ) -> None:
         """Keep what is needed; the first request opens a connection.
 
@@ -34,8 +36,9 @@ class AsyncCallboard:
             api_key: a key of ``./callboard keys create``; sent as ``Authorization: Bearer``, to this address alone.
             timeouts: how long to wait, and how long to try again.
             http_client: a client of the caller's, for certificates and proxies; its caller closes it.
+            envelope_key: signs the calls of tools (``execute``), each for one request.
         """
-        self._address = Address(base_url, api_key)
+        self._address = Address(base_url, api_key, envelope_key)
         self._transport = AsyncTransport(self._address, timeouts, http_client)
         self.runs = AsyncRuns(self._transport)
         self.approvals = AsyncApprovals(self._transport)
@@ -72,6 +75,35 @@ class AsyncCallboard:
         """
         call = calls.start_run(agent, input, thread_id, detached, metadata, idempotency_key)
         return AsyncRunHandle(self._transport, *await self._transport.send(call))
+
+    async def execute(
+        self,
+        tool_name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        agent: str | None = None,
+        timeout_s: float = 20,
+        grant: str | None = None,
+        correlation_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Executed:
+        """Call one tool without an agent's turn, and return what became of it, or that it has not ended.
+
+        Args:
+            tool_name: the tool's name.
+            arguments: what the tool's schema describes.
+            agent: the agent whose tool it is; None is the server's default agent.
+            timeout_s: how long the server waits for the call's end; less than the ``answer_s`` of the timeouts.
+            grant: a privilege grant, which the call uses up.
+            correlation_id: kept with the run, and sent back.
+            idempotency_key: a key by which a repeated call returns the first one's outcome, as it is then.
+
+        Raises:
+            RequestRefused: such as ``arguments_invalid`` or ``envelope_refused``; the call was not made.
+            Unreachable: the server did not answer; repeat the call with the same ``idempotency_key``.
+        """
+        call = calls.execute_tool(tool_name, arguments, agent, timeout_s, grant, correlation_id, idempotency_key)
+        return await self._transport.send(call)
 
     async def handle(self, run_id: str) -> AsyncRunHandle:
         """Return a handle on a run that any program started.
