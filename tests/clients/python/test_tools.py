@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from callboard_client.tools import Effect, ToolUnusable, idempotency_key, tool
@@ -271,6 +273,36 @@ def test_other_requests_are_refused_with_the_protocols_code(method: str, params:
     assert error["code"] == code
     if code == -32022:
         assert error["data"]["supported"] == ["2026-07-28"]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+METHODS = st.sampled_from(["initialize", "server/discover", "ping", "tools/list", "notifications/cancelled", "x"])
+MEMBERS = {
+    "id": JSON,
+    "method": METHODS | JSON,
+    "params": JSON | st.fixed_dictionaries({"_meta": JSON}),
+    "result": JSON,
+}
+
+
+@given(st.fixed_dictionaries({}, optional={"jsonrpc": st.just("2.0") | JSON, **MEMBERS}) | JSON)
+def test_any_message_is_answered_at_most_once(message: Any) -> None:
+    said: list[bytes] = []
+
+    Service([described(int)], "shop.tools", said.append).take(json.dumps(message).encode("utf-8", "replace"))
+
+    assert len(said) <= 1
+    for line in said:
+        answer = json.loads(line)
+        assert answer["jsonrpc"] == "2.0"
+        assert ("error" in answer) != ("result" in answer)
+        assert "error" not in answer or isinstance(answer["error"]["code"], int)
+    if isinstance(message, dict) and message.get("jsonrpc") == "2.0" and isinstance(message.get("id"), str):
+        assert said or "method" not in message
 
 
 def test_marks_name_what_they_are_on() -> None:
