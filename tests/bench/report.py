@@ -72,6 +72,12 @@ class Figure:
             return self.value
         if self.bar is not None and self.bar.compares == "difference":
             return statistics.median(mine - its for mine, its in pairs)
+        return self.ratio
+
+    @property
+    def ratio(self) -> float:
+        """The median of the rounds' ratios to their references, of which there have to be some."""
+        pairs = zip(self.rounds, self.references, strict=False)
         return statistics.median(mine / its if its else inf for mine, its in pairs)
 
     @property
@@ -103,7 +109,7 @@ class Figure:
             return ""
         if self.bar is not None and self.bar.compares == "difference":
             return f"{self.compared:+.2f} {self.unit}".rstrip()
-        return _times(self.compared)
+        return _times(self.ratio)
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything, for programs."""
