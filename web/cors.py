@@ -11,8 +11,13 @@ from typing import Any
 from flask import Response, request
 
 METHODS = ("GET", "HEAD", "POST", "DELETE")
-REQUEST_HEADERS = ("Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "Last-Event-ID", "Prefer")
-RESPONSE_HEADERS = ("Location", "Retry-After", "ETag", "X-Run-Id")
+OF_MCP = ("Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name")
+"""What clients of MCP send with each request."""
+REQUEST_HEADERS = (
+    *("Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "Last-Event-ID", "Prefer"),
+    *OF_MCP,
+)
+RESPONSE_HEADERS = ("Location", "Retry-After", "ETag", "X-Run-Id", "WWW-Authenticate")
 """Those that a page may read besides the few that it always may, such as Content-Type."""
 FOREIGN = "callboard.foreign"
 """In the environ of a foreign page's request."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import Any
 
+import jwt
 import orjson
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ed25519
 from flask.testing import FlaskClient
+from jwt.algorithms import get_default_algorithms
 
 from agents.runner import Runner
 from config.settings import Settings
@@ -106,12 +111,25 @@ def test_an_object_that_is_no_message_is_refused_by_the_protocol(client: FlaskCl
     assert answer.json["error"]["code"] in (-32600, -32602, -32020)
 
 
+RESOURCE = "http://localhost/mcp"
+ISSUER = "https://issuer.example.org"
+KEY = ed25519.Ed25519PrivateKey.generate()
+
+
+def _token(**changed: Any) -> str:
+    now = int(time.time())
+    claims = {"iss": ISSUER, "aud": RESOURCE, "sub": "billing", "iat": now, "exp": now + 300, **changed}
+    return jwt.encode(claims, KEY, "EdDSA", headers={"kid": "one"})
+
+
 @pytest.fixture
-def closed(settings: Settings) -> Any:
+def closed(settings: Settings, tmp_path: Path) -> Any:
     """A client of a server that needs a credential, and has an issuer."""
-    needed = settings.model_copy(
-        update={"auth": "required", "service_issuer": "https://issuer.example.org", "service_jwks": "/nowhere.json"}
-    )
+    public = get_default_algorithms()["EdDSA"].to_jwk(KEY.public_key(), as_dict=True)
+    jwks = tmp_path / "jwks.json"
+    jwks.write_bytes(orjson.dumps({"keys": [{**public, "kid": "one", "use": "sig", "alg": "EdDSA"}]}))
+    issuer = {"service_issuer": ISSUER, "service_jwks": str(jwks), "service_audience": RESOURCE}
+    needed = settings.model_copy(update={"auth": "required", **issuer})
     with opened(needed) as runner:
         app = create_app(needed, runner)
         yield app.test_client()
@@ -128,6 +146,35 @@ def test_a_stranger_learns_where_tokens_are_issued(closed: FlaskClient) -> None:
     assert found["resource"] == "http://localhost/mcp"
     assert found["authorization_servers"] == ["https://issuer.example.org"]
     assert closed.get("/.well-known/oauth-protected-resource").json == found
+
+
+def test_a_token_is_accepted_that_was_issued_for_this_resource(closed: FlaskClient) -> None:
+    answer = _post(closed, _message("tools/list"), Authorization=f"Bearer {_token()}")
+
+    assert (answer.status_code, answer.json["result"]["tools"][0]["name"]) == (200, "assistant")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"aud": "http://localhost/other"}, {"aud": ISSUER}, {"iss": "https://other.example.org"}, {"exp": 1}],
+    ids=["another resource", "the issuer itself", "another issuer", "expired"],
+)
+def test_a_token_that_was_issued_for_another_use_is_refused(closed: FlaskClient, changed: dict[str, Any]) -> None:
+    answer = _post(closed, _message("tools/list"), Authorization=f"Bearer {_token(**changed)}")
+
+    assert (answer.status_code, answer.json["code"]) == (401, "unauthenticated")
+
+
+def test_a_foreign_page_that_is_listed_may_send_what_clients_send(settings: Settings) -> None:
+    listed = settings.model_copy(update={"cors_origins": "https://inspector.example.org"})
+    headers = {"Origin": "https://inspector.example.org", "Access-Control-Request-Method": "POST"}
+    with opened(listed) as runner:
+        app = create_app(listed, runner)
+        answer = app.test_client().options("/mcp", headers=headers)
+        process_of(app).close()
+
+    allowed = answer.headers["Access-Control-Allow-Headers"].lower().split(", ")
+    assert {name.lower() for name in ("Authorization", "Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name")} <= {*allowed}
 
 
 def test_a_token_that_is_not_ours_is_refused(closed: FlaskClient) -> None:
