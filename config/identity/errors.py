@@ -126,7 +126,7 @@ class EnvelopeRefused(Permanent):
             problem = "the envelope was used before, and holds for one call; sign the call anew."
         else:
             problem = (
-                "this call has no valid signed envelope; sign the body as it is sent, for this audience and method, "
-                "with a key of CALLBOARD_ENVELOPE_KEYS, in one header Callboard-Envelope."
+                "this call has no valid signed envelope; sign it as it is sent, for this audience and method, with a "
+                "key of CALLBOARD_ENVELOPE_KEYS (docs/authentication.md)."
             )
         super().__init__(problem, why=why)

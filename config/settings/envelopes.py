@@ -18,7 +18,7 @@ class EnvelopeSettings(ServerSettings):
     """Keys that sign envelopes: ``id:secret``, ``,`` between them; a secret alone has the id ``default``. None: no
     envelope is valid."""
     require_envelope: bool = False
-    """Whether a call of a tool over HTTP needs an envelope; one that is sent has to be valid either way."""
+    """Whether `POST /execute` and calls over MCP need an envelope; one that is sent has to be valid either way."""
     envelope_audience: str = Field(default="", pattern=r"^[!-~]{0,200}$")
     """What the audience of envelopes begins with, before ``/`` and the caller's tenant; empty: ``deployment``."""
 

@@ -17,6 +17,7 @@ from config.spelling import did_you_mean
 from web.calls.fields import Input, Maybe
 from web.calls.refusals import refusal
 from web.mcp.asking import Asking
+from web.mcp.envelopes import Envelopes
 from web.mcp.errors import require_plain, said
 from web.mcp.offers import OfferedTool, Offers
 from web.mcp.results import refused, result_of
@@ -44,6 +45,7 @@ class Calls:
         self._service = service
         self._offers = offers
         self._run_tools = RunTools(service)
+        self._envelopes = Envelopes(service)
 
     async def call(self, context: Context, params: CallToolRequestParams) -> Answer:
         """Return the result of a call, or how its run can be found again.
@@ -72,6 +74,7 @@ class Calls:
         if params.request_state is not None:
             watched_run = await self._resumed(context, caller, params.request_state)
         else:
+            await self._service.act(caller, self._envelopes.verify, caller.principal, params)
             handle = await self._service.act(caller, self._start, offer, caller.principal, arguments)
             watched_run = Watched(self._service, context, caller, handle)
         starts = self._service.settings.mcp_capability_behavior == "start"

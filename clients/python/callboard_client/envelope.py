@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hmac
+import json
 import re
 import secrets
 import time
 from base64 import b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 HEADER = "Callboard-Envelope"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -37,7 +40,15 @@ class EnvelopeKey:
 
         Each holds for one request: sign a repeated one anew.
         """
+        return {HEADER: self._envelope(method, body)}
+
+    def mcp_meta(self, name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return the ``_meta`` of one call over MCP, for a session of its SDK."""
+        text = json.dumps({"name": name, "arguments": dict(arguments or {})}, allow_nan=False)
+        return {"callboard/envelope": self._envelope("tools/call", text.encode()), "callboard/call": text}
+
+    def _envelope(self, method: str, body: bytes) -> str:
         head = f'v1;kid="{self.id}";ts={int(time.time())};nonce="{secrets.token_urlsafe(16)}"'
         signed = f"{head}\n{self.audience}\n{method}\n".encode() + body
         signature = b64encode(hmac.digest(self.secret.encode(), signed, "sha256")).decode()
-        return {HEADER: f"{head};sig=:{signature}:"}
+        return f"{head};sig=:{signature}:"
