@@ -54,15 +54,14 @@ def stdio_service(runner: Runner) -> Service:
         caller=lambda _: caller(),
         tools_of=OwnTools(current_process(runner.settings)).of,
         is_detached=lambda queue: bool(runner.journal.workers.serving(queue)),
-        url=runner.settings.public_url,
     )
 
 
 def _caller(runner: Runner) -> Callable[[], Acting]:
     """Return what finds the principal: it is looked up for each request, since a key may be revoked."""
-    secret = runner.settings.mcp_api_key
+    secret, url = runner.settings.mcp_api_key, runner.settings.public_url
     if secret is None:
-        return lambda: Acting(principal=runner.principal)
+        return lambda: Acting(principal=runner.principal, url=url)
     verifier = KeyVerifier(runner.journal)
 
     def caller() -> Acting:
@@ -71,7 +70,8 @@ def _caller(runner: Runner) -> Callable[[], Acting]:
             raise Unauthenticated(
                 "CALLBOARD_MCP_API_KEY is no valid API key; `./callboard keys create NAME` makes one."
             )
-        return Acting(principal=found.principal, credential=(found.credential.kind, found.credential.id))
+        credential = found.credential.kind, found.credential.id
+        return Acting(principal=found.principal, credential=credential, url=url)
 
     return caller
 

@@ -97,6 +97,7 @@ def test_a_session_over_http(mode: str, installation: Installation) -> None:
 
     assert names[:2] == ["tester", "book"]
     assert (first["status"], again["output"]) == ("succeeded", first["output"])
+    assert first["status_url"] == f"{installation.address}/v1/runs/{first['run_id']}"
     assert "calls calculator" in said
 
 

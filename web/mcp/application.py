@@ -29,7 +29,6 @@ class HttpServer:
             caller=_caller,
             tools_of=runner.journal.tools.listed,
             is_detached=lambda _: True,
-            url=runner.settings.public_url,
         )
         self._manager: StreamableHTTPSessionManager | None = None
         self._opening = asyncio.Lock()

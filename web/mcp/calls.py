@@ -142,6 +142,4 @@ class Calls:
                 break
             await asking.ask(watched, to_ask)
             asked = await watched.questions()
-        return await self._service.act(
-            caller, result_of, self._service, caller.principal, watched.handle.run_id, schema
-        )
+        return await self._service.act(caller, result_of, self._service, caller, watched.handle.run_id, schema)

@@ -109,7 +109,8 @@ def _acting() -> Any:
     from web.mcp.service import Acting
 
     caller = current_caller()
-    return Acting(principal=caller.principal, credential=(caller.credential.kind, caller.credential.id))
+    credential = caller.credential.kind, caller.credential.id
+    return Acting(principal=caller.principal, credential=credential, url=_origin(current_process().settings))
 
 
 def _scope() -> dict[str, Any]:

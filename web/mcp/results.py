@@ -11,8 +11,7 @@ from mcp.types import CallToolResult, TextContent
 from bus.journal import RunStatus
 from bus.payloads import TERMINAL
 from config.definitions.json_schema import schema_errors
-from config.identity.principal import Principal
-from web.mcp.service import Service
+from web.mcp.service import Acting, Service
 
 REFUSED = "refused"
 """The status of a call that did not become a run."""
@@ -54,22 +53,20 @@ def _is_movable(schema: Any) -> bool:
     return all(map(_is_movable, schema)) if isinstance(schema, list) else True
 
 
-def result_of(
-    service: Service, principal: Principal, run_id: str, schema: Mapping[str, Any] | None = None
-) -> CallToolResult:
+def result_of(service: Service, caller: Acting, run_id: str, schema: Mapping[str, Any] | None = None) -> CallToolResult:
     """Return the present state of a run as the result of a call. Blocks.
 
     An output that does not fit ``schema``, the structured content's, is in the text alone: an agent's last answer and
     what a person gave in place of a tool may differ from what was declared, and clients refuse the whole result then.
 
     Raises:
-        RunUnknown: there is no such run, or the principal does not see it.
+        RunUnknown: there is no such run, or the caller does not see it.
     """
-    found = service.journal.runs.get(principal, run_id)
+    found = service.journal.runs.get(caller.principal, run_id)
     status = found["status"]
     state: dict[str, Any] = {"status": status, "run_id": run_id, "thread_id": found["thread_id"]}
-    if service.url is not None:
-        state["status_url"] = f"{service.url}/v1/runs/{run_id}"
+    if caller.url is not None:
+        state["status_url"] = f"{caller.url}/v1/runs/{run_id}"
     if status == RunStatus.SUCCEEDED:
         output = found.get("output")
         whole = state | {"output": output}

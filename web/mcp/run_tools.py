@@ -124,7 +124,7 @@ class RunTools:
             run_id = _read(WhichRun, arguments).run_id
             handle = await act(caller, self._service.runner.handle, run_id, caller.principal)
             await act(caller, handle.cancel)
-            return await act(caller, result_of, self._service, caller.principal, run_id)
+            return await act(caller, result_of, self._service, caller, run_id)
         status = _read(RunStatusInput, arguments)
         handle = await act(caller, self._service.runner.handle, status.run_id, caller.principal)
         return RunWaitedFor(Watched(self._service, context, caller, handle), status.wait_s)

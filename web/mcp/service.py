@@ -30,6 +30,8 @@ class Acting:
     principal: Principal
     credential: tuple[str, str] = PROCESS
     """Its kind and its id, as the audit log names them."""
+    url: str | None = None
+    """The origin by which the client reaches the web process, for addresses in results; None: they are left out."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,8 +45,6 @@ class Service:
     """Returns the tools of these agents, in the form of ``journal.tools.listed``."""
     is_detached: Callable[[str | None], bool]
     """Returns whether workers execute the runs of a queue; otherwise this process does."""
-    url: str | None = None
-    """The origin of the installation's web process, for addresses in results; None: they are left out."""
 
     @property
     def settings(self) -> Settings:

@@ -95,10 +95,9 @@ def place(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place
     yield Place(
         Service(
             runner=runner,
-            caller=lambda _: Acting(principal=runner.principal),
+            caller=lambda _: Acting(principal=runner.principal, url="https://callboard.example.org"),
             tools_of=tools.of,
             is_detached=lambda _: False,
-            url="https://callboard.example.org",
         )
     )
     counter.is_open.set()
