@@ -12,7 +12,6 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 from agents.tools.isolation.sandbox import Quota
 from agents.tools.questions import DEFAULT_FORM, QuestionAsked, require_few, require_question
 from agents.tools.task_call import TaskCall
-from bus.journal import form_digest
 from config.capabilities import CapabilityKind, Classification
 from config.definitions.errors import SecretMissing, ToolUnknown
 from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM, required_secret
@@ -181,6 +180,8 @@ class ToolContext:
             QuestionInvalid: the text or the form cannot be shown to a person.
             QuestionAsked: there is no answer yet; to be left alone.
         """
+        from bus.journal import form_digest  # brings SQLAlchemy, which few that import this module need
+
         wanted = DEFAULT_FORM if form is None else form
         require_question(text, wanted)
         digest = form_digest(text, wanted)
