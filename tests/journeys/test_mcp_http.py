@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 import time
 from collections.abc import Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +19,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ElicitRequestParams, ElicitResult
 
+from tests.certificates import Authority
 from tests.fleet import bare_environment
 from tests.journeys.up import Up
 from tests.ports import free_port
@@ -37,17 +39,21 @@ tools: [calculator, 'tests.cli.mcp.noisy_tools:take_long', 'tests.cli.mcp.noisy_
 class Installation:
     """One `up` that asks for credentials."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **variables: str) -> None:
         self.folder = folder
+        self.tls: ssl.SSLContext | bool = True
+        """What clients check the server's certificate with."""
         (folder / "agents").mkdir()
         (folder / "agents" / "tester.yaml").write_text(AGENT)
         self.variables = folder_variables(folder) | {
             "CALLBOARD_DEFAULT_AGENT": "tester",
             "CALLBOARD_AUTH": "required",
             "CALLBOARD_EMBEDDED": "process",
+            **variables,
         }
         self.port = free_port()
-        self.address = f"http://127.0.0.1:{self.port}"
+        scheme = "https" if "CALLBOARD_TLS_CERTIFICATE" in variables else "http"
+        self.address = f"{scheme}://127.0.0.1:{self.port}"
 
     def command(self, *words: str) -> str:
         ended = run_python("-P", "-m", "cli", *words, env=bare_environment(**self.variables), timeout_s=60)
@@ -63,17 +69,21 @@ class Installation:
     async def client(self, key: str, mode: str, **options: Any) -> Any:
         """Connect with a key."""
         headers = {"Authorization": f"Bearer {key}"}
-        async with httpx2.AsyncClient(headers=headers, timeout=60) as http_client:
+        async with httpx2.AsyncClient(headers=headers, timeout=60, verify=self.tls) as http_client:
             transport = streamable_http_client(f"{self.address}/mcp", http_client=http_client)
             async with Client(transport, mode=mode, **options) as client:
                 yield client
 
+    @contextmanager
+    def up(self) -> Iterator[Installation]:
+        with Up(self.folder / "state", "--port", str(self.port), **self.variables) as up:
+            up.wait_for("Callboard is up at")
+            yield self
+
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    found = Installation(tmp_path_factory.mktemp("mcp"))
-    with Up(found.folder / "state", "--port", str(found.port), **found.variables) as up:
-        up.wait_for("Callboard is up at")
+    with Installation(tmp_path_factory.mktemp("mcp")).up() as found:
         yield found
 
 
@@ -176,6 +186,24 @@ def test_an_answer_under_way_ends_with_its_key(installation: Installation, tmp_p
     while not (tmp_path / "ended").exists():
         assert time.monotonic() < deadline, "the run was not finished"
         time.sleep(0.1)
+
+
+def test_over_tls_a_long_call_continues_in_the_same_session(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pair = authority.issue("server")
+    (tmp_path / "home").mkdir()
+    files = {"CALLBOARD_TLS_CERTIFICATE": str(pair.certificate), "CALLBOARD_TLS_KEY": str(pair.key)}
+    with Installation(tmp_path / "home", **files).up() as installation:
+        installation.tls = ssl.create_default_context(cafile=str(authority.certificate))
+        key = installation.key("tls")["key"]
+
+        async def work(mode: str) -> tuple[Any, Any]:
+            async with installation.client(key, mode) as client:
+                short = await client.call_tool("calculator", {"expression": "1 + 1"})
+                long = await client.call_tool("take_long", {"folder": str(tmp_path)})
+                return short.structured_content["output"], long.structured_content["output"]
+
+        assert [asyncio.run(work(mode)) for mode in MODES] == [("2", "done")] * 2
 
 
 def test_a_storm_of_broken_messages_costs_nothing(installation: Installation) -> None:
