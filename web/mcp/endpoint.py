@@ -102,7 +102,8 @@ def _server(process: WebProcess) -> HttpServer:
     from web.mcp.application import HttpServer  # the SDK, which few requests need
 
     by_journal: dict[Any, HttpServer] = current_app.extensions.setdefault(EXTENSION, {})
-    return by_journal.setdefault(process.journal, HttpServer(process.runner))  # after a fork the journal is another
+    found = by_journal.get(process.journal)  # after a fork the journal is another
+    return found if found is not None else by_journal.setdefault(process.journal, HttpServer(process.runner))
 
 
 def _acting() -> Any:
