@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-import orjson
-
 from agents.capabilities.errors import CapabilityFailed
 from agents.capabilities.runners.collector import Collector
+from agents.capabilities.runners.guarded import end, ended, guarded_argv
 from config.forks import after_fork
 
-log = logging.getLogger(__name__)
-
-GUARD = str(Path(__file__).with_name("guard.py"))
 MAX_CHILDREN = 64
 """Subprocesses of one worker process at once; the next call waits."""
 WAIT_S = 10.0
 """Seconds that a call waits for one of them to end."""
 TAIL_BYTES = 4000
 """Bytes of the standard error's end that are kept."""
-END_S = 30.0
-"""Seconds that the guard may take to end the command, and to remove a container."""
 _POLL_S = 0.01
 
 _places = threading.BoundedSemaphore(MAX_CHILDREN)
@@ -104,29 +96,28 @@ async def _run(command: Command) -> Finished:
             errors = Collector(TAIL_BYTES, keeps_end=True)
             readers = [await _connect(loop, output, process.stdout), await _connect(loop, errors, process.stderr)]
             try:
-                await _ended(process)
+                await ended(process)
                 await asyncio.wait([output.ended, errors.ended], timeout=1)  # a process that escaped may hold them open
             finally:
                 for reader in readers:
                     reader.close()
         finally:
-            await _end(process)
+            await end(process)
     text = bytes(errors.data).decode("utf-8", "replace")
     return Finished(code=process.returncode, output=bytes(output.data), is_cut=output.is_full, errors=text)
 
 
 def _start(command: Command, opened: ExitStack) -> subprocess.Popen[bytes]:
-    given = {
-        "parent": os.getpid(),
-        "wall_s": command.wall_s,
-        "limits": dict(command.limits),
-        "processes": command.processes,
-        "cleanup": list(command.cleanup),
-    }
-    guard = [sys.executable, "-I", "-S", GUARD, orjson.dumps(given).decode()]
+    guarded = guarded_argv(
+        command.argv,
+        wall_s=command.wall_s,
+        limits=command.limits,
+        processes=command.processes,
+        cleanup=command.cleanup,
+    )
     try:
         return subprocess.Popen(
-            [*guard, *command.argv],
+            guarded,
             stdin=opened.enter_context(_file_of(command.stdin)),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -152,40 +143,6 @@ def _file_of(data: bytes) -> IO[bytes]:
 async def _connect(loop: asyncio.AbstractEventLoop, collector: Collector, pipe: IO[bytes]) -> asyncio.ReadTransport:
     transport, _ = await loop.connect_read_pipe(lambda: collector, os.fdopen(os.dup(pipe.fileno()), "rb", 0))
     return transport
-
-
-async def _ended(process: subprocess.Popen[bytes]) -> None:
-    """Return when the process has ended."""
-    try:
-        descriptor = os.pidfd_open(process.pid)
-    except (AttributeError, OSError):  # not on this system
-        while process.poll() is None:
-            await asyncio.sleep(_POLL_S)
-        return
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
-    try:
-        loop.add_reader(descriptor, ended.set)
-        while process.poll() is None:
-            ended.clear()
-            await ended.wait()
-    finally:
-        loop.remove_reader(descriptor)
-        os.close(descriptor)
-
-
-async def _end(process: subprocess.Popen[bytes]) -> None:
-    """Have the guard end the command, and wait for the guard; kill it where it does not answer."""
-    if process.poll() is not None:
-        return
-    with suppress(OSError):
-        process.terminate()
-    try:
-        async with asyncio.timeout(END_S):
-            await _ended(process)
-    except TimeoutError:
-        log.error("the guard of a subprocess did not end it", extra={"pid": process.pid})
-        process.kill()
-        await _ended(process)
 
 
 async def _take_place() -> None:
