@@ -18,7 +18,7 @@ from agents.capabilities.checkup import problems_of
 from agents.capabilities.folder import declared
 from agents.models.auto import resolve_model
 from agents.models.call import is_in_process
-from agents.tools.catalogue import find_tool, tools_of
+from agents.tools.catalogue import find_tools, tools_of
 from config.definitions.agent import AgentDefinition
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid, PluginUnknown, ToolUnknown
@@ -128,7 +128,7 @@ class _Check:
     def tools(self) -> Iterator[Problem]:
         """Yield each tool that cannot be built, then what is wrong with them together."""
         broken = False
-        for problem in self._unusable("tools", self._agent.tools, find_tool):
+        for problem in self._unusable("tools", self._agent.tools, find_tools):
             broken = True
             yield problem
         if broken:

@@ -52,6 +52,11 @@ def current_process(with_settings: Settings | None = None) -> Process:
         return _process
 
 
+def opened_process() -> Process | None:
+    """Return this process's journal and registry, or None where nothing has opened them."""
+    return _process
+
+
 def open_process(with_settings: Settings) -> Process:
     """Return a journal and a registry for these settings.
 

@@ -102,3 +102,10 @@ class QuestionInvalid(ModelVisible):
 
     code = "question_invalid"
     remedy = "Ask with a text, and with a form of named fields."
+
+
+class McpServerDown(ModelVisible):
+    """The MCP server cannot be started or reached, or does not speak the protocol; the call was not made."""
+
+    code = "mcp_server_down"
+    remedy = "`./callboard doctor` starts every server and says what is wrong with it ([MCP servers](mcp-servers.md))."

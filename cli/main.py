@@ -111,6 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _log_errors_only()
     status = status_of(given)
     end_at_once()
+    if "agents.tools.mcp.pool" in sys.modules:
+        import_module("agents.tools.mcp.pool").close_pools()
     if "bus.loop" in sys.modules:  # --help needs none
         import_module("bus.loop").stop_process_loop()
     sys.exit(status)

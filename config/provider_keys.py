@@ -5,12 +5,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from config.redaction import is_secret
 
 NAMES_HELD = "_CALLBOARD_KEYS_HELD"
 """The variable with the comma-separated names of the parent's keys; this process has no key itself."""
+_PROVIDERS = re.compile(
+    r"^(ANTHROPIC|OPENAI|GEMINI|GOOGLE|VERTEX|AZURE|AZURE_OPENAI|AZURE_AI|MISTRAL|CODESTRAL|COHERE|CO|GROQ|DEEPSEEK"
+    r"|OPENROUTER|XAI|TOGETHERAI|TOGETHER_AI|TOGETHER|FIREWORKS|FIREWORKS_AI|PERPLEXITY|PERPLEXITYAI|HUGGINGFACE|HF"
+    r"|REPLICATE|CEREBRAS|VOYAGE|NVIDIA_NIM|DATABRICKS|WATSONX|SAMBANOVA|MOONSHOT|DASHSCOPE|NEBIUS|LITELLM|OLLAMA)"
+    r"_(API_KEY|KEY|TOKEN|AUTH_TOKEN|MASTER_KEY)$"
+)
 _NEEDED = ("CALLBOARD_", "PG")
 """Prefixes of variables that a web process always needs: its settings, and libpq's."""
 
@@ -26,6 +33,11 @@ def without_keys(environment: Mapping[str, str], named: Iterable[str] = ()) -> d
 def is_key(name: str, value: str) -> bool:
     """Return whether a variable holds a secret that a web process does not need."""
     return not name.startswith(_NEEDED) and is_secret(name, value)
+
+
+def is_providers(name: str) -> bool:
+    """Return whether a variable of this name holds the key of a provider of models, as their libraries name it."""
+    return _PROVIDERS.match(name.upper()) is not None
 
 
 def has_key(environment: Mapping[str, str], name: str) -> bool:

@@ -2,20 +2,22 @@
 
 A tool is a capability that a YAML file declares (``agents/capabilities``), an entry point of the group
 ``callboard.tools``, a plugin of the settings, or a dotted path, ``package.module:function``
-(``config/definitions/plugins.py``); ``celery:<task>`` is a task of a Celery application.
+(``config/definitions/plugins.py``); ``celery:<task>`` is a task of a Celery application, ``mcp:<server>/<tool>`` a tool
+of an MCP server, and ``mcp:<server>`` stands for all of them.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from agents.capabilities import folder
 from agents.capabilities.folder import find_capability
-from agents.tools import celery_tasks
+from agents.tools import celery_tasks, mcp
 from agents.tools.schema import build_tool
 from agents.tools.tool import FOR_AGENT, Tool
 from config.definitions import plugins
@@ -59,6 +61,21 @@ def find_tool(path: str, settings: Settings) -> Tool:
     except Exception as error:  # a foreign object may raise anything at any attribute
         problem = f"tool '{path[:200]}' cannot be described ({reason_of(error)}); name a plain Python function."
         raise ToolUnknown(problem, name=path) from error
+
+
+def find_tools(path: str, settings: Settings) -> list[Tool]:
+    """Return the tools that an agent's file names with one line: of an MCP server all, otherwise one.
+
+    Raises:
+        ToolUnknown: as ``find_tool``.
+    """
+    return _mcp_tools(path, settings) if path.startswith(mcp.PREFIX) else [find_tool(path, settings)]
+
+
+def _mcp_tools(path: str, settings: Settings) -> list[Tool]:
+    from agents.tools.mcp.tool import mcp_tools  # takes half a second, and most processes do not need it
+
+    return mcp_tools(path, settings)
 
 
 def _celery_tool(path: str, settings: Settings) -> Tool:
@@ -127,8 +144,7 @@ def forget() -> None:
 
 def _build(definition: AgentDefinition, settings: Settings, given: Mapping[str, Tool]) -> dict[str, Tool]:
     tools: dict[str, Tool] = {}
-    for position, path in enumerate(definition.tools):
-        tool = given[path] if path in given else find_tool(path, settings)
+    for position, path, tool in _named(definition, settings, given):
         for_agent = getattr(tool.function, FOR_AGENT, None)
         tool = tool if for_agent is None else for_agent(tool, definition, settings)
         if tool.name in tools:
@@ -150,6 +166,27 @@ def _build(definition: AgentDefinition, settings: Settings, given: Mapping[str, 
             raise DefinitionInvalid(definition.file, None, f"tool_overrides.{name}.effect", problem)
         tools[name] = dataclasses.replace(tools[name], **changes)
     return tools
+
+
+def _named(
+    definition: AgentDefinition, settings: Settings, given: Mapping[str, Tool]
+) -> Iterator[tuple[int, str, Tool]]:
+    """Yield each tool with its line; those of MCP servers whose names are not the only ones get their server's before.
+
+    So no server takes the name of a tool that is not its own.
+    """
+    found = [
+        (position, path, tool)
+        for position, path in enumerate(definition.tools)
+        for tool in ([given[path]] if path in given else find_tools(path, settings))
+    ]
+    count = Counter(tool.name for _, _, tool in found)
+    for position, path, tool in found:
+        if count[tool.name] > 1 and path not in given and path.startswith(mcp.PREFIX):
+            from agents.tools.mcp.tool import prefixed
+
+            tool = dataclasses.replace(tool, name=prefixed(tool, path))
+        yield position, path, tool
 
 
 def _as_tool(thing: Any, path: str, name: str | None, settings: Settings) -> Tool:

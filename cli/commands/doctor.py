@@ -40,6 +40,7 @@ CHECKS = {
     "plugins": "settings:check_plugins",
     "celery": "queues:check_celery",
     "celery tasks": "celery_tasks:check_celery_tasks",
+    "mcp servers": "mcp_servers:check_mcp_servers",
     "governance": "outward:check_governance",
     "sql databases": "outward:check_sql_databases",
     "agents": "agents:check_agents",

@@ -55,7 +55,7 @@ OURS = {name: remedy for remedy, names in _REMEDIES.items() for name in names.sp
 
 Seconds = Annotated[float, Field(strict=True, gt=0, le=86_400)]
 _Text = Annotated[str, Field(min_length=1)]
-_TOOL = r"^([A-Za-z_][\w.-]*(:[A-Za-z_]\w*)?|celery:[\w.:/-]+)$"
+_TOOL = r"^([A-Za-z_][\w.-]*(:[A-Za-z_]\w*)?|celery:[\w.:/-]+|mcp:[\w.:/-]+)$"
 _Name = Annotated[str, Field(pattern=rf"^{NAME}$")]
 
 
@@ -136,7 +136,8 @@ class DefinitionFields(_Section):
     system_prompt: _Text
     """The first message to the model."""
     tools: tuple[Annotated[str, Field(pattern=_TOOL, max_length=200)], ...] = ()
-    """Names of built-in tools, ``package.module:function``, or ``celery:`` and the name of a Celery task."""
+    """Names of built-in tools, ``package.module:function``, ``celery:`` and the name of a Celery task, or ``mcp:`` and
+    an MCP server, alone or with ``/`` and one of its tools."""
     tool_overrides: dict[str, ToolOverride] = Field(default_factory=dict)
     """By the tool's name."""
     databases: tuple[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$")], ...] = ()

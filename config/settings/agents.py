@@ -23,6 +23,8 @@ class AgentSettings(Part):
     """One or more folders of agent definitions, separated by ``:``; the first one that has an id wins."""
     celery_tasks_dir: str = "config/celery_tasks"
     """One or more folders with files of Celery applications whose tasks agents may call, separated by ``:``."""
+    mcp_servers_dir: str = "config/mcp_servers"
+    """One or more folders with files of MCP servers, separated by ``:``; nothing else starts a server."""
     default_agent: str = "assistant"
     """The agent of requests that name none."""
     plugins: str = ""
@@ -115,6 +117,11 @@ class AgentSettings(Part):
     def celery_tasks_folders(self) -> list[Path]:
         """The folders of Celery applications, absolute, in order."""
         return [(ROOT / part).resolve() for part in self.celery_tasks_dir.split(":") if part]
+
+    @property
+    def mcp_servers_folders(self) -> list[Path]:
+        """The folders of MCP servers, absolute, in order."""
+        return [(ROOT / part).resolve() for part in self.mcp_servers_dir.split(":") if part]
 
     @property
     def plugin_paths(self) -> list[str]:

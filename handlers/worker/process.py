@@ -7,10 +7,12 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from celery import signals
@@ -129,11 +131,13 @@ def stop_claiming(**_: Any) -> None:
 @signals.worker_process_shutdown.connect(weak=False)
 @signals.worker_shutdown.connect(weak=False)
 def leave(**_: Any) -> None:
-    """Deliver the events queued for observers, and delete the worker's row."""
+    """Deliver the events queued for observers, close the sessions with MCP servers, and delete the worker's row."""
     process = _alive
     if process is None:
         return
     drain(2.0)
+    if "agents.tools.mcp.pool" in sys.modules:  # importing it takes long, and without it there is no session
+        import_module("agents.tools.mcp.pool").close_pools()
     try:
         process.journal.workers.forget(process.journal.owner)
     except CallboardError as error:

@@ -1,4 +1,4 @@
-"""The workers, and the tools they have loaded."""
+"""The workers, the tools they have loaded, and the definitions of MCP servers' tools that may be used."""
 
 from __future__ import annotations
 
@@ -37,4 +37,16 @@ tools = Table(
     Column("agents_json", Text, nullable=False),  # the agents that use it like this
     Column("metadata_json", Text),  # version, maintainer, classification and so on; NULL from an older release
     PrimaryKeyConstraint("worker_id", "digest"),
+)
+
+mcp_manifests = Table(
+    "mcp_manifests",
+    metadata,
+    Column("server", Id, nullable=False),
+    Column("tool", String(128), nullable=False),
+    Column("digest", String(64), nullable=False),  # SHA-256 of the definition
+    Column("content_json", Text, nullable=False),  # name, description, schemas and hints
+    Column("created_ms", BigInteger, nullable=False),  # when the tool was first seen
+    Column("changed_ms", BigInteger),  # when a person accepted another definition
+    PrimaryKeyConstraint("server", "tool"),
 )

@@ -1,0 +1,168 @@
+"""A server that is reached by HTTP: the SDK's transports over a client that bounds what the server may send.
+
+A failed request ends the call that made it, and says whether the server may have had it; the SDK's transports would
+end the whole session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
+from types import TracebackType
+
+import httpx2
+import orjson
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+
+from agents.tool_errors import McpServerDown
+from agents.tools.mcp.traffic import Inbound, Outbound, TooMuch, Traffic, watched
+from config.definitions.mcp_server import McpServerDefinition
+from config.egress.errors import HostNotAllowed, UrlRefused
+from config.egress.exchange import trusted
+from config.egress.operators import require_operators_url
+from config.egress.policy import allowed_in
+from config.settings import settings
+
+REFUSED, NOT_SENT, CUT_OFF = -32097, -32098, -32099
+"""Codes of the errors that stand for an answer of the protocol which no server gave."""
+CONNECT_S = 10.0
+END_S = 2.0
+"""Seconds that a server may take to answer that its session ends."""
+SSE_MAX_BYTES = 1024 * 1024
+"""Bytes of one message of a server with the older HTTP: a limit of the SDK."""
+MAX_CONNECTIONS = 256
+_GATEWAY = (502, 504)
+_NOT_ALLOWED = (401, 403, 407)
+_NEVER_CONNECTED = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
+
+
+class HttpConnection:
+    """The connection to one server; entered, it is a pair of streams for a session."""
+
+    def __init__(self, server: McpServerDefinition, headers: Mapping[str, str], traffic: Traffic) -> None:
+        self._server, self._headers, self._traffic = server, headers, traffic
+        self._opened = AsyncExitStack()
+
+    async def __aenter__(self) -> tuple[Inbound, Outbound]:
+        url = self._server.url or ""
+        try:
+            await require_operators_url(url, allowed_in(settings().http_allowed_hosts))
+        except (UrlRefused, HostNotAllowed) as error:
+            raise McpServerDown(str(error)) from error
+        async with AsyncExitStack() as opened:
+            if self._server.transport == "sse":
+                # No scope of anyio: the transport opens some, and leaves them later.
+                async with asyncio.timeout(self._server.start_s):
+                    entering = sse_client(url, httpx_client_factory=self._client_of_sdk)
+                    streams = await opened.enter_async_context(entering)
+            else:
+                client = await opened.enter_async_context(self._client())
+                limit = self._server.max_bytes
+                streams = await opened.enter_async_context(
+                    streamable_http_client(url, http_client=client, max_sse_event_size=limit)
+                )
+            self._opened = opened.pop_all()
+        return watched(streams[0], streams[1], self._traffic)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._opened.__aexit__(kind, error, trace)
+
+    def account(self) -> str:
+        """Return nothing: the connection's own problem says all that is known."""
+        return ""
+
+    def _client(self) -> httpx2.AsyncClient:
+        limits = httpx2.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=20)
+        inner = httpx2.AsyncHTTPTransport(verify=trusted(), trust_env=False, http2=False, limits=limits)
+        return httpx2.AsyncClient(
+            transport=_Bounded(inner, self._traffic, ends_session=self._server.transport == "sse"),
+            headers={**self._headers, "Accept-Encoding": "identity", "User-Agent": "Callboard"},
+            timeout=httpx2.Timeout(CONNECT_S, read=None, pool=None),  # a call's own time ends it
+            trust_env=False,
+        )
+
+    def _client_of_sdk(
+        self,
+        headers: dict[str, str] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = None,
+    ) -> httpx2.AsyncClient:
+        return self._client()
+
+
+class _Bounded(httpx2.AsyncBaseTransport):
+    """Reads no more of an answer than a server may send, and answers itself where the server does not."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, traffic: Traffic, *, ends_session: bool) -> None:
+        self._inner, self._traffic, self._ends_session = inner, traffic, ends_session
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if request.method == "DELETE":  # the end of a session, which does not wait for the server
+            request.extensions["timeout"] = {**request.extensions["timeout"], "read": END_S}
+        try:
+            answer = await self._inner.handle_async_request(request)
+        except _NEVER_CONNECTED as error:
+            return self._own_answer(request, NOT_SENT, f"it cannot be reached ({type(error).__name__})")
+        except httpx2.TransportError as error:
+            return self._own_answer(request, CUT_OFF, f"the connection broke ({type(error).__name__})")
+        if answer.headers.get("content-encoding", "identity").strip().lower() != "identity":
+            await answer.aclose()
+            return self._own_answer(request, CUT_OFF, "it compressed its answer, which was not asked for")
+        if answer.status_code in _GATEWAY:
+            await answer.aclose()
+            return self._own_answer(request, CUT_OFF, f"its gateway got no answer (HTTP {answer.status_code})")
+        if answer.status_code in _NOT_ALLOWED:
+            await answer.aclose()
+            return self._own_answer(request, REFUSED, f"it does not accept the credentials (HTTP {answer.status_code})")
+        if self._ends_session and request.method == "POST" and answer.status_code >= 400:
+            self._traffic.end(f"it refused a message with HTTP {answer.status_code}")
+        return self._bounded(answer)
+
+    def _own_answer(self, request: httpx2.Request, code: int, problem: str) -> httpx2.Response:
+        """Return the answer that ends one call; the older transport reads no answers, so there the session ends."""
+        if self._ends_session:
+            self._traffic.end(problem)
+        error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": problem}}
+        headers = {"content-type": "application/json"}
+        return httpx2.Response(503, headers=headers, content=orjson.dumps(error), request=request)
+
+    def _bounded(self, answer: httpx2.Response) -> httpx2.Response:
+        is_stream = answer.headers.get("content-type", "").lower().startswith("text/event-stream")
+        assert isinstance(answer.stream, httpx2.AsyncByteStream)
+        body = _Body(answer.stream, self._traffic, None if is_stream else self._traffic.max_bytes)
+        return httpx2.Response(answer.status_code, headers=answer.headers, stream=body, extensions=answer.extensions)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Body(httpx2.AsyncByteStream):
+    """The body of an answer, or what the server streams, up to the limits."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, traffic: Traffic, max_bytes: int | None) -> None:
+        self._inner, self._traffic, self._max_bytes = inner, traffic, max_bytes
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        try:
+            async for piece in self._inner:
+                size += len(piece)
+                if self._max_bytes is not None and size > self._max_bytes:
+                    raise httpx2.StreamError(f"it sent a message of more than {self._max_bytes:,} bytes")
+                self._traffic.arrived(len(piece))
+                yield piece
+        except TooMuch as error:
+            self._traffic.end(str(error))
+            raise httpx2.StreamError(str(error)) from error
+        except httpx2.TransportError as error:
+            # A stream that breaks may be resumed; of a body the SDK takes this error alone for its caller's.
+            if self._max_bytes is None:
+                raise
+            raise httpx2.StreamError(f"the connection broke ({type(error).__name__})") from error
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

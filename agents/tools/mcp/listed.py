@@ -1,0 +1,92 @@
+"""A server's tool as the server lists it, in a form that can be kept, compared and shown."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from config.definitions.mcp_server import TOOL_NAME
+
+if TYPE_CHECKING:
+    from mcp.types import Tool
+
+log = logging.getLogger(__name__)
+
+MAX_BYTES = 256 * 1024
+"""Largest accepted definition of a tool, as JSON."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerTool:
+    """What a server says of one of its tools."""
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Any]
+    output_schema: Mapping[str, Any] | None
+    annotations: Mapping[str, Any]
+    """The server's hints, by their names in the protocol: ``readOnlyHint``, ``idempotentHint``, and so on."""
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """All of it, as JSON data."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "input_schema": self.input_schema,
+            "output_schema": self.output_schema,
+            "annotations": self.annotations,
+        }
+
+    @property
+    def json(self) -> str:
+        """The content as JSON text."""
+        return orjson.dumps(self.content).decode()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the content: another one is another tool."""
+        return hashlib.sha256(orjson.dumps(self.content, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def from_json(text: str) -> ServerTool:
+    """Return the tool whose content was stored as JSON."""
+    return ServerTool(**orjson.loads(text))
+
+
+def listed(tools: list[Tool], server: str) -> dict[str, ServerTool]:
+    """Return the usable tools of a server by name; a name that is none, or is there twice, is left out and logged."""
+    found: dict[str, ServerTool] = {}
+    refused: set[str] = set()
+    for tool in tools:
+        one = _usable(tool)
+        if one is None or one.name in found:
+            refused.add(tool.name[:80])
+        else:
+            found[one.name] = one
+    if refused:
+        log.warning("the MCP server %s has tools that cannot be used: %s", server, ", ".join(sorted(refused))[:500])
+    return {name: tool for name, tool in found.items() if name not in refused}
+
+
+def _usable(tool: Tool) -> ServerTool | None:
+    if not TOOL_NAME.fullmatch(tool.name):
+        return None
+    hints = tool.annotations.model_dump(by_alias=True, exclude_none=True, mode="json") if tool.annotations else {}
+    one = ServerTool(
+        name=tool.name,
+        description=tool.description or tool.title or "",
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        annotations=hints,
+    )
+    try:
+        size = len(orjson.dumps(one.content))
+    except TypeError:  # half a surrogate pair, or a number beyond 64 bits
+        return None
+    return one if size <= MAX_BYTES else None

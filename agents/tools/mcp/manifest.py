@@ -1,0 +1,82 @@
+"""Which definition of a server's tool may be used: the first that was seen, until a person accepts another one.
+
+A server may change what a tool says of itself at any time, and a model follows what it says. So the definition is
+stored when the tool is first seen, and a call with another one asks a person, who sees both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from agents.process import opened_process
+from agents.tools.mcp.listed import ServerTool, from_json
+from agents.tools.tool import current_call
+from config.errors import ToolFailed
+from config.visible import visible
+
+FORM: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"accept": {"type": "boolean", "title": "Use the new definition"}},
+    "required": ["accept"],
+    "additionalProperties": False,
+}
+MAX_SHOWN = 400
+"""Characters of each side of a difference in the question."""
+MAX_TEXT = 1900
+
+
+def pinned_tools(server: str, seen: Mapping[str, ServerTool] | None) -> dict[str, ServerTool]:
+    """Return a server's tools as they may be used; ``seen`` is what it lists now, or None where it does not answer.
+
+    What is seen for the first time is stored. To be called on a plain thread. Without a database in use, as in
+    ``./callboard agents``, it is what is seen.
+    """
+    process = opened_process()
+    if process is None:
+        return dict(seen or {})
+    manifests = process.journal.mcp_manifests
+    if seen is None:
+        return {name: from_json(text) for name, text in manifests.pinned(server).items()}
+    pinned = manifests.pin(server, {name: (tool.digest, tool.json) for name, tool in seen.items()})
+    return {name: from_json(pinned[name]) for name in seen}
+
+
+async def require_accepted(server: str, known: ServerTool, now: ServerTool) -> None:
+    """Return if the definition that the server has now may be used; ask a person where it may not yet.
+
+    Raises:
+        QuestionAsked: the call ends, and is made again with the answer.
+        ToolFailed: the person did not accept it.
+    """
+    process = opened_process()
+    if process is not None:
+        journal = process.journal
+        pinned = (await journal.loop.read(journal.mcp_manifests.pinned, server)).get(now.name)
+        known = known if pinned is None else from_json(pinned)
+    if known.digest == now.digest:
+        return
+    answer = current_call().ask(FORM, question(server, known, now))
+    if answer.get("accept") is not True:
+        raise ToolFailed(f"a person did not accept how the MCP server {server} changed its tool {now.name}.")
+    if process is not None:
+        await process.journal.loop.write(process.journal.mcp_manifests.accept, server, now.name, now.digest, now.json)
+
+
+def question(server: str, known: ServerTool, now: ServerTool) -> str:
+    """Return what a person is asked, with both definitions as far as they differ."""
+    head = f"The MCP server {server} has changed its tool {now.name}. May agents use the new definition?"
+    parts = [head]
+    for name, before in known.content.items():
+        after = now.content[name]
+        if before != after:
+            parts.append(f"{name}, before:\n{_shown(before)}\n{name}, now:\n{_shown(after)}")
+    return "\n\n".join(parts)[:MAX_TEXT]
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    text = visible(text).replace("\0", "")
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}… ({len(text) - MAX_SHOWN:,} more characters)"

@@ -1,0 +1,214 @@
+"""The sessions of a process: one for each tenant, server and set of credentials, opened when it is first used.
+
+A session belongs to the loop that opened it. A server that fails again and again is started ever less often, and the
+calls meanwhile are refused at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+import time
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
+
+import orjson
+from mcp.types import CallToolResult, Tool
+
+from agents.tool_errors import McpServerDown
+from agents.tools.mcp.listed import ServerTool, listed
+from agents.tools.mcp.session import McpSession, SessionGone
+from config.definitions.mcp_server import McpServerDefinition
+from config.errors import ToolFailed
+from config.forks import after_fork, leave_to_parent
+
+T = TypeVar("T")
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
+"""The pause before a server is started for the third time in a row without an answer, and the longest one."""
+MAX_PLACES = 1000
+"""Servers and credentials of which a process remembers how their sessions went."""
+MAX_SESSIONS = 64
+"""Sessions of a process; beyond it the one that is idle longest is closed."""
+CLOSE_S = 5.0
+"""Seconds that the end of a process waits for its sessions."""
+
+
+class SessionKey(NamedTuple):
+    """Whose session it is."""
+
+    tenant: str
+    server: str
+    digest: str
+    """Of the command, the arguments, the environment, the address and the credentials."""
+
+
+@dataclass(kw_only=True, slots=True)
+class _Place:
+    """A session, and how those before it went."""
+
+    session: McpSession | None = None
+    failures: int = 0
+    """Sessions in a row that ended by themselves without having answered a call."""
+    not_before_s: float = 0.0
+    problem: str = ""
+
+
+class McpPool:
+    """The sessions of one loop."""
+
+    def __init__(self) -> None:
+        self._places: dict[SessionKey, _Place] = {}
+        self._sessions: set[McpSession] = set()
+
+    async def call(
+        self, tenant: str, server: McpServerDefinition, name: str, arguments: dict[str, Any]
+    ) -> CallToolResult:
+        """Return what the server's tool answered.
+
+        Raises:
+            McpServerDown, ToolCutOff, ToolFailed, OutputUnfit: see ``McpSession.call``.
+            SecretMissing: a reference of the definition leads to nothing.
+        """
+        try:
+            return await self._session(tenant, server).call(name, arguments)
+        except SessionGone:
+            pass
+        return await self._again(server, self._session(tenant, server).call(name, arguments))
+
+    async def tools(self, tenant: str, server: McpServerDefinition) -> list[Tool]:
+        """Return the tools that the server has now, also those that are not included.
+
+        Raises:
+            as ``call``.
+        """
+        try:
+            return await self._session(tenant, server).tools()
+        except SessionGone:
+            pass
+        return await self._again(server, self._session(tenant, server).tools())
+
+    async def listed_now(self, tenant: str, server: McpServerDefinition, name: str) -> ServerTool:
+        """Return a tool as the server lists it now.
+
+        Raises:
+            ToolFailed: the server has no such tool any more.
+            as ``call``.
+        """
+        found = listed([one for one in await self.tools(tenant, server) if one.name == name], server.name)
+        if name not in found:
+            raise ToolFailed(f"the MCP server {server.name} no longer has the tool {name}; it was not called.")
+        return found[name]
+
+    def states(self) -> dict[SessionKey, str]:
+        """Return ``open``, ``opening``, or why there is no session, for each server that was used."""
+        return {key: _state_of(place) for key, place in self._places.items()}
+
+    async def close(self) -> None:
+        """Close every session; calls that are under way are cut off."""
+        sessions = [place.session for place in self._places.values() if place.session is not None]
+        await asyncio.gather(*(session.close(at_once=True) for session in {*sessions, *self._sessions}))
+
+    @staticmethod
+    async def _again(server: McpServerDefinition, asking: Awaitable[T]) -> T:
+        try:
+            return await asking
+        except SessionGone:
+            problem = f"the MCP server {server.name} was not asked: it ends each session at once."
+            raise McpServerDown(problem) from None
+
+    def _session(self, tenant: str, server: McpServerDefinition) -> McpSession:
+        """Return the session, which may still be opening; of calls at once, the first one opens it.
+
+        Raises:
+            McpServerDown: it failed again and again, and it is not time for another attempt.
+            SecretMissing: a reference of the definition leads to nothing.
+        """
+        credentials = server.environment() if server.command is not None else server.filled_headers()
+        key = SessionKey(tenant, server.name, _digest(server, credentials))
+        self._forget_some()
+        place = self._places.setdefault(key, _Place())
+        if place.session is None or not place.session.is_usable:
+            left_s = place.not_before_s - time.monotonic()
+            if left_s > 0:
+                raise McpServerDown(
+                    f"the MCP server {server.name} cannot be used: {place.problem}. It is tried again in "
+                    f"{max(left_s, 0.1):.1f} seconds; the call was not made."
+                )
+            self._make_room()
+            session = place.session = McpSession(server, credentials)
+            self._sessions.add(session)
+            session.start(on_end=lambda ended: self._ended(key, ended))
+        return place.session
+
+    def _forget_some(self) -> None:
+        if len(self._places) > MAX_PLACES:
+            self._places = {key: place for key, place in self._places.items() if place.session is not None}
+
+    def _make_room(self) -> None:
+        if len(self._sessions) < MAX_SESSIONS:
+            return
+        idle = [session for session in self._sessions if session.is_usable and not session.is_busy]
+        if not idle:
+            raise McpServerDown(f"the process has {MAX_SESSIONS} sessions with MCP servers; the call was not made.")
+        min(idle, key=lambda session: session.used_s).retire("others need its place")
+
+    def _ended(self, key: SessionKey, session: McpSession) -> None:
+        self._sessions.discard(session)
+        place = self._places.setdefault(key, _Place())
+        if session.problem is not None and session.completed == 0:
+            place.failures += 1
+            place.problem = session.problem
+            pause_s = FIRST_PAUSE_S * 2 ** (place.failures - 2) if place.failures > 1 else 0.0
+            place.not_before_s = time.monotonic() + min(pause_s, LONGEST_PAUSE_S)
+        else:
+            place.failures = 0
+        if place.session is session:
+            place.session = None
+            if not place.failures:
+                del self._places[key]
+
+
+def _state_of(place: _Place) -> str:
+    if place.session is None:
+        return place.problem
+    return "opening" if not place.session.protocol else "open"
+
+
+def _digest(server: McpServerDefinition, credentials: dict[str, str]) -> str:
+    said = {"server": server.model_dump(mode="json"), "credentials": credentials}
+    return hashlib.sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+_lock = threading.Lock()
+_pools: WeakKeyDictionary[asyncio.AbstractEventLoop, McpPool] = WeakKeyDictionary()
+
+
+@after_fork
+def _renew() -> None:
+    """Leave the parent's sessions alone: their loop is not here, and the parent still uses their pipes."""
+    global _lock, _pools
+    leave_to_parent(_pools)
+    _lock, _pools = threading.Lock(), WeakKeyDictionary()
+
+
+def mcp_pool() -> McpPool:
+    """Return the pool of the running loop."""
+    with _lock:
+        return _pools.setdefault(asyncio.get_running_loop(), McpPool())
+
+
+def close_pools() -> None:
+    """Close the sessions of the loops on other threads, before the process ends; waits ``CLOSE_S`` at most."""
+    with _lock:
+        pools = [(loop, pool) for loop, pool in _pools.items() if loop.is_running()]
+    closing = [asyncio.run_coroutine_threadsafe(pool.close(), loop) for loop, pool in pools]
+    until_s = time.monotonic() + CLOSE_S
+    for one in closing:
+        try:
+            one.result(max(0.0, until_s - time.monotonic()))
+        except Exception:  # the guards end what is left
+            one.cancel()

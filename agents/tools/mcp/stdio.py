@@ -1,0 +1,246 @@
+"""A server on stdio: its process under a guard, and its messages, one a line.
+
+The SDK's own transport reads lines of any length, and leaves processes behind that the server started. This one reads
+lines up to a limit, and the guard (``agents/capabilities/runners/guard.py``) ends every process beneath it, also after
+this process was killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self, cast
+
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp.types import JSONRPCMessage, jsonrpc_message_adapter
+
+from agents.capabilities.runners.guarded import end, ended, guarded_argv
+from agents.tool_errors import McpServerDown
+from agents.tools.mcp.error_log import ErrorLog
+from agents.tools.mcp.traffic import Inbound, Outbound, TooMuch, Traffic, watched
+from config.definitions.mcp_server import McpServerDefinition
+from config.visible import visible
+
+log = logging.getLogger(__name__)
+
+GRACE_S = 2.0
+"""Seconds that a server may take to end after its standard input was closed."""
+BROKEN_GRACE_S = 0.2
+"""The same of one that closed its standard output, or whose connection was ended."""
+MAX_SHOWN = 500
+"""Characters of its standard error in a message."""
+MAX_VALUES = 250_000
+"""Values of one message; each takes about 100 bytes of memory, and a short one two bytes of the message."""
+_TURN = 100
+"""Lines that are read before other tasks get their turn."""
+
+
+class StdioConnection:
+    """The process of one server; entered, it is a pair of streams for a session."""
+
+    def __init__(self, server: McpServerDefinition, environment: Mapping[str, str], traffic: Traffic) -> None:
+        self._server, self._environment, self._traffic = server, environment, traffic
+        self._errors = ErrorLog(server.name)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._writer = LineWriter()
+        self._pipes: list[asyncio.BaseTransport] = []
+        self._ended_itself = False
+
+    async def __aenter__(self) -> tuple[Inbound, Outbound]:
+        self._process = self._start()
+        try:
+            return await self._connect(self._process)
+        except BaseException:
+            await self._leave()
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._leave()
+
+    def account(self) -> str:
+        """Return how the process ended by itself, as a part of a sentence; empty where it did not."""
+        if self._process is None or self._process.returncode is None or not self._ended_itself:
+            return ""
+        said = visible(self._errors.tail[-MAX_SHOWN:])
+        text = f"it ended with status {self._process.returncode}"
+        return f"{text}; its standard error ends with: {said}" if said else text
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        argv = guarded_argv(self._server.argv())
+        folder = Path(self._server.file).parent
+        try:
+            return subprocess.Popen(
+                argv,
+                bufsize=0,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                env=dict(self._environment),
+                cwd=folder,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise McpServerDown(f"no process could be started for it: {error}.") from error
+
+    async def _connect(self, process: subprocess.Popen[bytes]) -> tuple[Inbound, Outbound]:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=self._server.max_bytes, loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        for connecting in (
+            loop.connect_read_pipe(lambda: protocol, process.stdout),
+            loop.connect_read_pipe(lambda: self._errors, process.stderr),
+            loop.connect_write_pipe(lambda: self._writer, process.stdin),
+        ):
+            transport, _ = await connecting
+            self._pipes.append(transport)
+        return watched(LineReader(reader, self._traffic, self._server.name), self._writer, self._traffic)
+
+    async def _leave(self) -> None:
+        """End the process and everything that it started; shielded, since a cancelled caller would leave it behind."""
+        process = self._process
+        if process is None:
+            return
+        self._ended_itself = self._traffic.has_ended and self._traffic.problem is None
+        with anyio.CancelScope(shield=True):
+            self._writer.close()
+            with anyio.move_on_after(BROKEN_GRACE_S if self._traffic.has_ended else GRACE_S):
+                await ended(process)
+            await end(process)
+            await asyncio.sleep(0)  # the pipes' last bytes
+            for pipe in self._pipes:
+                pipe.close()
+
+
+class LineReader:
+    """The messages of a server; lines that are none are left out."""
+
+    def __init__(self, reader: asyncio.StreamReader, traffic: Traffic, name: str) -> None:
+        self._reader, self._traffic, self._name = reader, traffic, name
+        self._lines = self._garbage = 0
+
+    async def receive(self) -> SessionMessage:
+        """Return the next message.
+
+        Raises:
+            anyio.EndOfStream: the server closed its standard output.
+            TooMuch: a line is too long, or there are too many.
+        """
+        while True:
+            line = await self._next()
+            message = self._parsed(line)
+            if message is not None:
+                return SessionMessage(message)
+
+    async def _next(self) -> bytes:
+        self._lines += 1
+        if self._lines % _TURN == 0:
+            await asyncio.sleep(0)
+        try:
+            line = await self._reader.readuntil(b"\n")
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            raise anyio.EndOfStream from error
+        except asyncio.LimitOverrunError as error:
+            raise TooMuch(f"it sent a message of more than {self._traffic.max_bytes:,} bytes") from error
+        self._traffic.arrived(len(line))
+        return line
+
+    def _parsed(self, line: bytes) -> JSONRPCMessage | None:
+        if line.startswith(b"{"):
+            require_few_values(line)
+            with suppress(ValueError):
+                return jsonrpc_message_adapter.validate_json(line, by_name=False)
+        if line.strip() and not self._garbage:
+            log.warning("the MCP server %s writes lines to its standard output that are no messages", self._name)
+        self._garbage += 1
+        return None
+
+    async def aclose(self) -> None:
+        """Leave the pipe open: the process's owner closes it."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def require_few_values(data: bytes) -> None:
+    """Return if a message has few values: as Python objects they may take 50 times the message's bytes.
+
+    Raises:
+        TooMuch: it has too many.
+    """
+    if _marks(data) <= MAX_VALUES:
+        return
+    plain = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    has_many_strings = plain.count(b'"') > 2 * MAX_VALUES
+    if has_many_strings or sum(_marks(part) for part in plain.split(b'"')[::2]) > MAX_VALUES:
+        raise TooMuch(f"it sent a message of more than {MAX_VALUES:,} values")
+
+
+def _marks(data: bytes) -> int:
+    return data.count(b",") + data.count(b"[") + data.count(b"{")
+
+
+class LineWriter(asyncio.BaseProtocol):
+    """The way to a server: a message a line, as fast as it reads them."""
+
+    def __init__(self) -> None:
+        self._pipe: asyncio.WriteTransport | None = None
+        self._may_write = asyncio.Event()
+        self._may_write.set()
+        self._is_closed = False
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Return when the message was handed to the system.
+
+        Raises:
+            anyio.BrokenResourceError: the server reads no more.
+        """
+        data = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+        self._require_open().write(data + b"\n")
+        await self._may_write.wait()
+        self._require_open()
+
+    def _require_open(self) -> asyncio.WriteTransport:
+        if self._pipe is None or self._is_closed:
+            raise anyio.BrokenResourceError
+        return self._pipe
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._pipe = cast(asyncio.WriteTransport, transport)  # uvloop's are not derived from it
+
+    def pause_writing(self) -> None:
+        self._may_write.clear()
+
+    def resume_writing(self) -> None:
+        self._may_write.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_closed = True
+        self._may_write.set()
+
+    def close(self) -> None:
+        """Close the server's standard input, also where it does not read what is under way."""
+        self._is_closed = True
+        self._may_write.set()
+        if self._pipe is not None:
+            self._pipe.close() if self._pipe.get_write_buffer_size() == 0 else self._pipe.abort()
+
+    async def aclose(self) -> None:
+        """Leave the pipe open: the process's owner closes it."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()

@@ -1,0 +1,222 @@
+"""Builds the tools ``mcp:<server>`` and ``mcp:<server>/<tool>`` from what the server lists and its file says."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agents.tools.mcp import PREFIX
+from agents.tools.mcp.listed import ServerTool, listed
+from agents.tools.mcp.manifest import pinned_tools, require_accepted
+from agents.tools.mcp.pool import mcp_pool
+from agents.tools.mcp.result import to_value
+from agents.tools.tool import INWARD, OUTWARD, TRUSTED, UNTRUSTED, Tool, current_call
+from bus.loop import process_loop
+from config.definitions.errors import ToolUnknown
+from config.definitions.json_schema import SchemaRefused, check_schema, schema_errors
+from config.definitions.mcp_server import McpServerDefinition, McpToolFields, read_servers
+from config.effects import Effect
+from config.errors import CallboardError, ToolFailed
+from config.settings import Settings
+from config.spelling import did_you_mean
+from config.visible import visible
+
+log = logging.getLogger(__name__)
+
+LIST_S = 30.0
+"""Seconds that a server may take to list its tools, once it is ready."""
+MAX_NAME = 64
+"""Characters of a tool's name that every provider of models takes."""
+MAX_DESCRIPTION = 4000
+_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_SHOWN = ("description", "title")
+"""Members of a schema that the model reads as text."""
+
+
+def mcp_tools(path: str, settings: Settings) -> list[Tool]:
+    """Return the tools that a definition names so.
+
+    Asks the server, which may have to be started; so it is to be called on a plain thread.
+
+    Raises:
+        ToolUnknown: there is no such server or tool, or it cannot be used; says what to write.
+    """
+    name, _, wanted = path.removeprefix(PREFIX).partition("/")
+    server = _server(name, path, settings)
+    tools = _ask(server, path, settings)
+    if not wanted:
+        return [tool for one in tools.values() if (tool := _tool_or_none(server, one)) is not None]
+    if wanted not in tools:
+        problem = f"the MCP server {name} has no tool '{wanted[:80]}' that may be used."
+        raise ToolUnknown(f"{problem}{did_you_mean(wanted, tools)}", name=path)
+    try:
+        return [_tool(server, tools[wanted])]
+    except SchemaRefused as error:
+        raise ToolUnknown(f"tool '{path[:200]}' cannot be used: {error}", name=path) from error
+
+
+def prefixed(tool: Tool, path: str) -> str:
+    """Return the name of a tool of ``path`` with its server's before it, for an agent with two of its name."""
+    server = path.removeprefix(PREFIX).partition("/")[0]
+    return _short(f"{_NAME.sub('_', server)}_{tool.name}")
+
+
+def _server(name: str, path: str, settings: Settings) -> McpServerDefinition:
+    servers, broken = read_servers(settings.mcp_servers_folders)
+    if name in servers:
+        return servers[name]
+    hint = f" {broken[0]}" if broken else did_you_mean(name, servers)
+    problem = f"there is no MCP server '{name[:80]}'.{hint} Describe it in config/mcp_servers (docs/mcp-servers.md)."
+    raise ToolUnknown(problem, name=path)
+
+
+def _ask(server: McpServerDefinition, path: str, settings: Settings) -> dict[str, ServerTool]:
+    """Return the included tools that the server has."""
+
+    async def asked() -> dict[str, ServerTool]:
+        async with asyncio.timeout(server.start_s + LIST_S):
+            return listed(await mcp_pool().tools(settings.tenant, server), server.name)
+
+    seen: dict[str, ServerTool] | None = None
+    problem = f"the MCP server {server.name} did not list its tools within {LIST_S:g} seconds."
+    try:
+        seen = process_loop().run(asked())
+    except TimeoutError:
+        pass
+    except CallboardError as error:
+        problem = str(error)
+    found = pinned_tools(server.name, seen)
+    if seen is None and not found:
+        raise ToolUnknown(f"tool '{path[:200]}' cannot be used now: {problem}", name=path)
+    if seen is None:
+        log.warning("the tools of the MCP server %s are taken as they were: %s", server.name, problem)
+    return {name: tool for name, tool in found.items() if server.includes(name)}
+
+
+def _tool_or_none(server: McpServerDefinition, one: ServerTool) -> Tool | None:
+    """Return a tool that is not named by itself; None where its schema cannot be used."""
+    try:
+        return _tool(server, one)
+    except SchemaRefused as error:
+        log.warning("the tool %s of the MCP server %s is left out: %s", one.name, server.name, error)
+        return None
+
+
+def _tool(server: McpServerDefinition, one: ServerTool) -> Tool:
+    said = server.tools.get(one.name, McpToolFields())
+    return Tool(
+        name=_short(_NAME.sub("_", one.name)),
+        description=_description(server, one),
+        parameters=_input_schema(one.input_schema),
+        function=_calling(server, one),
+        effect=said.effect or _effect(server, one.annotations),
+        timeout_s=said.timeout_s,
+        confirm=said.confirm,
+        roles=said.roles,
+        classification=said.classification,
+        output_schema=_output_schema(one.output_schema),
+        labels=_labels(said.labels),
+        implementation=one.digest,
+    )
+
+
+def _calling(server: McpServerDefinition, one: ServerTool) -> Callable[..., Any]:
+    async def call_mcp(**arguments: Any) -> Any:
+        pool, tenant = mcp_pool(), current_call().tenant
+        now = await pool.listed_now(tenant, server, one.name)
+        if now.digest != one.digest:
+            await require_accepted(server.name, one, now)
+            _require_fitting(now, arguments)
+        return to_value(await pool.call(tenant, server, one.name, arguments))
+
+    return call_mcp
+
+
+def _require_fitting(now: ServerTool, arguments: Mapping[str, Any]) -> None:
+    """Return if the arguments fit the accepted definition; the model knows the one before.
+
+    Raises:
+        ToolFailed: they do not.
+    """
+    try:
+        misfits = schema_errors(_input_schema(now.input_schema), dict(arguments))
+    except SchemaRefused as error:
+        raise ToolFailed(f"the tool {now.name} has changed, and cannot be used: {error}") from error
+    if misfits:
+        raise ToolFailed(f"the tool {now.name} has changed, and its arguments do not fit: {'; '.join(misfits)}.")
+
+
+def _effect(server: McpServerDefinition, hints: Mapping[str, Any]) -> Effect:
+    """Return the effect that the server's hints say, where they are trusted; else ``unsafe``."""
+    if server.trusted_hints and hints.get("readOnlyHint") is True:
+        return Effect.PURE
+    if server.trusted_hints and hints.get("idempotentHint") is True:
+        return Effect.IDEMPOTENT
+    return Effect.UNSAFE
+
+
+def _labels(said: frozenset[str]) -> frozenset[str]:
+    """Return the labels: what a server answers is untrusted, and calls leave for it, unless the file says otherwise."""
+    origin = set() if TRUSTED in said else {UNTRUSTED}
+    direction = set() if INWARD in said else {OUTWARD}
+    return said | origin | direction
+
+
+def _description(server: McpServerDefinition, one: ServerTool) -> str:
+    text = visible(one.description).strip()[:MAX_DESCRIPTION]
+    return text or f"The tool {one.name} of the MCP server {server.name}."
+
+
+def _short(name: str) -> str:
+    if len(name) <= MAX_NAME:
+        return name
+    return f"{name[: MAX_NAME - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _input_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of the arguments, with its texts visible.
+
+    Raises:
+        SchemaRefused: it is none of an object, too large, or refers to something outside itself.
+    """
+    shown = _cleaned(schema)
+    if shown.get("type") != "object":
+        raise SchemaRefused("the schema of the arguments is not of an object.")
+    shown.setdefault("properties", {})
+    check_schema(shown)
+    return shown
+
+
+def _output_schema(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the schema of the result; None where there is none that can be used."""
+    if schema is None:
+        return None
+    shown = _cleaned(schema)
+    try:
+        check_schema(shown)
+    except SchemaRefused:
+        return None
+    return shown
+
+
+def _cleaned(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema without the name of its dialect, and with visible descriptions."""
+    shown = _visible(schema, 0)
+    assert isinstance(shown, dict)
+    shown.pop("$schema", None)
+    return shown
+
+
+def _visible(value: Any, depth: int) -> Any:
+    if depth > 64:
+        raise SchemaRefused("the schema is nested more than 64 levels deep.")
+    if isinstance(value, Mapping):
+        return {
+            name: visible(item) if name in _SHOWN and isinstance(item, str) else _visible(item, depth + 1)
+            for name, item in value.items()
+        }
+    return [_visible(item, depth + 1) for item in value] if isinstance(value, list) else value

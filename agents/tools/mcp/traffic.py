@@ -1,0 +1,144 @@
+"""How much a server may send: each message, all of them between two requests of ours, and its unanswered requests.
+
+A server that sends more loses its connection, and nothing else is affected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp.types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
+
+MAX_VOLUME = 16
+"""Longest messages' worth of bytes that a server may send between two requests of ours."""
+MAX_MESSAGES = 50_000
+"""Messages and lines that it may send between two requests of ours."""
+MAX_OPEN = 64
+"""Requests of a server that may wait for our answer; each holds memory until the server reads it."""
+
+
+class TooMuch(Exception):
+    """The server sent more than it may; the text is a part of a sentence."""
+
+
+class Traffic:
+    """What one connection carried, and why it ended."""
+
+    def __init__(self, max_bytes: int, on_end: Callable[[], None] = lambda: None) -> None:
+        self.max_bytes = max_bytes
+        self.problem: str | None = None
+        """Why the connection was ended, as a part of a sentence; None where the server ended it."""
+        self.has_ended = False
+        self.received = 0
+        """Messages of the server so far."""
+        self._on_end = on_end
+        self._bytes = self._pieces = self._open = 0
+
+    def end(self, problem: str | None = None) -> None:
+        """Note that nothing more is read; the first problem is kept."""
+        self.problem = self.problem or problem
+        if not self.has_ended:
+            self.has_ended = True
+            self._on_end()
+
+    def arrived(self, size: int, pieces: int = 1) -> None:
+        """Count what was read.
+
+        Raises:
+            TooMuch: it is more than a server may send without being asked.
+        """
+        self._bytes += size
+        self._pieces += pieces
+        if self._bytes > MAX_VOLUME * self.max_bytes:
+            raise TooMuch(f"it sent more than {MAX_VOLUME * self.max_bytes:,} bytes without being asked")
+        if self._pieces > MAX_MESSAGES:
+            raise TooMuch(f"it sent more than {MAX_MESSAGES:,} messages without being asked")
+
+    def took(self, item: SessionMessage | Exception) -> None:
+        """Count a message of the server.
+
+        Raises:
+            TooMuch: too many of its requests wait for an answer.
+        """
+        self.received += 1
+        if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCRequest):
+            self._open += 1
+            if self._open > MAX_OPEN:
+                raise TooMuch(f"it sent more than {MAX_OPEN} requests without reading the answers")
+
+    def sent(self, item: SessionMessage) -> None:
+        """Count a message to the server, once it was handed over."""
+        if isinstance(item.message, JSONRPCResponse | JSONRPCError):
+            self._open -= 1
+
+    def asks(self, item: SessionMessage) -> None:
+        """Give the server its whole allowance again, where the message is a request of ours."""
+        if isinstance(item.message, JSONRPCRequest):
+            self._bytes = self._pieces = 0
+
+
+class _Stream:
+    """What both directions have in common."""
+
+    def __init__(self, inner: Any, traffic: Traffic) -> None:
+        self._inner, self._traffic = inner, traffic
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return bool(await self._inner.__aexit__(kind, error, trace))
+
+
+class Inbound(_Stream):
+    """A transport's messages, as far as the server may send them; then the end of the stream."""
+
+    @property
+    def last_context(self) -> Any:
+        """The context that the SDK's own stream hands over with a message."""
+        return getattr(self._inner, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        try:
+            item: SessionMessage | Exception = await self._inner.receive()
+            self._traffic.took(item)
+        except TooMuch as error:
+            self._traffic.end(str(error))
+            raise anyio.EndOfStream from error
+        except (anyio.EndOfStream, anyio.ClosedResourceError):
+            self._traffic.end()
+            raise
+        return item
+
+    def __aiter__(self) -> Inbound:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+
+class Outbound(_Stream):
+    """A transport's way to the server, counted."""
+
+    async def send(self, item: SessionMessage, /) -> None:
+        self._traffic.asks(item)
+        await self._inner.send(item)
+        self._traffic.sent(item)
+
+
+def watched(read: Any, write: Any, traffic: Traffic) -> tuple[Inbound, Outbound]:
+    """Return a transport's streams, counted: one with ``receive``, one with ``send``."""
+    return Inbound(read, traffic), Outbound(write, traffic)

@@ -1,0 +1,289 @@
+"""A server on stdio that misbehaves: its call ends with what happened, its session at most, and no process stays."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from contextlib import suppress
+from typing import Any
+
+import orjson
+import psutil
+import pytest
+
+from agents.tool_errors import McpServerDown, OutputUnfit
+from agents.tools.mcp.pool import McpPool
+from agents.tools.mcp.stdio import MAX_VALUES, require_few_values
+from agents.tools.mcp.traffic import TooMuch
+from config.errors import ToolCutOff, ToolFailed
+from tests.agents.tools.mcp.conftest import Define, Run, said
+
+pytestmark = [pytest.mark.parity, pytest.mark.timeout(60)]
+MIB = 1024 * 1024
+
+
+def test_a_call_is_answered(run: Run, define: Define) -> None:
+    assert said(run(lambda pool: pool.call("t", define(), "echo", {"say": "hello"}))) == "hello"
+
+
+def test_a_call_is_answered_on_asyncios_own_loop(define: Define) -> None:
+    async def use() -> str:
+        pool = McpPool()
+        try:
+            return said(await pool.call("t", define(), "echo", {"say": "hello"}))
+        finally:
+            await pool.close()
+
+    assert asyncio.run(use()) == "hello"
+
+
+def test_a_server_that_ends_at_once_is_down_with_its_own_words(run: Run, define: Define) -> None:
+    with pytest.raises(McpServerDown, match=r"status 4; its standard error ends with: a package is missing"):
+        run(lambda pool: pool.call("t", define("exit"), "echo", {}))
+
+
+def test_a_command_that_is_not_there_is_named(run: Run, define: Define) -> None:
+    with pytest.raises(McpServerDown, match=r"there is no program 'no-such-program'"):
+        run(lambda pool: pool.call("t", define(command="no-such-program", args=()), "echo", {}))
+
+
+@pytest.mark.parametrize("word", ["silent", "deaf"])
+def test_a_server_that_never_answers_the_greeting_is_down_in_time(run: Run, define: Define, word: str) -> None:
+    began_s = time.monotonic()
+
+    with pytest.raises(McpServerDown, match=r"not ready within 0\.5 seconds"):
+        run(lambda pool: pool.call("t", define(word, start_s=0.5), "echo", {}))
+
+    assert time.monotonic() - began_s < 5
+
+
+def test_a_crash_in_mid_call_cuts_the_call_off_and_the_next_one_is_answered(run: Run, define: Define) -> None:
+    async def use(pool: McpPool) -> str:
+        with pytest.raises(ToolCutOff, match=r"did not answer: it ended with status 3; .*out of luck"):
+            await pool.call("t", define(), "crash", {})
+        return said(await pool.call("t", define(), "echo", {"say": "again"}))
+
+    assert run(use) == "again"
+
+
+def test_a_crash_cuts_off_the_other_calls_as_well(run: Run, define: Define) -> None:
+    async def use(pool: McpPool) -> list[Any]:
+        server = define()
+        calls = [pool.call("t", server, name, {}) for name in ("hang", "hang", "crash")]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    assert [type(error) for error in run(use)] == [ToolCutOff] * 3
+
+
+def test_a_server_that_stops_writing_is_noticed(run: Run, define: Define) -> None:
+    with pytest.raises(ToolCutOff):
+        run(lambda pool: pool.call("t", define(), "close", {}))
+
+
+def test_a_call_that_hangs_ends_with_its_caller_and_the_server_goes_on(run: Run, define: Define) -> None:
+    async def use(pool: McpPool) -> str:
+        began_s = time.monotonic()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await pool.call("t", define(), "hang", {})
+        assert time.monotonic() - began_s < 1.3
+        return said(await pool.call("t", define(), "echo", {"say": "still here"}))
+
+    assert run(use) == "still here"
+
+
+def test_a_server_that_is_silent_for_long_is_replaced(
+    run: Run, define: Define, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agents.tools.mcp.session.SILENT_S", 0.1)
+
+    async def use(pool: McpPool) -> list[int]:
+        pids = [await pid_of(pool, define())]
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await pool.call("t", define(), "slow", {"seconds": 30})
+        return [*pids, await pid_of(pool, define())]
+
+    first, second = run(use)
+    assert first != second
+
+
+async def pid_of(pool: McpPool, server: Any) -> int:
+    return int(orjson.loads(said(await pool.call("t", server, "environment", {})))["pid"])
+
+
+@pytest.mark.parametrize("size", [5 * MIB, 100 * MIB])
+def test_a_line_that_is_too_long_ends_the_session_and_nothing_else(run: Run, define: Define, size: int) -> None:
+    async def use(pool: McpPool) -> str:
+        other = define(name="other")
+        await pool.call("t", other, "echo", {})
+        with pytest.raises(ToolCutOff, match="more than 4,194,304 bytes"):
+            await pool.call("t", define(), "big", {"bytes": size})
+        return said(await pool.call("t", other, "echo", {"say": "not concerned"}))
+
+    assert run(use) == "not concerned"
+
+
+def test_a_gigabyte_on_one_line_costs_little_memory(run: Run, define: Define) -> None:
+    async def use(pool: McpPool) -> int:
+        await pool.call("t", define(), "echo", {})
+        return await peak_growth(pool.call("t", define(), "big", {"bytes": 1024 * MIB}))
+
+    assert run(use) < 64 * MIB
+
+
+def test_a_gigabyte_of_short_lines_costs_little_memory(run: Run, define: Define) -> None:
+    async def use(pool: McpPool) -> int:
+        await pool.call("t", define(), "echo", {})
+        return await peak_growth(pool.call("t", define(), "lines", {"length": 1000, "count": 1_000_000}))
+
+    assert run(use) < 64 * MIB
+
+
+def test_a_message_of_many_small_values_costs_little_memory(run: Run, define: Define) -> None:
+    async def use(pool: McpPool) -> int:
+        await pool.call("t", define(), "echo", {})
+        return await peak_growth(pool.call("t", define(), "values", {"count": 1_300_000}))
+
+    assert run(use) < 64 * MIB
+
+
+def test_a_long_text_with_many_commas_is_no_message_of_many_values(run: Run, define: Define) -> None:
+    text = "," * (MAX_VALUES + 10)
+
+    assert said(run(lambda pool: pool.call("t", define(), "echo", {"say": text}))) == text
+
+
+async def peak_growth(call: Any) -> int:
+    """Return by how many bytes this process grew at most while a call was cut off."""
+    process = psutil.Process()
+    before = peak = process.memory_info().rss
+    task = asyncio.ensure_future(call)
+    while not task.done():
+        peak = max(peak, process.memory_info().rss)
+        await asyncio.sleep(0.002)
+    assert isinstance(task.exception(), ToolCutOff)
+    return peak - before
+
+
+def test_what_is_no_message_is_passed_over(run: Run, define: Define) -> None:
+    async def use(pool: McpPool) -> list[str]:
+        server = define("garbage")
+        names = ("garbage", "latin1", "wrong_id", "twice", "number_as_id", "progress")
+        return [said(await pool.call("t", server, name, {"count": 50})) for name in names]
+
+    assert run(use) == ["after it", "readable", "right", "first", "as text", "progressed"]
+
+
+def test_a_result_that_is_none_is_unfit(run: Run, define: Define) -> None:
+    with pytest.raises(OutputUnfit, match="what the protocol does not know"):
+        run(lambda pool: pool.call("t", define(), "malformed", {}))
+
+
+def test_a_call_that_the_server_refuses_has_failed(run: Run, define: Define) -> None:
+    async def use(pool: McpPool) -> str:
+        with pytest.raises(ToolFailed, match="refused the call: no such thing"):
+            await pool.call("t", define(), "refuse", {})
+        return said(await pool.call("t", define(), "echo", {"say": "and on"}))
+
+    assert run(use) == "and on"
+
+
+def test_questions_without_end_end_the_session(run: Run, define: Define) -> None:
+    async def use(pool: McpPool) -> int:
+        server = define()
+        assert said(await pool.call("t", server, "ask", {"count": 20, "method": "sampling/createMessage"})) == "asked"
+        return await peak_growth(pool.call("t", server, "ask", {"count": 5_000_000}))
+
+    assert run(use) < 64 * MIB
+
+
+def test_changed_tools_are_seen(run: Run, define: Define) -> None:
+    async def use(pool: McpPool) -> list[bool]:
+        server = define()
+        known = [{tool.name for tool in await pool.tools("t", server)}]
+        await pool.call("t", server, "change", {})
+        known.append({tool.name for tool in await pool.tools("t", server)})
+        return ["fresh" in names for names in known]
+
+    assert run(use) == [False, True]
+
+
+@pytest.mark.parametrize("word", ["", "stays"])
+def test_a_server_is_ended_with_all_that_it_started(run: Run, define: Define, word: str) -> None:
+    async def use(pool: McpPool) -> list[int]:
+        server = define(word)
+        return [await pid_of(pool, server), int(said(await pool.call("t", server, "spawn", {})))]
+
+    pids = run(use)
+
+    assert not [pid for pid in pids if psutil.pid_exists(pid)]
+
+
+def test_a_killed_server_ends_each_call_and_hangs_none(run: Run, define: Define) -> None:
+    async def use(pool: McpPool) -> set[type]:
+        server, ends = define(), set()
+        for attempt in range(20):
+            victim = asyncio.create_task(kill_after(await pid_of(pool, server), attempt / 400))
+            results = await asyncio.gather(
+                *(pool.call("t", server, "slow", {"seconds": 0.01}) for _ in range(10)), return_exceptions=True
+            )
+            await victim
+            ends |= {type(result) for result in results if isinstance(result, Exception)}
+        return ends
+
+    assert run(use) <= {ToolCutOff, McpServerDown}
+
+
+async def kill_after(pid: int, seconds: float) -> None:
+    await asyncio.sleep(seconds)
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_its_standard_error_is_logged_redacted_and_not_without_end(
+    run: Run, define: Define, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="agents.tools.mcp.error_log")
+    secret = "sk-" + "a1" * 20
+
+    run(lambda pool: pool.call("t", define(), "complain", {"say": f"the key is {secret} " + "x" * 5000, "count": 1000}))
+
+    lines = [record.getMessage() for record in caplog.records if record.name == "agents.tools.mcp.error_log"]
+    assert 60 <= len(lines) <= 62
+    assert "[redacted]" in lines[0]
+    assert not any(secret in line or len(line) > 700 for line in lines)
+
+
+def test_the_server_gets_listed_variables_and_no_others(
+    run: Run, define: Define, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-" + "b2" * 20)
+    monkeypatch.setenv("SHOP_REGION", "north")
+    monkeypatch.setenv("SHOP_OTHER", "x")
+    server = define(env={"MODE": "test"}, env_from=("SHOP_REGION",))
+
+    found = orjson.loads(said(run(lambda pool: pool.call("t", server, "environment", {}))))
+
+    listed = {"HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER", "MODE", "SHOP_REGION"}
+    assert set(found["names"]) <= listed
+    assert {"MODE", "SHOP_REGION", "PATH"} <= set(found["names"])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"a":"' + b'\\"' * 2_000_000 + b'","b":[' + b"1," * 300_000,
+        b'{"a":' + b'"",' * 1_300_000,
+        b"{" + b'"\\' * 2_000_000,
+    ],
+    ids=["escapes", "texts", "no end"],
+)
+def test_counting_the_values_of_a_message_takes_little_time(data: bytes) -> None:
+    began_s = time.process_time()
+
+    with suppress(TooMuch):
+        require_few_values(data + b"," * (MAX_VALUES + 1))
+
+    assert time.process_time() - began_s < 0.3

@@ -1,0 +1,244 @@
+"""Tools of MCP servers: what they become from what the server lists and its file says, and what their calls return."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.tool_errors import OutputUnfit
+from agents.tools.catalogue import find_tools, forget, tools_of
+from agents.tools.executor import call_tool
+from agents.tools.mcp.pool import close_pools
+from agents.tools.questions import CallAsks
+from agents.tools.results import validate_output
+from agents.tools.tool import OUTWARD, UNTRUSTED, Tool, ToolContext
+from bus.loop import process_loop
+from config.definitions.agent import AgentDefinition, load_definition
+from config.definitions.errors import DefinitionInvalid, ToolUnknown
+from config.effects import Effect
+from config.errors import ToolFailed
+from config.settings import Settings
+from tests.agents.tools.mcp.conftest import FAKE
+
+pytestmark = [pytest.mark.parity, pytest.mark.timeout(60)]
+Write = Callable[..., Settings]
+NUMBERS = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+
+
+@pytest.fixture
+def write(settings: Settings, tmp_path: Path) -> Iterator[Write]:
+    """Writes a server's file and returns the settings; ``tools`` are the server's own."""
+
+    def written(name: str = "fake", tools: dict[str, Any] | None = None, **fields: Any) -> Settings:
+        folder = tmp_path / "mcp_servers"
+        folder.mkdir(exist_ok=True)
+        content = {"command": sys.executable, "args": ["-I", str(FAKE)], **fields}
+        if tools is not None:
+            content["env"] = {"FAKE_TOOLS": json.dumps(tools)}
+        (folder / f"{name}.yaml").write_text(json.dumps(content))
+        return settings.model_copy(update={"mcp_servers_dir": str(folder)})
+
+    yield written
+    close_pools()
+    forget()
+
+
+def one(settings: Settings, path: str = "mcp:fake/add") -> Tool:
+    (tool,) = find_tools(path, settings)
+    return tool
+
+
+def agent(tmp_path: Path, *tools: str) -> AgentDefinition:
+    path = tmp_path / "shopper.yaml"
+    path.write_text(json.dumps({"name": "S", "model": "demo/assistant", "system_prompt": "x", "tools": list(tools)}))
+    return load_definition(path)
+
+
+def call(tool: Tool, context: ToolContext, **arguments: Any) -> Any:
+    return process_loop().run(call_tool(tool, arguments, context, 20.0))
+
+
+def test_a_tool_is_what_the_server_lists(write: Write) -> None:
+    tool = one(write(tools={"add": {"description": "Add.", "inputSchema": NUMBERS, "outputSchema": NUMBERS}}))
+
+    assert (tool.name, tool.description, tool.parameters, tool.output_schema) == ("add", "Add.", NUMBERS, NUMBERS)
+    assert tool.effect is Effect.UNSAFE
+    assert tool.labels == {UNTRUSTED, OUTWARD}
+    assert tool.implementation is not None
+
+
+def test_the_servers_name_alone_means_all_its_included_tools(write: Write) -> None:
+    assert len(find_tools("mcp:fake", write())) > 20
+    assert [tool.name for tool in find_tools("mcp:fake", write("fake", None, included_tools=["echo"]))] == ["echo"]
+
+
+@pytest.mark.parametrize(
+    ("hints", "trusted", "effect"),
+    [
+        ({"readOnlyHint": True}, False, Effect.UNSAFE),
+        ({"readOnlyHint": True}, True, Effect.PURE),
+        ({"idempotentHint": True}, True, Effect.IDEMPOTENT),
+        ({"readOnlyHint": False, "destructiveHint": False}, True, Effect.UNSAFE),
+        ({}, True, Effect.UNSAFE),
+    ],
+)
+def test_hints_count_where_they_are_trusted(write: Write, hints: Any, trusted: bool, effect: Effect) -> None:
+    settings = write("fake", {"add": {"annotations": hints}}, trusted_hints=trusted)
+
+    assert one(settings).effect is effect
+
+
+def test_what_the_file_says_of_a_tool_counts_more_than_its_hints(write: Write, tmp_path: Path) -> None:
+    said = {"effect": "keyed", "confirm": True, "timeout_s": 5, "roles": ["operator"], "labels": ["trusted", "inward"]}
+    settings = write("fake", {"add": {"annotations": {"readOnlyHint": True}}}, trusted_hints=True)
+    path = tmp_path / "mcp_servers" / "fake.yaml"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"tools": {"add": said}}))
+
+    tool = one(settings)
+
+    assert (tool.effect, tool.confirm, tool.timeout_s) == (Effect.KEYED, True, 5)
+    assert (tool.is_untrusted, tool.is_outward) == (False, False)
+    assert {str(role) for role in tool.roles} == {"operator"}
+
+
+def test_names_that_are_none_are_left_out_and_others_are_made_fit(
+    write: Write, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = ["a/b.c", "..", "x" * 100, "x" * 129, "two words", "😀", "a\nb", ""]
+
+    found = [tool.name for tool in find_tools("mcp:fake", write(tools={name: {} for name in names}))]
+
+    assert found[:2] == ["a_b_c", "__"]
+    assert len(found) == 3
+    assert len(found[2]) == 64
+    assert "cannot be used" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"a": {"$ref": "https://example.org/schema"}}},
+        {"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}},
+        {"type": "object", "properties": {"a": {"$id": "https://example.org/"}}},
+        {"type": "object", "properties": {"a": {"pattern": "("}}},
+    ],
+)
+def test_a_schema_that_cannot_be_used_costs_its_tool_alone(write: Write, schema: Any) -> None:
+    settings = write(tools={"add": {"inputSchema": schema}, "good": {}})
+
+    assert [tool.name for tool in find_tools("mcp:fake", settings)] == ["good"]
+    with pytest.raises(ToolUnknown, match="cannot be used"):
+        find_tools("mcp:fake/add", settings)
+
+
+def test_a_list_that_the_protocol_does_not_know_is_said_with_its_place(write: Write) -> None:
+    with pytest.raises(ToolUnknown, match=r"does not know, at tools\.0\.inputSchema\.type"):
+        find_tools("mcp:fake", write(tools={"add": {"inputSchema": {"type": "string"}}}))
+
+
+def test_the_name_of_a_dialect_is_no_hindrance(write: Write) -> None:
+    schema = {"$schema": "http://json-schema.org/draft-07/schema#", **NUMBERS}
+
+    assert one(write(tools={"add": {"inputSchema": schema}})).parameters == NUMBERS
+
+
+def test_hidden_instructions_become_visible(write: Write) -> None:
+    hidden = "Add.\u200b\U000e0041\x1b[2J"
+    schema = {"type": "object", "properties": {"a": {"description": hidden, "enum": ["\u200b"]}}}
+
+    tool = one(write(tools={"add": {"description": hidden, "inputSchema": schema}}))
+
+    shown = "Add.⟨U+200B⟩⟨U+E0041⟩⟨U+001B⟩[2J"
+    assert tool.description == shown
+    assert tool.parameters["properties"]["a"] == {"description": shown, "enum": ["\u200b"]}
+
+
+def test_tools_of_one_name_get_their_servers_before_it(write: Write, tmp_path: Path) -> None:
+    write("shop", {"add": {}, "calculator": {}})
+    settings = write("bank", {"add": {}, "pay": {}})
+
+    found = tools_of(agent(tmp_path, "mcp:shop", "mcp:bank", "calculator"), settings)
+
+    assert set(found) == {"shop_add", "bank_add", "pay", "shop_calculator", "calculator"}
+    assert not found["calculator"].labels, "no server takes the place of a shipped tool"
+
+
+def test_the_same_tool_twice_is_a_mistake(write: Write, tmp_path: Path) -> None:
+    with pytest.raises(DefinitionInvalid, match="keep one"):
+        tools_of(agent(tmp_path, "mcp:fake", "mcp:fake/echo"), write())
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("mcp:fak", "there is no MCP server 'fak'. Did you mean 'fake'?"),
+        ("mcp:fake/ecco", "has no tool 'ecco' that may be used. Did you mean 'echo'?"),
+        ("mcp:ends/echo", "status 4; its standard error ends with: a package is missing"),
+    ],
+)
+def test_what_is_not_there_is_said_with_its_remedy(write: Write, path: str, said: str) -> None:
+    write("ends", None, args=["-I", str(FAKE), "exit"])
+
+    with pytest.raises(ToolUnknown) as caught:
+        find_tools(path, write())
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "result"),
+    [
+        ("echo", "hello"),
+        ("structured", {"sum": 5}),
+        (
+            "pictures",
+            [
+                "see",
+                {"type": "image", "mime_type": "image/png", "note": "3 bytes, which are not shown"},
+                {"type": "resource_link", "uri": "file:///etc/passwd", "name": "passwords"},
+            ],
+        ),
+    ],
+)
+def test_a_result_is_structured_content_or_text(write: Write, context: ToolContext, name: str, result: Any) -> None:
+    tool = one(write(tools={name: {}}), f"mcp:fake/{name}")
+
+    assert call(tool, context, say="hello") == result
+
+
+def test_a_failure_of_the_server_is_one_of_the_tool(write: Write, context: ToolContext) -> None:
+    with pytest.raises(ToolFailed, match="it did not work"):
+        call(one(write(), "mcp:fake/fail"), context)
+
+
+def test_structured_content_that_does_not_fit_is_refused(write: Write, context: ToolContext) -> None:
+    tool = one(write(tools={"structured": {"outputSchema": NUMBERS}}), "mcp:fake/structured")
+
+    with pytest.raises(OutputUnfit):
+        validate_output(tool, call(tool, context))
+
+
+def test_a_tool_whose_definition_changed_is_asked_about(write: Write, context: ToolContext) -> None:
+    settings = write(tools={"echo": {"description": "Say it."}, "redefine": {}})
+    echo, redefine = find_tools("mcp:fake", settings)
+    assert call(echo, context, say="a") == "a"
+
+    call(redefine, context)
+
+    with pytest.raises(CallAsks, match="has changed its tool echo"):
+        call(echo, context, say="b")
+
+
+def test_calls_on_many_threads_use_one_session(write: Write, context: ToolContext) -> None:
+    tool = one(write(), "mcp:fake/environment")
+
+    async def many() -> set[int]:
+        results = await asyncio.gather(*(call_tool(tool, {}, context, 20.0) for _ in range(50)))
+        return {json.loads(result)["pid"] for result in results}
+
+    assert len(process_loop().run(many())) == 1

@@ -1,0 +1,62 @@
+"""What the doctor says about MCP servers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.doctor.mcp_servers import check_mcp_servers
+from config.settings import Settings
+from tests.agents.tools.mcp.conftest import FAKE
+from tests.cli.doctor.conftest import only, verdicts
+
+pytestmark = pytest.mark.parity
+Write = Callable[..., Settings]
+
+
+@pytest.fixture
+def write(settings: Settings, tmp_path: Path) -> Write:
+    """Writes a server's file and returns the settings that name its folder."""
+
+    def written(name: str = "fake", *words: str, **fields: Any) -> Settings:
+        folder = tmp_path / "mcp_servers"
+        folder.mkdir(exist_ok=True)
+        content = {"command": sys.executable, "args": ["-I", str(FAKE), *words], **fields}
+        (folder / f"{name}.yaml").write_text(json.dumps(content))
+        return settings.model_copy(update={"mcp_servers_dir": str(folder)})
+
+    return written
+
+
+def test_nothing_is_said_without_servers(settings: Settings, tmp_path: Path) -> None:
+    assert list(check_mcp_servers(settings.model_copy(update={"mcp_servers_dir": str(tmp_path)}))) == []
+
+
+def test_a_server_that_answers_is_ok(write: Write) -> None:
+    verdict, text = only(check_mcp_servers(write(included_tools=["echo", "fail"])))
+
+    assert verdict == "ok"
+    assert text.startswith("fake: 2 of its ")
+
+
+def test_an_included_tool_that_is_not_there_is_named(write: Write) -> None:
+    verdict, text = only(check_mcp_servers(write(included_tools=["ecco"])))
+
+    assert verdict == "warn"
+    assert "no tool 'ecco'" in text
+    assert "Did you mean 'echo'" in text
+
+
+def test_each_broken_server_is_a_failure_of_its_own(write: Write) -> None:
+    write("ends", "exit")
+    write("odd name")
+
+    found = list(check_mcp_servers(write()))
+
+    assert sorted(verdicts(iter(found))) == ["fail", "fail", "ok"]
+    assert any("a package is missing" in text for _, text in found)

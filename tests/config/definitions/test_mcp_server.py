@@ -1,0 +1,130 @@
+"""The files of MCP servers: what they become, and what is refused with file, line and remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from config.definitions.errors import DefinitionInvalid, SecretMissing
+from config.definitions.mcp_server import load_server, read_servers
+
+SERVER = "command: files-server\nargs: [--root, /srv]\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def refused(folder: Path, text: str, name: str = "files.yaml") -> str:
+    (folder / name).write_text(text)
+    with pytest.raises(DefinitionInvalid) as caught:
+        load_server(folder / name)
+    return str(caught.value)
+
+
+def test_a_server_has_its_files_name(folder: Path) -> None:
+    (folder / "files.yaml").write_text(SERVER)
+
+    server = load_server(folder / "files.yaml")
+
+    assert (server.name, server.argv()) == ("files", ["files-server", "--root", "/srv"])
+    assert server.includes("anything")
+
+
+def test_a_file_beside_the_definition_is_meant_by_its_dot(folder: Path) -> None:
+    (folder / "files.yaml").write_text("command: ./serve\nargs: [./rules.txt, a/b, .]\n")
+
+    server = load_server(folder / "files.yaml")
+
+    assert server.argv() == [str(folder / "serve"), str(folder / "rules.txt"), "a/b", "."]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("args: [a]", "`command` or `url` is needed"),
+        ("command: x\nurl: https://example.org/mcp", "and not both"),
+        ("command: x\ncomand: y", "files.yaml:2: comand: there is no such field. Did you mean 'command'?"),
+        ("command: [sh, -c, echo]", "files.yaml:1: command: has to be text"),
+        ("command: x\nargs: -y", "files.yaml:2: args: has to be a list"),
+        ("command: x\nheaders: {A: b}", "files.yaml:2: headers: `headers` is not for a server that is started"),
+        ("url: https://example.org\nenv: {A: b}", "files.yaml:2: env: `env` is not for a server that is reached"),
+        ("url: file:///etc/passwd", "url: "),
+        ("url: http://user@example.org/", "user name or password"),
+        ("url: https://example.org/?token=sk-aaaaaaaaaaaaaaaaaaaaaaaa", "carries a secret"),
+        ("url: https://example.org\ntransport: websocket", "has to be 'http' or 'sse'"),
+        ("url: https://example.org\nheaders: {Authorization: Bearer abcdefgh12345678}", "carries a credential"),
+        ("url: https://example.org\nheaders: {Authorization: 'Bearer ${TOKEN}'}", "has no TOKEN"),
+        ("command: x\nargs: [--key, sk-aaaaaaaaaaaaaaaaaaaaaaaa]", "files.yaml:2: args: carries a secret"),
+        ("command: x\nenv: {API_KEY: abcdefghijkl}", "`API_KEY` holds a secret"),
+        ("command: x\nenv: {CALLBOARD_AUTH: none}", "may not set CALLBOARD_AUTH"),
+        ("command: x\nenv: {A: b}\nenv_from: [A]", "has A, which is also under"),
+        ("command: x\nenv_from: [OPENAI_API_KEY]", "no server gets Callboard's own variables or a provider's key"),
+        ("command: x\nenv_from: [CALLBOARD_DATABASE_URL]", "no server gets Callboard's own variables"),
+        ("command: x\nenv_from: [SHOP_PASSWORD]", "named like a secret"),
+        ("command: x\nsecrets: {KEY: env:ANTHROPIC_API_KEY}", "no server gets a key of Callboard or of a provider"),
+        ("command: x\nsecrets: {KEY: hunter2hunter2}", "and never the secret itself"),
+        ("command: x\nincluded_tools: []", "at least 1"),
+        ("command: x\nincluded_tools: ['a b']", "included_tools[0]"),
+        ("command: x\nmax_bytes: 100", "max_bytes"),
+        ("command: x\nname: 'my server'", "files.yaml:2: name: has to be letters, digits"),
+        ("command: x\ncommand: y", "written twice"),
+        ("- command", "has no fields"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(folder: Path, text: str, said: str) -> None:
+    assert said in refused(folder, text)
+
+
+@pytest.mark.parametrize("name", ["my server.yaml", "9.yaml", "a.b.yaml", "ä.yaml", "x" * 33 + ".yaml", "a😀.yaml"])
+def test_a_files_name_has_to_be_a_name(folder: Path, name: str) -> None:
+    assert "the file's name is the server's" in refused(folder, SERVER, name)
+
+
+def test_of_two_servers_with_one_name_neither_can_be_used(folder: Path) -> None:
+    (folder / "a.yaml").write_text(SERVER + "name: files\n")
+    (folder / "b.yaml").write_text(SERVER + "name: files\n")
+    (folder / "c.yaml").write_text(SERVER)
+    (folder / ".hidden.yaml").write_text("nonsense")
+
+    servers, broken = read_servers([folder, folder / "missing"])
+
+    assert list(servers) == ["c"]
+    assert [f"{folder}/a.yaml" in str(error) and f"{folder}/b.yaml" in str(error) for error in broken] == [True]
+
+
+def test_a_broken_file_costs_no_other_server(folder: Path) -> None:
+    (folder / "a.yaml").write_text("command: 7\n")
+    (folder / "b.yaml").write_text(SERVER)
+
+    servers, broken = read_servers([folder])
+
+    assert (list(servers), len(broken)) == (["b"], 1)
+
+
+def test_it_gets_listed_variables_its_own_and_its_secrets(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_TOKEN_HERE", "a-token-of-the-shop")
+    text = SERVER + "env: {MODE: fast}\nenv_from: [REGION]\nsecrets: {TOKEN: env:SHOP_TOKEN_HERE}\n"
+    (folder / "files.yaml").write_text(text)
+    worker = {"LANG": "C", "REGION": "north", "OPENAI_API_KEY": "x", "OTHER": "y"}
+
+    found = load_server(folder / "files.yaml").environment(worker)
+
+    assert found == {"LANG": "C", "MODE": "fast", "REGION": "north", "TOKEN": "a-token-of-the-shop"}
+
+
+def test_headers_get_their_secrets(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_TOKEN_HERE", "a-token-of-the-shop")
+    text = "url: https://example.org/mcp\nheaders: {Authorization: 'Bearer ${T}'}\nsecrets: {T: env:SHOP_TOKEN_HERE}\n"
+    (folder / "web.yaml").write_text(text)
+
+    assert load_server(folder / "web.yaml").filled_headers() == {"Authorization": "Bearer a-token-of-the-shop"}
+
+
+def test_a_secret_that_is_not_there_is_named(folder: Path) -> None:
+    (folder / "files.yaml").write_text(SERVER + "secrets: {TOKEN: env:NO_SUCH_VARIABLE_HERE}\n")
+
+    with pytest.raises(SecretMissing, match="NO_SUCH_VARIABLE_HERE"):
+        load_server(folder / "files.yaml").environment()
