@@ -16,6 +16,7 @@ import orjson
 
 from config.clock import stamp
 from config.redaction import redact
+from config.tracing import current_trace_id
 from config.visible import escaped_json
 
 if TYPE_CHECKING:
@@ -117,6 +118,8 @@ acting_for: ContextVar[tuple[str, str] | None] = ContextVar("callboard_acting_fo
 def _fields(record: logging.LogRecord) -> Iterator[tuple[str, Any]]:
     of_context = zip(("tenant", "principal"), acting_for.get() or (), strict=False)
     yield from ((name, value) for name, value in of_context if name not in vars(record))
+    if (trace_id := current_trace_id()) is not None and "trace_id" not in vars(record):
+        yield "trace_id", trace_id
     yield from ((name, value) for name, value in vars(record).items() if name not in _STANDARD and value is not None)
 
 

@@ -11,7 +11,7 @@ from config.folders import require_own_folders
 from config.identity.credential import Caller
 from config.logs import acting_for, configure_logging
 from config.settings import Settings, settings
-from web import limits, problems, security
+from web import limits, problems, security, tracing
 from web.api.agents import agents
 from web.api.approvals import approvals
 from web.api.audit import audit
@@ -82,6 +82,7 @@ def create_app(with_settings: Settings | None = None, runner: Runner | None = No
     app = Flask("callboard", static_folder=None, template_folder=None)
     app.url_map.merge_slashes = False  # no redirects of addresses with double slashes
     process = app.extensions["callboard"] = WebProcess(chosen, runner)
+    tracing.register(app)
     security.register(app, chosen)
     authentication.register(app, process)
     envelopes.register(app, process)
@@ -95,7 +96,8 @@ def create_app(with_settings: Settings | None = None, runner: Runner | None = No
         app.register_blueprint(blueprint)
     app.wsgi_app = patience(ANSWER_S)(app.wsgi_app)  # type: ignore[method-assign]  # as Flask's documentation does it
     app.wsgi_app = time_limit(chosen.request_timeout_s)(app.wsgi_app)  # type: ignore[method-assign]
-    app.wsgi_app = TrustedProxies(app.wsgi_app, chosen)  # type: ignore[method-assign]  # outermost
+    app.wsgi_app = TrustedProxies(app.wsgi_app, chosen)  # type: ignore[method-assign]
+    app.wsgi_app = tracing.Traced(app.wsgi_app)  # type: ignore[method-assign]  # outermost
     return app
 
 

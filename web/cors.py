@@ -14,10 +14,10 @@ METHODS = ("GET", "HEAD", "POST", "DELETE")
 OF_MCP = ("Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name")
 """What clients of MCP send with each request."""
 REQUEST_HEADERS = (
-    *("Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "Last-Event-ID", "Prefer"),
+    *("Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "Last-Event-ID", "Prefer", "traceparent"),
     *OF_MCP,
 )
-RESPONSE_HEADERS = ("Location", "Retry-After", "ETag", "X-Run-Id", "WWW-Authenticate")
+RESPONSE_HEADERS = ("Location", "Retry-After", "ETag", "X-Run-Id", "X-Trace-Id", "WWW-Authenticate")
 """Those that a page may read besides the few that it always may, such as Content-Type."""
 FOREIGN = "callboard.foreign"
 """In the environ of a foreign page's request."""

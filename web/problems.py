@@ -13,6 +13,7 @@ from werkzeug.exceptions import HTTPException
 from config.errors import BadRequest, CallboardError, Internal
 from config.ids import new_id
 from config.redaction import redact
+from config.tracing import current_trace_id
 from web.errors import (
     ExpectRefused,
     HeadersTooLarge,
@@ -65,6 +66,8 @@ def problem(
         "retryable": retryable,
         **facts,
     }
+    if (trace_id := current_trace_id()) is not None:
+        body["trace_id"] = trace_id
     answer = Response(orjson.dumps(body), status, content_type="application/problem+json")
     if retryable:
         answer.headers["Retry-After"] = str(retry_after_s)

@@ -108,10 +108,11 @@ def test_a_certificate_stands_for_the_principal_of_its_rule(server: Server) -> N
 
 
 def test_without_a_certificate_or_a_rule_the_answer_is_the_same(server: Server) -> None:
-    expected = server.ask(None)
+    trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    expected = server.ask(None, traceparent=trace)
 
     assert expected[0] == 401
-    assert server.ask(server.authority.issue("reports", purpose=CLIENT)) == expected
+    assert server.ask(server.authority.issue("reports", purpose=CLIENT), traceparent=trace) == expected
 
 
 @pytest.mark.parametrize(

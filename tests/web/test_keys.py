@@ -118,6 +118,9 @@ def test_a_key_that_does_not_start_runs_repeats_no_start(door: Any, journal: Jou
     assert (repeated.status_code, repeated.json["code"]) == (403, "agent_forbidden")
 
 
+TRACE = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
+
+
 def test_every_invalid_key_is_refused_with_the_same_words(door: Any, journal: Journal) -> None:
     (revoked, revoked_key), (_, wrong), (_, disabled_key) = make(journal), make(journal), make(journal, "gone")
     _, foreign = KeyForm(lambda: "0f" * 32).make()
@@ -129,7 +132,8 @@ def test_every_invalid_key_is_refused_with_the_same_words(door: Any, journal: Jo
     assert form.id_of(forged)
 
     answers = [
-        door.get("/v1/runs", headers=bearer(key)) for key in (revoked_key, forged, disabled_key, foreign, "cbk_x")
+        door.get("/v1/runs", headers=TRACE | bearer(key))
+        for key in (revoked_key, forged, disabled_key, foreign, "cbk_x")
     ]
 
     assert {(answer.status_code, answer.text) for answer in answers} == {(401, answers[0].text)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import ConfigDict
 
-from web.calls.fields import Answer
+from web.calls.fields import Answer, Maybe
 
 
 class ProblemDetails(Answer):
@@ -22,3 +22,5 @@ class ProblemDetails(Answer):
     """A sentence: what is wrong, the fact, the remedy."""
     retryable: bool
     """Whether the same request may succeed later, unchanged; then ``Retry-After`` says when to try again."""
+    trace_id: Maybe[str] = None
+    """The request's trace id, also in the header ``X-Trace-Id`` and in the server's log."""

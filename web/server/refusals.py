@@ -8,6 +8,7 @@ from typing import Any
 from gunicorn.http import errors
 
 from config.ids import new_id
+from config.tracing import TRACE_ID, current_trace_id, new_trace_id, traced
 from web.server.chunks import TooManyChunks
 from web.server.incoming import BodyTooLarge
 
@@ -39,7 +40,9 @@ def refusal(status: int, sentence: str | None = None, **facts: Any) -> bytes:
     from web.problems import of_status  # not in the arbiter, which imports this module and serves nothing
     from web.security import HEADERS
 
-    answer = of_status(status, sentence=sentence, **facts)
-    answer.headers.extend({**HEADERS, "Cache-Control": "no-store", "Connection": "close"})
+    trace_id = current_trace_id() or new_trace_id()
+    with traced(trace_id):
+        answer = of_status(status, sentence=sentence, **facts)
+    answer.headers.extend({**HEADERS, TRACE_ID: trace_id, "Cache-Control": "no-store", "Connection": "close"})
     lines = [f"HTTP/1.1 {answer.status}", *(f"{name}: {value}" for name, value in answer.headers)]
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + answer.get_data()

@@ -61,6 +61,9 @@ class RequestRefused(CallboardError):
         self.facts = {name: value for name, value in problem.items() if name not in _OF_EVERY_PROBLEM}
         """What the problem says besides, such as ``agent_id``."""
         self.retry_after_s = retry_after_s
+        trace_id = problem.get("trace_id")
+        self.trace_id = trace_id if isinstance(trace_id, str) else None
+        """Under which the server's log has the request; None where the answer is not Callboard's."""
         said = problem.get("retryable")
         self.retryable = said if isinstance(said, bool) else status in TEMPORARY
         self.may_have_arrived = status in TEMPORARY and status != 429
@@ -70,4 +73,4 @@ class RequestRefused(CallboardError):
 
 
 _NO_REASON = "the answer is that of a proxy or another server, not of Callboard; check base_url"
-_OF_EVERY_PROBLEM = frozenset({"type", "title", "status", "code", "detail", "retryable"})
+_OF_EVERY_PROBLEM = frozenset({"type", "title", "status", "code", "detail", "retryable", "trace_id"})

@@ -1035,6 +1035,8 @@ export interface components {
             retryable: boolean;
             status: number;
             title: string;
+            /** @description The request's trace id, also in the header ``X-Trace-Id`` and in the server's log. */
+            trace_id?: string;
             /** @description ``urn:callboard:problem:`` and the code. */
             type: string;
         } & {

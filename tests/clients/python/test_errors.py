@@ -26,6 +26,7 @@ UNKNOWN = {
     "detail": "agent 'asistant' is not configured; GET /v1/agents lists those that are.",
     "retryable": False,
     "agent_id": "asistant",
+    "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
 }
 
 
@@ -43,6 +44,7 @@ def test_a_problem_becomes_an_error_with_its_facts() -> None:
 
     assert isinstance(error, RequestRefused)
     assert (error.status, error.code, error.facts) == (404, "agent_unknown", {"agent_id": "asistant"})
+    assert error.trace_id == "4bf92f3577b34da6a3ce929d0e0e4736"
     assert str(error) == f"{UNKNOWN['detail']} (agent_unknown, HTTP 404)"
     assert not error.retryable
 

@@ -1,0 +1,87 @@
+"""Each answer and each refusal has a trace id: the caller's, or one that the server made."""
+
+from __future__ import annotations
+
+import logging
+
+import orjson
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from config.tracing import TRACE_ID, current_trace_id, is_trace_id
+from web.server.refusals import refusal
+
+ID = "4bf92f3577b34da6a3ce929d0e0e4736"
+SENT = {"traceparent": f"00-{ID}-00f067aa0ba902b7-01"}
+
+
+@pytest.mark.parametrize("path", ["/v1/runs", "/health", "/v1/runs/run_none", "/nowhere", "/"])
+def test_the_answer_has_the_callers_trace_id(client: FlaskClient, path: str) -> None:
+    answer = client.get(path, headers=SENT)
+
+    assert answer.headers.getlist(TRACE_ID) == [ID]
+
+
+def test_a_request_without_a_trace_id_gets_one_of_its_own(client: FlaskClient) -> None:
+    answers = [client.get("/health", headers=sent) for sent in ({}, {}, {"traceparent": f"00-{'0' * 32}-1-01"})]
+
+    ids = [answer.headers[TRACE_ID] for answer in answers]
+    assert all(map(is_trace_id, ids))
+    assert len(set(ids)) == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "sent", "status"),
+    [
+        ("/v1/runs/run_none", {}, 404),
+        ("/nowhere", {}, 404),
+        ("/v1/runs?limit=x", {}, 400),
+        ("/v1/runs", {"Host": "evil.example"}, 403),
+        ("/v1/runs", {"Origin": "https://evil.example"}, 403),
+    ],
+)
+def test_the_problem_of_a_refusal_has_the_trace_id(
+    client: FlaskClient, path: str, sent: dict[str, str], status: int
+) -> None:
+    answer = client.get(path, headers=SENT | sent)
+
+    assert (answer.status_code, answer.headers[TRACE_ID], answer.get_json()["trace_id"]) == (status, ID, ID)
+
+
+def test_a_bugs_record_has_the_trace_id_and_the_thread_keeps_none(
+    app: Flask, client: FlaskClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[str | None] = []
+
+    class Seeing(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            seen.append(current_trace_id())
+
+    @app.get("/broken")
+    def broken() -> str:
+        raise RuntimeError("a bug")
+
+    handler = Seeing()
+    logging.getLogger("web.problems").addHandler(handler)
+    try:
+        answer = client.get("/broken", headers=SENT)
+    finally:
+        logging.getLogger("web.problems").removeHandler(handler)
+
+    assert (answer.status_code, answer.get_json()["trace_id"]) == (500, ID)
+    assert seen == [ID]
+    assert current_trace_id() is None
+
+
+def test_the_refusal_of_what_cannot_be_parsed_has_a_trace_id() -> None:
+    head, body = refusal(400).split(b"\r\n\r\n")
+
+    trace_id = orjson.loads(body)["trace_id"]
+    assert is_trace_id(trace_id)
+    assert f"{TRACE_ID}: {trace_id}".encode() in head
+
+
+def test_streams_have_the_trace_id(client: FlaskClient) -> None:
+    with client.get("/v1/events", headers=SENT) as answer:
+        assert (answer.status_code, answer.headers.getlist(TRACE_ID)) == (200, [ID])
