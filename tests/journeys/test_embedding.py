@@ -146,3 +146,17 @@ def test_the_shop_serves_its_functions_from_its_own_environment(
     assert answers == [{"result": shelves}, "2 copies of Emma are ordered", True]
     assert "mcp" not in venv.packages(), "the shop's environment has no SDK"
     assert "ordered 2 of Emma for the shop shop" in (tmp_path / "errors.txt").read_text()
+
+
+def test_an_agent_uses_what_the_shop_serves(venv: Venv, shop: Path, tmp_path: Path) -> None:
+    server = shop / "callboard_mcp" / "shop.yaml"
+    server.write_text(
+        server.read_text().replace("/srv/shop/.venv/bin/python", venv.python).replace("/srv/shop", str(shop))
+    )
+    own = {"CALLBOARD_MCP_SERVERS_DIR": str(server.parent), "CALLBOARD_AGENTS_DIR": str(shop / "callboard_agents")}
+    environment = bare_environment(**own, CALLBOARD_STATE_DIR=str(tmp_path / "state"), CALLBOARD_NO_CONFIG="1")
+
+    ran = run_python("-P", "-m", "cli", "run", "buyer", "Find books Emma", env=environment)
+
+    assert "'copies': 3" in ran.stdout, ran.stdout + ran.stderr
+    assert "hides" not in ran.stderr, "nothing of the shop is imported"

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+EFFECT, TIMEOUT = "callboard/effect", "callboard/timeout_s"
+"""Members of a tool's ``_meta``, with its effect class and the seconds that a call may take, where it is served by
+``callboard_client.tools``."""
 MAX_BYTES = 256 * 1024
 """Largest accepted definition of a tool, as JSON."""
 
@@ -30,7 +33,8 @@ class ServerTool:
     input_schema: Mapping[str, Any]
     output_schema: Mapping[str, Any] | None
     annotations: Mapping[str, Any]
-    """The server's hints, by their names in the protocol: ``readOnlyHint``, ``idempotentHint``, and so on."""
+    """The server's hints, by their names in the protocol: ``readOnlyHint``, ``idempotentHint``, and so on; also
+    ``EFFECT`` and ``TIMEOUT``."""
 
     @property
     def content(self) -> dict[str, Any]:
@@ -78,6 +82,7 @@ def _usable(tool: Tool) -> ServerTool | None:
     if not TOOL_NAME.fullmatch(tool.name):
         return None
     hints = tool.annotations.model_dump(by_alias=True, exclude_none=True, mode="json") if tool.annotations else {}
+    hints |= {name: tool.meta[name] for name in (EFFECT, TIMEOUT) if tool.meta and name in tool.meta}
     one = ServerTool(
         name=tool.name,
         description=tool.description or tool.title or "",

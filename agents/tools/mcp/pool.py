@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import threading
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
@@ -65,19 +65,24 @@ class McpPool:
         self._sessions: set[McpSession] = set()
 
     async def call(
-        self, tenant: str, server: McpServerDefinition, name: str, arguments: dict[str, Any]
+        self,
+        tenant: str,
+        server: McpServerDefinition,
+        name: str,
+        arguments: dict[str, Any],
+        meta: Mapping[str, str] | None = None,
     ) -> CallToolResult:
-        """Return what the server's tool answered.
+        """Return what the server's tool answered; ``meta`` goes with the call.
 
         Raises:
             McpServerDown, ToolCutOff, ToolFailed, OutputUnfit: see ``McpSession.call``.
             SecretMissing: a reference of the definition leads to nothing.
         """
         try:
-            return await self._session(tenant, server).call(name, arguments)
+            return await self._session(tenant, server).call(name, arguments, meta)
         except SessionGone:
             pass
-        return await self._again(server, self._session(tenant, server).call(name, arguments))
+        return await self._again(server, self._session(tenant, server).call(name, arguments, meta))
 
     async def tools(self, tenant: str, server: McpServerDefinition) -> list[Tool]:
         """Return the tools that the server has now, also those that are not included.

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Context
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import anyio
 import httpx2
@@ -21,10 +21,12 @@ from mcp.types import (
     CONNECTION_CLOSED,
     INVALID_REQUEST,
     PARSE_ERROR,
+    REQUEST_TIMEOUT,
     CallToolResult,
     Implementation,
     InputRequiredResult,
     PaginatedRequestParams,
+    RequestParamsMeta,
     Tool,
     ToolListChangedNotification,
 )
@@ -143,7 +145,7 @@ class McpSession:
         except McpServerDown as error:
             raise McpServerDown(str(error)) from None  # each of the callers gets an error of its own
 
-    async def call(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
+    async def call(self, name: str, arguments: dict[str, Any], meta: Mapping[str, str] | None = None) -> CallToolResult:
         """Return what the server's tool answered, which may be that it failed.
 
         A cancelled caller returns at once; the server gets a notice.
@@ -155,7 +157,10 @@ class McpSession:
             OutputUnfit: its answer is none that the protocol knows.
             SessionGone: it did not know the session, and did not take the call.
         """
-        found = await self._request(lambda session: session.call_tool(name, arguments, allow_input_required=True))
+        own = cast("RequestParamsMeta | None", dict(meta) if meta else None)  # the SDK's type has its own members only
+        found = await self._request(
+            lambda session: session.call_tool(name, arguments, meta=own, allow_input_required=True)
+        )
         if isinstance(found, InputRequiredResult):
             raise ToolFailed(f"the MCP server {self.server.name} asks for an input that it cannot get here.")
         return found
@@ -212,6 +217,8 @@ class McpSession:
         if error.code == PARSE_ERROR:
             text = text.partition(": ")[2]
             return await self._cut_off("its answer is no message" if "validation error" in text else text)
+        if error.code == REQUEST_TIMEOUT:  # the server's own: what it began may still be under way
+            return ToolCutOff(f"the MCP server {self.server.name} gave the call up: {text}")
         if error.code in (CONNECTION_CLOSED, CUT_OFF):
             return await self._cut_off("" if error.message == "Connection closed" else text)
         if error.code == INVALID_REQUEST and error.message == "Session terminated":

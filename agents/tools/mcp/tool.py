@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agents.tools.mcp import PREFIX
-from agents.tools.mcp.listed import ServerTool, listed
+from agents.tools.mcp.listed import EFFECT, TIMEOUT, ServerTool, listed
 from agents.tools.mcp.manifest import pinned_tools, require_accepted
 from agents.tools.mcp.pool import mcp_pool
 from agents.tools.mcp.result import to_value
@@ -32,6 +32,10 @@ LIST_S = 30.0
 MAX_NAME = 64
 """Characters of a tool's name that every provider of models takes."""
 MAX_DESCRIPTION = 4000
+MAX_TIMEOUT_S = 86_400.0
+IDEMPOTENCY_KEY = "callboard/idempotency_key"
+"""The member of a call's ``_meta`` with its idempotency key, for ``keyed`` tools."""
+_OWN_EFFECTS = tuple(effect.value for effect in Effect if not effect.policy.needs_check)
 _NAME = re.compile(r"[^A-Za-z0-9_-]")
 _SHOWN = ("description", "title")
 """Members of a schema that the model reads as text."""
@@ -108,13 +112,14 @@ def _tool_or_none(server: McpServerDefinition, one: ServerTool) -> Tool | None:
 
 def _tool(server: McpServerDefinition, one: ServerTool) -> Tool:
     said = server.tools.get(one.name, McpToolFields())
+    effect = said.effect or _effect(server, one.annotations)
     return Tool(
         name=_short(_NAME.sub("_", one.name)),
         description=_description(server, one),
         parameters=_input_schema(one.input_schema),
-        function=_calling(server, one),
-        effect=said.effect or _effect(server, one.annotations),
-        timeout_s=said.timeout_s,
+        function=_calling(server, one, effect),
+        effect=effect,
+        timeout_s=said.timeout_s or _timeout_s(server, one.annotations),
         confirm=said.confirm,
         roles=said.roles,
         classification=said.classification,
@@ -124,14 +129,15 @@ def _tool(server: McpServerDefinition, one: ServerTool) -> Tool:
     )
 
 
-def _calling(server: McpServerDefinition, one: ServerTool) -> Callable[..., Any]:
+def _calling(server: McpServerDefinition, one: ServerTool, effect: Effect) -> Callable[..., Any]:
     async def call_mcp(**arguments: Any) -> Any:
         pool, tenant = mcp_pool(), current_call().tenant
         now = await pool.listed_now(tenant, server, one.name)
         if now.digest != one.digest:
             await require_accepted(server.name, one, now)
             _require_fitting(now, arguments)
-        return to_value(await pool.call(tenant, server, one.name, arguments))
+        meta = {IDEMPOTENCY_KEY: current_call().idempotency_key} if effect is Effect.KEYED else {}
+        return to_value(await pool.call(tenant, server, one.name, arguments, meta))
 
     return call_mcp
 
@@ -152,11 +158,22 @@ def _require_fitting(now: ServerTool, arguments: Mapping[str, Any]) -> None:
 
 def _effect(server: McpServerDefinition, hints: Mapping[str, Any]) -> Effect:
     """Return the effect that the server's hints say, where they are trusted; else ``unsafe``."""
+    own = hints.get(EFFECT)
+    if server.trusted_hints and own in _OWN_EFFECTS:
+        return Effect(own)
     if server.trusted_hints and hints.get("readOnlyHint") is True:
         return Effect.PURE
     if server.trusted_hints and hints.get("idempotentHint") is True:
         return Effect.IDEMPOTENT
     return Effect.UNSAFE
+
+
+def _timeout_s(server: McpServerDefinition, hints: Mapping[str, Any]) -> float | None:
+    """Return the seconds that the server announces for a call, where its hints are trusted; None: the agent's."""
+    own = hints.get(TIMEOUT)
+    if not server.trusted_hints or not isinstance(own, int | float) or isinstance(own, bool):
+        return None
+    return float(own) if 0 < own <= MAX_TIMEOUT_S else None
 
 
 def _labels(said: frozenset[str]) -> frozenset[str]:
