@@ -38,6 +38,7 @@ from bus.journal import (
 from bus.payloads import Payload, StatusPayload
 from config.errors import CallboardError
 from config.logs import acting_for
+from config.tracing import traced
 from observers.discovery import resolve_observers
 
 log = logging.getLogger(__name__)
@@ -140,6 +141,11 @@ def require_enabled(lease: Lease, process: Process) -> None:
 
 async def execute(journal: Journal, claimed: ClaimedRun) -> None:
     """Run the agent until the run ends, waits or is released; errors of the run are recorded, not raised."""
+    with traced(claimed.context.lease.trace_id):
+        await _execute(journal, claimed)
+
+
+async def _execute(journal: Journal, claimed: ClaimedRun) -> None:
     context, lease = claimed.context, claimed.context.lease
     before = acting_for.set((lease.tenant, lease.principal))
     try:

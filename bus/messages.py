@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, NotRequired, TypeGuard
 from typing_extensions import TypedDict
 
 from config.errors import Permanent, Topic
+from config.tracing import is_trace_id
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -39,6 +40,8 @@ class RunAgentWire(TypedDict):
     """The queue it is published to, where that is not the deployment's."""
     grant: NotRequired[str]
     """The id of the privilege grant that the run was started with."""
+    trace: NotRequired[str]
+    """The run's trace id, for the log records of the worker that takes it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,6 +63,8 @@ class RunAgentMessage:
     """Whose run it is, for the hints of the process that publishes it; not on the wire, since workers read SQL."""
     grant_id: str | None = None
     """The privilege grant that the run was started with, never a boolean. SQL decides whether the run has it."""
+    trace_id: str | None = None
+    """The run's trace id, for log records alone."""
 
     @classmethod
     def of_run(cls, row: Any) -> RunAgentMessage:
@@ -80,6 +85,8 @@ class RunAgentMessage:
             wire["queue"] = self.queue
         if self.grant_id is not None:
             wire["grant"] = self.grant_id
+        if self.trace_id is not None:
+            wire["trace"] = self.trace_id
         return wire
 
     @classmethod
@@ -96,7 +103,8 @@ class RunAgentMessage:
             raise MessageInvalid("a field of the message is missing, too long or not text; it was dropped.")
         names = {"queue": "queue", "grant": "grant_id"}
         optional = {ours: value for name, ours in names.items() if _is_name(value := wire.get(name))}
-        return cls(**texts, **optional, detached=wire.get("detached") is True)
+        trace_id = wire["trace"] if is_trace_id(wire.get("trace")) else None
+        return cls(**texts, **optional, trace_id=trace_id, detached=wire.get("detached") is True)
 
 
 def _is_name(value: object) -> TypeGuard[str]:
@@ -104,5 +112,5 @@ def _is_name(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and len(value) <= 128 and "\0" not in value and not _SURROGATE.search(value)
 
 
-FIELDS = ("tenant", "agent_id", "thread_id", "detached", "definition_digest", "queue", "grant_id")
+FIELDS = ("tenant", "agent_id", "thread_id", "detached", "definition_digest", "queue", "grant_id", "trace_id")
 """The fields of a message besides the run's id, named like the columns of the table ``runs``."""

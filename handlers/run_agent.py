@@ -16,6 +16,7 @@ from bus.journal import Claim, Lease
 from bus.messages import MessageInvalid, RunAgentMessage
 from bus.queues import ServedQueues, served_queues
 from config.errors import CallboardError, Retryable
+from config.tracing import traced
 from handlers.worker.inline import InlineRun
 from handlers.worker.slots import slot_pool
 
@@ -60,6 +61,10 @@ class RunAgentHandler:
         The claim is retried while the database is locked or unreachable. If it fails, that is logged and the run stays
         queued: any worker's poller finds it.
         """
+        with traced(message.trace_id):
+            return self._take(message)
+
+    def _take(self, message: RunAgentMessage) -> ClaimedRun | None:
         patience_ends_s = time.monotonic() + PATIENCE_S
         while True:
             try:

@@ -37,6 +37,7 @@ from config.identity.audit.recording import record as audit
 from config.identity.grants import Grant, PresentedGrant, use
 from config.identity.principal import LOCAL, Principal
 from config.ids import is_made, new_id
+from config.tracing import current_trace_id, new_trace_id
 
 TITLE_CHARS = 120
 THREAD = "thr"
@@ -163,6 +164,7 @@ def _insert(connection: Connection, new: NewRun, grant: Grant | None) -> dict[st
         "credential": credential,
         "credential_id": credential_id[:64] or None,
         "grant_id": grant.id if grant is not None else None,
+        "trace_id": current_trace_id() or new_trace_id(),
         "private": is_private,
         "kind": new.kind,
         "agent_id": new.agent_id,

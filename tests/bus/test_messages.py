@@ -17,6 +17,7 @@ WHOLE = RunAgentMessage(
     definition_digest="d" * 64,
     queue="gpu",
     grant_id="grn_1",
+    trace_id="4bf92f3577b34da6a3ce929d0e0e4736",
 )
 
 
@@ -33,6 +34,11 @@ def test_what_a_newer_version_added_is_not_minded():
 
 def test_a_grant_is_an_id_and_never_a_boolean():
     assert RunAgentMessage.from_wire(WHOLE.to_wire() | {"grant": True}).grant_id is None
+
+
+@pytest.mark.parametrize("trace", [None, 7, "", "0" * 32, "g" * 32, "a" * 31, "a" * 33, "a" * 31 + "\n", ["a" * 32]])
+def test_what_is_no_trace_id_is_left_out(trace: object):
+    assert RunAgentMessage.from_wire(WHOLE.to_wire() | {"trace": trace}).trace_id is None
 
 
 def test_detached_is_only_what_is_truly_so():

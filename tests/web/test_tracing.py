@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import orjson
 import pytest
@@ -85,3 +86,11 @@ def test_the_refusal_of_what_cannot_be_parsed_has_a_trace_id() -> None:
 def test_streams_have_the_trace_id(client: FlaskClient) -> None:
     with client.get("/v1/events", headers=SENT) as answer:
         assert (answer.status_code, answer.headers.getlist(TRACE_ID)) == (200, [ID])
+
+
+def test_a_run_keeps_the_trace_id_of_the_request_that_started_it(client: Any) -> None:
+    body = {"agent": "assistant", "input": "Hello"}
+    started, other = (client.post("/v1/runs", json=body, headers=sent) for sent in (SENT, {}))
+
+    assert client.get(started.headers["Location"]).json["trace_id"] == ID
+    assert client.get(other.headers["Location"]).json["trace_id"] == other.headers[TRACE_ID]

@@ -10,6 +10,7 @@ from flask import Blueprint, Response, current_app, request
 from werkzeug.exceptions import NotFound
 
 from config.settings import Settings
+from config.tracing import current_trace_id
 from web.auth.authentication import current_caller
 from web.auth.validity import can_end
 from web.bodies import read_object
@@ -111,7 +112,8 @@ def _acting() -> Any:
 
     caller = current_caller()
     credential = caller.credential.kind, caller.credential.id
-    return Acting(principal=caller.principal, credential=credential, url=_origin(current_process().settings))
+    url = _origin(current_process().settings)
+    return Acting(principal=caller.principal, credential=credential, url=url, trace_id=current_trace_id())
 
 
 def _scope() -> dict[str, Any]:

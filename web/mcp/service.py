@@ -15,6 +15,7 @@ from config.identity.audit.recording import PROCESS, acting_with
 from config.identity.principal import Principal
 from config.logs import acting_for
 from config.settings import Settings
+from config.tracing import traced
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,6 +31,8 @@ class Acting:
     principal: Principal
     credential: tuple[str, str] = PROCESS
     """Its kind and its id, as the audit log names them."""
+    trace_id: str | None = None
+    """The trace id of the HTTP request; None on stdio."""
     url: str | None = None
     """The origin by which the client reaches the web process, for addresses in results; None: they are left out."""
 
@@ -69,7 +72,8 @@ class Service:
             named = acting_for.set((caller.principal.tenant, caller.principal.id))
             used = acting_with.set(caller.credential)
             try:
-                return function(*args, **kwargs)
+                with traced(caller.trace_id):
+                    return function(*args, **kwargs)
             finally:
                 acting_with.reset(used)
                 acting_for.reset(named)

@@ -36,6 +36,8 @@ class RunSummary(Answer):
     """The queue that its agent names; absent: the deployment's."""
     grant_id: Maybe[str] = None
     """The privilege grant that it was started with."""
+    trace_id: Maybe[str] = None
+    """The trace id of the request that started it, or its own; log records about the run have it."""
     detached: Maybe[bool] = None
     """True where workers execute it; the caller may wait all the same."""
     attempt: Maybe[int] = None

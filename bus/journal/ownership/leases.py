@@ -77,6 +77,8 @@ class Lease:
     """Number of commits by its earlier writers; the next writer counts from here."""
     journal: int
     """The version of its journal's format (``bus.journal.version``)."""
+    trace_id: str | None
+    """For log records; None: an earlier release started it."""
     undelivered: tuple[Payload, ...]
     """Events written without an owner since the last one; this owner delivers them to observers first."""
     first_events: tuple[Payload, ...]

@@ -297,6 +297,7 @@ def _brief(row: Any) -> dict[str, Any]:
         "crashes": _crashes(row.crashes_json) if row.crashes_json else None,
         "queue": row.queue,
         "grant_id": row.grant_id,
+        "trace_id": row.trace_id,
         "detached": row.detached or None,
         "attempt": row.fence or None,
         "steps": row.steps or None,

@@ -62,7 +62,7 @@ def _claim(database: Database) -> Any:
 LEASE_COLUMNS = tuple(
     """
     kind thread_id thread_key turn tenant principal agent_id agent_name definition_digest queue model detached title
-    fence reserved_to stop_requested created_ms steps commits crashes journal
+    fence reserved_to stop_requested created_ms steps commits crashes journal trace_id
     """.split()
 )
 """What a lease says of its run, each under the column's name."""

@@ -127,6 +127,8 @@ class Run(Record):
     queue: str | None = None
     grant_id: str | None = None
     """The privilege grant that it was started with."""
+    trace_id: str | None = None
+    """The trace id of the request that started it, or its own; the server's log records about the run have it."""
     reason: str | None = None
     detail: str | None = None
     error: str | None = None

@@ -811,6 +811,8 @@ export interface components {
             thread_id: string;
             /** @description The beginning of its input, on one line. */
             title: string;
+            /** @description The trace id of the request that started it, or its own; log records about the run have it. */
+            trace_id?: string;
             /** @description Tokens by kind. */
             usage?: {
                 [key: string]: number;
@@ -1225,6 +1227,8 @@ export interface components {
             thread_id: string;
             /** @description The beginning of its input, on one line. */
             title: string;
+            /** @description The trace id of the request that started it, or its own; log records about the run have it. */
+            trace_id?: string;
             /** @description Tokens by kind. */
             usage?: {
                 [key: string]: number;
@@ -1329,6 +1333,8 @@ export interface components {
             thread_id: string;
             /** @description The beginning of its input, on one line. */
             title: string;
+            /** @description The trace id of the request that started it, or its own; log records about the run have it. */
+            trace_id?: string;
             /** @description Tokens by kind. */
             usage?: {
                 [key: string]: number;

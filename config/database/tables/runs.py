@@ -62,6 +62,7 @@ runs = Table(
     Column("credential", String(16)),  # the kind of credential that started it; NULL: an earlier release did
     Column("credential_id", Id),
     Column("grant_id", Id),  # the privilege grant that it was started with
+    Column("trace_id", String(32)),  # of the request that started it, or its own; NULL: an earlier release started it
     Column("labels_json", Text),  # what it has read, as its tools label it; NULL: nothing that has a label
     Column("private", Boolean, nullable=False, server_default=false()),  # seen by its principal and admins only
     Column("parent_id", Id),

@@ -17,6 +17,7 @@ from bus.messages import RunAgentMessage
 from config.clock import epoch_ms
 from config.database.tables import outbox
 from config.identity.principal import Principal
+from config.tracing import traced
 from tests.bus.journal_harness import JournalHarness, cancel
 
 
@@ -76,8 +77,12 @@ def age(harness: JournalHarness) -> None:
         connection.execute(update(outbox).values(created_ms=epoch_ms() - relays.OVERDUE_MS - 1))
 
 
+TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
 def test_a_requested_wake_up_is_published_and_its_row_deleted(harness: JournalHarness, relay: Relay, post: Post):
-    accepted = harness.accept(detached=True, queue="gpu")
+    with traced(TRACE_ID):
+        accepted = harness.accept(detached=True, queue="gpu")
 
     relay.publish_soon(accepted.run_id)
     assert relay.settle(20)
@@ -89,6 +94,7 @@ def test_a_requested_wake_up_is_published_and_its_row_deleted(harness: JournalHa
         detached=True,
         definition_digest="d" * 64,
         queue="gpu",
+        trace_id=TRACE_ID,
     )
     assert post.sent == [expected]
     assert rows(harness) == []
