@@ -266,6 +266,37 @@ def test_what_the_envelope_carries_is_there_for_the_call(client: FlaskClient) ->
     assert refused is None
 
 
+TRACE_ID, SENT = "4bf92f3577b34da6a3ce929d0e0e4736", "0af7651916cd43dd8448eb211c80319c"
+PARENT = {"traceparent": f"00-{SENT}-00f067aa0ba902b7-01"}
+
+
+def test_a_verified_context_names_the_trace_of_the_call_and_of_its_run(client: Any) -> None:
+    signed = envelope(body_of(), context=json.dumps({"trace_id": TRACE_ID}).encode())
+
+    answer = post(client, body_of(), signed, **PARENT)
+
+    assert (answer.status_code, answer.headers["X-Trace-Id"]) == (200, TRACE_ID)
+    assert [run["trace_id"] for run in client.get("/v1/runs").json["runs"]] == [TRACE_ID]
+
+
+@pytest.mark.parametrize(
+    "context", [b"", b"{", b"[]", b'"a"', b"\xff", b'{"trace_id":7}', b'{"trace_id":"4bf92"}', b"[" * 500]
+)
+def test_a_context_without_a_trace_id_leaves_that_of_the_header(client: FlaskClient, context: bytes) -> None:
+    answer = post(client, body_of(), envelope(body_of(), context=context), **PARENT)
+
+    assert (answer.status_code, answer.headers["X-Trace-Id"]) == (200, SENT)
+
+
+def test_a_context_that_is_not_verified_names_no_trace(client: FlaskClient) -> None:
+    signed = envelope(body_of(6), context=json.dumps({"trace_id": TRACE_ID}).encode())
+
+    answer = post(client, body_of(), signed, **PARENT)
+
+    assert is_refused(answer)
+    assert answer.headers["X-Trace-Id"] == answer.json["trace_id"] == SENT
+
+
 def test_the_example_of_the_page_signs_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
     [example] = re.findall(
         r"^```python\n(.*?)^```", (ROOT / "docs" / "authentication.md").read_text(), re.DOTALL | re.M

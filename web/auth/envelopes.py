@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import time
 
+import orjson
 from flask import Flask, current_app, g, request
 
 from config.identity.envelope import HEADER, CallEnvelope, verify_golden_call_envelope
 from config.identity.envelope_nonces import SqlNonces
 from config.identity.errors import EnvelopeRefused
+from config.tracing import change_trace, is_trace_id
 from web.process import WebProcess
 from web.security import current_principal
 
@@ -63,7 +65,20 @@ def verify_envelope(body: bytes) -> None:
         EnvelopeRefused: it does not.
     """
     verifier: EnvelopeVerifier = current_app.extensions[EXTENSION]
-    g.envelope = verifier.envelope(body)
+    g.envelope = envelope = verifier.envelope(body)
+    trace_id = _signed_trace_id(envelope) if envelope is not None else None
+    if trace_id is not None:
+        change_trace(trace_id)
+
+
+def _signed_trace_id(envelope: CallEnvelope) -> str | None:
+    """Return the ``trace_id`` of an envelope's context, where that is a JSON object which has one."""
+    try:
+        context = orjson.loads(envelope.context)
+    except ValueError:
+        return None
+    trace_id = context.get("trace_id") if isinstance(context, dict) else None
+    return trace_id if is_trace_id(trace_id) else None
 
 
 def current_envelope() -> CallEnvelope | None:
