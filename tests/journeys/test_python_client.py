@@ -41,6 +41,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 SUMS = "name: Sums\nmodel: demo/instant\ntools: [calculator]\nsystem_prompt: You answer.\n"
 PAYS = "tools: ['tests.journeys.outside_tools:unsafe']\ntool_overrides: {unsafe: {timeout_s: 1}}"
 WORDS = [f"word{number} " for number in range(44)]
+SECRET = "5f" * 32
 RESTARTS = (signal.SIGTERM, signal.SIGKILL, signal.SIGTERM)
 
 
@@ -189,12 +190,22 @@ def test_what_the_server_refuses_is_an_error_with_its_code(callboard: Callboard)
 
 
 @pytest.mark.parametrize("page", ["clients/python/README.md", "docs/python.md"])
-def test_the_examples_of_the_client_work(page: str, web: Web, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_examples_of_the_client_work(
+    page: str,
+    fleet_harness: AppHarness,
+    worker: Worker,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     codes = [code for code in examples((ROOT / page).read_text(), "python") if "callboard_client" in code]
+    monkeypatch.setenv("ENVELOPE_SECRET", SECRET)
+    monkeypatch.setenv("MCP_ENVELOPE_HMAC_SECRET", f"main:{SECRET}")
+    chosen = fleet_harness.settings.model_copy(update={"port": free_port(), "envelope_audience": "default"})
 
-    for code in codes:
-        exec(code.replace("http://127.0.0.1:8000", web.address), {})  # the page's own code is what is tested
-        assert "391" in capsys.readouterr().out
+    with Web(chosen) as web:
+        for code in codes:
+            exec(code.replace("http://127.0.0.1:8000", web.address), {})  # the page's own code is what is tested
+            assert "391" in capsys.readouterr().out
     assert codes
 
 
