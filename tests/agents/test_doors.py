@@ -198,7 +198,7 @@ class Place:
                 server = await service.loop.wait(build_server, service)
                 async with Client(server, mode=mode) as client:
                     answer = await client.call_tool("look", dict(arguments))
-                    while "run_id" in answer.structured_content and answer.structured_content["status"] == "waiting":
+                    while answer.structured_content["status"] in ("queued", "running", "waiting"):
                         again = {"run_id": answer.structured_content["run_id"], "wait_s": 20}
                         answer = await client.call_tool("run_status", again)
                     return dict(answer.structured_content)
