@@ -6,6 +6,7 @@ stored when the tool is first seen, and a call with another one asks a person, w
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,8 +24,10 @@ FORM: Mapping[str, Any] = {
     "required": ["accept"],
     "additionalProperties": False,
 }
-MAX_SHOWN = 400
-"""Characters of each side of a difference in the question."""
+MAX_SHOWN = 600
+"""Characters of both definitions each that are in the question."""
+CONTEXT = 40
+"""Characters that both have in common, before the first that differs."""
 MAX_TEXT = 1900
 
 
@@ -66,17 +69,24 @@ async def require_accepted(server: str, known: ServerTool, now: ServerTool) -> N
 
 
 def question(server: str, known: ServerTool, now: ServerTool) -> str:
-    """Return what a person is asked, with both definitions as far as they differ."""
-    head = f"The MCP server {server} has changed its tool {now.name}. May agents use the new definition?"
-    parts = [head]
-    for name, before in known.content.items():
-        after = now.content[name]
-        if before != after:
-            parts.append(f"{name}, before:\n{_shown(before)}\n{name}, now:\n{_shown(after)}")
+    """Return what a person is asked, with both definitions where they differ; all differences share the room."""
+    texts = {name: (_text(before), _text(now.content[name])) for name, before in known.content.items()}
+    changed = {name: (before, after) for name, (before, after) in texts.items() if before != after}
+    parts = [f"The MCP server {server} has changed its tool {now.name}. May agents use the new definition?"]
+    for name, (before, after) in changed.items():
+        most = MAX_SHOWN // len(changed)
+        common = os.path.commonprefix([before, after])  # noqa: RUF071  # compares characters
+        first = max(0, len(common) - CONTEXT)
+        parts.append(f"{name}, before:\n{_shown(before, first, most)}\n{name}, now:\n{_shown(after, first, most)}")
     return "\n\n".join(parts)[:MAX_TEXT]
 
 
-def _shown(value: Any) -> str:
+def _text(value: Any) -> str:
     text = value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
-    text = visible(text).replace("\0", "")
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}… ({len(text) - MAX_SHOWN:,} more characters)"
+    return visible(text).replace("\0", "")
+
+
+def _shown(text: str, first: int, most: int) -> str:
+    """Return the text from about where the two differ: a change may stand behind any number of equal characters."""
+    left = len(text) - first - most
+    return ("… " if first else "") + text[first : first + most] + (f"… ({left:,} more characters)" if left > 0 else "")
