@@ -52,6 +52,7 @@ def load_agent(process: Process, agent_id: str, digest: str = "") -> LoadedAgent
         AgentUnknown, DefinitionInvalid, ToolUnknown: it cannot be used in this process.
         CodeVersion: the run was accepted with another definition, and this code cannot read it or lacks its tools; a
             worker of the release that accepted the run may have them.
+        SettingInvalid: the deployment's guardrails cannot be used; they are read here, before the claim's transaction.
     """
     current: AgentDefinition | CallboardError
     try:
@@ -64,6 +65,7 @@ def load_agent(process: Process, agent_id: str, digest: str = "") -> LoadedAgent
             return recorded
     if isinstance(current, CallboardError):
         raise current
+    guardrails_of(process.settings, current.guardrails)
     return current, tools_of(current, process.settings, process.tools)
 
 
@@ -76,6 +78,7 @@ def _load_recorded(process: Process, agent_id: str, digest: str) -> LoadedAgent 
         definition = pinned_definition(agent_id, digest, content_json)
     except DefinitionInvalid as error:
         raise CodeVersion(f"this worker's code does not take the definition the run began with: {error}") from error
+    guardrails_of(process.settings, definition.guardrails)
     try:
         return definition, tools_of(definition, process.settings, process.tools)
     except (DefinitionInvalid, ToolUnknown) as error:

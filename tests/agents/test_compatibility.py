@@ -13,6 +13,7 @@ from sqlalchemy import func, select, update
 
 import bus.journal.log.writer
 import bus.journal.version
+from agents import compatibility
 from agents.execution import execute
 from agents.process import current_process
 from agents.testing import AgentKit, Call, Turn
@@ -21,6 +22,7 @@ from bus.journal import Decision, StaleOwner
 from bus.messages import RunAgentMessage
 from bus.queues import served_queues
 from config.database.tables import approvals, definitions, runs, steps, timers
+from config.errors import SettingInvalid
 from config.identity.principal import Principal
 from handlers.run_agent import RunAgentHandler, run_agent
 from handlers.worker.maintenance import resume_compatible
@@ -466,3 +468,19 @@ def test_a_run_that_cannot_be_taken_up_ends_with_every_call_answered(its: Runs) 
     said = its.kit.runner.journal.threads.messages(Principal(), row.thread_id)
     assert [(one["role"], one.get("call_id")) for one in said][-2:] == [("tool", "call_1"), ("error", None)]
     assert its.kit.play("And now?", "clerk", thread_id=row.thread_id).end.status == "succeeded"
+
+
+def test_a_run_waits_while_the_deployments_guardrails_cannot_be_used(
+    its: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    its.kit.model.script(WEIGH, DONE)
+    run_id = its.halfway()
+
+    def unusable(*_: object) -> None:
+        raise SettingInvalid("the file of CALLBOARD_GUARDRAILS_FILE cannot be used: it is empty.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(compatibility, "guardrails_of", unusable)
+        assert its.work(run_id) == "waiting"
+    assert its.take_up() == [run_id]
+    assert its.work(run_id) == "succeeded"
