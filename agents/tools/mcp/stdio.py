@@ -35,8 +35,9 @@ BROKEN_GRACE_S = 0.2
 """The same of one that closed its standard output, or whose connection was ended."""
 MAX_SHOWN = 500
 """Characters of its standard error in a message."""
-MAX_VALUES = 250_000
-"""Values of one message; each takes about 100 bytes of memory, and a short one two bytes of the message."""
+MAX_VALUES = 100_000
+"""Values of one message; each takes about 100 bytes of memory, and a short one two bytes of the message. The loop reads
+so many in 50 ms."""
 _TURN = 100
 """Lines that are read before other tasks get their turn."""
 
