@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 from agents.tools.tool import Tool
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
+from config.definitions.yaml_lines import yaml_files
 from config.settings import Settings
 
 if TYPE_CHECKING:
     from config.definitions.capability import CapabilityDefinition
 
     Declared = Mapping[str, CapabilityDefinition | DefinitionInvalid]
-
-ENDINGS = (".yaml", ".yml")
 
 
 def declared(settings: Settings) -> Declared:
@@ -52,7 +51,7 @@ def forget() -> None:
 def _read(folders: Sequence[Path]) -> Declared:
     found: dict[str, CapabilityDefinition | DefinitionInvalid] = {}
     first: dict[str, Path] = {}
-    for path in _files(folders):
+    for path in yaml_files(folders):
         if path.stem in first:
             problem = f"has the id '{path.stem}', as {first[path.stem]} has; rename one of them."
             found[path.stem] = DefinitionInvalid(str(path), None, None, problem)
@@ -64,15 +63,4 @@ def _read(folders: Sequence[Path]) -> Declared:
             found[path.stem] = load_capability(path)
         except DefinitionInvalid as error:
             found[path.stem] = error.with_traceback(None)
-    return found
-
-
-def _files(folders: Sequence[Path]) -> list[Path]:
-    found: list[Path] = []
-    for folder in folders:
-        try:
-            entries = sorted(folder.iterdir())
-        except OSError:
-            continue  # a folder that is not there has no capabilities
-        found += [path for path in entries if path.suffix in ENDINGS and not path.name.startswith(".")]
     return found

@@ -18,8 +18,9 @@ from bus.celery_tasks.redis_results import RedisResults
 from bus.celery_tasks.sender import TaskSender
 from bus.celery_tasks.state import TaskState
 from bus.redis_wire import RedisAddress
-from config.definitions.celery_tasks import CeleryApplication, application_files, load_application
+from config.definitions.celery_tasks import CeleryApplication, load_application
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
+from config.definitions.yaml_lines import yaml_files
 from config.forks import after_fork, leave_to_parent
 from config.redis.url import broker_form, each_url, redis_form
 from config.settings import Settings
@@ -64,7 +65,7 @@ def find_application(application_id: str, settings: Settings) -> CeleryApplicati
         ToolUnknown: there is none.
         DefinitionInvalid: its file cannot be used.
     """
-    for path in application_files(settings.celery_tasks_folders):
+    for path in yaml_files(settings.celery_tasks_folders):
         if path.stem == application_id:
             return _loaded(path)
     raise ToolUnknown(f"there is no file config/celery_tasks/{application_id[:80]}.yaml any more.", name=application_id)
@@ -211,7 +212,7 @@ def close_applications() -> None:
 def read_applications(folders: Collection[Path]) -> tuple[list[CeleryApplication], list[DefinitionInvalid]]:
     """Return the usable applications, and what is wrong with the files of the others."""
     usable, broken = [], []
-    for path in application_files(tuple(folders)):
+    for path in yaml_files(tuple(folders)):
         try:
             usable.append(load_application(path))
         except DefinitionInvalid as error:

@@ -7,7 +7,7 @@ JSON file that the application published (``callboard_client.celery_tasks``).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 from urllib.parse import urlsplit
@@ -208,16 +208,6 @@ def load_application(path: Path) -> CeleryApplication:
         said |= {"result_key_prefix": published.results.key_prefix, "result_table": published.results.table}
         values = {name: value for name, value in said.items() if value is not None} | values
     return CeleryApplication.model_construct(**{**ApplicationFields().__dict__, **values}, id=path.stem, file=str(path))
-
-
-def application_files(folders: Sequence[Path]) -> Iterator[Path]:
-    """Yield the files of the applications, by folder and name."""
-    for folder in folders:
-        try:
-            entries = sorted(folder.iterdir())
-        except OSError:
-            continue  # a folder that is not there has no applications
-        yield from (path for path in entries if path.suffix in (".yaml", ".yml") and not path.name.startswith("."))
 
 
 def _read_published(path: Path, file: str, written: LinedYaml) -> Published:

@@ -18,7 +18,7 @@ from config.definitions.credentials import require_no_credentials
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.runner_spec import SECRET_IN_HEADER, Strict, Text, Variable
 from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM, required_secret
-from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
+from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml, yaml_files
 from config.effects import Effect
 from config.egress.errors import UrlRefused
 from config.egress.target import parse_target
@@ -258,7 +258,7 @@ def read_servers(folders: Collection[Path]) -> tuple[dict[str, McpServerDefiniti
     """
     found: dict[str, list[McpServerDefinition]] = {}
     broken = []
-    for path in _files(folders):
+    for path in yaml_files(folders):
         try:
             server = load_server(path)
         except DefinitionInvalid as error:
@@ -270,15 +270,6 @@ def read_servers(folders: Collection[Path]) -> tuple[dict[str, McpServerDefiniti
             problem = f"the server '{name}' is also in {those[0].file}; rename one of them."
             broken.append(DefinitionInvalid(those[-1].file, None, "name", problem))
     return {name: those[0] for name, those in found.items() if len(those) == 1}, broken
-
-
-def _files(folders: Collection[Path]) -> Iterator[Path]:
-    for folder in folders:
-        try:
-            entries = sorted(folder.iterdir())
-        except OSError:
-            continue  # a folder that is not there has no servers
-        yield from (path for path in entries if path.suffix in (".yaml", ".yml") and not path.name.startswith("."))
 
 
 def _first_error(found: ValidationError, file: str, written: LinedYaml) -> DefinitionInvalid:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,16 @@ MAX_NODES = 50_000
 
 Place = tuple[str | int, ...]
 """Where in the data: keys and list positions from the root."""
+
+
+def yaml_files(folders: Iterable[Path]) -> Iterator[Path]:
+    """Yield the YAML files of the folders, by folder and name; a folder that is not there has none."""
+    for folder in folders:
+        try:
+            entries = sorted(folder.iterdir())
+        except OSError:
+            continue
+        yield from (path for path in entries if path.suffix in (".yaml", ".yml") and not path.name.startswith("."))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
