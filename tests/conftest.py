@@ -18,6 +18,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import pytest
+from _pytest.unraisableexception import gc_collect_iterations_key
 
 from config import redaction
 from config.settings import SEED_NAMES, Settings
@@ -25,10 +26,12 @@ from tests import examples
 from tests.backends import PostgresCluster, RedisServer, find_chromium
 from tests.identity_provider import environment
 from tests.identity_provider.provider import IdentityProvider
+from tests.log_capture import attach_quickly
+from tests.mcp_suite import page
 from tests.routes import share_builders
 from tests.slow_disk import SlowDisk
 from tests.statements import share_statements
-from tests.template import postgres_template, use_template
+from tests.template import postgres_template, upgrade, use_template
 from tests.tiers import UnitGuard, is_left_out, mark_tiers
 
 YOUNG_OBJECTS = 10_000
@@ -43,6 +46,7 @@ MIGRATING = frozenset({"test_migrate.py", "test_up.py"})
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     examples.add_option(parser)
+    page.add_option(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -50,6 +54,10 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # until all is collected; looking for garbage meanwhile finds none and takes a fifth of the time
     examples.use_profile(config.getoption("--long"))
     config.pluginmanager.register(UnitGuard())
+    # Looking for what tests left takes a second each time; a process that only collects or spreads them left nothing.
+    is_spreading = config.option.numprocesses and not hasattr(config, "workerinput")
+    runs_tests = not config.option.collectonly and not is_spreading
+    config.stash[gc_collect_iterations_key] = 1 if runs_tests else 0
     others = {*SEED_NAMES, "BROKER_URL", "FAILPOINTS", "WEB_CONCURRENCY"}
     for name in [name for name in os.environ if DEVELOPERS.search(name) or name in others]:
         del os.environ[name]
@@ -108,15 +116,16 @@ def entries_on(path: tuple[str, ...], group: str) -> tuple[EntryPoint, ...]:
 
 
 @pytest.fixture(autouse=True)
-def no_plugins_of_the_developers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Packages that a developer installed for agents of their own offer nothing to a test; those a test makes do."""
+def nothing_of_other_tests() -> Iterator[None]:
+    """A secret that a test registers is unknown to those after it, as how a stream is cut depends on those known.
 
-    monkeypatch.setattr("config.project.entry_points", lambda group: entries_on(tuple(sys.path), group))
-
-
-@pytest.fixture(autouse=True)
-def no_secrets_of_other_tests() -> Iterator[None]:
-    """A secret that a test registers is unknown to those after it: how a stream is cut depends on those known."""
+    Its tools that never end, or that changed, count for none of the calls of other tests.
+    """
+    abandoned, drift = sys.modules.get("agents.tools.abandoned"), sys.modules.get("agents.tools.mcp.drift")
+    if abandoned is not None:
+        abandoned.ABANDONED.forget()
+    if drift is not None:
+        drift.DRIFT.forget()
     before = set(redaction._registered)
     yield
     if redaction._registered != before:
@@ -124,28 +133,29 @@ def no_secrets_of_other_tests() -> Iterator[None]:
         redaction.forget()
 
 
-@pytest.fixture(autouse=True)
-def no_calls_of_other_tests() -> None:
-    """Tools of an earlier test that never end count for none of this one's calls."""
-    module = sys.modules.get("agents.tools.abandoned")
-    if module is not None:
-        module.ABANDONED.forget()
-
-
 @pytest.fixture(scope="session", autouse=True)
-def compiled_once() -> Iterator[None]:
-    """A statement is compiled for the first database that runs it, a route for the first app; not for each test's."""
+def as_of_no_developer() -> Iterator[None]:
+    """Packages that a developer installed for agents of their own offer nothing to a test; those a test makes do.
+
+    A statement is compiled for the first database that runs it, a route for the first app; not for each test's. A
+    schema is copied and not made again. Loggers that do not propagate are sought quickly.
+    """
     with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr("config.project.entry_points", lambda group: entries_on(tuple(sys.path), group))
+        attach_quickly(monkeypatch)
         share_statements(monkeypatch)
         share_builders(monkeypatch)
+        use_template(monkeypatch)
         yield
 
 
-@pytest.fixture(autouse=True)
-def quick_migrations(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A schema is copied and not made again, but where making it is what is tried."""
-    if request.path.name not in MIGRATING:
-        use_template(monkeypatch)
+@pytest.fixture(scope="module", autouse=True)
+def made_anew(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Where making the schema is what is tried, it is not copied."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        if request.path.name in MIGRATING:
+            monkeypatch.setattr("config.database.migrate.upgrade", upgrade)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+from pydantic import SecretStr
+
 from agents.models.warm_up import TURN_FILE
 from bus.journal import Workers
 from cli.supervisor.child import guarded
@@ -33,6 +35,8 @@ def environment(settings: Settings) -> dict[str, str]:
         for name, value in settings.model_dump(exclude_defaults=True, mode="json").items()
         if value is not None
     }
+    secrets = {name: value.get_secret_value() for name, value in settings if isinstance(value, SecretStr)}
+    ours |= {f"CALLBOARD_{name.upper()}": value for name, value in secrets.items()}
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("CALLBOARD_")}
     return inherited | {"CALLBOARD_NO_CONFIG": "1"} | ours
 

@@ -27,6 +27,9 @@ from agents.steps.output import parse_output
 from agents.tools.arguments import parse_arguments
 from agents.tools.calculator import calculator
 from agents.tools.http import to_result as http_result
+from agents.tools.mcp.granted import is_named, may_name
+from agents.tools.mcp.traffic import TooMuch
+from agents.tools.mcp.values import EventValues, require_flat
 from agents.tools.results import MAX_BYTES, to_result
 from agents.tools.schema import describe
 from bus.envelope import command_of, rewrite_item
@@ -45,7 +48,7 @@ from config.egress.target import parse_target
 from config.guardrails.checks import Checks
 from config.guardrails.scan import Scan
 from config.guardrails.stream import StreamRedactor
-from config.logs import one_line
+from config.one_line import one_line
 from config.redaction import Redactor, redact_start, secrets_in_url
 from config.redis.url import each_url, without_password
 from config.spelling import did_you_mean
@@ -63,6 +66,20 @@ GUARD = Scan(Checks(pii="redact"), REDACT)
 CONFIG = Config()
 CHUNKED = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}, "uniqueItems": True}
+
+
+def _counted(text: str) -> None:
+    """Count the values of what a server of MCP streams, in pieces of the network."""
+    values = EventValues(4 * len(text))
+    data = b"data: " + text.encode("utf-8", "replace") + b"\n\n"
+    with suppress(TooMuch):
+        for at in range(0, len(data), 1400):
+            values.arrived(data[at : at + 1400])
+
+
+def _flat(text: str) -> None:
+    with suppress(TooMuch):
+        require_flat(text.encode("utf-8", "replace"))
 
 
 def _fed(wire: Any) -> Callable[[str], object]:
@@ -230,6 +247,10 @@ IN_PIECES: Mapping[str, Callable[[str], object]] = {
     "a docstring": _described,
     "a log line": one_line,
     "text for a terminal": visible,
+    "what an MCP server streams": _counted,
+    "what an MCP server writes": _flat,
+    "a resource's URI": lambda text: is_named(text, ["file:///srv/*", "*a*b*c*"]),
+    "a resource's template": lambda text: may_name(text, ["file:///srv/*"]),
     "OpenAI's stream": _fed(OpenAIWire),
     "Anthropic's stream": _fed(AnthropicWire),
 }

@@ -56,5 +56,5 @@ def postgres_template(cluster: PostgresCluster) -> str:
 
 
 def use_template(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have ``migrate`` copy for the length of a test."""
+    """Have ``migrate`` copy from now on."""
     monkeypatch.setattr(config.database.migrate, "upgrade", upgrade_by_copy)

@@ -15,13 +15,16 @@ IMPORTED = (
     "import os\nfrom pathlib import Path\n\nhere = Path(__file__).parent\n(here / f'imported-{os.getpid()}').touch()\n"
 )
 """The head of a file of tests, which leaves the id of the process that imports it."""
+UNUSED = ("valkey", "schemathesis", "anyio")
+"""Plugins that are installed, which each interpreter would import for a second or two."""
 
 
 def ran(tests: Path, source: str) -> tuple[int, str]:
     """Write a file of tests, run it over two forked processes, and return the status and what was printed."""
     tests.write_text(source)
     argv = (*python("tests.preforked"), "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--import-mode=importlib")
-    command = [*argv, "--rootdir", str(tests.parent), "-n", "2", str(tests)]
+    unused = (option for plugin in UNUSED for option in ("-p", f"no:{plugin}"))
+    command = [*argv, *unused, "--rootdir", str(tests.parent), "-n", "2", str(tests)]
     done = subprocess.run(
         command, cwd=ROOT, env=child_environment(), capture_output=True, text=True, check=False, timeout=50
     )

@@ -174,3 +174,13 @@ def test_a_quick_set_up_that_passed_is_not_sent_and_other_events_are() -> None:
     interactor.sendevent("logfinish", nodeid="a::one")
 
     assert interactor.sent == [("logfinish", {"nodeid": "a::one"})]
+
+
+@pytest.mark.parametrize(("outcome", "kept"), [("passed", {}), ("failed", {"slow": 1})])
+def test_the_keywords_of_a_call_that_passed_are_not_sent(outcome: str, kept: dict[str, int]) -> None:
+    interactor = Interactor()
+    send_less(interactor)
+
+    interactor.sendevent("testreport", data=report(when="call", outcome=outcome) | {"keywords": {"slow": 1}})
+
+    assert [what["data"]["keywords"] for _, what in interactor.sent] == [kept]  # type: ignore[index]

@@ -57,7 +57,9 @@ def test_the_heads_of_a_running_installation_show_a_truncated_log(tmp_path: Path
         eventually(lambda: {"settings.changed", "agent.configured"} <= set(actions(database)), 60)
         known = list(entries(database, "default"))
         logs = state / "logs"
-        eventually(lambda: {one.place.split(":")[0] for one in anchors_in(logs.glob("*.log"))} > {str(logs / "up.log")})
+        eventually(
+            lambda: {one.place.split(":")[0] for one in anchors_in(logs.glob("*.log"))} > {str(logs / "up.log")}, 90
+        )
         assert up.stop() == 0
 
         anchors = list(anchors_in(logs.glob("*.log")))
