@@ -62,8 +62,8 @@ def _run(command: list[str], given: dict[str, Any]) -> int:
 
 def _listen(wall_s: float) -> None:
     def interrupt(*_: object) -> None:
-        for number in _ENDING:
-            signal.signal(number, signal.SIG_IGN)
+        for number in _ENDING:  # not SIG_IGN, which Python reports as an error for a signal that has arrived too
+            signal.signal(number, lambda *_: None)
         raise Interrupted
 
     for number in _ENDING:
@@ -73,8 +73,10 @@ def _listen(wall_s: float) -> None:
 
 
 def _listen_no_more() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # calls the handlers of signals that have arrived
     for number in _ENDING:
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
 
 
 def _tell_kernel(at_death: int) -> bool:

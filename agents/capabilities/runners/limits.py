@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 
 MIB = 1024 * 1024
+_KERNEL = {
+    "cpu_s": ("RLIMIT_CPU", 1),
+    "memory_mb": ("RLIMIT_AS", MIB),
+    "files": ("RLIMIT_NOFILE", 1),
+    "file_mb": ("RLIMIT_FSIZE", MIB),
+}
+"""A limit that the kernel keeps for each process -> its name in the module ``resource``, and its unit there."""
+
+
+def kernel_limits(limits: Mapping[str, int | None]) -> dict[str, int]:
+    """Return the kernel's limits of a process, by their names in the module ``resource``; None is no limit."""
+    given = {name: limits.get(name) for name in _KERNEL}
+    return {_KERNEL[name][0]: most * _KERNEL[name][1] for name, most in given.items() if most is not None}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,9 +41,4 @@ class ProcessLimits:
     @property
     def by_resource(self) -> dict[str, int]:
         """The kernel's limits of a process, by their names in the module ``resource``."""
-        return {
-            "RLIMIT_CPU": self.cpu_s,
-            "RLIMIT_AS": self.memory_mb * MIB,
-            "RLIMIT_NOFILE": self.files,
-            "RLIMIT_FSIZE": self.file_mb * MIB,
-        }
+        return kernel_limits(asdict(self))

@@ -15,5 +15,6 @@ case "$input" in
 *'"do":"daemon"'*) (setsid sleep 61 </dev/null >/dev/null 2>&1 &) ; echo '"left one behind"' ;;
 *'"do":"close"'*) exec 1>&-; sleep 0.3; exit 0 ;;
 *'"do":"die"'*) kill -9 $$; exit 137 ;;
+*'"do":"contexts"'*) printf '%s' "$CALLBOARD_CONTEXT" ;;
 *'"do":"environment"'*) printf '"%s"' "$(env | sort | tr '\n"\\' ' __')" ;;
 esac

@@ -16,6 +16,8 @@ from agents.tools.executor import call_tool
 from agents.tools.tool import Tool, ToolContext
 from config.engine import engine_of
 from config.errors import ToolFailed
+from config.identity.contexts import GoldenContext, SecurityContext
+from config.identity.principal import Role
 from tests.agents.capabilities.runners.machines import (
     BEHAVE,
     container_engine,
@@ -25,6 +27,22 @@ from tests.agents.capabilities.runners.machines import (
     processes_with,
 )
 
+TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
+CONTEXTS = {
+    "golden.context": {
+        "app_id": "shop",
+        "environment": "production",
+        "initiator_id": 'Jürgen "J"',
+        "trace_id": TRACE_ID,
+    },
+    "golden.securityContext": {
+        "initiatorId": "ann",
+        "roles": ["operator"],
+        "tokenRef": "key:key_1",
+        "traceId": TRACE_ID,
+    },
+}
+"""What the calls' programs and servers get of their contexts."""
 KINDS = ("function", "process", "container", "http")
 LIMITS = ProcessLimits(output_kb=1024, processes=32)
 
@@ -100,7 +118,13 @@ def context(tmp_path):
     ids: dict[str, Any] = {
         name: f"{name}_{uuid.uuid4().hex[:8]}" for name in ("run_id", "thread_id", "call_id", "idempotency_key")
     }
-    return ToolContext(**ids, tenant="default", principal="local", sandbox=sandbox, timeout_s=30)
+    golden = GoldenContext(app_id="shop", environment="production", initiator_id='Jürgen "J"', trace_id=TRACE_ID)
+    security = SecurityContext(
+        initiator_id="ann", roles=frozenset({Role.OPERATOR}), token_ref="key:key_1", trace_id=TRACE_ID
+    )
+    return ToolContext(
+        **ids, tenant="default", principal="local", sandbox=sandbox, timeout_s=30, golden=golden, security=security
+    )
 
 
 @pytest.fixture

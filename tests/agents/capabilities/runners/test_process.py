@@ -16,6 +16,7 @@ from agents.capabilities.runners.limits import ProcessLimits
 from agents.capabilities.runners.process import ProcessRunner
 from agents.tools.tool import enter_call
 from config.errors import ToolCutOff
+from config.tracing import trace_id_of, traced
 from tests.agents.capabilities.runners.machines import eventually, processes_with
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(60)]
@@ -167,3 +168,16 @@ def test_a_system_that_offers_less_serves_as_well(run, monkeypatch, missing):
         monkeypatch.delattr(f"os.{name}")
 
     assert run("import sys; print(len(sys.stdin.read()))") == len('{"a":1}')
+
+
+def test_it_gets_the_trace_and_the_correlation_id_and_outside_of_a_trace_none(run):
+    code = (
+        "import os, json; print(json.dumps([os.environ.get(n) for n in ('TRACEPARENT', 'CALLBOARD_CORRELATION_ID')]))"
+    )
+    trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+    with traced(trace_id, "order 4711, für Jörg"):
+        traceparent, correlation_id = run(code)
+
+    assert (trace_id_of(traceparent), correlation_id) == (trace_id, "order 4711, für Jörg")
+    assert run(code) == [None, None]
