@@ -1,8 +1,8 @@
 """Redaction: secrets in logs, events and error texts are replaced by ``[redacted]``.
 
 It finds known forms of keys; the values of this process's variables that are named like secrets, and passwords in URLs
-of any variable; and values registered because a definition or a setting names them as secrets. Every pattern is linear
-in the length of the text.
+of any variable; and values registered because a definition or a setting names them as secrets, or set by an owner that
+replaces them, such as a login whose tokens are renewed. Every pattern is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -171,11 +171,30 @@ def redact_start(text: str, max_chars: int) -> str:
 
 
 def register_secrets(values: Iterable[str]) -> None:
-    """Make ``redact`` replace these values from now on."""
-    new = {value for value in values if len(value) >= MIN_REGISTERED_CHARS} - _registered
+    """Make ``redact`` replace these values for as long as the process lives."""
+    new = _long_enough(values) - _registered
     if new:
         _registered.update(new)
-        _own.cache_clear()
+        forget()
+
+
+def set_secrets(owner: str, values: Iterable[str]) -> None:
+    """Make ``redact`` replace these values from now on, and no longer those that ``owner`` set before.
+
+    A value that was registered, or that another owner has set too, is still replaced.
+    """
+    present = _long_enough(values)
+    if present == _of_owners.get(owner, frozenset()):
+        return
+    if present:
+        _of_owners[owner] = present
+    else:
+        _of_owners.pop(owner, None)
+    forget()
+
+
+def _long_enough(values: Iterable[str]) -> frozenset[str]:
+    return frozenset(value for value in values if len(value) >= MIN_REGISTERED_CHARS)
 
 
 def secrets_in_url(url: str) -> list[str]:
@@ -190,16 +209,24 @@ def secrets_in_url(url: str) -> list[str]:
 
 
 def forget() -> None:
-    """Make the next ``redact`` read the environment again; registered values stay."""
-    _own.cache_clear()
+    """Make the next ``redact`` read the environment again; registered values and those of owners stay."""
+    global _version
+    _version = object()
 
 
 _registered: set[str] = set()
+_of_owners: dict[str, frozenset[str]] = {}
+_version = object()
+"""Another one after each change, so that a redactor which was made during the change is not used after it."""
+
+
+def _own() -> Redactor:
+    return _made(_version)
 
 
 @lru_cache(maxsize=1)
-def _own() -> Redactor:
-    return Redactor(os.environ, tuple(_registered))
+def _made(version: object) -> Redactor:
+    return Redactor(os.environ, tuple(_registered.union(*tuple(_of_owners.values()))))
 
 
 def is_secret(name: str, value: str) -> bool:

@@ -4,7 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from config.redaction import MAX_CHARS, REDACTED, Redactor, forget, redact, redact_start, register_secrets
+from config import redaction
+from config.redaction import (
+    MAX_CHARS,
+    REDACTED,
+    Redactor,
+    forget,
+    own_redactor,
+    redact,
+    redact_start,
+    register_secrets,
+    set_secrets,
+)
 
 OPENAI = "sk-proj-Ab12Cd34Ef56Gh78Ij90Kl12Mn34Op56"
 ANTHROPIC = "sk-ant-api03-Ab12Cd34Ef56Gh78Ij90_Kl12-Mn34"
@@ -150,6 +161,52 @@ def test_a_registered_secret_is_gone_whatever_its_form_and_name():
 
     assert "plain" not in redact('said "quite plain words", quite%20plain%20words and ' + "cXVpdGUgcGxhaW4gd29yZHM=")
     assert redact("short") == "short"
+
+
+@pytest.fixture
+def owners():
+    yield "one", "other"
+    set_secrets("one", ())
+    set_secrets("other", ())
+
+
+def test_an_owner_takes_its_own_values_back(owners):
+    one, other = owners
+    register_secrets(["registered words"])
+    set_secrets(one, ["registered words", "words of both", "words of one", "short"])
+    set_secrets(other, ["words of both"])
+    assert (
+        redact("registered words, words of both, words of one, short") == f"{REDACTED}, {REDACTED}, {REDACTED}, short"
+    )
+
+    set_secrets(one, ["newer words of one"])
+
+    said = "registered words, words of both, words of one, newer words of one"
+    assert redact(said) == f"{REDACTED}, {REDACTED}, words of one, {REDACTED}"
+    set_secrets(other, ())
+    assert redact("words of both") == "words of both"
+
+
+def test_values_that_stay_the_same_keep_the_redactor(owners):
+    set_secrets(owners[0], ["words of one"])
+    before = own_redactor()
+
+    set_secrets(owners[0], ["words of one"])
+
+    assert own_redactor() is before
+
+
+def test_a_value_that_comes_while_a_redactor_is_made_is_not_missed(monkeypatch, owners):
+    def made_slowly(environment, registered):
+        made = Redactor(environment, registered)
+        set_secrets(owners[0], ["words in between"])  # as another thread does
+        return made
+
+    monkeypatch.setattr(redaction, "Redactor", made_slowly)
+    forget()
+    redact("the first text")
+
+    assert redact("words in between") == REDACTED
 
 
 def test_passwords_of_addresses_are_secrets_in_any_variable():
