@@ -82,6 +82,7 @@ class CeleryProducer:
             args=(message.to_wire(),),
             producer=self._producer,
             queue=self._queue(queue),
+            headers=message.to_headers(),
             ignore_result=True,
         )
 

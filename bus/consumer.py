@@ -18,6 +18,7 @@ from kombu.message import Message
 
 from bus.envelope import command_of, rewrite_item
 from bus.messages import MessageInvalid
+from config.tracing import trace_headers_in
 
 log = logging.getLogger(__name__)
 RECONNECT_MOST_S = 5.0
@@ -95,7 +96,7 @@ class SiftingConsumer(Consumer):  # type: ignore[misc]  # celery has no types
 
 
 def disarm(message: Message) -> None:
-    """Rewrite the message in place so that it has one of Callboard's commands and nothing else.
+    """Rewrite the message in place so that it has one of Callboard's commands, its trace, and nothing else.
 
     Raises:
         MessageInvalid: it has no such command.
@@ -106,7 +107,8 @@ def disarm(message: Message) -> None:
         raise MessageInvalid("a message has no id; it was dropped.")
     command = command_of(headers.get("task"), message.content_type, message.body)
     ids = {"task": command.name, "id": task_id, "root_id": task_id}
-    message.headers = {"lang": "py", "retries": 0, "ignore_result": True, **ids}
+    trace = trace_headers_in(headers)
+    message.headers = {"lang": "py", "retries": 0, "ignore_result": True, **ids, **trace}
     message.properties = {"correlation_id": task_id}
     message.content_encoding = "utf-8"
     message.body = orjson.dumps([[command.to_wire()], {}, {}])  # without callbacks

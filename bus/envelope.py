@@ -3,7 +3,7 @@
 Every client of the broker can write one.
 
 Only what Callboard's publisher sends is accepted: no ETA, no time limit, no callbacks, no other task's name, no other
-serializer. The rest is encoded again in plain JSON.
+serializer. The rest, and the headers of a trace where they are valid, is encoded again in plain JSON.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from bus.messages import MessageInvalid, RunAgentMessage
+from config.tracing import trace_headers_in
 
 MAX_BYTES = 64 * 1024
 """Most bytes of an item; a wake-up has under 2 KB, and about 4 KB with its envelope."""
@@ -48,7 +49,7 @@ def item_of(command: RunAgentMessage, task_id: str, queue: str, origin: str) -> 
         "body": base64.b64encode(orjson.dumps([[wire], {}, _NO_CALLBACKS])).decode(),
         "content-encoding": "utf-8",
         "content-type": "application/json",
-        "headers": {**_HEADERS, **own},
+        "headers": {**_HEADERS, **own, **command.to_headers()},
         "properties": {**_PROPERTIES, **delivery, "correlation_id": task_id},
     }
     return orjson.dumps(item)
@@ -66,7 +67,8 @@ def rewrite_item(item: bytes | str) -> bytes:
         found = orjson.loads(item)
         headers, properties = found["headers"], found["properties"]
         rewritten: dict[str, Any] = {name: _text(found[name]) for name in _TEXTS}
-        rewritten["headers"] = {name: _text(headers[name]) for name in ("task", "id")}
+        own = {name: _text(headers[name]) for name in ("task", "id")}
+        rewritten["headers"] = {**own, **trace_headers_in(headers)}
         rewritten["properties"] = {
             "delivery_tag": _text(properties["delivery_tag"]),
             "delivery_info": {"exchange": "", "routing_key": ""},

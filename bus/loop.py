@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 from bus.errors import LoopBlocked, OpenedBeforeFork
 from config.errors import CallboardError
 from config.forks import after_fork, leave_to_parent
+from config.tracing import in_trace
 
 log = logging.getLogger(__name__)
 
@@ -114,19 +115,19 @@ class ProcessLoop:
 
         SQLite has one writer anyway, and waiting here is cheaper than its busy handler's sleeps.
         """
-        return await self.loop.run_in_executor(self._writes, lambda: function(*args, **kwargs))
+        return await self.loop.run_in_executor(self._writes, in_trace(function, *args, **kwargs))
 
     async def read(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the result of a function that reads SQL or blocks briefly otherwise."""
-        return await self.loop.run_in_executor(self._reads, lambda: function(*args, **kwargs))
+        return await self.loop.run_in_executor(self._reads, in_trace(function, *args, **kwargs))
 
     async def wait(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the result of a function that may block for long, such as a claim while the database is slow."""
-        return await self.loop.run_in_executor(self._waits, lambda: function(*args, **kwargs))
+        return await self.loop.run_in_executor(self._waits, in_trace(function, *args, **kwargs))
 
     async def read_first(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Do the same as ``read`` on a reserved thread, for what users wait for, such as a stop."""
-        return await self.loop.run_in_executor(self._urgent, lambda: function(*args, **kwargs))
+        return await self.loop.run_in_executor(self._urgent, in_trace(function, *args, **kwargs))
 
     def widen_writes(self, threads: int) -> None:
         """Allow ``threads`` concurrent SQL writes, for a database with many writers."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, NotRequired, TypeGuard
 
 from typing_extensions import TypedDict
 
 from config.errors import Permanent, Topic
-from config.tracing import is_trace_id
+from config.tracing import CORRELATION_ID, TRACEPARENT, trace_headers, trace_headers_in, trace_id_of
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -40,8 +40,6 @@ class RunAgentWire(TypedDict):
     """The queue it is published to, where that is not the deployment's."""
     grant: NotRequired[str]
     """The id of the privilege grant that the run was started with."""
-    trace: NotRequired[str]
-    """The run's trace id, for the log records of the worker that takes it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,7 +62,9 @@ class RunAgentMessage:
     grant_id: str | None = None
     """The privilege grant that the run was started with, never a boolean. SQL decides whether the run has it."""
     trace_id: str | None = None
-    """The run's trace id, for log records alone."""
+    """The run's trace id, for log records alone; in a header of the message, as ``correlation_id`` is."""
+    correlation_id: str | None = None
+    """The one that a client chose for the run."""
 
     @classmethod
     def of_run(cls, row: Any) -> RunAgentMessage:
@@ -85,8 +85,6 @@ class RunAgentMessage:
             wire["queue"] = self.queue
         if self.grant_id is not None:
             wire["grant"] = self.grant_id
-        if self.trace_id is not None:
-            wire["trace"] = self.trace_id
         return wire
 
     @classmethod
@@ -103,8 +101,18 @@ class RunAgentMessage:
             raise MessageInvalid("a field of the message is missing, too long or not text; it was dropped.")
         names = {"queue": "queue", "grant": "grant_id"}
         optional = {ours: value for name, ours in names.items() if _is_name(value := wire.get(name))}
-        trace_id = wire["trace"] if is_trace_id(wire.get("trace")) else None
-        return cls(**texts, **optional, trace_id=trace_id, detached=wire.get("detached") is True)
+        return cls(**texts, **optional, detached=wire.get("detached") is True)
+
+    def to_headers(self) -> dict[str, str]:
+        """Return the headers of the message, beside the broker's own."""
+        return trace_headers(self.trace_id, self.correlation_id)
+
+    def with_headers(self, headers: Mapping[str, Any]) -> RunAgentMessage:
+        """Return the message with what its headers say; malformed ones are as none."""
+        found = trace_headers_in(headers)
+        trace_id, correlation_id = trace_id_of(found.get(TRACEPARENT)), found.get(CORRELATION_ID)
+        chosen = correlation_id if correlation_id != trace_id else None
+        return replace(self, trace_id=trace_id, correlation_id=chosen)
 
 
 def _is_name(value: object) -> TypeGuard[str]:
@@ -112,5 +120,5 @@ def _is_name(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and len(value) <= 128 and "\0" not in value and not _SURROGATE.search(value)
 
 
-FIELDS = ("tenant", "agent_id", "thread_id", "detached", "definition_digest", "queue", "grant_id", "trace_id")
+FIELDS = tuple("tenant agent_id thread_id detached definition_digest queue grant_id trace_id correlation_id".split())
 """The fields of a message besides the run's id, named like the columns of the table ``runs``."""

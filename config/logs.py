@@ -6,7 +6,6 @@ Agents' output is in the logger observer's files instead; message bodies appear 
 from __future__ import annotations
 
 import logging
-import re
 import sys
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -15,20 +14,16 @@ from typing import TYPE_CHECKING, Any, TextIO
 import orjson
 
 from config.clock import stamp
+from config.identity.contexts import logged_fields
+from config.one_line import one_line
 from config.redaction import redact
-from config.tracing import current_trace_id
+from config.tracing import trace_fields
 from config.visible import escaped_json
 
 if TYPE_CHECKING:
     from config.settings import Settings
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
-# Everything that ends a line somewhere, moves a terminal's cursor, reverses or hides text, or cannot
-# be encoded. The joiners U+200C and U+200D stay: scripts and emoji need them.
-_HOSTILE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
-    "\U000e0000-\U000e007f]"
-)
 NOISY = tuple(
     """
     LiteLLM httpx httpcore openai kombu amqp asyncio alembic celery.redirected celery.app.trace
@@ -58,19 +53,6 @@ def line_format(settings: Settings, process: str) -> logging.Formatter:
     return JsonLines(process) if settings.log_format == "json" else TextLines(process)
 
 
-def one_line(text: str) -> str:
-    """Return the text with every character escaped that could break, colour or hide a line."""
-    return _HOSTILE.sub(lambda found: _escaped(found[0]), text.translate(_CONTROLS))
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode()
-
-
-_CONTROLS = {code: _escaped(chr(code)) for code in range(256) if _HOSTILE.fullmatch(chr(code))}
-"""Those of Latin-1, which are most of them: translating takes a tenth of the time."""
-
-
 class TextLines(logging.Formatter):
     """``2026-11-20T12:00:00.123Z INFO  worker-1 bus.relay published the wake-up run_id=r_1``."""
 
@@ -79,8 +61,11 @@ class TextLines(logging.Formatter):
         self._process = process
 
     def format(self, record: logging.LogRecord) -> str:
-        parts = [_at(record), f"{record.levelname:<7}", self._process, record.name, one_line(redact(_text(record)))]
-        parts += [f"{name}={_quoted(one_line(redact(str(value))))}" for name, value in _fields(record)]
+        text = one_line(redact(_text(record)))
+        parts = [_at(record), f"{record.levelname:<7}", self._process, record.name, text]
+        for name, value in _fields(record):
+            if name != "run_id" or f"run_id={value}" not in text:  # many texts have it
+                parts.append(f"{name}={_quoted(one_line(redact(str(value))))}")
         if record.exc_info:
             parts.append(f"traceback={_quoted(one_line(redact(self.formatException(record.exc_info))))}")
         return " ".join(parts)
@@ -118,8 +103,8 @@ acting_for: ContextVar[tuple[str, str] | None] = ContextVar("callboard_acting_fo
 def _fields(record: logging.LogRecord) -> Iterator[tuple[str, Any]]:
     of_context = zip(("tenant", "principal"), acting_for.get() or (), strict=False)
     yield from ((name, value) for name, value in of_context if name not in vars(record))
-    if (trace_id := current_trace_id()) is not None and "trace_id" not in vars(record):
-        yield "trace_id", trace_id
+    yield from ((name, value) for name, value in trace_fields() if name not in vars(record))
+    yield from ((name, value) for name, value in logged_fields() if name not in vars(record))
     yield from ((name, value) for name, value in vars(record).items() if name not in _STANDARD and value is not None)
 
 

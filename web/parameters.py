@@ -88,7 +88,12 @@ def _list_place(text: Any) -> RowPlace | None:
     raise BadRequest("`before` is not a place in this list; send back `next` of the page before.")
 
 
-def _key(text: str) -> str:
+def require_key(text: str) -> str:
+    """Return an idempotency key that can be kept.
+
+    Raises:
+        BadRequest: it is none, or has a credential.
+    """
     if not re.fullmatch(rf"[\x20-\x7e]{{1,{MAX_KEY_CHARS}}}", text):
         raise BadRequest(f"an Idempotency-Key has 1 to {MAX_KEY_CHARS} printable ASCII characters.")
     if has_credential(text):  # it is stored as it was sent
@@ -143,7 +148,9 @@ ListPlace = Annotated[
     RowPlace | None, PlainValidator(_list_place), WithJsonSchema({"type": "string", "format": "list-place"})
 ]
 KeyText = Annotated[
-    str, PlainValidator(_key), WithJsonSchema({"type": "string", "pattern": rf"^[\x20-\x7e]{{1,{MAX_KEY_CHARS}}}$"})
+    str,
+    PlainValidator(require_key),
+    WithJsonSchema({"type": "string", "pattern": rf"^[\x20-\x7e]{{1,{MAX_KEY_CHARS}}}$"}),
 ]
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Traced:
     """Middleware: handles each request in a trace, which ends when the application returns the response.
 
-    Records that are logged while a stream is sent therefore have no trace id.
+    A stream continues on the loop, outside of it: what is logged of its viewer has the trace id by ``log_fields``.
     """
 
     def __init__(self, app: WSGIApplication) -> None:

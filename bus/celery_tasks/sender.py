@@ -17,6 +17,7 @@ from kombu import Connection
 from config.errors import ToolCutOff, ToolFailed
 from config.redaction import redact
 from config.redis.url import broker_form
+from config.tracing import current_headers
 
 log = logging.getLogger(__name__)
 
@@ -72,13 +73,13 @@ class TaskSender:
         self._used_s = 0.0
 
     async def send(self, routing: Routing, task_id: str, arguments: Mapping[str, Any], expires_ms: int) -> None:
-        """Return when the broker has the message.
+        """Return when the broker has the message, whose headers continue the current trace.
 
         Raises:
             ToolFailed: it was not sent.
             ToolCutOff: it may have been sent.
         """
-        sending = self._thread.submit(self._send, routing, task_id, dict(arguments), expires_ms)
+        sending = self._thread.submit(self._send, routing, task_id, dict(arguments), expires_ms, current_headers())
         await _done(sending, f"the task {routing.task} was not sent: its broker answers too slowly.")
 
     async def revoke(self, task_id: str, *, terminate: bool) -> None:
@@ -96,7 +97,9 @@ class TaskSender:
 
     # --- on the thread
 
-    def _send(self, routing: Routing, task_id: str, arguments: dict[str, Any], expires_ms: int) -> None:
+    def _send(
+        self, routing: Routing, task_id: str, arguments: dict[str, Any], expires_ms: int, headers: dict[str, str]
+    ) -> None:
         producer = self._opened(f"the task {routing.task} was not sent")
         expires = datetime.fromtimestamp(expires_ms / 1000, UTC)
         more = {"mandatory": True} if self._is_amqp else {}  # refused where no queue takes it
@@ -107,6 +110,7 @@ class TaskSender:
                 task_id=task_id,
                 producer=producer,
                 expires=expires,
+                headers=headers,
                 ignore_result=False,
                 retry=False,
                 **routing.options,

@@ -13,6 +13,7 @@ from config.egress.body import Body
 from config.egress.errors import HostUnreachable
 from config.egress.request import REDIRECTS, Outgoing
 from config.errors import ModelVisible, ToolCutOff
+from config.tracing import current_headers
 
 if TYPE_CHECKING:
     import httpx2
@@ -107,7 +108,8 @@ class Exchange:
         one, limits = self._request, self._limits
         chosen = {name.lower() for name, _ in one.headers}
         headers = [("Host", one.target.authority), ("Accept-Encoding", "gzip, deflate"), *one.headers]
-        headers += [(name, value) for name, value in _ALWAYS.items() if name.lower() not in chosen]
+        more = _ALWAYS | (_trace() if one.continues_trace else {})
+        headers += [(name, value) for name, value in more.items() if name.lower() not in chosen]
         host = f"[{address}]" if address.version == 6 else str(address)
         times = dict.fromkeys(("read", "write", "pool"), limits.total_s) | {"connect": limits.connect_s}
         extensions = {
@@ -126,6 +128,11 @@ class Exchange:
 
     async def _trace(self, event: str, facts: Mapping[str, Any]) -> None:
         self._is_sent = self._is_sent or event == "http11.send_request_headers.started"
+
+
+def _trace() -> dict[str, str]:
+    """Return the headers of the current trace; a correlation id that HTTP cannot carry is left out."""
+    return {name: value for name, value in current_headers().items() if value.isascii() and value.isprintable()}
 
 
 def _problem(error: BaseException) -> str:

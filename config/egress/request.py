@@ -40,6 +40,8 @@ class Outgoing:
     target: Target
     headers: Headers = ()
     body: bytes = b""
+    continues_trace: bool = False
+    """Whether the server, which the operator named, gets the trace context."""
 
     @property
     def is_read(self) -> bool:
@@ -65,11 +67,12 @@ class Outgoing:
                 f"{self.target.host} redirects to {target}, which is not followed with {self.method}: the request "
                 "would go to another server. If that one is right, ask for it directly."
             )
+        continues = self.continues_trace and is_same
         headers = self.headers if is_same else tuple(one for one in self.headers if one[0].lower() in _KEPT_ACROSS)
         if not becomes_get:
-            return replace(self, target=target, headers=headers)
+            return replace(self, target=target, headers=headers, continues_trace=continues)
         headers = tuple(one for one in headers if one[0].lower() not in _OF_BODY)
-        return replace(self, target=target, headers=headers, method="GET", body=b"")
+        return replace(self, target=target, headers=headers, method="GET", body=b"", continues_trace=continues)
 
 
 def checked_headers(headers: Iterable[tuple[str, str]]) -> Headers:

@@ -18,6 +18,7 @@ import orjson
 
 from config.clock import stamp
 from config.redaction import redact_start
+from config.tracing import current_trace_id, in_span
 
 MAX_SPANS = 100
 """Spans of one call; later ones are counted."""
@@ -40,6 +41,8 @@ class Span:
     started_at: str = ""
     error: str | None = None
     """The name of the exception that ended it."""
+    span_id: str = ""
+    """Of W3C Trace Context, 16 hexadecimal digits: what a request of the span names as its parent."""
     _began_s: float = 0.0
     duration_ms: float = 0.0
 
@@ -52,7 +55,8 @@ class Span:
     def as_json(self) -> dict[str, Any]:
         """Return it as it is stored and sent, without secrets."""
         shown: dict[str, Any] = {"kind": self.kind, "name": self.name[:200], "started_at": self.started_at}
-        shown |= {"duration_ms": self.duration_ms, **self.facts, "error": self.error}
+        ids = {"trace_id": current_trace_id(), "span_id": self.span_id}
+        shown |= {"duration_ms": self.duration_ms, **ids, **self.facts, "error": self.error}
         return {name: shorten(value) for name, value in shown.items() if value is not None}
 
 
@@ -130,7 +134,8 @@ def span(kind: SpanKind, name: str, **facts: Any) -> Iterator[Span]:
     token = _inside.set(_inside.get() | {kind})
     one.begin()
     try:
-        yield one
+        with in_span() as one.span_id:
+            yield one
     except BaseException as error:
         one.error = type(error).__name__
         raise

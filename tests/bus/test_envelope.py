@@ -74,6 +74,39 @@ def test_nothing_is_obeyed_that_we_do_not_send(name: str):
     assert (message.content_type, message.content_encoding) == ("application/json", "utf-8")
 
 
+ID = "4bf92f3577b34da6a3ce929d0e0e4736"
+TRACE = {"traceparent": f"00-{ID}-00f067aa0ba902b7-01", "x-correlation-id": "order 4711"}
+
+
+def with_headers(**headers: Any) -> bytes:
+    made = garbage.envelope()
+    made["headers"] |= headers
+    return orjson.dumps(made)
+
+
+def test_valid_headers_of_a_trace_come_through():
+    message = message_of(rewrite_item(with_headers(**TRACE)))
+
+    disarm(message)
+
+    assert message.headers.items() >= TRACE.items()
+
+
+FORGED_TRACES: tuple[object, ...] = ("", 5, None, ["a"], {"a": "b"}, ID, "00-" + "f" * 50_000, "a\0b" * 50)
+
+
+@pytest.mark.parametrize("name", TRACE)
+@pytest.mark.parametrize("forged", FORGED_TRACES, ids=lambda forged: ascii(forged)[:12])
+def test_a_forged_header_of_a_trace_is_left_out_and_the_message_is_taken(name: str, forged: object):
+    is_a_text = name == "x-correlation-id" and forged == ID
+    message = message_of(rewrite_item(with_headers(**TRACE | {name: forged})))
+
+    disarm(message)
+
+    assert (name in message.headers) == is_a_text
+    assert orjson.loads(message.body) == [[garbage.WIRE], {}, {}]
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("__type__"),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text() | st.just("__type__"), inner, max_size=3),

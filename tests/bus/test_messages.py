@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import orjson
 import pytest
 from hypothesis import given, settings
@@ -17,8 +19,8 @@ WHOLE = RunAgentMessage(
     definition_digest="d" * 64,
     queue="gpu",
     grant_id="grn_1",
-    trace_id="4bf92f3577b34da6a3ce929d0e0e4736",
 )
+ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
 def test_a_message_survives_the_wire_and_is_small():
@@ -36,9 +38,41 @@ def test_a_grant_is_an_id_and_never_a_boolean():
     assert RunAgentMessage.from_wire(WHOLE.to_wire() | {"grant": True}).grant_id is None
 
 
-@pytest.mark.parametrize("trace", [None, 7, "", "0" * 32, "g" * 32, "a" * 31, "a" * 33, "a" * 31 + "\n", ["a" * 32]])
-def test_what_is_no_trace_id_is_left_out(trace: object):
-    assert RunAgentMessage.from_wire(WHOLE.to_wire() | {"trace": trace}).trace_id is None
+@pytest.mark.parametrize("chosen", [None, "order 4711, von Jörg"])
+def test_its_headers_have_the_trace_and_the_correlation_id_or_else_the_trace_id(chosen: str | None):
+    message = replace(WHOLE, trace_id=ID, correlation_id=chosen)
+
+    headers = message.to_headers()
+
+    assert headers["x-correlation-id"] == (chosen or ID)
+    assert WHOLE.with_headers(orjson.loads(orjson.dumps(headers))) == message
+
+
+def test_a_message_of_a_run_without_a_trace_has_no_headers():
+    assert WHOLE.to_headers() == {}
+    assert WHOLE.with_headers({}) == WHOLE
+
+
+NO_TRACES: tuple[object, ...] = (
+    None,
+    7,
+    "",
+    ID,
+    [f"00-{ID}-{'1' * 16}-01"],
+    f"00-{'0' * 32}-{'1' * 16}-01",
+    "x" * 60_000,
+)
+NO_CORRELATIONS: tuple[object, ...] = (None, 7, "", "x" * 129, "a\0b", "\ud800", ["a"], {"a": 1}, True)
+
+
+@pytest.mark.parametrize("header", NO_TRACES, ids=lambda header: repr(header)[:20])
+def test_what_is_no_traceparent_is_left_out(header: object):
+    assert WHOLE.with_headers({"traceparent": header}) == WHOLE
+
+
+@pytest.mark.parametrize("header", NO_CORRELATIONS, ids=lambda header: ascii(header)[:20])
+def test_what_is_no_correlation_id_is_left_out(header: object):
+    assert WHOLE.with_headers({"x-correlation-id": header}) == WHOLE
 
 
 def test_detached_is_only_what_is_truly_so():

@@ -37,6 +37,8 @@ samples = st.one_of(
         result=st.none() | json_values,
         duration_ms=st.none() | numbers,
     ),
+    st.builds(p.ToolProgressPayload, call_id=texts, name=texts, done=st.none() | st.floats(0, 9), message=optional),
+    st.builds(p.ToolLogPayload, call_id=texts, name=texts, level=texts, message=texts, left_out=st.none() | numbers),
     st.builds(p.ApprovalPayload, approval_id=texts, arguments=objects, decisions=st.none() | st.just(["a"])),
     st.builds(p.MessagePayload, role=texts, content=optional, tool_calls=st.lists(objects), partial=st.booleans()),
     st.builds(p.ChildPayload, child_run_id=texts, agent=texts, status=texts),

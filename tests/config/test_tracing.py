@@ -4,11 +4,28 @@ from __future__ import annotations
 
 import io
 import logging
+from concurrent.futures import ThreadPoolExecutor
 
+import orjson
 import pytest
 
-from config.logs import TextLines
-from config.tracing import current_trace_id, is_trace_id, new_trace_id, trace_id_of, traced
+from config.logs import JsonLines, TextLines
+from config.tracing import (
+    correlate,
+    current_correlation_id,
+    current_headers,
+    current_trace,
+    current_trace_id,
+    current_traceparent,
+    in_trace,
+    is_correlation_id,
+    is_trace_id,
+    new_trace_id,
+    trace_id_of,
+    trace_of_environment,
+    trace_variables,
+    traced,
+)
 
 ID, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
@@ -82,3 +99,61 @@ def test_records_have_the_trace_they_are_logged_in_and_none_afterwards() -> None
     within, apart, after = stream.getvalue().splitlines()
     assert within.endswith(f"within trace_id={ID}")
     assert "trace_id" not in apart + after
+
+
+def test_records_have_the_run_and_the_correlation_id_and_name_none_twice():
+    texts, objects = io.StringIO(), io.StringIO()
+    log = logging.Logger("callboard.test")
+    for stream, lines in ((texts, TextLines("worker")), (objects, JsonLines("worker"))):
+        handler = logging.StreamHandler(stream)
+        handler.setFormatter(lines)
+        log.addHandler(handler)
+
+    with traced(ID, "order 4711\n", "run_1"):
+        log.info("claimed run_id=%s", "run_1")
+        log.info("looked", extra={"trace_id": "of a viewer"})
+
+    first, second = texts.getvalue().splitlines()
+    assert first.endswith(f'claimed run_id=run_1 trace_id={ID} correlation_id="order 4711\\n"')
+    assert second.endswith('looked correlation_id="order 4711\\n" run_id=run_1 trace_id="of a viewer"')
+    whole = [orjson.loads(line) for line in objects.getvalue().splitlines()]
+    assert [line["run_id"] for line in whole] == ["run_1", "run_1"]
+    assert [line["trace_id"] for line in whole] == [ID, "of a viewer"]
+
+
+@pytest.mark.parametrize("text", [None, 5, "", "x" * 129, "a\0b", "\udc80", b"a"])
+def test_what_is_no_correlation_id_is_not_taken(text: object):
+    assert not is_correlation_id(text)
+
+    with traced(ID):
+        correlate(text)
+        assert current_correlation_id() is None
+
+
+def test_messages_and_programs_get_the_trace_and_nothing_outside_of_one():
+    assert (current_headers(), trace_variables(), current_traceparent()) == ({}, {}, None)
+    with traced(None, "order 4711", "run_1"):  # of an earlier release
+        assert (current_headers(), current_traceparent()) == ({}, None)
+    with traced(ID):
+        correlate("order 4711")
+        headers, variables = current_headers(), trace_variables()
+
+    assert trace_id_of(headers["traceparent"]) == ID
+    assert headers["x-correlation-id"] == "order 4711"
+    assert trace_of_environment(variables) == (ID, "order 4711")
+
+
+@pytest.mark.parametrize("variables", [{}, {"TRACEPARENT": "x" * 9000}, {"CALLBOARD_CORRELATION_ID": "x" * 129}])
+def test_a_program_that_was_started_without_a_trace_has_none(variables: dict[str, str]):
+    assert trace_of_environment(variables) == (None, None)
+
+
+def test_a_function_works_on_the_trace_of_its_caller_on_another_thread_and_leaves_none():
+    with ThreadPoolExecutor(1) as thread:
+        with traced(ID, "order 4711", "run_1"):
+            found = thread.submit(in_trace(current_trace)).result()
+            expected = current_trace()
+        afterwards = thread.submit(current_trace).result()
+
+    assert found == expected
+    assert afterwards is None

@@ -21,6 +21,7 @@ from agents.tools.catalogue import find_tool
 from bus.payloads import EndPayload, ToolResultPayload
 from config.definitions.agent import load_definition
 from config.redis.url import broker_form
+from config.tracing import traced
 from tests.app_harness import AppHarness
 from tests.backends import RedisServer
 from tests.conftest import need
@@ -180,6 +181,22 @@ def test_a_task_is_called_once_and_its_result_reaches_the_model(shop: CeleryShop
     assert outcomes(handle) == [("done", {"number": "A-1001", "paid_back": 25.0})]
     [paid] = shop.ledger("paid")
     assert paid.split()[1].startswith("key_"), "the idempotency key is the task's id"
+
+
+@pytest.mark.parametrize("shop", ["own redis", "own rabbitmq"], indirect=True)
+def test_a_task_gets_the_trace_and_the_correlation_id_of_its_run(shop: CeleryShop, harness: AppHarness) -> None:
+    trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
+    tasks = shop.folder / "shop" / "tasks.py"
+    note = '    ledger.write(f"headers {self.request.headers}")\n'
+    tasks.write_text(tasks.read_text().replace("    time.sleep(slowly)\n", note + "    time.sleep(slowly)\n"))
+    shop.start()
+    with worker(harness), traced(trace_id, "order 4711"):
+        handle = started(harness, refund(), THANKS)
+        assert last(handle).status == "succeeded"
+
+    [headers] = shop.ledger("headers")
+    assert f"'traceparent': '00-{trace_id}-" in headers
+    assert "'x-correlation-id': 'order 4711'" in headers
 
 
 @pytest.mark.parametrize("shop", BOTH, indirect=True)

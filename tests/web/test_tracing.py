@@ -10,7 +10,11 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from config.tracing import TRACE_ID, current_trace_id, is_trace_id
+from agents.runner import Runner
+from config.identity.principal import Principal
+from config.tracing import TRACE_ID, current_trace_id, is_trace_id, traced
+from tests.web.conftest import process_of
+from web.feeds.viewers import Stream, Viewer
 from web.server.refusals import refusal
 
 ID = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -94,3 +98,41 @@ def test_a_run_keeps_the_trace_id_of_the_request_that_started_it(client: Any) ->
 
     assert client.get(started.headers["Location"]).json["trace_id"] == ID
     assert client.get(other.headers["Location"]).json["trace_id"] == other.headers[TRACE_ID]
+
+
+def test_the_answers_of_the_first_orchestrators_calls_echo_what_their_runs_keep(client: Any) -> None:
+    body = {"input": "Hello", "correlation_id": "order 4711"}
+    with client.post("/v1/agent/run", json=body, headers=SENT) as started:
+        run = client.get(started.headers["Location"].removesuffix("/events")).json
+
+    assert (run["trace_id"], run["correlation_id"]) == (ID, "order 4711")
+
+
+def test_runs_are_found_by_their_ids_among_those_that_the_caller_sees(client: Any, runner: Runner) -> None:
+    body = {"agent": "assistant", "input": "Hello", "metadata": {"correlation_id": "order 4711"}}
+    own = client.post("/v1/runs", json=body, headers=SENT).json["run_id"]
+    with traced(ID, "order 4711"):
+        runner.run("Hello", "assistant", principal=Principal(tenant="other"), detached=True)
+
+    for query in (f"trace_id={ID}", "correlation_id=order%204711", f"trace_id={ID}&correlation_id=order%204711"):
+        assert [run["run_id"] for run in client.get(f"/v1/runs?{query}").json["runs"]] == [own]
+    for query in (f"trace_id={ID[1:]}", "trace_id=%27%20OR%201=1", f"correlation_id={ID}", "correlation_id=%25"):
+        assert client.get(f"/v1/runs?{query}").json["runs"] == []
+    assert client.get(f"/v1/runs?trace_id={'a' * 201}").status_code == 400
+    results = client.post("/query", json={"query": "order 4711"}).json["results"]
+    assert [result["id"] for result in results] == [own]
+    assert client.post("/query", json={"query": ID}).json["results"] == []
+
+
+def test_a_run_without_a_correlation_id_is_found_by_its_trace_id(client: Any) -> None:
+    own = client.post("/v1/runs", json={"agent": "assistant", "input": "Hello"}, headers=SENT).json["run_id"]
+
+    assert [run["run_id"] for run in client.get(f"/v1/runs?correlation_id={ID}").json["runs"]] == [own]
+    assert [found["id"] for found in client.post("/query", json={"query": ID}).json["results"]] == [own]
+
+
+def test_records_about_a_viewer_have_its_requests_trace_id(client: FlaskClient) -> None:
+    with traced(ID):
+        viewer = Viewer(process_of(client.application).hub.viewers, Stream, 0)
+
+    assert viewer.log_fields == {"tenant": "default", "principal": "local", "trace_id": ID}

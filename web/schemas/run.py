@@ -7,6 +7,7 @@ from typing import Any, Literal
 from bus.journal import RunStatus
 from web.calls.fields import Answer, Maybe
 from web.schemas.approval import Approval
+from web.schemas.contexts import GoldenContextShown, SecurityContextShown
 
 
 class RunSummary(Answer):
@@ -38,6 +39,8 @@ class RunSummary(Answer):
     """The privilege grant that it was started with."""
     trace_id: Maybe[str] = None
     """The trace id of the request that started it, or its own; log records about the run have it."""
+    correlation_id: Maybe[str] = None
+    """The one that its client chose; without one the trace id."""
     detached: Maybe[bool] = None
     """True where workers execute it; the caller may wait all the same."""
     attempt: Maybe[int] = None
@@ -71,6 +74,10 @@ class ListedRun(RunSummary):
 class Run(ListedRun):
     """One run with its open questions."""
 
+    context: Maybe[GoldenContextShown] = None
+    """For which application and environment it works; absent where an earlier release started it."""
+    security_context: Maybe[SecurityContextShown] = None
+    """Who asked for it; absent where an earlier release started it."""
     approvals: Maybe[list[Approval]] = None
     """The questions it waits for."""
     why: Maybe[str] = None

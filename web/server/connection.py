@@ -9,7 +9,7 @@ from typing import Any
 from gunicorn.http.unreader import IterUnreader
 
 from web.server.client_socket import ClientSocket
-from web.server.incoming import Incoming, decode_body
+from web.server.incoming import Incoming, decode_body, named_trace_id
 
 HEAD_S = 10.0
 """For a request's line and headers, from the first byte; also for the first byte of a new connection."""
@@ -89,6 +89,11 @@ class OneRequest:
         self._request = request
         self.size = size
         self.unreader = IterUnreader([])
+
+    @property
+    def trace_id(self) -> str | None:
+        """The trace id that the request names."""
+        return named_trace_id(self._request)
 
     def __next__(self) -> Any:
         decode_body(self._request)

@@ -12,6 +12,7 @@ from gunicorn.http.errors import ChunkMissingTerminator, LimitRequestHeaders, No
 from gunicorn.http.message import Request
 from gunicorn.http.unreader import IterUnreader
 
+from config.tracing import trace_id_of
 from web.server.chunks import ChunkScan
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -49,6 +50,11 @@ class Incoming:
     def feed(self, data: bytes) -> None:
         """Add received bytes."""
         self._data += data
+
+    @property
+    def trace_id(self) -> str | None:
+        """The trace id that the request names whose head was read; None where it names none."""
+        return named_trace_id(self._request)
 
     def discard(self) -> None:
         """Drop the received bytes and the current request."""
@@ -124,6 +130,12 @@ class Incoming:
         taken = bytes(self._data[:end])
         del self._data[:end]
         return taken
+
+
+def named_trace_id(request: Any) -> str | None:
+    """Return the trace id that a request names in its head; None where it names none, or there is no request."""
+    headers = getattr(request, "headers", ())
+    return next((trace_id_of(value) for name, value in headers if name == "TRACEPARENT"), None)
 
 
 def decode_body(request: Any) -> None:

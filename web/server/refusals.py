@@ -23,8 +23,16 @@ STATUSES: tuple[tuple[type[Exception], int], ...] = (
 )
 
 
-def refusal_of(error: Exception) -> bytes:
-    """Return the response to a request that cannot be parsed, or whose handling failed inside the server."""
+def refusal_of(error: Exception, trace_id: str | None = None) -> bytes:
+    """Return the response to a request that cannot be parsed, or whose handling failed inside the server.
+
+    ``trace_id`` is the one that the request names, where its head could be read.
+    """
+    with traced(trace_id or current_trace_id() or new_trace_id()):
+        return _refusal_of(error)
+
+
+def _refusal_of(error: Exception) -> bytes:
     is_ours = isinstance(error, errors.InvalidResponseHeader | errors.InvalidResponseHeaderName)
     if isinstance(error, errors.ParseException | BodyTooLarge) and not is_ours:
         log.info("request refused: %s", type(error).__name__)
@@ -35,12 +43,12 @@ def refusal_of(error: Exception) -> bytes:
     return refusal(500, error_id=error_id)
 
 
-def refusal(status: int, sentence: str | None = None, **facts: Any) -> bytes:
+def refusal(status: int, sentence: str | None = None, trace_id: str | None = None, **facts: Any) -> bytes:
     """Return a complete response with ``Connection: close``; ``sentence`` replaces the status's own message."""
     from web.problems import of_status  # not in the arbiter, which imports this module and serves nothing
     from web.security import HEADERS
 
-    trace_id = current_trace_id() or new_trace_id()
+    trace_id = trace_id or current_trace_id() or new_trace_id()
     with traced(trace_id):
         answer = of_status(status, sentence=sentence, **facts)
     answer.headers.extend({**HEADERS, TRACE_ID: trace_id, "Cache-Control": "no-store", "Connection": "close"})

@@ -32,7 +32,7 @@ from web.server.connection import (
     Phase,
     transfer_s,
 )
-from web.server.incoming import Incoming
+from web.server.incoming import Incoming, named_trace_id
 from web.server.refusals import refusal, refusal_of
 from web.server.tls_socket import PlainHttp, TlsSocket
 
@@ -111,7 +111,7 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
         self._next_check = now + POLL_S
         for conn in [conn for conn in self.connections if conn.deadline < now and conn.phase in WAITING]:
             if conn.phase in (Phase.HEAD, Phase.BODY):
-                self._guard(conn, self._refuse, refusal(408))
+                self._guard(conn, self._refuse, refusal(408, trace_id=conn.incoming.trace_id))
             else:
                 self._guard(conn, self._drop)
 
@@ -128,7 +128,7 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
         One that has waited too long for a thread is refused: its client may be gone, and the work would delay others.
         """
         if time.monotonic() - conn.since > self.request_s:
-            conn.sock.sendall(refusal(503))
+            conn.sock.sendall(refusal(503, trace_id=conn.parser.trace_id if conn.parser else None))
             kept = False
         else:
             with time_limit(self.request_s, conn.since):
@@ -141,7 +141,7 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
 
     def handle_error(self, req: Any, client: Any, addr: Any, exc: Exception) -> None:
         """Send an error response in the application's format."""
-        client.sendall(refusal_of(exc))
+        client.sendall(refusal_of(exc, named_trace_id(req)))
 
     # --- one connection, on the poller's thread
 
@@ -189,7 +189,7 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
         try:
             request = conn.incoming.take()
         except Exception as error:
-            self._refuse(conn, refusal_of(error))
+            self._refuse(conn, refusal_of(error, conn.incoming.trace_id))
             return
         if request is None:
             self._await_rest(conn)
@@ -285,7 +285,7 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
                 return
             oldest = min(large, key=lambda conn: conn.since)
             if oldest.phase is Phase.BODY:
-                self._guard(oldest, self._refuse, refusal(503))
+                self._guard(oldest, self._refuse, refusal(503, trace_id=oldest.incoming.trace_id))
             else:
                 self._guard(oldest, self._drop)
             self._count(oldest)

@@ -1,4 +1,4 @@
-"""Limits on providers' HTTP responses: no redirects, no long error bodies, no decompression bombs.
+"""Limits on providers' HTTP responses: no redirects, no long error bodies, no decompression bombs; and the trace.
 
 LiteLLM uses its own clients, the OpenAI SDK's and others, asynchronous and blocking ones. All of them call ``send`` of
 httpx, where ``install_guard`` applies the limits. They apply only inside ``provider_call()``, so that tools' clients
@@ -19,6 +19,7 @@ from agents.models.http.base import require_base, require_base_here
 from agents.models.http.inflate import inflated
 from agents.models.http.provider_call import in_provider_call
 from config.redaction import redact_start
+from config.tracing import TRACEPARENT, current_traceparent
 
 MAX_ERROR_BYTES = 64 * 1024
 """Longest body of a response that is not 2xx, decompressed; a longer one is truncated before LiteLLM reads it."""
@@ -43,7 +44,7 @@ def install_guard() -> None:
             return await send_async(client, request, stream=stream, **more)
         await require_base(request.url)
         more["follow_redirects"] = False
-        request.headers.update(_UNCOMPRESSED)
+        request.headers.update(_UNCOMPRESSED | _trace())
         answer = await send_async(client, request, stream=True, **more)
         try:
             return await _checked(answer, stream=stream)
@@ -56,7 +57,7 @@ def install_guard() -> None:
             return send_sync(client, request, stream=stream, **more)
         require_base_here(request.url)
         more["follow_redirects"] = False
-        request.headers.update(_UNCOMPRESSED)
+        request.headers.update(_UNCOMPRESSED | _trace())
         answer = send_sync(client, request, stream=True, **more)
         try:
             return _checked_sync(answer, stream=stream)
@@ -67,6 +68,12 @@ def install_guard() -> None:
     guarded_async.is_guarded = True  # type: ignore[attr-defined]  # a mark, so that it is installed once
     httpx.AsyncClient.send = guarded_async  # type: ignore[method-assign, assignment]  # the one place all routes pass
     httpx.Client.send = guarded_sync  # type: ignore[method-assign, assignment]  # the same
+
+
+def _trace() -> dict[str, str]:
+    """Return the header with which a gateway, or a server of models, continues the run's trace."""
+    found = current_traceparent()
+    return {TRACEPARENT: found} if found is not None else {}
 
 
 async def _checked(answer: httpx.Response, *, stream: bool) -> httpx.Response:

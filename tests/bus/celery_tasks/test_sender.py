@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from celery.app.task import Context
 
 from bus.celery_tasks.sender import Routing, TaskSender
 from config.clock import epoch_ms
 from config.errors import ToolFailed
+from config.tracing import trace_id_of, traced
 from tests.on_loop import on_loop
 from tests.ports import free_port
 from tests.scripted_shop import ScriptedShop
@@ -35,6 +37,24 @@ async def test_the_message_has_the_key_as_id_the_arguments_and_the_end_of_its_ti
     assert (sent.id, sent.name, sent.arguments) == ("key_1", "shop.refund", {"number": "A-1"})
     assert sent.headers["ignore_result"] is False
     assert datetime.fromisoformat(sent.headers["expires"]) == datetime.fromtimestamp(expires_ms / 1000, UTC)
+
+
+@on_loop
+async def test_the_task_gets_the_trace_context_and_the_correlation_id_in_its_headers(shop: ScriptedShop) -> None:
+    sender, expires_ms = TaskSender(shop.url, ""), epoch_ms() + 60_000
+    routing, trace_id = Routing(task="shop.refund", queue=shop.queue), "4bf92f3577b34da6a3ce929d0e0e4736"
+
+    with traced(trace_id, "order 4711"):
+        await sender.send(routing, "key_1", {}, expires_ms)
+    with traced(trace_id):
+        await sender.send(routing, "key_2", {}, expires_ms)
+    await sender.send(routing, "key_3", {}, expires_ms)
+    sender.close()
+
+    first, second, third = (Context(shop.take().headers).headers or {} for _ in range(3))  # as the task sees them
+    assert (trace_id_of(first["traceparent"]), first["x-correlation-id"]) == (trace_id, "order 4711")
+    assert (trace_id_of(second["traceparent"]), second["x-correlation-id"]) == (trace_id, trace_id)
+    assert not third.keys() & {"traceparent", "x-correlation-id"}
 
 
 @on_loop

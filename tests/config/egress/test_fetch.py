@@ -16,6 +16,7 @@ from config.egress.policy import EgressPolicy, allowed_in
 from config.egress.request import Outgoing
 from config.egress.target import parse_target
 from config.errors import ToolCutOff
+from config.tracing import trace_id_of, traced
 from tests.certificates import Authority
 from tests.config.egress.peer import Peer, says, sends
 from tests.ports import free_port
@@ -349,5 +350,26 @@ def test_a_request_that_was_sent_goes_to_no_other_address():
                 await fetch(first.url("shop.example"), "POST", names=both)
 
             assert (len(first.asked), second.asked) == (1, [])
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("continues", [True, False])
+def test_only_a_server_of_the_operators_gets_the_trace_and_no_other_origin_it_redirects_to(continues):
+    trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+    async def run() -> None:
+        async with Peer(says(b"done")) as other, Peer(says(status=307, Location=other.url("other.example"))) as shop:
+            fetcher = Fetcher(policy=EgressPolicy(allowed=allowed_in("*, 127.0.0.0/8")), resolver=Names())
+            target = parse_target(shop.url("shop.example"))
+            with traced(trace_id, "order 4711"):
+                await fetcher.fetch(Outgoing(method="GET", target=target, continues_trace=continues))
+            with traced(trace_id, "Bestellung für Jörg"):
+                await fetcher.fetch(Outgoing(method="GET", target=target, continues_trace=continues))
+
+            found = [trace_id_of(asked.headers.get("traceparent")) for asked in (*shop.asked, *other.asked)]
+            assert found == [trace_id if continues else None] * 2 + [None] * 2
+            chosen = [asked.headers.get("x-correlation-id") for asked in (*shop.asked, *other.asked)]
+            assert chosen == ["order 4711" if continues else None, None, None, None]
 
     asyncio.run(run())

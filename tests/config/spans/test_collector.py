@@ -8,6 +8,7 @@ import pytest
 
 from config.spans.collector import MAX_BYTES, MAX_SPANS, MAX_TEXT, collecting, is_collecting, span, span_if_collecting
 from config.spans.http import MAX_HEADERS, note_answer, note_request
+from config.tracing import current_traceparent, trace_id_of, traced
 
 KEY = "sk-" + "a" * 40
 
@@ -26,7 +27,22 @@ def test_an_operation_is_noted_with_its_facts():
     (found,) = collector.close()
     assert found.pop("duration_ms") >= 0
     assert found.pop("started_at").endswith("Z")
+    assert len(found.pop("span_id")) == 16
     assert found == {"kind": "sql", "name": "SELECT", "statement": "SELECT 1", "database": "shop", "rows": 1}
+
+
+def test_a_span_has_the_trace_id_and_a_request_in_it_names_it_as_its_parent():
+    trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
+    with traced(trace_id), collecting() as collector:
+        with span("http", "GET a"):
+            inside = current_traceparent()
+        outside = current_traceparent()
+
+    (found,) = collector.close()
+    assert found["trace_id"] == trace_id
+    assert inside == f"00-{trace_id}-{found['span_id']}-01"
+    assert trace_id_of(outside) == trace_id
+    assert found["span_id"] not in str(outside)
 
 
 def test_an_operation_that_raises_is_noted_and_raises():

@@ -153,3 +153,21 @@ def test_a_client_is_asked_for_its_body_once() -> None:
 
     assert reader.take() is None
     assert (reader.take_expectation(), reader.take_expectation()) == (True, False)
+
+
+ID = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+def test_a_refusal_has_the_trace_id_of_a_request_whose_head_was_read() -> None:
+    reader = incoming()
+    reader.feed(CHUNKED.replace(b"Transfer", b"traceparent: 00-%s-00f067aa0ba902b7-01\r\nTransfer" % ID.encode()))
+    reader.feed(b"200001\r\n" + b"x" * 0x200001)
+
+    with pytest.raises(BodyTooLarge) as refused:
+        reader.take()
+
+    head, body = refusal_of(refused.value, reader.trace_id).split(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 413 ")
+    assert f"X-Trace-Id: {ID}".encode() in head
+    assert f'"trace_id":"{ID}"'.encode() in body
+    assert incoming().trace_id is None

@@ -10,6 +10,7 @@ import pytest
 from agents.capabilities.errors import CapabilityFailed, OutputNotJson, OutputTooLong
 from agents.tool_errors import ToolTimeout
 from config.errors import ModelVisible, ToolCutOff
+from tests.agents.capabilities.runners.conftest import CONTEXTS
 from tests.agents.capabilities.runners.machines import eventually, processes_with
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(120)]
@@ -22,6 +23,11 @@ def test_json_goes_in_and_json_comes_out_in_any_script(bench):
     arguments = {"text": 'Grüße 你好 🎈 " \\ \n', "deep": [1, {"a": None}], "number": 2**53}
 
     assert bench.call("echo", **arguments) == {"do": "echo", **arguments}
+
+
+@PROGRAMS
+def test_a_program_gets_the_contexts_of_its_call(bench):
+    assert bench.call("contexts") == CONTEXTS
 
 
 def test_a_large_input_arrives_whole(bench):
@@ -42,6 +48,7 @@ def test_an_output_that_is_not_json_is_an_error_and_no_result(bench, do):
 
 @OUTSIDE
 def test_a_hundred_megabytes_cost_the_limit_and_no_more(bench):
+    bench.call("echo")  # imports what its runner needs
     before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     with pytest.raises(OutputTooLong):

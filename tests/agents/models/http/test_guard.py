@@ -19,6 +19,7 @@ from agents.models.errors import ModelFailed, ModelRefused
 from agents.models.http import guard
 from agents.models.open import open_stream
 from config.errors import CallboardError
+from config.tracing import trace_id_of, traced
 from tests.agents.models.conftest import read
 from tests.model_server import ModelServer, Turn
 
@@ -190,3 +191,26 @@ def _cpu_s(work: Callable[[], object]) -> float:
     begun = time.thread_time()
     work()
     return time.thread_time() - begun
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-test", "hosted_vllm/test", "anthropic/claude-sonnet-4-5", "azure/test"])
+def test_a_request_continues_the_trace_of_its_run_and_has_no_correlation_id(
+    model: str, server: ModelServer, call_of: Callable[..., ModelCall], run: Any
+) -> None:
+    server.script([Turn(text="hello"), Turn(text="hello")])
+    trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+    async def ask() -> None:
+        await read(call_of(model))
+
+    async def ask_in_trace() -> None:
+        with traced(trace_id, "order 4711"):
+            await ask()
+
+    run(ask_in_trace())
+    run(ask())
+
+    first, second = (request.headers for request in server.requests)
+    assert trace_id_of(first["traceparent"]) == trace_id
+    assert "traceparent" not in second
+    assert "order 4711" not in str(server.requests)
