@@ -17,6 +17,7 @@ from agents.errors import TooManyQuestions
 from agents.governance.governance import Governance
 from agents.governance.wiring import governance_of
 from agents.tools.isolation.sandbox import Quota
+from agents.tools.sample import Sample
 from agents.tools.tool import Tool
 from agents.window import Window
 from bus.journal import DRAINED, Commit, Journal, Lease, Release, RunWriter, StaleOwner, StickyApproval, Totals
@@ -27,6 +28,7 @@ from config.effects import Effect
 from config.errors import Retryable
 from config.guardrails.guardrails import UNGUARDED, Guardrails
 from config.guardrails.sealing import Original, sealer_of
+from config.identity.contexts import DeclaredContext, SecurityContext, reference_of, trace_id_of_run
 from config.identity.folders import sandbox_folder
 from config.policy.decision import ALLOW_ALL, CallFacts, Policy
 from config.private_files import private_folder
@@ -34,12 +36,39 @@ from config.settings import Settings
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import ObserverInvoker
 
+
+def _declared(lease: Lease, settings: Settings) -> DeclaredContext | None:
+    """Return what is declared of a run: by its row, or of a run of an earlier release by the settings of this process.
+
+    What its row has and cannot be read is completed by nothing, since it may have been stricter.
+    """
+    if lease.context_json is not None:
+        return DeclaredContext.from_json(lease.context_json)
+    return None if settings.require_contexts else settings.declared_context(lease.tenant)
+
+
+def _security(
+    lease: Lease, declared: DeclaredContext | None, trace_id: str, settings: Settings
+) -> SecurityContext | None:
+    if settings.require_contexts and (lease.credential is None or lease.trace_id is None):
+        return None
+    token_ref = declared.token_ref if declared is not None else None
+    initiator_id = declared.initiator_id if declared is not None else None
+    return SecurityContext(
+        initiator_id=initiator_id or lease.principal,
+        roles=lease.roles,
+        token_ref=token_ref or reference_of(lease.credential or "", lease.credential_id),
+        trace_id=trace_id,
+    )
+
+
 MARGIN_S = 30.0
 """Seconds that a step may take beyond its own limit, for commits and threads on a busy machine."""
 
 
 def facts_of(run: Lease | Row[Any], run_id: str, metadata: Mapping[str, Any]) -> tuple[AgentFacts, RunFacts]:
     """Return what observers get of a run, from its lease or its row."""
+    kept = DeclaredContext.from_json(run.context_json) if run.context_json is not None else None
     agent = AgentFacts(id=run.agent_id, name=run.agent_name, model=run.model)
     return agent, RunFacts(
         run_id=run_id,
@@ -49,6 +78,9 @@ def facts_of(run: Lease | Row[Any], run_id: str, metadata: Mapping[str, Any]) ->
         fence=run.fence,
         detached=run.detached,
         metadata=metadata,
+        trace_id=run.trace_id,
+        correlation_id=run.correlation_id or run.trace_id,
+        golden=kept.golden(run.principal, run.trace_id or trace_id_of_run(run_id)) if kept is not None else None,
     )
 
 
@@ -65,6 +97,13 @@ class RunContext:
         self._task_waits = journal.task_waits
         self._read, self._sticky_approvals = journal.loop.read, journal.sticky_approvals
         self._asked_lately = journal.runs.asked_lately
+        self.trace_id = lease.trace_id or trace_id_of_run(lease.run_id)
+        self.declared = _declared(lease, self.settings)
+        """What is declared of the run; None where that is unknown and may not be completed."""
+        self.golden = self.declared.golden(lease.principal, self.trace_id) if self.declared is not None else None
+        """None: no tool may be called."""
+        self.security = _security(lease, self.declared, self.trace_id, self.settings)
+        """None: the run may not be worked on."""
         self.chat_history = chat_history
         """The newest part of the conversation that fits the agent's ``history_chars``, this run's messages included."""
         self._invoker = ObserverInvoker(observers)
@@ -73,7 +112,7 @@ class RunContext:
         self.policy: Policy = ALLOW_ALL
         """Decides about each call of a model or a tool."""
         self.guardrails: Guardrails = UNGUARDED
-        self.governance: Governance | None = governance_of(journal.settings, lease)
+        self.governance: Governance | None = governance_of(journal.settings, lease, self.golden, self.security)
         """Asks the remote engine about each call; None where the deployment has none."""
         self.end: EndPayload | None = None
         """The run's last event, once it is committed."""
@@ -81,6 +120,8 @@ class RunContext:
         """What the run has read so far, as the labels of its tools."""
         self.totals: Callable[[], Totals] = Totals
         """What the run has used so far; set by what executes it."""
+        self.sample: Sample | None = None
+        """Asks the run's model for a tool; set by what executes it."""
         self.sticky: tuple[StickyApproval, ...] = ()
         """The sticky approvals for the run's principal and agent, as they were read last."""
         self.is_stopped = False
@@ -131,6 +172,7 @@ class RunContext:
             agent_id=lease.agent_id,
             model=lease.model,
             is_privileged=self.privileged,
+            context=self.golden,
             cost_usd=totals.cost_usd or 0.0,
             tokens=used.get("input_tokens", 0) + used.get("output_tokens", 0),
             steps=totals.steps,

@@ -41,7 +41,10 @@ def capability_tool(definition: CapabilityDefinition, settings: Settings) -> Too
         ToolUnknown: its function, or a file that it names, is not there.
     """
     fields = {name: getattr(definition, name) for name in SAME}
-    fields["implementation"] = canonical_digest([definition.runner.model_dump(mode="json"), definition.config])
+    said = definition.runner.model_dump(mode="json")
+    if not said.get("sends_context"):
+        said.pop("sends_context", None)  # what was approved before there was this field stays approved
+    fields["implementation"] = canonical_digest([said, definition.config])
     if isinstance(definition.runner, FunctionSpec):
         tool = _function_tool(definition, definition.runner, settings)
         return dataclasses.replace(tool, **fields | {"labels": tool.labels | definition.labels})
@@ -64,7 +67,13 @@ def _of_endpoint(said: frozenset[str]) -> frozenset[str]:
 def _runner_of(definition: CapabilityDefinition, settings: Settings) -> CapabilityRunner:
     runner, secrets, config = definition.runner, definition.secrets, definition.config
     if isinstance(runner, EndpointSpec):
-        return EndpointRunner(url=runner.url, hosts=definition.hosts or (), headers=runner.headers, secrets=secrets)
+        return EndpointRunner(
+            url=runner.url,
+            hosts=definition.hosts or (),
+            headers=runner.headers,
+            secrets=secrets,
+            sends_context=runner.sends_context,
+        )
     if isinstance(runner, ContainerSpec):
         box = Container(
             image=runner.image,

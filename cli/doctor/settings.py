@@ -16,7 +16,7 @@ from cli.supervisor.supervisor import GRACE_S
 from config.definitions.dotted_path import NotImportable, import_path
 from config.definitions.errors import PluginUnknown
 from config.errors import CallboardError
-from config.settings import SEED_NAMES, Settings, unknown_variables
+from config.settings import SEED_NAMES, SEED_NAMES_UNREAD, Settings, unknown_variables
 from observers.discovery import OBSERVERS
 
 
@@ -27,6 +27,9 @@ def check_settings(settings: Settings) -> Verdicts:
     for earlier, name in SEED_NAMES.items():
         if os.environ.get(earlier):
             yield ok(f"{earlier} is read as CALLBOARD_{name.upper()} unless that is set")
+    for earlier, why in SEED_NAMES_UNREAD.items():
+        if os.environ.get(earlier):
+            yield ok(f"{earlier} is not read: {why}")
     if not unknown:
         yield ok(f"deployment {settings.deployment}; {_counts(settings)}")
 

@@ -171,6 +171,14 @@ class Conditions:
 # --- CEL
 
 
+CONTEXT = ("app_id", "environment", "initiator_id", "cost_center", "data_classification")
+"""The fields of a golden context that a condition may use, with ``context.`` before them; empty where none is known."""
+
+
+def _of_context(name: str) -> Callable[[CallFacts, int], str]:
+    return lambda facts, _: str(getattr(facts.context, name, None) or "")
+
+
 _READ: Mapping[str, Callable[[CallFacts, int], Any]] = {
     "arguments": lambda facts, _: dict(facts.arguments),
     "tool": lambda facts, _: facts.name if facts.point == "tool" else "",
@@ -183,12 +191,14 @@ _READ: Mapping[str, Callable[[CallFacts, int], Any]] = {
     "tenant": lambda facts, _: facts.tenant,
     "agent": lambda facts, _: facts.agent_id,
     "privileged": lambda facts, _: facts.is_privileged,
+    **{f"context.{name}": _of_context(name) for name in CONTEXT},
     "cost_usd": lambda facts, _: facts.cost_usd,
     "tokens": lambda facts, _: facts.tokens,
     "steps": lambda facts, _: facts.steps,
     "now": lambda _, at_ms: datetime.fromtimestamp(at_ms / 1000, UTC),
 }
 """What a condition may use, by name."""
+_CONTEXT_FACTS = frozenset(name for name in _READ if name.startswith("context."))
 
 
 def variables_of(facts: CallFacts, at_ms: int, names: Iterable[str]) -> dict[str, Any]:
@@ -198,7 +208,8 @@ def variables_of(facts: CallFacts, at_ms: int, names: Iterable[str]) -> dict[str
 
 def names_in(source: str) -> frozenset[str]:
     """Return the facts that a condition names, be it in a text or a comment."""
-    return frozenset(_READ).intersection(_NAME.findall(source))
+    named = frozenset(_READ).intersection(_NAME.findall(source))
+    return named | _CONTEXT_FACTS if "context" in source else named
 
 
 @lru_cache(maxsize=1)
@@ -222,7 +233,7 @@ def environment() -> Any:
         "privileged": kinds.BOOL,
         "now": kinds.TIMESTAMP,
     }
-    texts = ("tool", "model", "effect", "classification", "principal", "tenant", "agent")
+    texts = ("tool", "model", "effect", "classification", "principal", "tenant", "agent", *_CONTEXT_FACTS)
     return cel.NewEnv(variables={**names, **dict.fromkeys(texts, kinds.STRING)})
 
 

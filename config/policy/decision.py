@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 from config.capabilities import Classification
 from config.effects import Effect, Scope
+from config.identity.contexts import GoldenContext
 from config.identity.principal import Role
 
 
@@ -51,6 +52,8 @@ class CallFacts:
     agent_id: str
     model: str
     is_privileged: bool = False
+    context: GoldenContext | None = None
+    """For what the run works; None where that is not known."""
     cost_usd: float = 0.0
     """What the run has cost so far."""
     tokens: int = 0

@@ -14,6 +14,7 @@ from pydantic_settings import SettingsError
 
 from config.errors import SettingInvalid
 from config.identity.principal import NAME_FORM
+from config.one_line import one_line
 from config.provider_keys import may_adopt
 from config.redaction import forget, register_secrets, secrets_in_url
 from config.redis.url import each_url
@@ -25,6 +26,10 @@ from config.spelling import did_you_mean
 
 SECRETS_OF_TOOLS = "CALLBOARD_SECRET_"
 """How variables begin that are secrets of tools (``config.definitions.secret_reference``), and no settings."""
+OF_CALLS = frozenset(
+    f"CALLBOARD_{name}" for name in "RUN_ID THREAD_ID CALL_ID IDEMPOTENCY_KEY CONFIG CORRELATION_ID".split()
+)
+"""Variables that a capability's program gets, and that the commands which it executes get from it."""
 _FORMS = {
     "deployment": "has to be a name: 1 to 40 letters, digits, '_', '-' and '.'",
     "tenant": f"has to be {NAME_FORM}",
@@ -63,6 +68,12 @@ def read_settings(**overrides: object) -> Settings:
             "CALLBOARD_TENANTS is not JSON; write an object of tenants, each with its settings, such as "
             '{"acme": {"tenant_open_runs": 100}}, or sections [tenants.acme] in callboard.toml.'
         ) from error
+    except UnicodeEncodeError as error:  # bytes of the environment that are no text
+        names = [name for name, value in os.environ.items() if not _is_text(value)]
+        raise SettingInvalid(
+            f"{one_line(min(names, default='a setting'))} cannot be used: it has to be UTF-8. Correct it in the "
+            "environment."
+        ) from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         if (section := problem_of_section(first)) is not None:
@@ -85,18 +96,30 @@ def read_settings(**overrides: object) -> Settings:
     return found
 
 
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _shown(error: Mapping[str, Any]) -> str:
     """Return the invalid value if it is short, and has no secret in it."""
     value = error.get("input")
     name = "".join(map(str, error["loc"]))
-    is_secret = any(word in name for word in ("url", "databases", "keys"))  # a URL may hold a password
-    return f" ('{value}')" if isinstance(value, str | int | float) and len(str(value)) <= 60 and not is_secret else ""
+    is_secret = any(word in name for word in ("url", "databases", "keys", "token_ref"))  # a URL may hold a password
+    return (
+        f" ('{one_line(str(value))}')"
+        if isinstance(value, str | int | float) and len(str(value)) <= 60 and not is_secret
+        else ""
+    )
 
 
 def unknown_variables(environment: dict[str, str]) -> list[str]:
     """Return a sentence for each ``CALLBOARD_`` variable that no setting reads."""
-    known = {f"CALLBOARD_{name.upper()}" for name in Settings.model_fields}
-    offered = known - {"CALLBOARD_NO_AUTH"}  # never suggested, since it disables a protection
+    known = {f"CALLBOARD_{name.upper()}" for name in Settings.model_fields} | OF_CALLS
+    offered = known - OF_CALLS - {"CALLBOARD_NO_AUTH"}  # never suggested, since it disables a protection
     return [
         f"{name} is not a setting.{did_you_mean(name, offered, 'CALLBOARD_')}"
         for name in sorted(environment)

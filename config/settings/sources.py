@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,17 +23,32 @@ ROOT = Path(__file__).resolve().parents[2]
 SEED_NAMES = {
     "TEMPORAL_NAMESPACE": "deployment",
     "TEMPORAL_TASK_QUEUE": "queue",
+    "TEMPORAL_UI_URL": "mcp_status_url",
+    "ENABLE_DAGGER_E2E": "containers",
     "OPENBOX_URL": "governance_url",
     "OPENBOX_API_KEY": "governance_api_key",
     "OPENBOX_GOVERNANCE_POLICY": "governance_policy",
     "MCP_CAPABILITY_BEHAVIOR": "mcp_capability_behavior",
+    "MCP_APP_ID": "app_id",
+    "MCP_ENVIRONMENT": "environment",
+    "MCP_COST_CENTER": "cost_center",
+    "MCP_DATA_CLASSIFICATION": "data_classification",
+    "MCP_INITIATOR_ID": "mcp_initiator_id",
+    "MCP_ROLES": "mcp_roles",
+    "MCP_TOKEN_REF": "mcp_token_ref",
     "MCP_ENVELOPE_HMAC_SECRET": "envelope_keys",
     "MCP_REQUIRE_ENVELOPE": "require_envelope",
     "DATABASE_POOL_SIZE": "database_pool_size",
     "DATABASE_MAX_OVERFLOW": "database_max_overflow",
 }
 """Variables of Callboard's predecessors -> the setting that each one sets."""
+SEED_NAMES_UNREAD = {
+    "AGENT_GOAL": "all agents are offered; CALLBOARD_DEFAULT_AGENT names that of runs that name none",
+    "TEMPORAL_ADDRESS": "Callboard has no Temporal server; CALLBOARD_DATABASE_URL and CALLBOARD_REDIS_URL name its own",
+}
+"""Variables of Callboard's predecessors that set nothing -> why."""
 
+_ON = ("1", "true", "yes", "on")
 _PLAIN = Redactor({})
 """Replaces secrets of known forms, such as a password in a URL."""
 
@@ -66,7 +82,7 @@ class Part(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        seeds = {name: os.environ[seed] for seed, name in SEED_NAMES.items() if os.environ.get(seed)}
+        seeds = {name: _seed_value(seed) for seed, name in SEED_NAMES.items() if os.environ.get(seed)}
         if not reads_files():
             seeds["no_config"] = "true"
             no_file = TomlConfigSettingsSource(settings_cls, toml_file=None)
@@ -75,6 +91,15 @@ class Part(BaseSettings):
             files = dotenv_settings, TomlConfigSettingsSource(settings_cls)
         from_environment = (env_settings,) if _has_variables() else ()
         return init_settings, *from_environment, *files, InitSettingsSource(settings_cls, seeds)
+
+
+def _seed_value(seed: str) -> str:
+    """Return what a variable of a predecessor sets; ``ENABLE_DAGGER_E2E`` is a switch, and here an engine is named."""
+    value = os.environ[seed]
+    if seed != "ENABLE_DAGGER_E2E":
+        return value
+    is_docker = shutil.which("podman") is None and shutil.which("docker") is not None
+    return ("docker" if is_docker else "podman") if value.lower() in _ON else ""
 
 
 def _has_variables() -> bool:
@@ -86,4 +111,4 @@ def _has_variables() -> bool:
 
 def reads_files() -> bool:
     """Return whether ``.env`` and ``callboard.toml`` are read; ``CALLBOARD_NO_CONFIG=1`` disables both."""
-    return os.environ.get("CALLBOARD_NO_CONFIG", "").lower() not in ("1", "true", "yes", "on")
+    return os.environ.get("CALLBOARD_NO_CONFIG", "").lower() not in _ON

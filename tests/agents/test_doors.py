@@ -22,7 +22,7 @@ from agents.steps.preflight import Preflight
 from agents.testing import Call, Turn
 from agents.tool_errors import OutputUnfit
 from agents.tools.results import validate_output
-from agents.tools.tool import Tool, tool
+from agents.tools.tool import Tool, ToolContext, current_call, tool
 from bus.journal import Commit, Decision, Lease, PrincipalDisabled, StepStarted
 from bus.payloads import ToolResultPayload, encode
 from cli.main import status_of
@@ -34,6 +34,7 @@ from config.guardrails.guardrails import Guardrails
 from config.policy.decision import CallFacts, PolicyDecision, Verdict
 from config.settings import Settings
 from web.app import create_app
+from web.mcp.errors import name_of
 from web.mcp.server import build_server
 
 pytestmark = pytest.mark.parity
@@ -44,6 +45,7 @@ JOURNALLING = ((bus.journal.log.writer, "record"), (bus.journal.ownership.leases
 """What writes the start of a call, for an agent's and for a run of kind ``tool``."""
 passed: list[str] = []
 """The stages of the present test's call, as it passes them."""
+called: list[ToolContext] = []
 failing: set[str] = set()
 """The stages at which the call is refused."""
 
@@ -56,6 +58,7 @@ def look(number: int) -> str:
         number: which one.
     """
     passed.append("act")
+    called.append(current_call())
     if "act" in failing:
         raise ToolFailed(f"the shop of {SECRET} is closed")
     return f"{SECRET} {number}"
@@ -93,6 +96,7 @@ def redacted(_guardrails: Guardrails, tool: str, result: Any) -> Any:
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Record each stage, and let it fail where ``failing`` says so."""
     passed.clear()
+    called.clear()
     failing.clear()
     for name, stage in (("_authorised", "authorise"), ("_validate", "validate"), ("_missing_approval", "approval")):
         _record(monkeypatch, Preflight, name, stage)
@@ -263,6 +267,25 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     os.chdir(before)
 
 
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+def test_a_call_has_the_contexts_whichever_way_it_came(
+    door: Door, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MCP_APP_ID", "shop")
+    monkeypatch.setenv("CALLBOARD_ENVIRONMENT", "production")
+    place.settings = Settings(_env_file=None)  # type: ignore[call-arg]  # pydantic-settings' own
+
+    assert door(place, {"number": 7}) is None
+
+    with place.open() as runner:
+        (run,) = runner.journal.runs.newest(runner.principal)
+        found = runner.journal.runs.get(runner.principal, run["run_id"])
+    shop = {"app_id": "shop", "environment": "production", "initiator_id": "local", "trace_id": run["trace_id"]}
+    assert (found["context"], found["security_context"]["initiator_id"]) == (shop, "local")
+    assert found["security_context"]["token_ref"] in ("process", "none")
+    assert [call.golden.as_json() for call in called if call.golden is not None] == [shop]
+
+
 def reject_what_is_asked(settings: Settings, is_over: threading.Event) -> None:
     """Reject the first question that a run asks, as another person would."""
     runner = Runner.open(settings, inline=False)
@@ -293,10 +316,13 @@ REFUSED_AT = {
 @pytest.mark.parametrize(("stage", "code"), REFUSED_AT.items())
 def test_after_the_stage_that_refuses_a_call_nothing_happens(door: Door, stage: str, code: str, place: Place) -> None:
     failing.add(stage)
+    # The MCP server checks arguments against the listed schema, so that such a call does not become a run.
+    is_mcp = door in (Place.mcp, Place.mcp_since_2026)
 
-    assert door(place, {"number": "seven"} if stage == "validate" else {"number": 7}) == code
+    found = door(place, {"number": "seven"} if stage == "validate" else {"number": 7})
 
-    expected = STAGES[: STAGES.index(stage) + 1]
+    assert found == (name_of(code) if is_mcp else code)
+    expected = [] if is_mcp and stage == "validate" else STAGES[: STAGES.index(stage) + 1]
     is_made = "act" in expected
     # A call that is refused is recorded with its refusal, without a start of its own to be resumed.
     assert [one for one in passed if is_made or one != "journal"] == expected

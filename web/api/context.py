@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from flask import Blueprint, Response
 from pydantic import Field
 
-from bus.journal import MAX_CORRELATION_CHARS, IdempotencyConflict, NewInternalEvent
+from bus.journal import IdempotencyConflict, NewInternalEvent
+from config.tracing import MAX_CORRELATION_CHARS, correlate
 from web.api.answers import answer
 from web.calls.call import call
 from web.calls.fields import Input
@@ -47,6 +48,7 @@ class InternalEvent(Input):
 @call({201: LoggedEvent}, problems=(IdempotencyConflict,))
 def log(body: InternalEvent, headers: Repeatable) -> Response:
     """Log an event, which nothing changes afterwards: 201 with its id and time."""
+    correlate(body.correlation_id)
     fields = {name: getattr(body, name) for name in InternalEvent.model_fields}
     event_id, created_at = current_process().journal.internal_events.log(
         current_principal(), NewInternalEvent(**fields), headers.idempotency(body)

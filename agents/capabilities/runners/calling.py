@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +14,9 @@ from agents.capabilities.runners.child import Finished
 from agents.tools.tool import ToolContext
 from config.definitions.secret_reference import required_secret
 from config.errors import ToolCutOff
+from config.identity.contexts import memo
 from config.redaction import redact_start
+from config.tracing import trace_variables
 
 INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 """The variables of the worker that a subprocess gets; no other, and so no key of a provider."""
@@ -22,16 +25,22 @@ MAX_SHOWN = 1500
 
 
 def call_variables(call: ToolContext, config: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variables that tell a program about its call; the names begin with ``CALLBOARD_``."""
-    return {
+    """Return the variables that tell a program about its call; all but ``TRACEPARENT`` begin with ``CALLBOARD_``."""
+    return trace_variables() | {
         "CALLBOARD_RUN_ID": call.run_id,
         "CALLBOARD_THREAD_ID": call.thread_id,
         "CALLBOARD_CALL_ID": call.call_id,
         "CALLBOARD_IDEMPOTENCY_KEY": call.idempotency_key,
         "CALLBOARD_TENANT": call.tenant,
         "CALLBOARD_PRINCIPAL": call.principal,
+        "CALLBOARD_CONTEXT": context_json(call),
         "CALLBOARD_CONFIG": orjson.dumps(dict(config)).decode(),
     }
+
+
+def context_json(call: ToolContext) -> str:
+    """Return the call's contexts as JSON in ASCII, so that a header can have them, too."""
+    return json.dumps(memo(call.golden, call.security), separators=(",", ":"))
 
 
 def inherited_variables() -> dict[str, str]:

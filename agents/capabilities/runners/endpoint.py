@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from agents.capabilities.errors import CapabilityFailed, OutputNotJson, OutputTooLong
-from agents.capabilities.runners.calling import secret_values
+from agents.capabilities.runners.calling import context_json, secret_values
 from agents.tools.results import MAX_BYTES
 from agents.tools.tool import current_call
 from config.definitions.runner_spec import SECRET_IN_HEADER
@@ -26,6 +26,8 @@ REMEDY = "Add the host to the `hosts` of the capability."
 NO_ANSWER = (502, 504)
 """Statuses of a gateway: the request may have taken effect behind it."""
 NO_CONTENT = 204
+CONTEXT_HEADER = "Callboard-Context"
+"""Has the call's contexts as JSON, where the capability's file asks for it: the server may be another company's."""
 MAX_SHOWN = 500
 """Characters of a failed answer's body in a message."""
 
@@ -39,6 +41,8 @@ class EndpointRunner:
     """What may be asked, as in ``CALLBOARD_HTTP_ALLOWED_HOSTS``; the host of ``url`` alone where it is empty."""
     headers: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict)
+    sends_context: bool = False
+    """Whether requests have the header ``Callboard-Context``."""
     max_bytes: int = MAX_BYTES
     """Bytes of the longest answer."""
 
@@ -57,10 +61,13 @@ class EndpointRunner:
         chosen = {
             name: SECRET_IN_HEADER.sub(lambda found: values[found[1]], text) for name, text in self.headers.items()
         }
+        context = {CONTEXT_HEADER: context_json(call)} if self.sends_context else {}
+        headers = {"Content-Type": "application/json", **chosen, **call.headers, **context}
         request = Outgoing(
             method="POST",
             target=target,
-            headers=checked_headers({"Content-Type": "application/json", **chosen, **call.headers}.items()),
+            headers=checked_headers(headers.items()),
+            continues_trace=True,
             body=checked_body(orjson.dumps(dict(arguments))),
         )
         limits = Limits(total_s=call.timeout_s, max_bytes=self.max_bytes)

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import json
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -13,6 +14,8 @@ from agents.tools.tool import enter_call
 from config.definitions.errors import SecretMissing
 from config.egress.errors import HostNotAllowed, HostUnreachable, RequestRefused
 from config.errors import ToolCutOff
+from config.tracing import trace_id_of, traced
+from tests.agents.capabilities.runners.conftest import CONTEXTS
 
 
 @pytest.fixture
@@ -97,6 +100,17 @@ def test_a_secret_cannot_add_a_header(call, monkeypatch):
 
 
 @pytest.mark.parity
+def test_a_server_gets_the_contexts_only_where_the_file_says_so(call, serve):
+    url, asked = serve(204)
+
+    call(url)
+    call(url, sends_context=True)
+
+    assert [request.get("Callboard-Context") for request in asked] == [None, asked[1]["Callboard-Context"]]
+    assert json.loads(asked[1]["Callboard-Context"]) == CONTEXTS
+
+
+@pytest.mark.parity
 def test_no_content_is_no_result_and_no_error(call, serve):
     assert call(serve(204)[0]) is None
 
@@ -126,3 +140,18 @@ def test_a_redirect_takes_nothing_to_another_server(call, serve, monkeypatch):
 def test_a_server_that_is_not_there_was_not_asked(call):
     with pytest.raises(HostUnreachable):
         call("http://127.0.0.1:1/")
+
+
+@pytest.mark.parity
+def test_the_server_gets_the_trace(call, serve):
+    url, asked = serve(200, b"{}")
+    trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+    with traced(trace_id, "order 4711"):
+        call(url)
+    with traced(trace_id):
+        call(url, headers={"Traceparent": "own"})
+
+    first, second = ({name.lower(): value for name, value in headers.items()} for headers in asked)
+    assert (trace_id_of(first["traceparent"]), first["x-correlation-id"]) == (trace_id, "order 4711")
+    assert second["traceparent"] == "own"
