@@ -16,6 +16,7 @@ from agents.steps import open_calls
 from agents.steps.large_text import in_thread_if_large
 from agents.steps.model_step import ModelStep
 from agents.steps.output import parse_output, repair_messages, response_format
+from agents.steps.sample_step import sampling
 from agents.steps.tool_step import ToolStep
 from agents.tools.tool import Tool
 from bus.journal import (
@@ -74,6 +75,7 @@ class Agent:
         self._progress = progress
         self._spent = progress.totals
         context.totals = lambda: self._total
+        context.sample = sampling(context, definition, self._spend)
         self._rounds = progress.rounds
         self._step: ModelStep | None = None
         self._calls: list[ToolStep] = []
@@ -114,6 +116,9 @@ class Agent:
                 step = await self._use_tools(step, text, answer.tool_calls)
             else:
                 step = await self._conclude(step, text)
+
+    def _spend(self, spent: Totals) -> None:
+        self._spent = self._spent.plus(spent)
 
     async def _consult_begun(self) -> None:
         """Ask the governance engine about what the claim has begun, and commit what is decided."""

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from agents.capabilities.checkup import problems_of
 from agents.capabilities.folder import declared
 from agents.models.auto import resolve_model
 from agents.models.call import is_in_process
-from agents.tools.catalogue import find_tools, tools_of
+from agents.tools.catalogue import READING, find_reading_tools, find_tools, tools_of
 from config.definitions.agent import AgentDefinition
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid, PluginUnknown, ToolUnknown
@@ -128,9 +129,11 @@ class _Check:
     def tools(self) -> Iterator[Problem]:
         """Yield each tool that cannot be built, then what is wrong with them together."""
         broken = False
-        for problem in self._unusable("tools", self._agent.tools, find_tools):
-            broken = True
-            yield problem
+        named = {"tools": find_tools} | {field: partial(find_reading_tools, field) for field in READING}
+        for field, find in named.items():
+            for problem in self._unusable(field, getattr(self._agent, field), find):
+                broken = True
+                yield problem
         if broken:
             return
         try:

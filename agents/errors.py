@@ -84,6 +84,19 @@ class PolicyRefused(Permanent):
     text = "the policy's rule '{rule}' ends the run. {reason}"
 
 
+class SecurityContextMissing(Permanent):
+    """The run was started without a record of its credential or its trace id, and the deployment requires both."""
+
+    code = "security_context_missing"
+    topic = Topic.RUN
+    over_http = False
+    text = (
+        "SecurityContext not set in workflow memo: the run's row has no credential or no trace id. Start the run "
+        "again, or allow such runs by CALLBOARD_REQUIRE_CONTEXTS=false."
+    )
+    remedy = "An earlier release, or another program, has started the run; start it again ([contexts](contexts.md))."
+
+
 class OutputInvalid(Permanent):
     """The answer does not fit the schema."""
 

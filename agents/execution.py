@@ -11,7 +11,7 @@ from functools import partial
 
 from agents.compatibility import LoadedAgent, RunWork, compatible_work
 from agents.context import RunContext
-from agents.errors import RunFailed
+from agents.errors import RunFailed, SecurityContextMissing
 from agents.governance.wiring import report_end, report_start
 from agents.models.call import is_in_process
 from agents.models.lite import is_imported, litellm_module
@@ -37,6 +37,7 @@ from bus.journal import (
 )
 from bus.payloads import Payload, StatusPayload
 from config.errors import CallboardError
+from config.identity.contexts import working_for
 from config.logs import acting_for
 from config.tracing import traced
 from observers.discovery import resolve_observers
@@ -113,6 +114,8 @@ def begin_run(claim: Claim, process: Process, loaded: LoadedAgent | CallboardErr
     try:
         if missing is not None:
             raise missing
+        if context.security is None:
+            raise SecurityContextMissing
         context.policy = process.policies.current()
         if has_calls and context.may_be_sticky(tools.values()):
             context.sticky = claim.sticky()
@@ -141,7 +144,9 @@ def require_enabled(lease: Lease, process: Process) -> None:
 
 async def execute(journal: Journal, claimed: ClaimedRun) -> None:
     """Run the agent until the run ends, waits or is released; errors of the run are recorded, not raised."""
-    with traced(claimed.context.lease.trace_id):
+    context, lease = claimed.context, claimed.context.lease
+    ids = lease.trace_id, lease.correlation_id, lease.run_id
+    with traced(*ids), working_for(lease.tenant, context.declared, context.security):
         await _execute(journal, claimed)
 
 

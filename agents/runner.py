@@ -24,6 +24,7 @@ from config.forks import leave_to_parent
 from config.guardrails.deployment import guardrails_of
 from config.guardrails.guardrails import Guardrails
 from config.guardrails.sealing import Original, sealer_of
+from config.identity.contexts import DeclaredContext, declared_for
 from config.identity.grants import SECRET_NAME, GrantForm, PresentedGrant
 from config.identity.principal import Principal, Verb
 from config.settings import Settings
@@ -142,6 +143,7 @@ class Runner:
             principal=principal,
             grant=presented,
             detached=detached,
+            declared=self._declared(principal),
             metadata=guardrails.metadata(metadata),
             originals=originals,
             idempotency=idempotency,
@@ -154,6 +156,7 @@ class Runner:
         arguments: Mapping[str, Any],
         *,
         agent_id: str | None = None,
+        agent: AgentDefinition | None = None,
         thread_id: str | None = None,
         detached: bool = False,
         grant: str | None = None,
@@ -170,6 +173,7 @@ class Runner:
             name: the tool's name, as the agent's model would write it.
             arguments: the arguments, JSON data.
             agent_id: the agent whose tool, overrides and sandbox are used; None is ``CALLBOARD_DEFAULT_AGENT``.
+            agent: an agent that no file has, in place of one with an id.
             thread_id, detached, grant, principal, metadata, idempotency: see ``run``.
 
         Raises:
@@ -182,7 +186,7 @@ class Runner:
         try:
             objective = check_call(name, arguments)
             self._check_thread(thread_id)
-            definition = self.registry.startable(principal, agent_id or self.settings.default_agent)
+            definition = agent or self.registry.startable(principal, agent_id or self.settings.default_agent)
             presented = self._presented(grant)
             guardrails, _ = self._guardrails(definition)
             guardrails.require_call(arguments)
@@ -200,10 +204,15 @@ class Runner:
             principal=principal,
             grant=presented,
             detached=detached,
+            declared=self._declared(principal),
             metadata=guardrails.metadata(metadata),
             idempotency=idempotency,
         )
         return self._accept(new, ())
+
+    def _declared(self, principal: Principal) -> DeclaredContext:
+        """Return what is declared of a new run: by the run that starts it, or by its door."""
+        return declared_for(principal.tenant) or self.settings.declared_context(principal.tenant)
 
     def _guardrails(self, definition: AgentDefinition) -> tuple[Guardrails, list[Original]]:
         """Return the guardrails of a new run, and the list to which they add the originals that are to be sealed."""

@@ -44,11 +44,26 @@ class RoleMissing(ModelVisible):
     code = "role_missing"
     status = 403
     over_http = True
+    seed_name = "UNAUTHORIZED"
     remedy = "A principal with one of the roles that the sentence names may call it."
 
     def __init__(self, name: str, needed: Iterable[str]) -> None:
         roles = ", ".join(sorted(needed))
         super().__init__(f"Not done: '{name}' may be called by principals with the role {roles} only.", name=name)
+
+
+class GoldenContextMissing(ModelVisible):
+    """The run was started without a context that says for which application and environment it works, and the
+    deployment requires one, or what its row has is none. The tool was not called."""
+
+    code = "golden_context_missing"
+    status = 403
+    over_http = True
+    text = (
+        "GoldenContext not set in workflow memo: the run's row has no context, so '{name}' was not called. Start the "
+        "run again."
+    )
+    remedy = "An earlier release, or another program, has started the run; start it again ([contexts](contexts.md))."
 
 
 class CallBlocked(ModelVisible):
@@ -109,3 +124,10 @@ class McpServerDown(ModelVisible):
 
     code = "mcp_server_down"
     remedy = "`./callboard doctor` starts every server and says what is wrong with it ([MCP servers](mcp-servers.md))."
+
+
+class McpLoginNeeded(McpServerDown):
+    """The MCP server wants a person's login, and the tenant has none, or it has ended; the call was not made."""
+
+    code = "mcp_login_needed"
+    remedy = "Run `./callboard mcp login` with the server's name ([MCP servers](mcp-servers.md#logins))."

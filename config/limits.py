@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from config.egress.policy import allowed_in
+from config.identity.context_fields import CostCenter, DataClassification
 
 Limit = Annotated[int, Field(ge=0)]
 """The largest number allowed; 0: there is no limit."""
@@ -73,6 +74,8 @@ class TenantSettings(BaseModel):
     retain_threads_days: Days | None = None
     retain_runs_days: Days | None = None
     retain_events_days: Days | None = None
+    cost_center: CostCenter | None = None
+    data_classification: DataClassification | None = None
 
 
 class Tenants(dict[str, TenantSettings]):

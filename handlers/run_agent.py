@@ -7,6 +7,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from agents.compatibility import LoadedAgent, try_load
 from agents.execution import ClaimedRun, begin_run, execute, import_for
@@ -61,7 +62,7 @@ class RunAgentHandler:
         The claim is retried while the database is locked or unreachable. If it fails, that is logged and the run stays
         queued: any worker's poller finds it.
         """
-        with traced(message.trace_id):
+        with traced(message.trace_id, message.correlation_id, message.run_id):
             return self._take(message)
 
     def _take(self, message: RunAgentMessage) -> ClaimedRun | None:
@@ -136,17 +137,24 @@ class RunAgentHandler:
 async def handle(message: RunAgentMessage) -> None:
     """Handle a message of the inline route; returns when the run has ended, or when the process shuts down."""
     process = current_process()
-    await InlineRun(process, message, RunAgentHandler(process).claim).follow()
+    with traced(message.trace_id, message.correlation_id, message.run_id):
+        await InlineRun(process, message, RunAgentHandler(process).claim).follow()
 
 
-@app.task(name=RunAgentMessage.name, ignore_result=True)  # type: ignore[untyped-decorator]  # celery has no types
-def run_agent(wire: object = None, *_more: object, **_extra: object) -> None:
+@app.task(name=RunAgentMessage.name, ignore_result=True, bind=True)  # type: ignore[untyped-decorator]  # celery has no types
+def run_agent(task: Any, wire: object = None, *_more: object, **_extra: object) -> None:
     """Handle a message from the broker; an invalid one is logged and dropped. Delivered twice, nothing happens."""
     try:
-        message = RunAgentMessage.from_wire(wire)
+        message = RunAgentMessage.from_wire(wire).with_headers(task.request.headers or {})
     except MessageInvalid as error:
         log.warning("dropped a message: %s", error)
         return
+    with traced(message.trace_id, message.correlation_id, message.run_id):
+        work_on(message)
+
+
+def work_on(message: RunAgentMessage) -> None:
+    """Claim and execute a message's run, where there is a slot for it; returns when that is over."""
     process = current_process()
     with slot_pool().slot_for(message.run_id) as has_slot:
         if not has_slot:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 from bus.payloads import EVENT_TYPES, Payload
 from config.identity.audit.anchors import AuditHead
+from config.identity.contexts import GoldenContext
 from config.settings import Settings
 
 
@@ -33,6 +34,12 @@ class RunFacts:
     """The fence of the owner that writes; a later owner has a higher one."""
     detached: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    trace_id: str | None = None
+    """None: an earlier release started the run."""
+    correlation_id: str | None = None
+    """The one that a client chose for the run, or else the trace id."""
+    golden: GoldenContext | None = None
+    """For which application and environment it works; None of a run that an earlier release started."""
 
 
 class AgentObserver:

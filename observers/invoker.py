@@ -97,15 +97,15 @@ class _ObserverBinding:
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise error
         self._failures += 1
-        name = name_of(self.observer)
+        name, trace = name_of(self.observer), {"trace_id": context.trace_id}
         if not self._warned:
             self._warned = True
             # The error's text may hold what people wrote to the agent, so only its class is logged here.
-            log.warning("observer '%s' raised %s in run %s", name, type(error).__name__, context.run_id)
-            log.debug("observer '%s' raised in run %s", name, context.run_id, exc_info=error)
+            log.warning("observer '%s' raised %s in run %s", name, type(error).__name__, context.run_id, extra=trace)
+            log.debug("observer '%s' raised in run %s", name, context.run_id, exc_info=error, extra=trace)
         if self._failures == MAX_FAILURES:
             text = "observer '%s' failed %d times in a row and is left out until the end of run %s"
-            log.warning(text, name, MAX_FAILURES, context.run_id)
+            log.warning(text, name, MAX_FAILURES, context.run_id, extra=trace)
 
     def _count_slow_call(self) -> None:
         self._slow_score += 1

@@ -47,7 +47,9 @@ class RemoteEngine:
             EngineUnavailable: it gave no usable answer, in time or at all.
         """
         body = orjson.dumps(event)
-        asked = Outgoing(method="POST", target=self._target, headers=tuple(self._headers), body=body)
+        asked = Outgoing(
+            method="POST", target=self._target, headers=tuple(self._headers), body=body, continues_trace=True
+        )
         try:
             answer = await self._fetcher.fetch(asked)
         except ToolCutOff as error:

@@ -38,6 +38,12 @@ class GovernedRun:
     tenant: str
     principal: str
     queue: str
+    trace_id: str | None = None
+    correlation_id: str | None = None
+    context: Mapping[str, Any] | None = None
+    """Its golden context."""
+    security: Mapping[str, Any] | None = None
+    """Its security context without the reference to the credential, which is no matter of another system."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,6 +143,10 @@ class Governance:
             "thread_id": run.thread_id,
             "tenant": run.tenant,
             "principal": run.principal,
+            "trace_id": run.trace_id,
+            "correlation_id": run.correlation_id,
+            "context": run.context,
+            "security_context": run.security,
             **facts,
         }
 

@@ -8,11 +8,14 @@ from agents.errors import PolicyRefused
 from agents.governance.governance import RULE, Governance, GovernedRun
 from bus.journal import Lease
 from bus.payloads import EndPayload
+from config.identity.contexts import GoldenContext, SecurityContext
 from config.policy.decision import Verdict
 from config.settings import Settings
 
 
-def governance_of(settings: Settings, lease: Lease) -> Governance | None:
+def governance_of(
+    settings: Settings, lease: Lease, golden: GoldenContext | None, security: SecurityContext | None
+) -> Governance | None:
     """Return what asks the engine about the run of this lease; None where the settings name no engine."""
     if settings.governance_url is None:
         return None
@@ -25,6 +28,10 @@ def governance_of(settings: Settings, lease: Lease) -> Governance | None:
         tenant=lease.tenant,
         principal=lease.principal,
         queue=lease.queue or settings.queue,
+        trace_id=lease.trace_id,
+        correlation_id=lease.correlation_id or lease.trace_id,
+        context=golden.as_json() if golden is not None else None,
+        security=security.as_json() if security is not None else None,
     )
     return Governance(engine_of(settings), run, settings.governance_policy)
 

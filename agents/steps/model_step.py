@@ -110,13 +110,21 @@ class ModelStep:
             raise judged.error or PolicyRefused(rule=decision.rule, reason=decision.reason)
         return judged.output if isinstance(judged.output, str) else text
 
+    @property
+    def model(self) -> str:
+        """The model that is asked."""
+        return self._call.model
+
     def started(self) -> StepStarted:
         """Return the journal's entry that has to be committed before ``ask``."""
+        return self._started("model")
+
+    def _started(self, kind: str) -> StepStarted:
         asked = {"model": self._call.model, "messages": self._call.messages, "tools": self._call.tools}
         digest, key = canonical_digest(asked), new_id("key")
         return StepStarted(
             id=self.id,
-            kind="model",
+            kind=kind,
             name=self._call.model,
             arguments_digest=digest,
             idempotency_key=key,

@@ -10,7 +10,7 @@ from typing import Any
 
 from agents.context import RunContext
 from agents.models.streams.tool_calls import ToolCall
-from agents.tool_errors import ArgumentsInvalid, CallBlocked, RoleMissing, ToolNotOffered
+from agents.tool_errors import ArgumentsInvalid, CallBlocked, GoldenContextMissing, RoleMissing, ToolNotOffered
 from agents.tools.arguments import parse_arguments, validate_arguments
 from agents.tools.questions import missing_form
 from agents.tools.tool import OUTWARD, Tool
@@ -120,6 +120,8 @@ class Preflight:
             self._refuse(error, str(error), "failed")
         elif not tool.may_be_called_with(self._context.lease.roles):
             self._refuse(RoleMissing(name, tool.roles))
+        elif self._context.golden is None:
+            self._refuse(GoldenContextMissing(name=name))
         else:
             return tool
         with suppress(ModelVisible):

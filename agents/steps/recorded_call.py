@@ -222,7 +222,8 @@ class RecordedCall:
         on_expiry, default = self._tool.on_expiry, self._tool.default
         asked = replace(asked, tool_digest=version_of(self._tool), on_expiry=on_expiry, default=default)
         if self._asked is not None:
-            return replace(asked, kind="input", decisions=FORM, reason=self._asked.text, schema=self._asked.form)
+            said = self._asked
+            return replace(asked, kind="input", decisions=FORM, reason=said.text, schema=said.form, state=said.state)
         if self._preflight.form is not None:
             return replace(asked, kind="arguments", decisions=FORM, schema=self._preflight.form)
         scopes, scope_s = self._preflight.scopes_of(self._tool)

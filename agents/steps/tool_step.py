@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -16,15 +18,20 @@ from agents.steps.task_work import IN_PLACE_S, TaskWork
 from agents.tool_errors import CallRejected, ToolTimeout
 from agents.tools.executor import call_tool, check_call
 from agents.tools.questions import CallAsks
+from agents.tools.reports import CallReports
 from agents.tools.results import validate_output
 from agents.tools.tool import ToolContext
+from bus.journal import Commit, StaleOwner
+from bus.payloads import Payload
 from config.definitions.secret_reference import required_secret
 from config.effects import Recovery
-from config.errors import ModelVisible, ToolCutOff, ToolFailed
+from config.errors import CallboardError, ModelVisible, ToolCutOff, ToolFailed
 from config.failpoints import failpoint
 from config.guardrails.scan import cleaned_data
 from config.spans.collector import collecting
 from config.spans.hooks import install_hooks
+
+log = logging.getLogger(__name__)
 
 NO_EFFECT = "It did not take effect: the other side was asked and knows nothing of this call."
 NOT_YET = "The other side was asked and knows nothing of this call so far, but it may still be under way."
@@ -77,7 +84,9 @@ class ToolStep(ConsultedCall):
                 failpoint("tool")
                 for name, reference in self._tool.secrets.items():  # before the tool does anything
                     required_secret(name, reference)
-                result = await call_tool(self._tool, self.arguments, self._tool_context(), self._timeout_s)
+                async with self._reports() as reports:
+                    context = replace(self._tool_context(), reports=reports)
+                    result = await call_tool(self._tool, self.arguments, context, self._timeout_s)
                 failpoint("tool-after")
             await self._keep(result)
         except CallAsks as asked:
@@ -86,6 +95,18 @@ class ToolStep(ConsultedCall):
             await self._without_reply(error)
         except ModelVisible as error:
             self._settle("failed", f"Error: {error}", error)
+
+    def _reports(self) -> CallReports:
+        return CallReports(self.call.id, self.call.name, self.id, self._context.guardrails.text, self._save_reports)
+
+    async def _save_reports(self, events: Sequence[Payload]) -> None:
+        """Add what the call reports to the run's log; the call does not fail for it."""
+        try:
+            await self._context.save(Commit(events=events))
+        except StaleOwner:  # the call is about to be cancelled
+            return
+        except CallboardError as error:
+            log.info("the reports of a call were not written: %s", error)
 
     async def _begin(self, work: TaskWork) -> None:
         """Send the call's task, and wait a moment for its end."""
@@ -186,6 +207,8 @@ class ToolStep(ConsultedCall):
             idempotency_key=self.key,
             tenant=lease.tenant,
             principal=lease.principal,
+            golden=self._context.golden,
+            security=self._context.security,
             privileged=self._context.privileged,
             sandbox=self._context.sandbox,
             quota=self._context.quota,
@@ -195,4 +218,6 @@ class ToolStep(ConsultedCall):
             labels=frozenset(self._context.labels),
             found_labels=self._found_labels,
             given=self._answered.given,
+            state=self._answered.state,
+            sample=self._context.sample,
         )

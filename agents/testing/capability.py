@@ -18,9 +18,12 @@ from agents.tools.results import validate_output
 from agents.tools.tool import Tool, ToolContext
 from config.definitions.capability import CapabilityDefinition
 from config.definitions.runner_spec import EndpointSpec
+from config.identity.contexts import GoldenContext, SecurityContext
+from config.identity.principal import Role
 from config.ids import new_id
 from config.settings import Settings
 from config.settings import settings as current_settings
+from config.tracing import new_trace_id
 
 
 def call_capability(
@@ -51,6 +54,8 @@ def _asking(capability_id: str, url: str, settings: Settings) -> Tool:
 
 
 def _context(tool: Tool, folder: Path) -> ToolContext:
+    trace_id = new_trace_id()
+    golden = GoldenContext(app_id="callboard", environment="test", initiator_id="local", trace_id=trace_id)
     usual = ToolContext(
         run_id=new_id("run"),
         thread_id=new_id("thread"),
@@ -58,6 +63,8 @@ def _context(tool: Tool, folder: Path) -> ToolContext:
         idempotency_key=new_id("key"),
         tenant="default",
         principal="local",
+        golden=golden,
+        security=SecurityContext(initiator_id="local", roles=frozenset(Role), token_ref="process", trace_id=trace_id),
         sandbox=folder,
     )
     return dataclasses.replace(usual, timeout_s=tool.timeout_s or 60, hosts=tool.hosts, secrets=tool.secrets)

@@ -11,13 +11,14 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from agents.capabilities import folder
-from agents.capabilities.folder import find_capability
+from agents.capabilities.folder import get_capability
 from agents.tools import celery_tasks, mcp
+from agents.tools.mcp.renewal import Accepted, accepted_by_persons
 from agents.tools.schema import build_tool
 from agents.tools.tool import FOR_AGENT, Tool
 from config.definitions import plugins
@@ -30,6 +31,8 @@ from config.forks import after_fork
 from config.settings import Settings
 from config.spelling import did_you_mean
 
+READING = ("resources", "prompts")
+"""Fields of a definition that name what is read from MCP servers."""
 MAX_KEPT = 256
 """Most agents whose built tools a process caches."""
 
@@ -42,7 +45,7 @@ def _renew() -> None:
     _lock = threading.RLock()
 
 
-_kept: dict[tuple[str, Settings], dict[str, Tool]] = {}
+_kept: dict[tuple[str, Settings, Accepted], dict[str, Tool]] = {}
 _wrap: Callable[[Tool], Tool] | None = None
 
 
@@ -78,6 +81,23 @@ def _mcp_tools(path: str, settings: Settings) -> list[Tool]:
     return mcp_tools(path, settings)
 
 
+def find_reading_tools(field: str, path: str, settings: Settings) -> list[Tool]:
+    """Return the tools that a line of an agent's ``resources`` or ``prompts`` needs.
+
+    Raises:
+        ToolUnknown: there is no such server.
+    """
+    return _reading_tools(field, (path,), settings)
+
+
+def _reading_tools(field: str, paths: Sequence[str], settings: Settings) -> list[Tool]:
+    if not paths:
+        return []
+    from agents.tools.mcp.reading_tools import reading_tools  # as above
+
+    return reading_tools(field, paths, settings)
+
+
 def _celery_tool(path: str, settings: Settings) -> Tool:
     from agents.tools.celery_tasks.tool import celery_tool  # many modules, which most processes do not need
 
@@ -90,7 +110,7 @@ def _declared(name: str, settings: Settings) -> Tool | None:
     Raises:
         ToolUnknown: it cannot be used, or its id is a registered tool's name.
     """
-    tool = find_capability(name, settings)
+    tool = get_capability(name, settings)
     registered = TOOLS.entries(settings).get(name)
     if tool is not None and registered is not None:
         problem = f"'{name}' is a capability's id and also the name of the tool {registered.value}; rename the file."
@@ -103,7 +123,8 @@ def tools_of(
 ) -> dict[str, Tool]:
     """Return the agent's tools by the name the model uses, with the agent's overrides; ``given`` ones first.
 
-    Built once per process and content of the definition; the dict is shared, leave it as it is.
+    Built once per process, content of the definition, and definitions of MCP servers' tools that persons accepted; the
+    dict is shared, leave it as it is.
 
     Raises:
         ToolUnknown: one of them cannot be found or built.
@@ -111,7 +132,7 @@ def tools_of(
     """
     if given:
         return _build(definition, settings, given)
-    key = (definition.digest, settings)
+    key = (definition.digest, settings, accepted_by_persons(definition.tools))
     with _lock:
         known = _kept.get(key)
     if known is not None:
@@ -144,12 +165,12 @@ def forget() -> None:
 
 def _build(definition: AgentDefinition, settings: Settings, given: Mapping[str, Tool]) -> dict[str, Tool]:
     tools: dict[str, Tool] = {}
-    for position, path, tool in _named(definition, settings, given):
+    for place, path, tool in _named(definition, settings, given):
         for_agent = getattr(tool.function, FOR_AGENT, None)
         tool = tool if for_agent is None else for_agent(tool, definition, settings)
         if tool.name in tools:
             raise DefinitionInvalid(
-                definition.file, None, f"tools[{position}]", f"'{path}' is another tool called '{tool.name}'; keep one."
+                definition.file, None, place, f"'{path}' is another tool called '{tool.name}'; keep one."
             )
         tools[tool.name] = _wrap(tool) if _wrap is not None else tool
     for name, override in definition.tool_overrides.items():
@@ -170,23 +191,26 @@ def _build(definition: AgentDefinition, settings: Settings, given: Mapping[str, 
 
 def _named(
     definition: AgentDefinition, settings: Settings, given: Mapping[str, Tool]
-) -> Iterator[tuple[int, str, Tool]]:
-    """Yield each tool with its line; those of MCP servers whose names are not the only ones get their server's before.
+) -> Iterator[tuple[str, str, Tool]]:
+    """Yield each tool with its place and line; those of MCP servers whose names are not the only ones get their
+    server's before.
 
     So no server takes the name of a tool that is not its own.
     """
     found = [
-        (position, path, tool)
+        (f"tools[{position}]", path, tool)
         for position, path in enumerate(definition.tools)
         for tool in ([given[path]] if path in given else find_tools(path, settings))
     ]
+    for field in READING:
+        found += [(field, field, tool) for tool in _reading_tools(field, getattr(definition, field), settings)]
     count = Counter(tool.name for _, _, tool in found)
-    for position, path, tool in found:
+    for place, path, tool in found:
         if count[tool.name] > 1 and path not in given and path.startswith(mcp.PREFIX):
             from agents.tools.mcp.tool import prefixed
 
             tool = dataclasses.replace(tool, name=prefixed(tool, path))
-        yield position, path, tool
+        yield place, path, tool
 
 
 def _as_tool(thing: Any, path: str, name: str | None, settings: Settings) -> Tool:

@@ -113,7 +113,7 @@ def _failed(tool: Tool, error: BaseException) -> ModelVisible:
 def _tame(error: BaseException) -> Exception:
     """Return an exception that a task may raise, in place of ``SystemExit``, ``StopIteration`` and the like."""
     if isinstance(error, QuestionAsked):
-        return CallAsks(error.text, error.form)
+        return CallAsks(error.text, error.form, error.state)
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     return RuntimeError(f"{type(error).__name__}: {_text_of(error)}")

@@ -28,19 +28,21 @@ MAX_ASKED = 10
 class QuestionAsked(BaseException):
     """A tool asked a person, and its call is over until there is an answer. Not to be handled by tools."""
 
-    def __init__(self, text: str, form: Mapping[str, Any]) -> None:
-        super().__init__(text, form)
+    def __init__(self, text: str, form: Mapping[str, Any], state: str | None = None) -> None:
+        super().__init__(text, form, state)
         self.text = text
         self.form = form
+        self.state = state
 
 
 class CallAsks(Exception):
     """A call ended because its tool asked a person."""
 
-    def __init__(self, text: str, form: Mapping[str, Any]) -> None:
-        super().__init__(text, form)
+    def __init__(self, text: str, form: Mapping[str, Any], state: str | None = None) -> None:
+        super().__init__(text, form, state)
         self.text = text
         self.form = form
+        self.state = state
 
 
 def require_few(asked: int) -> None:

@@ -11,11 +11,14 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from agents.tools.isolation.sandbox import Quota
 from agents.tools.questions import DEFAULT_FORM, QuestionAsked, require_few, require_question
+from agents.tools.reports import CallReports
+from agents.tools.sample import Sample
 from agents.tools.task_call import TaskCall
 from config.capabilities import CapabilityKind, Classification
 from config.definitions.errors import SecretMissing, ToolUnknown
 from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM, required_secret
 from config.effects import Effect, OnExpiry, Scope
+from config.identity.contexts import GoldenContext, SecurityContext
 from config.identity.principal import Role
 
 UNTRUSTED, SENSITIVE, TRUSTED = "untrusted", "sensitive", "trusted"
@@ -74,6 +77,8 @@ class Tool:
     """The hosts to which its calls may connect, as ``CALLBOARD_HTTP_ALLOWED_HOSTS`` writes them; None: no own limit."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """Its name for a secret -> the deployment's reference, resolved at the call."""
+    mcp: tuple[str, str] | None = None
+    """The MCP server that has it, and its name there; ``implementation`` is the digest of its definition."""
     labels: frozenset[str] = frozenset()
     """What its result is, for policies: ``untrusted``, ``trusted``, ``sensitive``, or a label of the deployment's own.
     ``outward`` and ``inward`` say of its calls whether they leave for another system."""
@@ -142,6 +147,10 @@ class ToolContext:
     principal: str
     sandbox: Path
     """The folder of the principal's files with this agent, shared by its runs; it exists."""
+    golden: GoldenContext | None = None
+    """For which application and environment the run works; None only in tests that do not set it."""
+    security: SecurityContext | None = None
+    """Who asked for the run, with which credential, and the roles that it has now."""
     privileged: bool = False
     """Whether the run has a privilege grant that has not expired."""
     quota: Quota = field(default_factory=Quota)
@@ -158,6 +167,22 @@ class ToolContext:
     """Labels of this call's result besides those of the tool; the tool adds them."""
     given: Mapping[str, Any] = field(default_factory=dict)
     """The answers of persons to what this call asked before, by the question's digest."""
+    state: str | None = None
+    """What this call kept with the newest question that was answered."""
+    sample: Sample | None = None
+    """Asks the model of the run's agent, for a server that may; None where there is no run."""
+    reports: CallReports | None = None
+    """What the call says while it is under way; None where there is no run's log for it."""
+
+    def progress(self, done: float | None = None, total: float | None = None, message: str = "") -> None:
+        """Say how far the call is, in a unit of the tool's own; the run's log gets the newest of each second."""
+        if self.reports is not None:
+            self.reports.progress(done, total, message)
+
+    def log(self, message: str, level: str = "info", logger: str = "") -> None:
+        """Add a line to the run's log; of many within a second it gets the newest."""
+        if self.reports is not None:
+            self.reports.log(level, message, logger)
 
     def secret(self, name: str) -> str:
         """Return a secret that the tool's ``secrets`` name; it is redacted from now on where this process writes.
@@ -170,8 +195,16 @@ class ToolContext:
             raise SecretMissing(name=name, reference="a line under the tool's `secrets`")
         return required_secret(name, reference)
 
-    def ask(self, form: Mapping[str, Any] | None, text: str) -> Any:
+    def answer_to(self, form: Mapping[str, Any], text: str) -> Any:
+        """Return a person's answer to a question; None while there is none."""
+        from bus.journal import form_digest  # brings SQLAlchemy, which few that import this module need
+
+        return self.given.get(form_digest(text, form))
+
+    def ask(self, form: Mapping[str, Any] | None, text: str, *, state: str | None = None) -> Any:
         """Return a person's answer to ``text``, which fits ``form``: a JSON Schema of an object, or None for one text.
+
+        ``state`` is kept with the question, and is this call's ``state`` when it is made with the answer.
 
         The first time, this ends the call: the run waits without a worker, and with the answer the tool is called
         again from its beginning. So ask before anything that has an effect, and ask the same each time.
@@ -180,15 +213,13 @@ class ToolContext:
             QuestionInvalid: the text or the form cannot be shown to a person.
             QuestionAsked: there is no answer yet; to be left alone.
         """
-        from bus.journal import form_digest  # brings SQLAlchemy, which few that import this module need
-
         wanted = DEFAULT_FORM if form is None else form
         require_question(text, wanted)
-        digest = form_digest(text, wanted)
-        if digest in self.given:
-            return self.given[digest]
+        answer = self.answer_to(wanted, text)
+        if answer is not None:  # an answer is an object
+            return answer
         require_few(len(self.given))
-        raise QuestionAsked(text, wanted)
+        raise QuestionAsked(text, wanted, state)
 
     @property
     def headers(self) -> Mapping[str, str]:

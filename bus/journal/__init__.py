@@ -74,15 +74,16 @@ if TYPE_CHECKING:
     from bus.journal.log.pages import PAGE_BYTES
     from bus.journal.log.progress import OpenStep, Progress
     from bus.journal.log.writer import RunWriter
+    from bus.journal.mcp_logins import McpLogins, SealedLogin
     from bus.journal.new_call import NO_MODEL, TOOL, AcceptedCall, NewCall
-    from bus.journal.new_internal_event import MAX_CORRELATION_CHARS, NewInternalEvent
+    from bus.journal.new_internal_event import NewInternalEvent
     from bus.journal.originals import Unsealed, unseal_originals
     from bus.journal.ownership.leases import Claim, FirstCommit, Lease
     from bus.journal.ownership.tools import LoadedTool, ToolMetadata
     from bus.journal.ownership.workers import WorkerRow, Workers, abandoned_calls
     from bus.journal.queries.decided_calls import DecidedCall
     from bus.journal.queries.run_record import RunRecord, read_record, run_of_thread
-    from bus.journal.queries.runs import STATUSES, Runs
+    from bus.journal.queries.runs import STATUSES, RunFilter, Runs
     from bus.journal.queries.until import MessagesUntil
     from bus.journal.queries.wait_reasons import WaitReason
     from bus.journal.states.codes import STOPPED, Ending, Reason, RunStatus
@@ -115,15 +116,16 @@ _NAMES = {
     "log.pages": "PAGE_BYTES",
     "log.progress": "OpenStep Progress",
     "log.writer": "RunWriter",
+    "mcp_logins": "McpLogins SealedLogin",
     "new_call": "NO_MODEL TOOL AcceptedCall NewCall",
-    "new_internal_event": "MAX_CORRELATION_CHARS NewInternalEvent",
+    "new_internal_event": "NewInternalEvent",
     "originals": "Unsealed unseal_originals",
     "ownership.leases": "Claim FirstCommit Lease",
     "ownership.tools": "LoadedTool ToolMetadata",
     "ownership.workers": "WorkerRow Workers abandoned_calls",
     "queries.decided_calls": "DecidedCall",
     "queries.run_record": "RunRecord read_record run_of_thread",
-    "queries.runs": "STATUSES Runs",
+    "queries.runs": "STATUSES RunFilter Runs",
     "queries.until": "MessagesUntil",
     "queries.wait_reasons": "WaitReason",
     "states.codes": "STOPPED Ending Reason RunStatus",

@@ -17,7 +17,6 @@ from bus.journal.errors import ThreadOfOtherAgent, ThreadUnknown
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.log.events import event_row
 from bus.journal.new_call import AGENT, TOOL, NewCall
-from bus.journal.new_internal_event import MAX_CORRELATION_CHARS
 from bus.journal.originals import write_originals
 from bus.journal.outbox import announce
 from bus.journal.queries.lists import agents_beside
@@ -34,10 +33,11 @@ from config.guardrails.sealing import Original
 from config.identity.audit.entry import Action
 from config.identity.audit.recording import acting_with
 from config.identity.audit.recording import record as audit
+from config.identity.contexts import DeclaredContext
 from config.identity.grants import Grant, PresentedGrant, use
 from config.identity.principal import LOCAL, Principal
 from config.ids import is_made, new_id
-from config.tracing import current_trace_id, new_trace_id
+from config.tracing import current_correlation_id, current_trace_id, is_correlation_id, new_trace_id
 
 TITLE_CHARS = 120
 THREAD = "thr"
@@ -69,6 +69,8 @@ class NewRun:
     """With which the run is privileged."""
     call: NewCall | None = None
     """The one call of a run of kind ``tool``; None: the run is an agent's turn."""
+    declared: DeclaredContext | None = None
+    """What its door declares of it; None: nothing, as an earlier release."""
     metadata: Mapping[str, Any] | None = None
     idempotency: IdempotencyKey | None = None
     originals: Sequence[Original] = field(default=(), repr=False)
@@ -165,6 +167,7 @@ def _insert(connection: Connection, new: NewRun, grant: Grant | None) -> dict[st
         "credential_id": credential_id[:64] or None,
         "grant_id": grant.id if grant is not None else None,
         "trace_id": current_trace_id() or new_trace_id(),
+        "context_json": new.declared.to_json() if new.declared is not None else None,
         "private": is_private,
         "kind": new.kind,
         "agent_id": new.agent_id,
@@ -194,7 +197,11 @@ def _insert(connection: Connection, new: NewRun, grant: Grant | None) -> dict[st
     }
     connection.execute(_INSERT_MESSAGE, user_message)
     privilege = _privilege(grant) if grant is not None else None
-    first = StatusPayload(seq=1, at=stamp(now), status="queued", agent=new.agent_id, privilege=privilege)
+    ids = {"trace_id": run["trace_id"], "correlation_id": run["correlation_id"] or run["trace_id"]}
+    context = None if new.declared is None else new.declared.golden(new.principal.id, run["trace_id"]).as_json()
+    first = StatusPayload(
+        seq=1, at=stamp(now), status="queued", agent=new.agent_id, privilege=privilege, context=context, **ids
+    )
     connection.execute(_INSERT_EVENT, event_row(first, run_id, thread_id, 0))
     return run
 
@@ -210,11 +217,13 @@ def _names(roles: Collection[str]) -> str | None:
 
 
 def _columns_of(metadata: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return a run's metadata, and the correlation id in it; anything may have that name there."""
-    found = metadata.get("correlation_id")
-    has_id = isinstance(found, str) and len(found) <= MAX_CORRELATION_CHARS
+    """Return a run's metadata, and its correlation id: the one in it (anything may have that name there).
+
+    A run that another run, or a request without one, started has the one of these.
+    """
+    found = metadata.get("correlation_id", current_correlation_id())
     metadata_json = orjson.dumps(dict(metadata)).decode() if metadata else None
-    return {"metadata_json": metadata_json, "correlation_id": found if has_id else None}
+    return {"metadata_json": metadata_json, "correlation_id": found if is_correlation_id(found) else None}
 
 
 _INSERT_MESSAGE, _INSERT_EVENT = insert(messages).inline(), insert(events).inline()

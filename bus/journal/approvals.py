@@ -73,6 +73,8 @@ class Question:
     """The call's result with ``take_default``."""
     approvers: int = 1
     """How many persons have to approve; from two on, the run's own principal is none of them."""
+    state: str | None = None
+    """With ``input``: what the tool keeps for when it is called with the answer; no client gets it."""
     scopes: tuple[str, ...] = ()
     """With ``call``: for which later calls the approval may hold too; see ``bus.journal.sticky``."""
     scope_s: int | None = None
@@ -155,6 +157,7 @@ def ask(connection: Connection, run_id: str, questions: Sequence[Question]) -> N
                 arguments_json=orjson.dumps(dict(question.arguments)).decode(),
                 decisions_json=orjson.dumps(question.decisions).decode(),
                 expires_ms=question.expires_ms,
+                state=question.state,
                 approvers=None if question.approvers == 1 else question.approvers,
                 scopes_json=orjson.dumps(question.scopes).decode() if question.scopes else None,
                 scope_s=question.scope_s if question.scopes else None,
@@ -211,6 +214,8 @@ class Answered:
     """With ``approve``: the version of the policy that required it; None where the tool did."""
     edited: Mapping[str, Any] | None = None
     """The arguments as a person changed or completed them, also where that answer is used up."""
+    state: str | None = None
+    """What the tool kept with the newest of its questions that was answered."""
     given: Mapping[str, Any] = field(default_factory=dict)
     """The answers to what the tool asked, by ``form_digest`` of the question."""
 
@@ -254,7 +259,7 @@ def _answered(row: Row[Any], before: Answered, *, is_void: bool) -> Answered:
         if row.kind == "arguments":
             return replace(before, edited=decision.arguments)
         asked = form_digest(row.reason, orjson.loads(row.schema_json))
-        return replace(before, given={**before.given, asked: decision.result})
+        return replace(before, given={**before.given, asked: decision.result}, state=row.state or before.state)
     edited = decision.arguments if decision is not None and decision.arguments is not None else before.edited
     given = orjson.loads(row.decision_json) if decision is not None else {}
     if is_void or (row.used_ms is not None and row.decision in USED_UP) or not _is_as_given(given):

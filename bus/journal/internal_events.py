@@ -1,6 +1,7 @@
 """Internal events: what clients log about events outside, found by correlation id beside the runs that have it.
 
-An event is immutable; a trigger of the database refuses a change. A run has the ``correlation_id`` of its metadata.
+An event is immutable; a trigger of the database refuses a change. A run has the ``correlation_id`` of its metadata, or
+else its trace id takes its place.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from sqlalchemy.exc import IntegrityError
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.log.pages import Pages
 from bus.journal.new_internal_event import NewInternalEvent
-from bus.journal.queries.lists import newest_first
+from bus.journal.queries.lists import has_correlation, newest_first
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database
 from config.database.tables import internal_events, runs
@@ -97,7 +98,7 @@ def _events(
 def _runs(principal: Principal, correlation_id: str, place: Mapping[str, Any]) -> Select[Any]:
     c = runs.c
     wanted = select(c.id, c.principal, c.agent_id, c.status, c.created_ms)
-    wanted = wanted.where(rows_for(principal, Verb.SEE, runs), c.correlation_id == correlation_id)
+    wanted = wanted.where(rows_for(principal, Verb.SEE, runs), has_correlation(correlation_id))
     return newest_first(wanted, c.created_ms, c.id, **place)
 
 

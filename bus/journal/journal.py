@@ -31,6 +31,7 @@ from bus.journal.log.group_commit import GroupCommit
 from bus.journal.log.line import Line
 from bus.journal.log.reader import Reader, with_live
 from bus.journal.log.writer import Notify, RunWriter
+from bus.journal.mcp_logins import McpLogins
 from bus.journal.mcp_manifests import McpManifests
 from bus.journal.outbox import Publish, Relay, announce
 from bus.journal.ownership.admission import Admission
@@ -95,6 +96,7 @@ class Journal:
         self.task_waits = TaskWaits(self.database, self.publish)
         self.internal_events = InternalEvents(self.database)
         self.mcp_manifests = McpManifests(self.database)
+        self.mcp_logins = McpLogins(self.database)
         self.approval_links = ApprovalLinks(self.database)
         self.sticky_approvals = StickyApprovals(self.database)
         self.write_probe = WriteProbe(self.database)

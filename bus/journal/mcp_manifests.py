@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sqlalchemy import select
@@ -23,6 +23,19 @@ class McpManifests:
         query = select(mcp_manifests.c.tool, mcp_manifests.c.content_json).where(mcp_manifests.c.server == server)
         with self._database.read() as connection:
             return {row.tool: row.content_json for row in connection.execute(query)}
+
+    def accepted(self, servers: Collection[str]) -> tuple[tuple[str, str, str], ...]:
+        """Return server, tool and digest of each definition of these servers that a person accepted."""
+        columns = (mcp_manifests.c.server, mcp_manifests.c.tool, mcp_manifests.c.digest)
+        query = select(*columns).where(mcp_manifests.c.server.in_(servers), mcp_manifests.c.changed_ms.is_not(None))
+        with self._database.read() as connection:
+            return tuple((row.server, row.tool, row.digest) for row in connection.execute(query.order_by(*columns)))
+
+    def digests(self, server: str) -> dict[str, str]:
+        """Return the digests of the definitions of a server's tools, by the tool's name."""
+        query = select(mcp_manifests.c.tool, mcp_manifests.c.digest).where(mcp_manifests.c.server == server)
+        with self._database.read() as connection:
+            return {row.tool: row.digest for row in connection.execute(query)}
 
     def pin(self, server: str, seen: Mapping[str, tuple[str, str]]) -> dict[str, str]:
         """Store those tools that are not known, each a digest and JSON, and return all that are pinned."""

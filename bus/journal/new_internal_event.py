@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-MAX_CORRELATION_CHARS = 128
-"""Characters of a correlation id."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewInternalEvent:

@@ -22,7 +22,7 @@ class StepStarted:
 
     id: str
     kind: str
-    """model, tool or wait."""
+    """model, tool, wait, or sample: a model call that a tool's server asks for."""
     name: str
     """The name of the model or the tool."""
     arguments_digest: str

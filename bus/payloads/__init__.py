@@ -45,6 +45,13 @@ class StatusPayload(Payload):
     privilege: Mapping[str, str] | None = None
     """Of a run that was started with a privilege grant: ``grant_id``, ``by`` whom it was issued, ``reason`` and
     ``expires_at``."""
+    trace_id: str | None = None
+    """Of the run, in its first event."""
+    correlation_id: str | None = None
+    """The one that a client chose for the run, or else the trace id, in its first event."""
+    context: Mapping[str, Any] | None = None
+    """Of the run's first event: its golden context, ``app_id``, ``environment``, ``initiator_id`` and ``trace_id``, and
+    where they are declared ``cost_center`` and ``data_classification``."""
 
     @staticmethod
     def log_line(record: Record) -> str:
@@ -104,6 +111,46 @@ class ToolPayload(Payload):
 @event("tool", delta_without="arguments")
 class ToolNamePayload(ToolPayload):
     """The name of a tool whose arguments are still streamed."""
+
+
+@event("tool_progress")
+class ToolProgressPayload(Payload):
+    """How far a call is; the newest one counts, and several a second are not written."""
+
+    call_id: str
+    name: str
+    done: float | None = None
+    """How much is done, in a unit of the tool's own."""
+    total: float | None = None
+    """With ``done``: how much there is to do."""
+    message: str | None = None
+    step_id: str = ""
+
+    @staticmethod
+    def log_line(record: Record) -> str:
+        done = f"{record.get('done', '')}{_given(record, 'total', ' of {}')}"
+        return ": ".join(filter(None, (f"{record['name']} {done}".strip(), record.get("message"))))
+
+
+@event("tool_log")
+class ToolLogPayload(Payload):
+    """A line that a tool logged during a call."""
+
+    call_id: str
+    name: str
+    level: str
+    """debug, info, notice, warning, error, critical, alert or emergency."""
+    message: str
+    logger: str | None = None
+    left_out: int | None = None
+    """How many lines before this one are not in the run's log, since they were too many."""
+    step_id: str = ""
+
+    @staticmethod
+    def log_line(record: Record) -> str:
+        left_out = _given(record, "left_out", " ({} lines before it are left out)")
+        logger = _given(record, "logger", " {}")
+        return f"{record['name']} {record['level']}{logger}: {record['message']}{left_out}"
 
 
 @event("tool_result")

@@ -37,7 +37,7 @@ def not_recovered(record: RunRecord | None) -> list[str]:
 def undecided(record: RunRecord) -> Iterator[str]:
     """Yield the calls of models and tools that were begun without a decision of the policy."""
     for step in record.steps:
-        is_call = step["kind"] == "model" or (step["kind"] == "tool" and step["effect"] is not None)
+        is_call = step["kind"] in ("model", "sample") or (step["kind"] == "tool" and step["effect"] is not None)
         if is_call and step["decision_json"] is None:
             yield f"its step {step['number']} ({step['name']}) was begun without a decision of the policy"
 

@@ -12,12 +12,13 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import orjson
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from config.definitions.credentials import require_no_credentials
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.json_schema import SchemaRefused, check_schema
+from config.definitions.mcp_use import tool_lines
 from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
 from config.effects import Effect, OnExpiry, Scope
 from config.egress.errors import UrlRefused
@@ -56,6 +57,8 @@ OURS = {name: remedy for remedy, names in _REMEDIES.items() for name in names.sp
 Seconds = Annotated[float, Field(strict=True, gt=0, le=86_400)]
 _Text = Annotated[str, Field(min_length=1)]
 _TOOL = r"^([A-Za-z_][\w.-]*(:[A-Za-z_]\w*)?|celery:[\w.:/-]+|mcp:[\w.:/-]+)$"
+_RESOURCE = r"^mcp:[A-Za-z][A-Za-z0-9_-]{0,31}(/[^\s\x00-\x1f]+)?$"
+_PROMPT = r"^mcp:[A-Za-z][A-Za-z0-9_-]{0,31}(/[^\x00-\x1f*]+)?$"
 _Name = Annotated[str, Field(pattern=rf"^{NAME}$")]
 
 
@@ -138,6 +141,11 @@ class DefinitionFields(_Section):
     tools: tuple[Annotated[str, Field(pattern=_TOOL, max_length=200)], ...] = ()
     """Names of built-in tools, ``package.module:function``, ``celery:`` and the name of a Celery task, or ``mcp:`` and
     an MCP server, alone or with ``/`` and one of its tools."""
+    resources: tuple[Annotated[str, Field(pattern=_RESOURCE, max_length=2000)], ...] = ()
+    """``mcp:`` and an MCP server whose resources the agent may read, alone or with ``/`` and a URI; ``*`` in it is any
+    text."""
+    prompts: tuple[Annotated[str, Field(pattern=_PROMPT, max_length=200)], ...] = ()
+    """``mcp:`` and an MCP server whose prompts the agent may get, alone or with ``/`` and the name of one."""
     tool_overrides: dict[str, ToolOverride] = Field(default_factory=dict)
     """By the tool's name."""
     databases: tuple[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$")], ...] = ()
@@ -163,6 +171,17 @@ class DefinitionFields(_Section):
     output_schema: dict[str, Any] | None = None
     """JSON Schema 2020-12 the answer has to fit."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _uses_the_server(cls, data: Any) -> Any:
+        """Write the ``mcp_server_definition`` of the first design as lines of ``tools``."""
+        if not isinstance(data, dict) or "mcp_server_definition" not in data:
+            return data
+        lines = tool_lines(data["mcp_server_definition"])
+        tools = data.get("tools") or ()
+        rest = {name: value for name, value in data.items() if name != "mcp_server_definition"}
+        return rest | {"tools": [*tools, *lines]} if isinstance(tools, list | tuple) else rest
+
     @field_validator("api_base")
     @classmethod
     def _api_base_is_an_address(cls, value: str | None) -> str | None:
@@ -187,7 +206,7 @@ class DefinitionFields(_Section):
         require_no_credentials(value)
         return value
 
-    @field_validator("tools", "observers", "databases")
+    @field_validator("tools", "resources", "prompts", "observers", "databases")
     @classmethod
     def _named_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for name in value:
@@ -231,6 +250,17 @@ def pinned_definition(agent_id: str, digest: str, content_json: str) -> AgentDef
     origin = f"the definition {digest[:12]} of '{agent_id}'"
     with _only_definition_errors(origin):
         return _definition(agent_id, origin, orjson.loads(content_json))
+
+
+def definition_of(agent_id: str, content: Mapping[str, Any]) -> AgentDefinition:
+    """Return an agent that no file has.
+
+    Raises:
+        DefinitionInvalid: it cannot be one.
+    """
+    origin = f"the agent '{agent_id}'"
+    with _only_definition_errors(origin):
+        return _definition(agent_id, origin, content)
 
 
 def load_definition(path: Path) -> AgentDefinition:
@@ -305,6 +335,8 @@ _SENTENCES = {
         "has to be the name of an environment variable, like OPENAI_API_KEY, and never the key itself."
     ),
     "string_pattern_mismatch databases": "has to be the name of a database, as CALLBOARD_SQL_DATABASES has it.",
+    "string_pattern_mismatch resources": "has to be `mcp:server` or `mcp:server/uri`; `*` in the URI is any text.",
+    "string_pattern_mismatch prompts": "has to be `mcp:server` or `mcp:server/name`.",
     "string_pattern_mismatch queue": f"has to be {QUEUE_NAME_FORM}.",
     "tuple_type": "has to be a list, for example `{name}: [one, two]`.",
     "list_type": "has to be a list, for example `{name}: [one, two]`.",
@@ -326,7 +358,7 @@ def _section(place: Sequence[Any]) -> type[_Section | CheckSection]:
 
 def _problem(error: Any) -> str:
     """Return the remedy for one of pydantic's errors, without the value, which may be a secret."""
-    kind, place, facts = error["type"], error["loc"], error.get("ctx", {})
+    kind, place, facts = error["type"], error["loc"] or ("",), error.get("ctx", {})  # the file as a whole has no place
     name = str(place[-1])
     if kind == "extra_forbidden":
         known = list(_section(place).model_fields)

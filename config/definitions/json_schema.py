@@ -28,8 +28,11 @@ MAX_CHAIN = 128
 """Longest chain of subschemas that apply to the same value; each costs stack when a schema is walked."""
 
 _DIALECTS = ("https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2020-12/schema#")
-_MOVING = ("$ref", "$dynamicRef", "$id", "$anchor", "$dynamicAnchor")
-"""Keywords that resolve references. All but plain $ref would bypass the checks below."""
+_MOVING = ("$ref", "$dynamicRef", "$id", "$dynamicAnchor")
+"""Keywords that resolve references. All but plain $ref would bypass the checks below.
+
+An $anchor only names a subschema: it changes nothing, since a $ref to it is refused.
+"""
 _COPIED = ("enum", "const", "required", "not", "dependentRequired")
 """Keywords whose values an error copies, or of which each may be an error."""
 

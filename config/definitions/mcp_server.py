@@ -16,12 +16,13 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from config.capabilities import LABEL, Classification
 from config.definitions.credentials import require_no_credentials
 from config.definitions.errors import DefinitionInvalid
+from config.definitions.mcp_oauth import McpOAuthFields
 from config.definitions.runner_spec import SECRET_IN_HEADER, Strict, Text, Variable
 from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM, required_secret
 from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml, yaml_files
 from config.effects import Effect
 from config.egress.errors import UrlRefused
-from config.egress.target import parse_target
+from config.egress.target import Target, parse_target
 from config.identity.principal import Role
 from config.provider_keys import is_key, is_providers
 from config.redaction import redact
@@ -41,11 +42,9 @@ _Reference = Annotated[str, Field(max_length=600)]
 _Tool = Annotated[str, Field(pattern=rf"^{TOOL_NAME.pattern}$")]
 
 
-class McpToolFields(Strict):
-    """What a server's file says of one of its tools."""
+class McpReadFields(Strict):
+    """What a server's file says of what is read from it: its resources, or its prompts."""
 
-    effect: Effect | None = None
-    """The effect class; ``unsafe`` by default, or what the server's hints say where they are trusted."""
     timeout_s: Annotated[float, Field(strict=True, gt=0, le=86_400)] | None = None
     """Seconds that a call may take; the agent's ``tool_s`` by default."""
     confirm: Annotated[bool, Field(strict=True)] = False
@@ -57,12 +56,45 @@ class McpToolFields(Strict):
     labels: frozenset[Annotated[str, Field(pattern=rf"^{LABEL}$")]] = frozenset()
     """For policies: ``untrusted`` and ``outward`` where they do not say ``trusted`` and ``inward``."""
 
+
+class McpToolFields(McpReadFields):
+    """What a server's file says of one of its tools."""
+
+    effect: Effect | None = None
+    """The effect class; ``unsafe`` by default, or what the server's hints say where they are trusted."""
+
     @field_validator("effect")
     @classmethod
     def _needs_no_check(cls, value: Effect | None) -> Effect | None:
         if value is not None and value.policy.needs_check:
             raise ValueError("cannot be checkable, since the protocol has no way to check; write another effect")
         return value
+
+
+class McpSamplingFields(Strict):
+    """Whether a server may ask the model of the run's agent, and how much."""
+
+    allowed: Annotated[bool, Field(strict=True)] = False
+    """Whether it may; the model's calls count as the run's."""
+    max_calls: Annotated[int, Field(strict=True, ge=1, le=100)] = 5
+    """How often during one call of a tool."""
+    max_tokens: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1000
+    """Tokens of an answer."""
+
+
+class McpLimitFields(Strict):
+    """How much of the machine each process of a server on stdio may use; None is no limit of ours."""
+
+    cpu_s: Annotated[int, Field(strict=True, ge=1, le=31_536_000)] | None = None
+    """Seconds of processor time, from its start on."""
+    memory_mb: Annotated[int, Field(strict=True, ge=16, le=1_048_576)] | None = None
+    """MiB of address space."""
+    files: Annotated[int, Field(strict=True, ge=16, le=65_536)] | None = None
+    """Open files."""
+    processes: Annotated[int, Field(strict=True, ge=1, le=4096)] | None = None
+    """Processes and threads beside those that the worker's user has at its start."""
+    file_mb: Annotated[int, Field(strict=True, ge=1, le=1_048_576)] | None = None
+    """MiB of the longest file that it writes."""
 
 
 class McpServerFields(Strict):
@@ -78,22 +110,39 @@ class McpServerFields(Strict):
     """Variables that it gets, without secrets."""
     env_from: tuple[Variable, ...] = ()
     """The worker's variables that it gets besides ``INHERITED``; none that holds a secret."""
+    limits: McpLimitFields = Field(default_factory=McpLimitFields)
+    """How much of the machine a server on stdio may use."""
     url: Text | None = None
     """The address of a server that is reached by HTTP."""
     transport: Literal["http", "sse"] = "http"
     """``http`` is streamable HTTP; ``sse`` the older HTTP with server-sent events."""
     headers: dict[Text, Text] = Field(default_factory=dict)
     """Headers of each request; ``${NAME}`` in a value is the secret of that name."""
+    oauth: McpOAuthFields | None = None
+    """How access tokens are got, for a server that is reached by HTTP and wants them."""
     secrets: dict[Variable, _Reference] = Field(default_factory=dict)
     """A name -> where the worker finds the secret; on stdio it is the variable that the server gets."""
     mode: Literal["auto", "legacy"] = "auto"
     """``legacy`` for a server that cannot bear to be asked for the protocol of 2026 first."""
+    disabled: Annotated[bool, Field(strict=True)] = False
+    """Whether it is not to be used: it is never started, and agents that name it cannot be loaded."""
     included_tools: Annotated[tuple[_Tool, ...], Field(min_length=1)] | None = None
     """The tools that agents may use; all by default."""
     trusted_hints: Annotated[bool, Field(strict=True)] = False
     """Whether the server's hints decide the effects of its tools: read-only is ``pure``, idempotent ``idempotent``."""
     tools: dict[_Tool, McpToolFields] = Field(default_factory=dict)
     """What this file says of single tools, by their names at the server."""
+    resources: McpReadFields = Field(default_factory=McpReadFields)
+    """What this file says of listing and reading the server's resources."""
+    prompts: McpReadFields = Field(default_factory=McpReadFields)
+    """What this file says of listing and getting the server's prompts."""
+    elicitation: Literal["auto", "always", "never"] = "auto"
+    """Whether the server may ask a person during a call: ``never`` does not offer it. A call of a server of before 2026
+    is made again with the answer, which ``auto`` does unless the tool is ``unsafe``."""
+    sampling: McpSamplingFields = Field(default_factory=McpSamplingFields)
+    """Whether the server may ask the model of the run's agent during a call."""
+    log_level: Literal["off", "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"] = "info"
+    """From which level on the server's log messages go into the log of the call's run; ``off``: none."""
     start_s: Annotated[float, Field(strict=True, gt=0, le=600)] = 30
     """Seconds until it has to be ready."""
     idle_s: Annotated[float, Field(strict=True, gt=0, le=86_400)] = 300
@@ -168,15 +217,25 @@ class McpServerFields(Strict):
         """Yield each field that does not go with the others, and why."""
         if (self.command is None) == (self.url is None):
             yield "command", "or `url` is needed, and not both: a server is started here, or is reached by HTTP"
-        alien = ("headers", "transport") if self.url is None else ("args", "env", "env_from")
+        alien = ("headers", "transport", "oauth") if self.url is None else ("args", "env", "env_from", "limits")
         kind = "started by a command" if self.url is None else "reached by HTTP"
         yield from ((name, f"is not for a server that is {kind}") for name in alien if name in self.model_fields_set)
+        if self.oauth is not None and any(name.lower() == "authorization" for name in self.headers):
+            yield "headers", "may not have Authorization, which `oauth` sets; keep one of them"
+        if self.oauth is not None and self.url is not None and not _is_private(parse_target(self.url)):
+            yield "url", "has to begin with https://, since access tokens go there; http is for this machine alone"
         named = {name for text in self.headers.values() for name in SECRET_IN_HEADER.findall(text)}
         yield from (("secrets", f"has no {name}, which a header uses") for name in sorted(named - set(self.secrets)))
         given = [*self.env, *self.env_from, *(self.secrets if self.command is not None else ())]
         yield from (("env", f"may not set {name}, a name of Callboard's own") for name in given if _is_own(name))
         twice = sorted({name for name in given if given.count(name) > 1})
         yield from (("env", f"has {name}, which is also under `env_from` or `secrets`; keep one") for name in twice)
+
+
+def _is_private(target: Target) -> bool:
+    """Return whether others cannot read what goes there."""
+    is_here = target.host == "localhost" or (target.address is not None and target.address.is_loopback)
+    return target.scheme == "https" or is_here
 
 
 def _is_own(name: str) -> bool:
@@ -268,8 +327,15 @@ def read_servers(folders: Collection[Path]) -> tuple[dict[str, McpServerDefiniti
     for name, those in found.items():
         if len(those) > 1:
             problem = f"the server '{name}' is also in {those[0].file}; rename one of them."
-            broken.append(DefinitionInvalid(those[-1].file, None, "name", problem))
+            twice = DefinitionInvalid(those[-1].file, None, "name", problem)
+            twice.facts["server"] = name
+            broken.append(twice)
     return {name: those[0] for name, those in found.items() if len(those) == 1}, broken
+
+
+def name_of(problem: DefinitionInvalid) -> str:
+    """Return the name of the server that a problem of ``read_servers`` is about."""
+    return str(problem.facts.get("server") or Path(str(problem.facts["file"])).stem)
 
 
 def _first_error(found: ValidationError, file: str, written: LinedYaml) -> DefinitionInvalid:
@@ -292,11 +358,20 @@ _SENTENCES: Mapping[str, str] = {
 """The remedy by pydantic's name of an error, or by that and the field's name."""
 
 
+def _section(place: tuple[int | str, ...]) -> type[Strict]:
+    """Return the section that has the field at this place."""
+    if len(place) == 1:
+        return McpServerFields
+    sections: dict[Any, type[Strict]] = {"resources": McpReadFields, "prompts": McpReadFields, "oauth": McpOAuthFields}
+    sections |= {"sampling": McpSamplingFields}
+    return sections.get(place[0], McpToolFields)
+
+
 def _problem(error: Any, place: tuple[int | str, ...]) -> str:
     """Return what is wrong, as a sentence, without the value, which may be a secret."""
     name = str(place[-1]) if place else ""
     if error["type"] == "extra_forbidden":
-        known = list((McpToolFields if len(place) > 1 else McpServerFields).model_fields)
+        known = list(_section(place).model_fields)
         return f"there is no such field.{did_you_mean(name, known)} Known fields: {', '.join(known)}."
     sentence = _SENTENCES.get(f"{error['type']} {name}") or _SENTENCES.get(error["type"])
     if sentence is not None:

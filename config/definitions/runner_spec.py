@@ -81,6 +81,8 @@ class EndpointSpec(Strict):
     url: Text
     headers: dict[Text, Text] = Field(default_factory=dict)
     """``${NAME}`` in a value is the secret of that name."""
+    sends_context: bool = False
+    """Whether requests have the call's contexts in the header ``Callboard-Context``."""
 
     @field_validator("url")
     @classmethod

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 
 from config.identity.principal import NAME, NAME_FORM
 from config.limits import WITH_AUTHENTICATION, HotLogBudget, Limit, LimitName, Tenants, TenantSettings
+from config.one_line import one_line
 from config.settings.callers import CallerSettings
 from config.spelling import did_you_mean
 
@@ -72,4 +73,5 @@ def problem_of_section(error: Mapping[str, Any]) -> str | None:
     if error["type"] == "extra_forbidden":
         nearest = did_you_mean(setting, TenantSettings.model_fields)
         return f"[tenants.{tenant}]: a tenant has no setting '{setting}'.{nearest}"
-    return f"[tenants.{tenant}]: {setting} is '{str(error['input'])[:60]}'. {error['msg']}"
+    problem = error["msg"].removeprefix("Value error, ")
+    return f"[tenants.{tenant}]: {setting} is '{one_line(str(error['input'])[:60])}'. {problem}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pydantic import model_validator
 
 from config.settings.agents import AgentSettings
+from config.settings.contexts import ContextSettings
 from config.settings.envelopes import EnvelopeSettings
 from config.settings.governance import GovernanceSettings
-from config.settings.limits import LimitSettings
 from config.settings.mcp import McpSettings
 from config.settings.network import NetworkSettings
 from config.settings.records import RecordSettings
@@ -20,7 +20,7 @@ class Settings(
     AgentSettings,
     WorkerSettings,
     RecordSettings,
-    LimitSettings,
+    ContextSettings,
     SignInSettings,
     ServiceTokenSettings,
     EnvelopeSettings,

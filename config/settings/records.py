@@ -19,8 +19,8 @@ class RecordSettings(Part):
     log_deltas: bool = False
     """Whether the logger observer also writes each delta."""
     seal_keys: SecretStr | None = None
-    """Keys of 32 bytes in base64, ``,`` between them, with which the originals of redacted texts are sealed: the first
-    seals, each unseals; none: no original is kept."""
+    """Keys of 32 bytes in base64, ``,`` between them, with which the originals of redacted texts and the logins at MCP
+    servers are sealed: the first seals, each unseals; none: no original is kept, and no login is possible."""
     retain_threads_days: float = Field(default=0, ge=0)
     """Days an unused thread is kept, with everything in it; 0 is for ever."""
     retain_runs_days: float = Field(default=0, ge=0)

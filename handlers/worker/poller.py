@@ -11,6 +11,7 @@ from agents.process import Process
 from bus.messages import RunAgentMessage
 from bus.queues import served_queues
 from config.errors import CallboardError
+from config.tracing import traced
 from handlers.run_agent import RunAgentHandler
 from handlers.worker.slots import SlotPool
 
@@ -78,7 +79,8 @@ class Poller:
         return every_s * random.uniform(0.8, 1.2)  # no secret
 
     async def _work(self, message: RunAgentMessage) -> None:
-        with self._slots.slot_for(message.run_id) as has_slot:
+        ids = message.trace_id, message.correlation_id, message.run_id
+        with traced(*ids), self._slots.slot_for(message.run_id) as has_slot:
             if not has_slot:
                 return
             claimed = await self._journal.loop.wait(self._handler.take, message)

@@ -24,6 +24,7 @@ from agents.models.releases import require_sound_release
 from agents.models.warm_up import needs_litellm, warm_up, warm_up_later, warm_up_to_fork
 from agents.process import Process, current_process
 from agents.tools.abandoned import ABANDONED
+from agents.tools.mcp.states import files_of, server_states
 from bus.celery_app import refuse_greenlets, require_broker_setting, serve_queues
 from bus.celery_rules import broken_rules
 from bus.gc_tuning import collect_rarely, freeze_gc
@@ -239,12 +240,12 @@ async def _renew_row(process: Process, pool: str, slots: int, tools: Sequence[Lo
         queues=queues.names,
         version=own_version(),
     )
-    is_listed = False
+    is_listed, files = False, files_of(process.settings)
     while True:
         try:
-            await journal.loop.write(
-                journal.workers.renew, replace(row, busy=journal.lease_manager.busy, abandoned=ABANDONED.counts())
-            )
+            servers = await server_states(files, journal)
+            now = replace(row, busy=journal.lease_manager.busy, abandoned=ABANDONED.counts(), mcp_servers=servers)
+            await journal.loop.write(journal.workers.renew, now)
             if not is_listed:
                 await journal.loop.write(journal.tools.replace, row.id, tools)
                 is_listed = True

@@ -48,4 +48,12 @@ def _metadata(tool: Tool) -> ToolMetadata:
         secrets=tuple(sorted(tool.secrets)),
         labels=tuple(sorted(tool.labels | tool.result_labels)),
         needs_approval=tool.needs_approval,
+        mcp=_origin(tool),
     )
+
+
+def _origin(tool: Tool) -> dict[str, str] | None:
+    if tool.mcp is None:
+        return None
+    server, name = tool.mcp
+    return {"server": server, "tool": name, "manifest": tool.implementation or ""}

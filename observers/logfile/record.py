@@ -10,7 +10,7 @@ from typing import Any
 
 from bus.payloads import EVENT_TYPES, Payload, Record
 from config.clock import stamp
-from config.logs import one_line
+from config.one_line import one_line
 from config.redaction import REDACTED, redact, redact_start
 from observers.base import AgentFacts, RunFacts
 
@@ -19,6 +19,7 @@ MAX_CHARS = 65_536
 MAX_ITEMS = 1000
 """Items of one list or object that are logged."""
 MAX_DEPTH = 20
+_OF_TRACE = ("trace_id", "correlation_id")
 
 
 def record_of(agent: AgentFacts, payload: Payload, context: RunFacts) -> dict[str, Any]:
@@ -34,7 +35,7 @@ def record_of(agent: AgentFacts, payload: Payload, context: RunFacts) -> dict[st
         "principal": context.principal,
     }
     if payload.type == "status":
-        record["model"] = agent.model
+        record |= {"model": agent.model, "trace_id": context.trace_id, "correlation_id": context.correlation_id}
     for name, _ in payload.own_fields:
         record[name] = getattr(payload, name)
     record |= {key: value for key, value in payload.extra.items() if key not in record}
@@ -50,7 +51,7 @@ def text_line(record: Record) -> str:
     """Return the record as columns: time, run, number, agent, type, and what happened."""
     kind = str(record["type"])
     body = EVENT_TYPES.get(kind, Payload).log_line(record)
-    ids = _ids(record, ("call_id", "approval_id", "message_id", "thread_id", "model", "principal"))
+    ids = _ids(record, ("call_id", "approval_id", "message_id", "thread_id", "model", "principal", *_OF_TRACE))
     columns = (
         str(record.get("at", "")).ljust(24),
         str(record["run_id"]).replace(" ", "_").ljust(30),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,10 +14,12 @@ from agents.handle import RunHandle
 from agents.runner import Runner
 from agents.steps import task_work
 from agents.tools.catalogue import find_tool
+from agents.tools.task_call import TaskOutcome
 from bus.celery_tasks.application import close_applications
 from bus.journal import Decision, steps_of
 from bus.payloads import StatusPayload, ToolResultPayload, decode
 from config.database.migrate import migrate
+from config.effects import Effect
 from config.settings import Settings
 from handlers.worker import task_watcher
 from tests.app_harness import AppHarness
@@ -330,11 +333,21 @@ def test_the_list_of_runs_says_what_a_run_waits_for(harness: AppHarness, shop: S
     assert handle.result(15).status == "succeeded"
 
 
-def test_a_drain_in_the_middle_of_the_wait_sends_nothing_again(harness: AppHarness, shop: ScriptedShop) -> None:
+def test_a_drain_in_the_middle_of_the_wait_sends_nothing_again(
+    harness: AppHarness, shop: ScriptedShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits, outcome = threading.Event(), task_work.TaskWork.outcome
+
+    async def noted(work: task_work.TaskWork, effect: Effect) -> TaskOutcome | None:
+        waits.set()
+        return await outcome(work, effect)
+
+    monkeypatch.setattr(task_work.TaskWork, "outcome", noted)
+    monkeypatch.setattr(task_work, "IN_PLACE_S", 20.0)
     journal = harness.runner.journal
     handle = begin(harness)
     task = shop.take()
-    time.sleep(0.3)  # the sender has its answer then; nothing shows it
+    assert waits.wait(20)
     journal.loop.call_soon(journal.lease_manager.cut_all)
     until(lambda: ("moved", "drain") in statuses(harness, handle))
     shop.succeed(task, "paid")

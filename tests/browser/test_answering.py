@@ -628,6 +628,15 @@ def test_the_line_fits_and_can_be_read(browser: Browser, counter: Counter, width
 # --- questions with a form ------------------------------------------------------------------------
 
 
+def test_a_long_question_keeps_its_lines_below_its_title(visitor: Visitor, counter: Counter) -> None:
+    reason = "The server has changed count.\n\ndescription, before:\nCounts.\ndescription, now:\nCounts, and tells."
+    _, thread_id = counter.waiting(question_form(reason=reason))
+    card = looks_at(visitor, thread_id)
+
+    expect(card.locator(".ask-title")).to_have_text("The server has changed count.")
+    assert card.locator(".ask-title + p").inner_text().split("\n") == reason.split("\n")[2:]
+
+
 def test_a_form_is_filled_in_and_what_is_wrong_is_said_beside_the_field(visitor: Visitor, counter: Counter) -> None:
     run_id, thread_id = counter.waiting(question_form())
     card = looks_at(visitor, thread_id)

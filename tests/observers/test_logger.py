@@ -19,7 +19,9 @@ from bus.payloads import (
     MessagePayload,
     ResponsePayload,
     StatusPayload,
+    ToolLogPayload,
     ToolPayload,
+    ToolProgressPayload,
     ToolResultPayload,
     UnknownPayload,
     WithdrawnPayload,
@@ -47,6 +49,8 @@ def tell_everything(room: Room, text: str) -> int:
     room.tell(StatusPayload, status="running", reason=text, attempt=1)
     room.tell(ResponsePayload, content=text, message_id="msg_1")
     room.tell(ToolPayload, call_id=text, name=text, arguments={text: [text, {"deep": text}]}, effect="pure")
+    room.tell(ToolProgressPayload, call_id="c", name=text, done=1.0, total=2.0, message=text)
+    room.tell(ToolLogPayload, call_id="c", name=text, level="info", message=text, logger=text, left_out=2)
     room.tell(ToolResultPayload, call_id="c", name="t", outcome="done", result={"rows": [text]}, duration_ms=3)
     room.tell(ApprovalPayload, approval_id="a", name="t", arguments={"x": text})
     room.tell(ApprovalPayload, approval_id="a", decision="approve", by=text)

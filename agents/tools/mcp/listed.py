@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from config.definitions.mcp_server import TOOL_NAME
+from config.visible import visible
 
 if TYPE_CHECKING:
     from mcp.types import Tool
@@ -65,22 +66,32 @@ def from_json(text: str) -> ServerTool:
 
 def listed(tools: list[Tool], server: str) -> dict[str, ServerTool]:
     """Return the usable tools of a server by name; a name that is none, or is there twice, is left out and logged."""
+    found, refused = sorted_out(tools)
+    if refused:
+        names = ", ".join(sorted(visible(name[:80]) for name in refused))
+        log.warning("the MCP server %s has tools that cannot be used: %s", server, names[:500])
+    return found
+
+
+def sorted_out(tools: list[Tool]) -> tuple[dict[str, ServerTool], dict[str, str]]:
+    """Return the usable tools of a server by name, and of the others why they are none."""
     found: dict[str, ServerTool] = {}
-    refused: set[str] = set()
+    refused: dict[str, str] = {}
     for tool in tools:
         one = _usable(tool)
-        if one is None or one.name in found:
-            refused.add(tool.name[:80])
+        if isinstance(one, str):
+            refused[tool.name] = one
+        elif one.name in found:
+            refused[tool.name] = "the server lists it twice"
         else:
             found[one.name] = one
-    if refused:
-        log.warning("the MCP server %s has tools that cannot be used: %s", server, ", ".join(sorted(refused))[:500])
-    return {name: tool for name, tool in found.items() if name not in refused}
+    return {name: tool for name, tool in found.items() if name not in refused}, refused
 
 
-def _usable(tool: Tool) -> ServerTool | None:
+def _usable(tool: Tool) -> ServerTool | str:
+    """Return the tool, or why it cannot be used."""
     if not TOOL_NAME.fullmatch(tool.name):
-        return None
+        return "this is no name by the protocol"
     hints = tool.annotations.model_dump(by_alias=True, exclude_none=True, mode="json") if tool.annotations else {}
     hints |= {name: tool.meta[name] for name in (EFFECT, TIMEOUT) if tool.meta and name in tool.meta}
     one = ServerTool(
@@ -93,5 +104,5 @@ def _usable(tool: Tool) -> ServerTool | None:
     try:
         size = len(orjson.dumps(one.content))
     except TypeError:  # half a surrogate pair, or a number beyond 64 bits
-        return None
-    return one if size <= MAX_BYTES else None
+        return "its definition is no JSON that can be kept"
+    return one if size <= MAX_BYTES else f"its definition is larger than {MAX_BYTES:,} bytes"

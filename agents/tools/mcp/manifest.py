@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from agents.process import opened_process
+from agents.tools.mcp.drift import DRIFT
 from agents.tools.mcp.listed import ServerTool, from_json
 from agents.tools.tool import current_call
 from config.errors import ToolFailed
@@ -44,7 +45,10 @@ def pinned_tools(server: str, seen: Mapping[str, ServerTool] | None) -> dict[str
     if seen is None:
         return {name: from_json(text) for name, text in manifests.pinned(server).items()}
     pinned = manifests.pin(server, {name: (tool.digest, tool.json) for name, tool in seen.items()})
-    return {name: from_json(pinned[name]) for name in seen}
+    found = {name: from_json(pinned[name]) for name in seen}
+    for name, tool in found.items():
+        DRIFT.note(server, name, seen[name].digest, tool.digest)
+    return found
 
 
 async def require_accepted(server: str, known: ServerTool, now: ServerTool) -> None:
@@ -59,6 +63,7 @@ async def require_accepted(server: str, known: ServerTool, now: ServerTool) -> N
         journal = process.journal
         pinned = (await journal.loop.read(journal.mcp_manifests.pinned, server)).get(now.name)
         known = known if pinned is None else from_json(pinned)
+    DRIFT.note(server, now.name, now.digest, known.digest)
     if known.digest == now.digest:
         return
     answer = current_call().ask(FORM, question(server, known, now))
@@ -66,19 +71,36 @@ async def require_accepted(server: str, known: ServerTool, now: ServerTool) -> N
         raise ToolFailed(f"a person did not accept how the MCP server {server} changed its tool {now.name}.")
     if process is not None:
         await process.journal.loop.write(process.journal.mcp_manifests.accept, server, now.name, now.digest, now.json)
+    DRIFT.note(server, now.name, now.digest, now.digest)
 
 
 def question(server: str, known: ServerTool, now: ServerTool) -> str:
     """Return what a person is asked, with both definitions where they differ; all differences share the room."""
+    parts = [f"The MCP server {server} has changed its tool {now.name}. May agents use the new definition?"]
+    changed = differences(known, now)
+    parts += [f"{one.field}, before:\n{one.before}\n{one.field}, now:\n{one.now}" for one in changed]
+    return "\n\n".join(parts)[:MAX_TEXT]
+
+
+class DefinitionChange(NamedTuple):
+    """A part of a definition that has changed."""
+
+    field: str
+    before: str
+    now: str
+
+
+def differences(known: ServerTool, now: ServerTool) -> list[DefinitionChange]:
+    """Return what differs, from where it begins, with hidden characters visible, ``MAX_SHOWN`` characters in all."""
     texts = {name: (_text(before), _text(now.content[name])) for name, before in known.content.items()}
     changed = {name: (before, after) for name, (before, after) in texts.items() if before != after}
-    parts = [f"The MCP server {server} has changed its tool {now.name}. May agents use the new definition?"]
+    found = []
     for name, (before, after) in changed.items():
         most = MAX_SHOWN // len(changed)
         common = os.path.commonprefix([before, after])  # noqa: RUF071  # compares characters
         first = max(0, len(common) - CONTEXT)
-        parts.append(f"{name}, before:\n{_shown(before, first, most)}\n{name}, now:\n{_shown(after, first, most)}")
-    return "\n\n".join(parts)[:MAX_TEXT]
+        found.append(DefinitionChange(name, _shown(before, first, most), _shown(after, first, most)))
+    return found
 
 
 def _text(value: Any) -> str:

@@ -10,17 +10,22 @@ import asyncio
 import hashlib
 import threading
 import time
-from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import orjson
-from mcp.types import CallToolResult, Tool
+from mcp import ClientSession
+from mcp.types import CallToolResult, InputRequiredResult, Tool
 
 from agents.tool_errors import McpServerDown
+from agents.tools.mcp.endings import SessionGone
 from agents.tools.mcp.listed import ServerTool, listed
-from agents.tools.mcp.session import McpSession, SessionGone
+from agents.tools.mcp.notifications import OpenCall
+from agents.tools.mcp.oauth.tokens import new_tokens
+from agents.tools.mcp.session import McpSession
+from agents.tools.mcp.states import McpServerState, McpState
 from config.definitions.mcp_server import McpServerDefinition
 from config.errors import ToolFailed
 from config.forks import after_fork, leave_to_parent
@@ -55,6 +60,7 @@ class _Place:
     """Sessions in a row that ended by themselves without having answered a call."""
     not_before_s: float = 0.0
     problem: str = ""
+    needs_login: bool = False
 
 
 class McpPool:
@@ -63,6 +69,8 @@ class McpPool:
     def __init__(self) -> None:
         self._places: dict[SessionKey, _Place] = {}
         self._sessions: set[McpSession] = set()
+        self._used: set[str] = set()
+        """The names of the servers that had a session."""
 
     async def call(
         self,
@@ -71,18 +79,19 @@ class McpPool:
         name: str,
         arguments: dict[str, Any],
         meta: Mapping[str, str] | None = None,
+        call: OpenCall | None = None,
     ) -> CallToolResult:
-        """Return what the server's tool answered; ``meta`` goes with the call.
+        """Return what the server's tool answered; ``meta`` goes with the call, which gets what the server sends.
 
         Raises:
             McpServerDown, ToolCutOff, ToolFailed, OutputUnfit: see ``McpSession.call``.
             SecretMissing: a reference of the definition leads to nothing.
         """
         try:
-            return await self._session(tenant, server).call(name, arguments, meta)
+            return await self._session(tenant, server).call(name, arguments, meta, call)
         except SessionGone:
             pass
-        return await self._again(server, self._session(tenant, server).call(name, arguments, meta))
+        return await self._again(server, self._session(tenant, server).call(name, arguments, meta, call))
 
     async def tools(self, tenant: str, server: McpServerDefinition) -> list[Tool]:
         """Return the tools that the server has now, also those that are not included.
@@ -96,6 +105,38 @@ class McpPool:
             pass
         return await self._again(server, self._session(tenant, server).tools())
 
+    async def exchange(
+        self,
+        tenant: str,
+        server: McpServerDefinition,
+        name: str,
+        arguments: dict[str, Any],
+        meta: Mapping[str, str],
+        call: OpenCall,
+    ) -> CallToolResult | InputRequiredResult:
+        """Return what the server's tool answered, which may be that it wants to know something first.
+
+        Raises:
+            as ``call``.
+        """
+        try:
+            return await self._session(tenant, server).exchange(name, arguments, meta, call)
+        except SessionGone:
+            pass
+        return await self._again(server, self._session(tenant, server).exchange(name, arguments, meta, call))
+
+    async def ask(self, tenant: str, server: McpServerDefinition, send: Callable[[ClientSession], Awaitable[T]]) -> T:
+        """Return what the server answers to other requests, which ``send`` makes; they may be sent twice.
+
+        Raises:
+            as ``call``.
+        """
+        try:
+            return await self._session(tenant, server).ask(send)
+        except SessionGone:
+            pass
+        return await self._again(server, self._session(tenant, server).ask(send))
+
     async def listed_now(self, tenant: str, server: McpServerDefinition, name: str) -> ServerTool:
         """Return a tool as the server lists it now.
 
@@ -108,9 +149,16 @@ class McpPool:
             raise ToolFailed(f"the MCP server {server.name} no longer has the tool {name}; it was not called.")
         return found[name]
 
-    def states(self) -> dict[SessionKey, str]:
-        """Return ``open``, ``opening``, or why there is no session, for each server that was used."""
-        return {key: _state_of(place) for key, place in self._places.items()}
+    def states(self) -> dict[str, McpServerState]:
+        """Return how each server is that was used, by name; of several sessions the one with the most urgent state."""
+        found = {name: McpServerState(state=McpState.IDLE) for name in self._used}
+        order = list(McpState)
+        for key, place in self._places.items():
+            before, one = found[key.server], _state_of(place)
+            chosen = min(before, one, key=lambda state: order.index(state.state))
+            tools = one.tools if before.tools is None else before.tools
+            found[key.server] = replace(chosen, sessions=before.sessions + one.sessions, tools=tools)
+        return found
 
     async def close(self) -> None:
         """Close every session; calls that are under way are cut off."""
@@ -133,7 +181,8 @@ class McpPool:
             SecretMissing: a reference of the definition leads to nothing.
         """
         credentials = server.environment() if server.command is not None else server.filled_headers()
-        key = SessionKey(tenant, server.name, _digest(server, credentials))
+        secrets = {} if server.oauth is None else server.oauth.secret_values()
+        key = SessionKey(tenant, server.name, _digest(server, {**credentials, **secrets}))
         self._forget_some()
         place = self._places.setdefault(key, _Place())
         if place.session is None or not place.session.is_usable:
@@ -144,7 +193,8 @@ class McpPool:
                     f"{max(left_s, 0.1):.1f} seconds; the call was not made."
                 )
             self._make_room()
-            session = place.session = McpSession(server, credentials)
+            session = place.session = McpSession(server, credentials, new_tokens(tenant, server))
+            self._used.add(server.name)
             self._sessions.add(session)
             session.start(on_end=lambda ended: self._ended(key, ended))
         return place.session
@@ -166,8 +216,10 @@ class McpPool:
         place = self._places.setdefault(key, _Place())
         if session.problem is not None and session.completed == 0:
             place.failures += 1
-            place.problem = session.problem
-            pause_s = FIRST_PAUSE_S * 2 ** (place.failures - 2) if place.failures > 1 else 0.0
+            place.problem, place.needs_login = session.problem, session.needs_login
+            # whether there is a login is looked up in SQL, so nothing has to be spared
+            is_pausing = place.failures > 1 and not (session.needs_login and session.server.oauth)
+            pause_s = FIRST_PAUSE_S * 2 ** (place.failures - 2) if is_pausing else 0.0
             place.not_before_s = time.monotonic() + min(pause_s, LONGEST_PAUSE_S)
         else:
             place.failures = 0
@@ -177,10 +229,18 @@ class McpPool:
                 del self._places[key]
 
 
-def _state_of(place: _Place) -> str:
-    if place.session is None:
-        return place.problem
-    return "opening" if not place.session.protocol else "open"
+def _state_of(place: _Place) -> McpServerState:
+    session = place.session
+    if session is None:
+        state = McpState.NEEDS_LOGIN if place.needs_login else McpState.BACKING_OFF
+        left_s = round(max(0.0, place.not_before_s - time.monotonic()), 1)
+        return McpServerState(state=state, reason=place.problem, next_try_s=left_s)
+    if session.protocol and not session.is_usable:
+        return McpServerState(state=McpState.IDLE)  # it is being closed
+    if not session.protocol:
+        return McpServerState(state=McpState.STARTING, reason=place.problem)
+    state = McpState.NEEDS_LOGIN if session.needs_login else McpState.READY
+    return McpServerState(state=state, sessions=1, tools=session.listed)
 
 
 def _digest(server: McpServerDefinition, credentials: dict[str, str]) -> str:

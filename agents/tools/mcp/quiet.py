@@ -6,7 +6,10 @@ import logging
 import time
 from functools import cache
 
-LOGGERS = "client mcp.client.streamable_http mcp.client.sse mcp.client.session mcp.shared.jsonrpc_dispatcher".split()
+LOGGERS = """
+    client mcp.client.streamable_http mcp.client.sse mcp.client.session mcp.shared.jsonrpc_dispatcher
+    mcp.client.auth.oauth2
+""".split()
 MAX_LINES, WINDOW_S = 20, 60.0
 """Lines of each logger, and in how many seconds."""
 MAX_CHARS = 300
@@ -38,3 +41,9 @@ def quieten() -> None:
     """Filter the SDK's loggers, once in a process."""
     for name in LOGGERS:
         logging.getLogger(name).addFilter(_Few())
+
+
+def silence() -> None:
+    """Log none of the SDK's lines, in a command that says itself what is wrong with a server."""
+    for name in LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -33,13 +33,13 @@ def to_value(answer: CallToolResult) -> Any:
         raise ToolFailed(visible(redact_start("\n".join(texts) or "the call failed without a text", MAX_MESSAGE)))
     if answer.structured_content is not None:
         return answer.structured_content
-    parts = [_part(item) for item in answer.content]
+    parts = [to_part(item) for item in answer.content]
     if all(isinstance(part, str) for part in parts):
         return "\n\n".join(parts)
     return parts
 
 
-def _part(item: Any) -> Any:
+def to_part(item: Any) -> Any:
     if isinstance(item, TextContent):
         return item.text
     if isinstance(item, ImageContent | AudioContent):

@@ -10,38 +10,48 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from contextvars import Context
 from typing import Any, Protocol, TypeVar, cast
 
 import anyio
-import httpx2
 from mcp import ClientSession, MCPError
 from mcp.client._probe import negotiate_auto
 from mcp.types import (
-    CONNECTION_CLOSED,
-    INVALID_REQUEST,
-    PARSE_ERROR,
-    REQUEST_TIMEOUT,
     CallToolResult,
-    Implementation,
+    EmptyResult,
     InputRequiredResult,
-    PaginatedRequestParams,
+    ListToolsResult,
     RequestParamsMeta,
+    SetLevelRequest,
+    SetLevelRequestParams,
     Tool,
     ToolListChangedNotification,
 )
 from pydantic import ValidationError
 
-from agents.tool_errors import McpServerDown, OutputUnfit
-from agents.tools.mcp.http import CUT_OFF, NOT_SENT, HttpConnection
+from agents.tool_errors import McpLoginNeeded, McpServerDown
+from agents.tools.mcp.changes import ListedTools
+from agents.tools.mcp.endings import (
+    CLOSED,
+    NO_ACCESS_TOKEN,
+    OTHER_LOGIN,
+    SessionGone,
+    call_end,
+    is_of_login,
+    session_end,
+)
+from agents.tools.mcp.faults import McpFault
+from agents.tools.mcp.http import HttpConnection
+from agents.tools.mcp.notifications import OFF, OpenCall, OpenCalls
+from agents.tools.mcp.oauth.tokens import OtherLogin, TokenSource
+from agents.tools.mcp.pages import all_pages
 from agents.tools.mcp.quiet import quieten
+from agents.tools.mcp.sdk_session import SdkSession
 from agents.tools.mcp.stdio import StdioConnection
 from agents.tools.mcp.traffic import Inbound, Outbound, Traffic
 from config.definitions.mcp_server import McpServerDefinition
-from config.errors import ModelVisible, ToolCutOff, ToolFailed
-from config.project import own_version
-from config.redaction import redact_start
-from config.visible import visible
+from config.errors import ToolCutOff, ToolFailed
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -52,13 +62,6 @@ ACCOUNT_S = 0.5
 """Seconds that a call waits for the reason of the session's end."""
 STRAGGLERS_S = 1.0
 """Seconds that calls may take to notice the session's end."""
-MAX_PAGES, MAX_TOOLS = 100, 2000
-"""Pages and tools of a server's list that are read."""
-MAX_MESSAGE = 1000
-"""Characters of a server's own error text."""
-
-
-CLOSED = "it was closed"
 
 
 class McpConnection(Protocol):
@@ -69,36 +72,44 @@ class McpConnection(Protocol):
     def account(self) -> str:
         """Return what is known of the end, as a part of a sentence."""
 
+    @property
+    def fault(self) -> McpFault | None:
+        """What is wrong with a server that could not be used, where it is known."""
 
-class SessionGone(Exception):
-    """The server no longer knows the session, and did not take the call; another session can."""
-
-
-class _Session(ClientSession):
-    """The SDK's session, without its check of results: the server's own schemas could keep the loop busy for ever."""
-
-    async def validate_tool_result(self, name: str, result: CallToolResult) -> None:
-        """Accept any result; the caller checks it with ``config.definitions.json_schema``."""
+    @property
+    def said(self) -> str:
+        """The end of its standard error."""
 
 
 class McpSession:
     """A session, from its first use to its end. To be used on one loop."""
 
-    def __init__(self, server: McpServerDefinition, credentials: dict[str, str]) -> None:
+    def __init__(
+        self, server: McpServerDefinition, credentials: dict[str, str], tokens: TokenSource | None = None
+    ) -> None:
         """``credentials``: the whole environment of a server on stdio, or the headers of one behind a URL."""
         self.server = server
         self.problem: str | None = None
         """Why it ended, as a part of a sentence; None while it lives, and where it was closed."""
+        self.fault: McpFault | None = None
+        """What is wrong with a server that could not be used, where it is known."""
+        self.needs_login = False
+        """Whether the server did not accept the credentials, the last time it was asked."""
         self.completed = 0
         """Requests that the server answered."""
         self.used_s = time.monotonic()
         self._traffic = Traffic(server.max_bytes, on_end=self._note_end)
-        kind: Callable[..., McpConnection] = StdioConnection if server.command is not None else HttpConnection
-        self._connection = kind(server, credentials, self._traffic)
+        self._tokens = tokens
+        self._connection: McpConnection
+        if server.command is not None:
+            self._connection = StdioConnection(server, credentials, self._traffic)
+        else:
+            self._connection = HttpConnection(server, credentials, self._traffic, tokens)
         self._calls: set[asyncio.Task[Any]] = set()
+        self._open_calls = OpenCalls()
         self._changed = asyncio.Event()
         self._opened: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
-        self._tools: list[Tool] | None = None
+        self._tools = ListedTools()
         self._is_leaving = self._is_retired = False
         self._owner: asyncio.Task[None] | None = None
 
@@ -110,6 +121,16 @@ class McpSession:
     @property
     def is_busy(self) -> bool:
         return bool(self._calls) or not self._opened.done()
+
+    @property
+    def said(self) -> str:
+        """The end of the server's standard error."""
+        return self._connection.said
+
+    @property
+    def listed(self) -> int | None:
+        """The number of tools that the server listed last; None before it was asked."""
+        return self._tools.count
 
     @property
     def protocol(self) -> str:
@@ -143,10 +164,12 @@ class McpSession:
         try:
             await asyncio.shield(self._opened)
         except McpServerDown as error:
-            raise McpServerDown(str(error)) from None  # each of the callers gets an error of its own
+            raise type(error)(str(error), **error.facts) from None  # each of the callers gets an error of its own
 
-    async def call(self, name: str, arguments: dict[str, Any], meta: Mapping[str, str] | None = None) -> CallToolResult:
-        """Return what the server's tool answered, which may be that it failed.
+    async def call(
+        self, name: str, arguments: dict[str, Any], meta: Mapping[str, str] | None = None, call: OpenCall | None = None
+    ) -> CallToolResult:
+        """Return what the server's tool answered, which may be that it failed; ``call`` gets what it sends meanwhile.
 
         A cancelled caller returns at once; the server gets a notice.
 
@@ -157,29 +180,61 @@ class McpSession:
             OutputUnfit: its answer is none that the protocol knows.
             SessionGone: it did not know the session, and did not take the call.
         """
-        own = cast("RequestParamsMeta | None", dict(meta) if meta else None)  # the SDK's type has its own members only
-        found = await self._request(
-            lambda session: session.call_tool(name, arguments, meta=own, allow_input_required=True)
-        )
+        found = await self.exchange(name, arguments, meta, call)
         if isinstance(found, InputRequiredResult):
             raise ToolFailed(f"the MCP server {self.server.name} asks for an input that it cannot get here.")
         return found
 
-    async def tools(self) -> list[Tool]:
-        """Return the tools that the server has now; asked again only after it said that they changed.
+    async def exchange(
+        self, name: str, arguments: dict[str, Any], meta: Mapping[str, str] | None = None, call: OpenCall | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Return what the server's tool answered, which may be that it wants to know something first.
 
         Raises:
             as ``call``.
         """
-        known = self._tools
+        own = cast("RequestParamsMeta | None", dict(meta) if meta else None)  # the SDK's type has its own members only
+        one = call or OpenCall()
+
+        async def send(session: ClientSession) -> CallToolResult | InputRequiredResult:
+            with self._open_calls.under_way(one):
+                return await session.call_tool(
+                    name,
+                    arguments,
+                    progress_callback=one.progressed,
+                    input_responses=one.responses,
+                    request_state=one.state,
+                    meta=own,
+                    allow_input_required=True,
+                )
+
+        return await self._request(send)
+
+    async def tools(self) -> list[Tool]:
+        """Return the tools that the server has now; asked again only where they may have changed.
+
+        Raises:
+            as ``call``.
+        """
+        known, changes = self._tools.present(), self._tools.changes
         if known is None:
-            known = self._tools = await self._request(_all_tools)
+            known = await self._request(_all_tools)
+            self._tools.read(known, changes)
         return known
+
+    async def ask(self, send: Callable[[ClientSession], Awaitable[T]]) -> T:
+        """Return what the server answers to other requests, which ``send`` makes.
+
+        Raises:
+            as ``call``.
+        """
+        return await self._request(send)
 
     async def _request(self, send: Callable[[ClientSession], Awaitable[T]]) -> T:
         await self.opened()
         if not self.is_usable:
             raise SessionGone
+        await self._require_token()
         session, began_s, received = self._opened.result(), time.monotonic(), self._traffic.received
         task = asyncio.create_task(_awaited(send, session), name=f"mcp call {self.server.name}")
         self._calls.add(task)
@@ -194,42 +249,47 @@ class McpSession:
             if time.monotonic() - began_s >= SILENT_S and self._traffic.received == received:
                 self.retire("it did not answer")
             raise
-        except MCPError as error:
+        except (MCPError, ValidationError) as error:
             raise await self._error(error) from error
-        except ValidationError as error:
-            place = ".".join(str(part) for part in error.errors(include_input=False, include_url=False)[0]["loc"])
-            where = f", at {visible(place[:200])}" if place else ""
-            problem = f"the MCP server {self.server.name} answered with what the protocol does not know{where}."
-            raise OutputUnfit(problem) from error
+
+    async def _require_token(self) -> None:
+        """Return if a request has a token; over the older HTTP a request without one would end the others' too.
+
+        Raises:
+            McpLoginNeeded, McpServerDown: it has none.
+            SessionGone: the session is that of another login.
+        """
+        try:
+            if self._tokens is not None:
+                await self._tokens.current()
+        except OtherLogin:
+            self.retire(OTHER_LOGIN)
+            raise SessionGone from None
+        except McpLoginNeeded:
+            self.needs_login = True
+            self.retire(NO_ACCESS_TOKEN)
+            raise
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._calls.discard(task)
         self.used_s = time.monotonic()
         if not task.cancelled() and task.exception() is None:
             self.completed += 1
+            self.needs_login = False
         self._changed.set()
 
-    async def _error(self, error: MCPError) -> Exception:
+    async def _error(self, error: MCPError | ValidationError) -> Exception:
         """Return what an error of the SDK means for the call."""
-        text = visible(redact_start(error.message, MAX_MESSAGE))
-        if error.code == NOT_SENT:
-            return McpServerDown(f"the MCP server {self.server.name} was not asked: {text}.")
-        if error.code == PARSE_ERROR:
-            text = text.partition(": ")[2]
-            return await self._cut_off("its answer is no message" if "validation error" in text else text)
-        if error.code == REQUEST_TIMEOUT:  # the server's own: what it began may still be under way
-            return ToolCutOff(f"the MCP server {self.server.name} gave the call up: {text}")
-        if error.code in (CONNECTION_CLOSED, CUT_OFF):
-            return await self._cut_off("" if error.message == "Connection closed" else text)
-        if error.code == INVALID_REQUEST and error.message == "Session terminated":
-            self.retire("it no longer knows the session")
-            return SessionGone()
-        return ToolFailed(f"the MCP server {self.server.name} refused the call: {text}", code=error.code)
+        end = call_end(error, self.server.name)
+        self.needs_login |= end.needs_login
+        if end.retired:
+            self.retire(end.retired)
+        return end.error or await self._cut_off(end.said)
 
-    async def _cut_off(self, said: str) -> ModelVisible:
+    async def _cut_off(self, said: str) -> ToolCutOff:
         if not said and self._owner is not None:
             await asyncio.wait([self._owner], timeout=ACCOUNT_S)
-        reason = said or self.problem or self._traffic.problem or "its connection ended"
+        reason = self._traffic.problem or said or self.problem or "its connection ended"
         return ToolCutOff(f"the MCP server {self.server.name} was asked and did not answer: {reason}.")
 
     # --- the owner's ----------------------------------------------------------------------------------
@@ -240,11 +300,17 @@ class McpSession:
         failure: BaseException | None = None
         try:
             async with self._connection as (read, write):
-                session = _Session(read, write, client_info=_client_info(), message_handler=self._notified)
+                session = SdkSession(self.server, (read, write), self._open_calls, self._notified)
                 async with session:
                     await self._greet(session)
+                    self.used_s = time.monotonic()  # those who waited for it come now
+                    following = asyncio.create_task(self._tools.follow(session), name=f"mcp changes {self.server.name}")
                     self._opened.set_result(session)
-                    await self._serve()
+                    try:
+                        await self._serve()
+                    finally:
+                        if following.cancel():
+                            await asyncio.wait([following], timeout=STRAGGLERS_S)
         except asyncio.CancelledError as error:
             failure = error
             raise
@@ -261,6 +327,10 @@ class McpSession:
                 await negotiate_auto(session)
             else:
                 await session.initialize()
+            level, begun = self.server.log_level, session.initialize_result
+            if level != OFF and begun is not None and begun.capabilities.logging is not None:
+                with suppress(MCPError):  # then it sends messages of other levels too, which are passed over
+                    await session.send_request(SetLevelRequest(params=SetLevelRequestParams(level=level)), EmptyResult)
 
     async def _serve(self) -> None:
         """Return when the connection has ended, or when no call needs it any more."""
@@ -275,7 +345,7 @@ class McpSession:
 
     async def _notified(self, message: Any) -> None:
         if isinstance(message, ToolListChangedNotification):
-            self._tools = None
+            self._tools.changed()
 
     def _note_end(self) -> None:
         self._changed.set()
@@ -290,32 +360,24 @@ class McpSession:
         """Keep why the session ended, and say so to those who wait for it to open."""
         if failure is not None or self._traffic.has_ended:
             self.problem = self._reason(failure)
+            self.fault = self.fault or self._connection.fault
+            self.needs_login |= self.fault is McpFault.NO_LOGIN
             level = logging.INFO if self.problem == CLOSED else logging.WARNING
             log.log(level, "the session with the MCP server %s ended: %s", self.server.name, self.problem)
         if not self._opened.done():
             problem = self.problem or CLOSED
-            self._opened.set_exception(
-                McpServerDown(f"the MCP server {self.server.name} cannot be used: {problem}. The call was not made.")
-            )
+            kind = McpLoginNeeded if is_of_login(failure) else McpServerDown
+            text = f"the MCP server {self.server.name} cannot be used: {problem}. The call was not made."
+            self._opened.set_exception(kind(text, fault=self.fault))
 
     def _reason(self, failure: BaseException | None) -> str:
         known = self._traffic.problem or self._connection.account()
         if known:
             return known
-        leaf = failure
-        while isinstance(leaf, BaseExceptionGroup):
-            leaf = leaf.exceptions[0]
-        if isinstance(leaf, McpServerDown):
-            return str(leaf).rstrip(".")
-        if isinstance(leaf, asyncio.CancelledError):
-            return CLOSED
-        if isinstance(leaf, httpx2.HTTPStatusError):
-            return f"it answered HTTP {leaf.response.status_code}"
-        if isinstance(leaf, TimeoutError):
-            return f"it was not ready within {self.server.start_s:g} seconds"
-        if isinstance(leaf, MCPError):
-            return visible(redact_start(leaf.message, MAX_MESSAGE))
-        return "its connection ended" if leaf is None else f"{type(leaf).__name__} at its connection"
+        end = session_end(failure, self.server.start_s)
+        self.needs_login |= end.needs_login
+        self.fault = end.fault
+        return end.problem
 
     async def _end_calls(self) -> None:
         """Return when no call is under way: the SDK has ended them all, and what it left is cancelled."""
@@ -329,17 +391,5 @@ async def _awaited(send: Callable[[ClientSession], Awaitable[T]], session: Clien
     return await send(session)
 
 
-def _client_info() -> Implementation:
-    return Implementation(name="callboard", version=own_version())
-
-
 async def _all_tools(session: ClientSession) -> list[Tool]:
-    found: list[Tool] = []
-    cursor: str | None = None
-    for _ in range(MAX_PAGES):
-        page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
-        found += page.tools
-        cursor = page.next_cursor
-        if not cursor or len(found) >= MAX_TOOLS:
-            break
-    return found[:MAX_TOOLS]
+    return await all_pages(session.list_tools, lambda page: cast(ListToolsResult, page).tools)

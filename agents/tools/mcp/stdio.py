@@ -21,9 +21,12 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCMessage, jsonrpc_message_adapter
 
 from agents.capabilities.runners.guarded import end, ended, guarded_argv
+from agents.capabilities.runners.limits import kernel_limits
 from agents.tool_errors import McpServerDown
 from agents.tools.mcp.error_log import ErrorLog
+from agents.tools.mcp.faults import McpFault, of_exit
 from agents.tools.mcp.traffic import Inbound, Outbound, TooMuch, Traffic, watched
+from agents.tools.mcp.values import require_few_values, require_flat
 from config.definitions.mcp_server import McpServerDefinition
 from config.visible import visible
 
@@ -35,9 +38,6 @@ BROKEN_GRACE_S = 0.2
 """The same of one that closed its standard output, or whose connection was ended."""
 MAX_SHOWN = 500
 """Characters of its standard error in a message."""
-MAX_VALUES = 100_000
-"""Values of one message; each takes about 100 bytes of memory, and a short one two bytes of the message. The loop reads
-so many in 50 ms."""
 _TURN = 100
 """Lines that are read before other tasks get their turn."""
 
@@ -70,13 +70,25 @@ class StdioConnection:
         """Return how the process ended by itself, as a part of a sentence; empty where it did not."""
         if self._process is None or self._process.returncode is None or not self._ended_itself:
             return ""
-        said = visible(self._errors.tail[-MAX_SHOWN:])
+        said = end_of(self.said)
         text = f"it ended with status {self._process.returncode}"
         return f"{text}; its standard error ends with: {said}" if said else text
 
+    @property
+    def fault(self) -> McpFault | None:
+        """What is wrong with a process that ended by itself."""
+        is_known = self._process is not None and self._ended_itself and self._process.returncode is not None
+        return of_exit(self._process.returncode, self.said) if is_known and self._process is not None else None
+
+    @property
+    def said(self) -> str:
+        """The end of the process's standard error, redacted and with hidden characters visible."""
+        return visible(self._errors.tail)
+
     def _start(self) -> subprocess.Popen[bytes]:
         pipe = subprocess.PIPE
-        argv = guarded_argv(self._server.argv())
+        limits = self._server.limits.model_dump()
+        argv = guarded_argv(self._server.argv(), limits=kernel_limits(limits), processes=limits["processes"])
         folder = Path(self._server.file).parent
         try:
             return subprocess.Popen(
@@ -159,6 +171,7 @@ class LineReader:
             require_few_values(line)
             with suppress(ValueError):
                 return jsonrpc_message_adapter.validate_json(line, by_name=False)
+            require_flat(line)
         if line.strip() and not self._garbage:
             log.warning("the MCP server %s writes lines to its standard output that are no messages", self._name)
         self._garbage += 1
@@ -172,24 +185,6 @@ class LineReader:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-
-def require_few_values(data: bytes) -> None:
-    """Return if a message has few values: as Python objects they may take 50 times the message's bytes.
-
-    Raises:
-        TooMuch: it has too many.
-    """
-    if _marks(data) <= MAX_VALUES:
-        return
-    plain = data.replace(b"\\\\", b"").replace(b'\\"', b"")
-    has_many_strings = plain.count(b'"') > 2 * MAX_VALUES
-    if has_many_strings or sum(_marks(part) for part in plain.split(b'"')[::2]) > MAX_VALUES:
-        raise TooMuch(f"it sent a message of more than {MAX_VALUES:,} values")
-
-
-def _marks(data: bytes) -> int:
-    return data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
 class LineWriter(asyncio.BaseProtocol):
@@ -245,3 +240,10 @@ class LineWriter(asyncio.BaseProtocol):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def end_of(said: str) -> str:
+    """Return the last whole lines of ``MAX_SHOWN`` characters at most, or the end of the last line."""
+    end = said[-MAX_SHOWN:]
+    is_cut = len(said) > MAX_SHOWN and said[-MAX_SHOWN - 1] != "\n"
+    return end.partition("\n")[2].strip() or f"… {end}" if is_cut else end

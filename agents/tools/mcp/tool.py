@@ -7,22 +7,26 @@ import hashlib
 import logging
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from agents.tools.mcp import PREFIX
+from agents.tools.mcp.faults import with_remedy
 from agents.tools.mcp.listed import EFFECT, TIMEOUT, ServerTool, listed
 from agents.tools.mcp.manifest import pinned_tools, require_accepted
 from agents.tools.mcp.pool import mcp_pool
 from agents.tools.mcp.result import to_value
+from agents.tools.mcp.rounds import AskingCall
 from agents.tools.tool import INWARD, OUTWARD, TRUSTED, UNTRUSTED, Tool, current_call
 from bus.loop import process_loop
 from config.definitions.errors import ToolUnknown
-from config.definitions.json_schema import SchemaRefused, check_schema, schema_errors
-from config.definitions.mcp_server import McpServerDefinition, McpToolFields, read_servers
+from config.definitions.json_schema import MAX_DEPTH, SchemaRefused, check_schema, schema_errors
+from config.definitions.mcp_server import McpServerDefinition, McpToolFields, name_of, read_servers
 from config.effects import Effect
 from config.errors import CallboardError, ToolFailed
 from config.settings import Settings
 from config.spelling import did_you_mean
+from config.tracing import TRACEPARENT, current_traceparent
 from config.visible import visible
 
 log = logging.getLogger(__name__)
@@ -35,6 +39,8 @@ MAX_DESCRIPTION = 4000
 MAX_TIMEOUT_S = 86_400.0
 IDEMPOTENCY_KEY = "callboard/idempotency_key"
 """The member of a call's ``_meta`` with its idempotency key, for ``keyed`` tools."""
+HEADER = "x-mcp-header"
+"""The keyword of an argument that clients of its server repeat in a header; nothing for others who see the schema."""
 _OWN_EFFECTS = tuple(effect.value for effect in Effect if not effect.policy.needs_check)
 _NAME = re.compile(r"[^A-Za-z0-9_-]")
 _SHOWN = ("description", "title")
@@ -50,7 +56,7 @@ def mcp_tools(path: str, settings: Settings) -> list[Tool]:
         ToolUnknown: there is no such server or tool, or it cannot be used; says what to write.
     """
     name, _, wanted = path.removeprefix(PREFIX).partition("/")
-    server = _server(name, path, settings)
+    server = server_named(name, path, settings)
     tools = _ask(server, path, settings)
     if not wanted:
         return [tool for one in tools.values() if (tool := _tool_or_none(server, one)) is not None]
@@ -58,7 +64,7 @@ def mcp_tools(path: str, settings: Settings) -> list[Tool]:
         problem = f"the MCP server {name} has no tool '{wanted[:80]}' that may be used."
         raise ToolUnknown(f"{problem}{did_you_mean(wanted, tools)}", name=path)
     try:
-        return [_tool(server, tools[wanted])]
+        return [build_mcp_tool(server, tools[wanted])]
     except SchemaRefused as error:
         raise ToolUnknown(f"tool '{path[:200]}' cannot be used: {error}", name=path) from error
 
@@ -66,14 +72,25 @@ def mcp_tools(path: str, settings: Settings) -> list[Tool]:
 def prefixed(tool: Tool, path: str) -> str:
     """Return the name of a tool of ``path`` with its server's before it, for an agent with two of its name."""
     server = path.removeprefix(PREFIX).partition("/")[0]
-    return _short(f"{_NAME.sub('_', server)}_{tool.name}")
+    return sent_name(f"{server}_{tool.name}")
 
 
-def _server(name: str, path: str, settings: Settings) -> McpServerDefinition:
+def server_named(name: str, path: str, settings: Settings) -> McpServerDefinition:
+    """Return the server that a line of an agent's file names.
+
+    Raises:
+        ToolUnknown: there is none.
+    """
     servers, broken = read_servers(settings.mcp_servers_folders)
+    if name in servers and servers[name].disabled:
+        problem = f"the MCP server {name} is disabled; remove `disabled: true` from {servers[name].file}."
+        raise ToolUnknown(problem, name=path)
     if name in servers:
         return servers[name]
-    hint = f" {broken[0]}" if broken else did_you_mean(name, servers)
+    own = next((error for error in broken if name_of(error) == name), None)
+    if own is not None:
+        raise ToolUnknown(f"the MCP server '{name[:80]}' cannot be used: {own}", name=path)
+    hint = did_you_mean(name, servers)
     problem = f"there is no MCP server '{name[:80]}'.{hint} Describe it in config/mcp_servers (docs/mcp-servers.md)."
     raise ToolUnknown(problem, name=path)
 
@@ -92,7 +109,7 @@ def _ask(server: McpServerDefinition, path: str, settings: Settings) -> dict[str
     except TimeoutError:
         pass
     except CallboardError as error:
-        problem = str(error)
+        problem = with_remedy(error)
     found = pinned_tools(server.name, seen)
     if seen is None and not found:
         raise ToolUnknown(f"tool '{path[:200]}' cannot be used now: {problem}", name=path)
@@ -104,17 +121,22 @@ def _ask(server: McpServerDefinition, path: str, settings: Settings) -> dict[str
 def _tool_or_none(server: McpServerDefinition, one: ServerTool) -> Tool | None:
     """Return a tool that is not named by itself; None where its schema cannot be used."""
     try:
-        return _tool(server, one)
+        return build_mcp_tool(server, one)
     except SchemaRefused as error:
         log.warning("the tool %s of the MCP server %s is left out: %s", one.name, server.name, error)
         return None
 
 
-def _tool(server: McpServerDefinition, one: ServerTool) -> Tool:
+def build_mcp_tool(server: McpServerDefinition, one: ServerTool) -> Tool:
+    """Return a server's tool as agents get it.
+
+    Raises:
+        SchemaRefused: the schema of its arguments cannot be used.
+    """
     said = server.tools.get(one.name, McpToolFields())
     effect = said.effect or _effect(server, one.annotations)
     return Tool(
-        name=_short(_NAME.sub("_", one.name)),
+        name=sent_name(one.name),
         description=_description(server, one),
         parameters=_input_schema(one.input_schema),
         function=_calling(server, one, effect),
@@ -124,8 +146,9 @@ def _tool(server: McpServerDefinition, one: ServerTool) -> Tool:
         roles=said.roles,
         classification=said.classification,
         output_schema=_output_schema(one.output_schema),
-        labels=_labels(said.labels),
+        labels=labels_of(said.labels),
         implementation=one.digest,
+        mcp=(server.name, one.name),
     )
 
 
@@ -137,7 +160,11 @@ def _calling(server: McpServerDefinition, one: ServerTool, effect: Effect) -> Ca
             await require_accepted(server.name, one, now)
             _require_fitting(now, arguments)
         meta = {IDEMPOTENCY_KEY: current_call().idempotency_key} if effect is Effect.KEYED else {}
-        return to_value(await pool.call(tenant, server, one.name, arguments, meta))
+        if (traceparent := current_traceparent()) is not None:
+            meta[TRACEPARENT] = traceparent  # as SEP-414 has it
+        call = AskingCall(server, current_call(), effect)
+        send = partial(pool.exchange, tenant, server, one.name, arguments, meta, call)
+        return to_value(await call.made(send))
 
     return call_mcp
 
@@ -176,7 +203,7 @@ def _timeout_s(server: McpServerDefinition, hints: Mapping[str, Any]) -> float |
     return float(own) if 0 < own <= MAX_TIMEOUT_S else None
 
 
-def _labels(said: frozenset[str]) -> frozenset[str]:
+def labels_of(said: frozenset[str]) -> frozenset[str]:
     """Return the labels: what a server answers is untrusted, and calls leave for it, unless the file says otherwise."""
     origin = set() if TRUSTED in said else {UNTRUSTED}
     direction = set() if INWARD in said else {OUTWARD}
@@ -188,10 +215,23 @@ def _description(server: McpServerDefinition, one: ServerTool) -> str:
     return text or f"The tool {one.name} of the MCP server {server.name}."
 
 
-def _short(name: str) -> str:
-    if len(name) <= MAX_NAME:
-        return name
-    return f"{name[: MAX_NAME - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+def sent_name(name: str) -> str:
+    """Return a name as every provider of models takes it."""
+    fit = _NAME.sub("_", name)
+    if len(fit) <= MAX_NAME:
+        return fit
+    return f"{fit[: MAX_NAME - 9]}_{hashlib.sha256(fit.encode()).hexdigest()[:8]}"
+
+
+def with_bad_schemas(server: McpServerDefinition, tools: Mapping[str, ServerTool]) -> dict[str, str]:
+    """Return the tools whose schemas cannot be used, and why."""
+    found = {}
+    for name, tool in tools.items():
+        try:
+            build_mcp_tool(server, tool)
+        except SchemaRefused as error:
+            found[name] = str(error)
+    return found
 
 
 def _input_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -229,11 +269,12 @@ def _cleaned(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _visible(value: Any, depth: int) -> Any:
-    if depth > 64:
-        raise SchemaRefused("the schema is nested more than 64 levels deep.")
+    if depth > MAX_DEPTH:
+        raise SchemaRefused(f"the schema is nested more than {MAX_DEPTH} levels deep.")
     if isinstance(value, Mapping):
         return {
             name: visible(item) if name in _SHOWN and isinstance(item, str) else _visible(item, depth + 1)
             for name, item in value.items()
+            if name != HEADER or not isinstance(item, str)
         }
     return [_visible(item, depth + 1) for item in value] if isinstance(value, list) else value

@@ -112,6 +112,7 @@ class Inbound(_Stream):
         try:
             item: SessionMessage | Exception = await self._inner.receive()
             self._traffic.took(item)
+            _complete(item)
         except TooMuch as error:
             self._traffic.end(str(error))
             raise anyio.EndOfStream from error
@@ -128,6 +129,12 @@ class Inbound(_Stream):
             return await self.receive()
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
+
+
+def _complete(item: SessionMessage | Exception) -> None:
+    """Let a result without its type be a complete one, as the protocol of 2026 asks of clients; the SDK refuses it."""
+    if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
+        item.message.result.setdefault("resultType", "complete")
 
 
 class Outbound(_Stream):

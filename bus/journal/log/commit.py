@@ -36,6 +36,8 @@ class Commit:
     events: Sequence[Payload] = ()
     started: Sequence[StepStarted] = ()
     ended: Sequence[StepEnded] = ()
+    recorded: Sequence[tuple[StepStarted, StepEnded]] = ()
+    """Steps that are over, of which nothing was written before."""
     history: Sequence[HistoryItem] = ()
     planned: Sequence[str] = ()
     """Ids of steps that are recorded as started and whose call was not made."""
@@ -76,7 +78,8 @@ def record(
     insert_rows(connection, [*blocks, *rows])
     end_steps(connection, ended)
     require_valid(connection, change.sticky)
-    start_steps(connection, run.run_id, fence, change.started)
+    start_steps(connection, run.run_id, fence, [*change.started, *(started for started, _ in change.recorded)])
+    end_steps(connection, [ended for _, ended in change.recorded])
     decide_steps(connection, change.decided)
     leave_steps(connection, change.planned, "planned")
     give_back(connection, change.planned)

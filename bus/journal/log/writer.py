@@ -108,7 +108,8 @@ class RunWriter:
     def lost_ownership(self, why: str = "was taken over by another owner") -> None:
         """Stop writing at once and cancel the work; ``why`` completes the log line "run ..."."""
         if not self.is_over:
-            log.warning("run %s run_id=%s fence=%s", why, self.lease.run_id, self.lease.fence)
+            extra = {"trace_id": self.lease.trace_id}  # the beat's thread reports it
+            log.warning("run %s run_id=%s fence=%s", why, self.lease.run_id, self.lease.fence, extra=extra)
             self.is_stale = True
             self.on_lost()
 
@@ -329,7 +330,7 @@ class RunWriter:
         elif end is not None:
             is_ours = owned.finish(connection, ours, end, change.error_code)
         else:
-            is_ours = owned.commit(connection, ours, len(change.started))
+            is_ours = owned.commit(connection, ours, len(change.started) + len(change.recorded))
         if not is_ours:
             if self._may_be_written and owned.is_committed(connection, ours):
                 return None  # an earlier try was committed, and its reply was lost

@@ -78,7 +78,14 @@ class Lease:
     journal: int
     """The version of its journal's format (``bus.journal.version``)."""
     trace_id: str | None
-    """For log records; None: an earlier release started it."""
+    """None: an earlier release started it."""
+    correlation_id: str | None
+    """The one that a client chose for it; None: the trace id takes its place."""
+    credential: str | None
+    """The kind of the credential that started it; None: an earlier release started it."""
+    credential_id: str | None
+    context_json: str | None
+    """What its door declared of it (``config.identity.contexts``); None: an earlier release started it."""
     undelivered: tuple[Payload, ...]
     """Events written without an owner since the last one; this owner delivers them to observers first."""
     first_events: tuple[Payload, ...]

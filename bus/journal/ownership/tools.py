@@ -35,6 +35,8 @@ class ToolMetadata:
     """The names of its secrets."""
     labels: Sequence[str] = ()
     needs_approval: bool = False
+    mcp: Mapping[str, str] | None = None
+    """Of a tool of an MCP server: ``server``, ``tool``, its name there, and ``manifest``, its definition's digest."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -39,6 +39,8 @@ class WorkerRow:
     """Callboard's version."""
     abandoned: Mapping[str, int] = field(default_factory=dict)
     """The calls that it gave up and that have not ended, by tool."""
+    mcp_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """How each MCP server is in it, by name; see ``agents.tools.mcp.states.McpServerState``."""
 
 
 class Workers:
@@ -66,8 +68,9 @@ class Workers:
         with self._database.write() as connection:  # read inside, so that waiting for a lock is not measured
             clock_ms = own_clock()
             row = asdict(worker) | {"queues": ",".join(worker.queues) or None, "seen_ms": WALL_MS, "clock_ms": clock_ms}
-            abandoned = row.pop("abandoned")
-            row["abandoned_json"] = orjson.dumps(abandoned).decode() if abandoned else None
+            for name in ("abandoned", "mcp_servers"):
+                value = row.pop(name)
+                row[f"{name}_json"] = orjson.dumps(value).decode() if value else None
             changed = connection.execute(update(workers).where(workers.c.id == worker.id).values(row))
             if changed.rowcount == 0:
                 connection.execute(delete(workers).where(workers.c.seen_ms < WALL_MS - KEPT_MS))
@@ -98,6 +101,7 @@ def alive(connection: Connection) -> list[dict[str, Any]]:
             "queues": _queues(row),
             "version": row.version,
             "abandoned": orjson.loads(row.abandoned_json or "{}"),
+            "mcp_servers": orjson.loads(row.mcp_servers_json or "{}"),
             "skew_ms": None if row.clock_ms is None else row.clock_ms - row.seen_ms,
         }
         for row in connection.execute(query)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any
 
 import orjson
 from sqlalchemy import Connection, Row, select
 
 from bus.journal.approvals import answers
+from bus.journal.queries.run_contexts import golden_of
 from bus.journal.steps import Totals, total_of
 from config.clock import stamp
 from config.database.tables import messages, runs, steps
@@ -64,7 +65,9 @@ def decided_calls(connection: Connection, run: Row[Any]) -> list[DecidedCall]:
     arguments = _arguments(connection, run.id, rows)
     found = []
     for place, row in enumerate(rows):
-        if row.kind not in ("model", "tool") or (row.kind == "tool" and row.effect is None and not row.decision_json):
+        if row.kind not in ("model", "sample", "tool") or (
+            row.kind == "tool" and row.effect is None and not row.decision_json
+        ):
             continue  # a call that was not valid
         decision = orjson.loads(row.decision_json) if row.decision_json else {}
         known = {"arguments": arguments.get(row.id, {}), "labels": frozenset(decision.get("seen", ()))}
@@ -87,12 +90,12 @@ def _asked_with(rows: Any, place: int) -> int:
 def _facts(run: Row[Any], row: Row[Any], spent: Totals, known: dict[str, Any]) -> CallFacts:
     names = orjson.loads(run.roles_json) if run.roles_json else []
     return CallFacts(
-        point=cast(Literal["model", "tool"], row.kind),
+        point="tool" if row.kind == "tool" else "model",
         name=row.name,
         effect=Effect(row.effect)
         if row.effect in set(Effect)
         else Effect.PURE
-        if row.kind == "model"
+        if row.kind != "tool"
         else Effect.UNSAFE,
         principal=run.principal,
         roles=frozenset(Role(name) for name in names if name in set(Role)),
@@ -102,6 +105,7 @@ def _facts(run: Row[Any], row: Row[Any], spent: Totals, known: dict[str, Any]) -
         cost_usd=spent.cost_usd or 0.0,
         tokens=sum(spent.usage.get(name, 0) for name in ("input_tokens", "output_tokens")),
         steps=spent.steps,
+        context=golden_of(run),
         **known,
     )
 
@@ -129,5 +133,5 @@ def _decoded(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-RUN_COLUMNS = runs.c["id", "principal", "tenant", "roles_json", "agent_id", "model"]
+RUN_COLUMNS = runs.c["id", "principal", "tenant", "roles_json", "agent_id", "model", "context_json", "trace_id"]
 """What ``decided_calls`` reads of a run's row."""

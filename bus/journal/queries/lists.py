@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, exists, select, tuple_
+from sqlalchemy import ColumnElement, Select, and_, exists, or_, select, tuple_
 
-from config.database.tables import thread_agents, threads
+from config.database.tables import runs, thread_agents, threads
 from config.identity.access import rows_for
 from config.identity.principal import Principal, Verb
+from config.tracing import is_trace_id
 
 ANY_OWNER = "*"
 
@@ -28,6 +29,14 @@ def threads_of(principal: Principal, owner: str | None) -> ColumnElement[bool]:
 def agents_beside(agents: Collection[str]) -> Select[Any]:
     """Return the query for other agents of threads, whose messages a credential for these agents does not read."""
     return select(thread_agents.c.agent_id).where(thread_agents.c.agent_id.not_in(sorted(agents)))
+
+
+def has_correlation(correlation_id: str) -> ColumnElement[bool]:
+    """Return the condition that a run has this correlation id: the one chosen for it, or else its trace id."""
+    chosen = runs.c.correlation_id == correlation_id
+    if not is_trace_id(correlation_id):
+        return chosen
+    return or_(chosen, and_(runs.c.correlation_id.is_(None), runs.c.trace_id == correlation_id))
 
 
 def newest_first(

@@ -16,7 +16,8 @@ from bus.journal.log.pages import Pages
 from bus.journal.queries.call_spans import call_spans
 from bus.journal.queries.decided_calls import PAGE, RUN_COLUMNS, DecidedCall, decided_calls, decisions_of
 from bus.journal.queries.inbox import asked_lately, inbox
-from bus.journal.queries.lists import newest_first, present
+from bus.journal.queries.lists import has_correlation, newest_first, present
+from bus.journal.queries.run_contexts import CONTEXT_COLUMNS, golden_of, run_contexts
 from bus.journal.queries.wait_reasons import WaitReason, explain
 from bus.journal.retention.removal import remove_runs, require_over
 from bus.journal.states.conditions import OPEN
@@ -45,6 +46,9 @@ class RunFilter(TypedDict, total=False):
     thread_id: str | None
     owner: str | None
     """The principal that the runs belong to."""
+    trace_id: str | None
+    correlation_id: str | None
+    """The one that a client chose, or the trace id of runs for which none was chosen."""
     limit: int
     """Most runs to return; ``LIMIT`` when absent."""
     before_ms: int | None
@@ -69,7 +73,7 @@ class Runs:
     def get(self, principal: Principal, run_id: str) -> dict[str, Any]:
         """Return one run with its open questions."""
         with self._database.read() as connection:
-            return _with_asked(connection, _find(connection, principal, run_id, *runs.c))
+            return _whole(connection, principal, _find(connection, principal, run_id, *runs.c))
 
     def get_small(self, principal: Principal, run_id: str, max_chars: int) -> dict[str, Any] | None:
         """Return one run as ``get`` does, or None where its output or questions exceed ``max_chars``.
@@ -82,7 +86,7 @@ class Runs:
         with self._database.read() as connection:
             row = _find(connection, principal, run_id, *columns)
             asked_chars = pending_chars(connection, row.id) if row.status == "waiting" else 0
-            return _with_asked(connection, row) if max(row.output_chars, asked_chars) <= max_chars else None
+            return _whole(connection, principal, row) if max(row.output_chars, asked_chars) <= max_chars else None
 
     def newest(self, principal: Principal, **wanted: Unpack[RunFilter]) -> list[dict[str, Any]]:
         """Return runs, the newest first."""
@@ -198,9 +202,13 @@ class Runs:
             return last_decided(connection, _find(connection, principal, run_id, runs.c.id).id)
 
     def spans(self, principal: Principal, run_id: str) -> list[dict[str, Any]]:
-        """Return a run's tool calls that have ended, with the operations of each, as ``call_spans`` does."""
+        """Return a run's tool calls that have ended, with the operations of each, as ``call_spans`` does, and the run's
+        golden context where it has one."""
         with self._database.read() as connection:
-            return call_spans(connection, _find(connection, principal, run_id, runs.c.id).id)
+            run = _find(connection, principal, run_id, *CONTEXT_COLUMNS)
+            golden = golden_of(run)
+            context = {"context": golden.as_json()} if golden is not None else {}
+            return [call | context for call in call_spans(connection, run_id)]
 
     def explain(
         self, principal: Principal, *, run_id: str | None = None, agent: str | None = None, thread_id: str | None = None
@@ -235,9 +243,9 @@ def _find(connection: Connection, principal: Principal, run_id: str, *columns: C
     return row
 
 
-def _with_asked(connection: Connection, row: Row[Any]) -> dict[str, Any]:
+def _whole(connection: Connection, principal: Principal, row: Row[Any]) -> dict[str, Any]:
     asked = _asked(connection, row)
-    return _summary(row) | ({"approvals": asked} if asked else {})
+    return _summary(row) | run_contexts(row, principal) | ({"approvals": asked} if asked else {})
 
 
 def _asked(connection: Connection, row: Row[Any]) -> list[dict[str, Any]]:
@@ -250,6 +258,8 @@ def _newest(
     agent: str | None = None,
     thread_id: str | None = None,
     owner: str | None = None,
+    trace_id: str | None = None,
+    correlation_id: str | None = None,
     limit: int = LIMIT,
     before_ms: int | None = None,
     before_id: str = "",
@@ -267,6 +277,10 @@ def _newest(
         query = query.where(runs.c.thread_id == thread_id)
     if owner is not None:
         query = query.where(runs.c.principal == owner)
+    if trace_id is not None:
+        query = query.where(runs.c.trace_id == trace_id)
+    if correlation_id is not None:
+        query = query.where(has_correlation(correlation_id))
     return newest_first(query, runs.c.created_ms, runs.c.id, limit=limit, before_ms=before_ms, before_id=before_id)
 
 
@@ -298,6 +312,7 @@ def _brief(row: Any) -> dict[str, Any]:
         "queue": row.queue,
         "grant_id": row.grant_id,
         "trace_id": row.trace_id,
+        "correlation_id": row.correlation_id or row.trace_id,
         "detached": row.detached or None,
         "attempt": row.fence or None,
         "steps": row.steps or None,

@@ -62,7 +62,8 @@ def _claim(database: Database) -> Any:
 LEASE_COLUMNS = tuple(
     """
     kind thread_id thread_key turn tenant principal agent_id agent_name definition_digest queue model detached title
-    fence reserved_to stop_requested created_ms steps commits crashes journal trace_id
+    fence reserved_to stop_requested created_ms steps commits crashes journal trace_id correlation_id
+    credential credential_id context_json
     """.split()
 )
 """What a lease says of its run, each under the column's name."""

@@ -13,7 +13,7 @@ import orjson
 from sqlalchemy import ColumnElement, and_, literal_column, or_, select
 
 from config.database.engine import WALL_MS
-from config.database.tables import api_keys, grants, principals, runs
+from config.database.tables import api_keys, grants, principals
 from config.identity.credential import CredentialKind
 from config.identity.principal import Role
 
@@ -45,7 +45,6 @@ _PRIVILEGED_FOR_MS = (
     .scalar_subquery()
 )
 NOW = (
-    runs.c.credential,
     _PRIVILEGED_FOR_MS.label("privileged_for_ms"),
     IS_DISABLED.label("is_disabled"),
     _ROLES_OF_SIGN_IN.label("sign_in_roles_json"),

@@ -74,9 +74,16 @@ def start_run(
 
 
 def list_runs(
-    status: str | None, agent: str | None, thread_id: str | None, limit: int, before: str | None
+    status: str | None,
+    agent: str | None,
+    thread_id: str | None,
+    trace_id: str | None,
+    correlation_id: str | None,
+    limit: int,
+    before: str | None,
 ) -> Call[Page[Run]]:
     query = {"status": status, "agent": agent, "thread_id": thread_id, "limit": limit, "before": before}
+    query |= {"trace_id": trace_id, "correlation_id": correlation_id}
     return _get("/v1/runs", _page_of("runs", Run), query)
 
 

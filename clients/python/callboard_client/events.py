@@ -43,6 +43,12 @@ class StatusEvent(Event):
     agent: str | None = None
     privilege: Mapping[str, str] | None = None
     """Of a run with a privilege grant: ``grant_id``, ``by`` whom it was issued, ``reason`` and ``expires_at``."""
+    trace_id: str | None = None
+    """Of the run, in its first event."""
+    correlation_id: str | None = None
+    """The one that a client chose for the run, or else the trace id, in its first event."""
+    context: Mapping[str, str] | None = None
+    """Of a run's first event: its golden context."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,6 +84,35 @@ class ToolEvent(Event):
     """What the policy decided, where it is not that the call is made as it is: ``verdict``, ``rule``, ``reason``, and
     ``changed`` with the names of the arguments that it rewrote."""
     message_id: str = ""
+    step_id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolProgressEvent(Event):
+    """How far a call is; the newest one counts."""
+
+    call_id: str
+    name: str
+    done: float | None = None
+    """How much is done, in a unit of the tool's own."""
+    total: float | None = None
+    """With ``done``: how much there is to do."""
+    message: str | None = None
+    step_id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolLogEvent(Event):
+    """A line that a tool logged during a call."""
+
+    call_id: str
+    name: str
+    level: str
+    """debug, info, notice, warning, error, critical, alert or emergency."""
+    message: str
+    logger: str | None = None
+    left_out: int | None = None
+    """How many lines before this one are not in the run's log, since they were too many."""
     step_id: str = ""
 
 
@@ -197,6 +232,8 @@ EVENT_TYPES: Mapping[str, type[Event]] = {
     "response": ResponseEvent,
     "reasoning": ReasoningEvent,
     "tool": ToolEvent,
+    "tool_progress": ToolProgressEvent,
+    "tool_log": ToolLogEvent,
     "tool_result": ToolResultEvent,
     "approval": ApprovalEvent,
     "message": MessageEvent,

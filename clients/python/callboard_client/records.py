@@ -129,6 +129,12 @@ class Run(Record):
     """The privilege grant that it was started with."""
     trace_id: str | None = None
     """The trace id of the request that started it, or its own; the server's log records about the run have it."""
+    correlation_id: str | None = None
+    """The one that its client chose; without one the trace id."""
+    context: Mapping[str, Any] | None = None
+    """For which application and environment it works: its golden context."""
+    security_context: Mapping[str, Any] | None = None
+    """Who asked for it, and with which roles."""
     reason: str | None = None
     detail: str | None = None
     error: str | None = None

@@ -17,7 +17,7 @@ from config.database.tables.control import (
     sticky_approvals,
     timers,
 )
-from config.database.tables.fleet import mcp_manifests, tools, workers
+from config.database.tables.fleet import mcp_logins, mcp_manifests, tools, workers
 from config.database.tables.identity import (
     api_keys,
     audit,
@@ -54,6 +54,7 @@ __all__ = [
     "grants",
     "idempotency_keys",
     "internal_events",
+    "mcp_logins",
     "mcp_manifests",
     "messages",
     "metadata",

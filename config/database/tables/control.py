@@ -60,6 +60,7 @@ approvals = Table(
     Column("approved_json", Text),  # the principals that have approved, where several have to
     Column("scopes_json", Text),  # for which later calls it may hold too; NULL: none
     Column("scope_s", Integer),  # for how long at most
+    Column("state", Text),  # what a tool that asks keeps for when it is called with the answer
     Column("reason", Text),
     Column("expires_ms", BigInteger),
     Column("decision", String(16)),

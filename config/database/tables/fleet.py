@@ -1,4 +1,4 @@
-"""The workers, the tools they have loaded, and the definitions of MCP servers' tools that may be used."""
+"""The workers, the tools they have loaded, and what is kept of MCP servers: definitions of tools, and logins."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ workers = Table(
     Column("queues", Text),  # those it serves, with commas between them
     Column("version", String(32)),
     Column("abandoned_json", Text),  # tool -> calls that were given up and have not ended
+    Column("mcp_servers_json", Text),  # MCP server -> how it is in this process
 )
 
 tools = Table(
@@ -49,4 +50,21 @@ mcp_manifests = Table(
     Column("created_ms", BigInteger, nullable=False),  # when the tool was first seen
     Column("changed_ms", BigInteger),  # when a person accepted another definition
     PrimaryKeyConstraint("server", "tool"),
+)
+
+mcp_logins = Table(
+    "mcp_logins",
+    metadata,
+    Column("tenant", Id, nullable=False),
+    Column("server", Id, nullable=False),
+    Column("id", Id, nullable=False),  # another one for each login
+    Column("bound_to", String(64), nullable=False),  # SHA-256 of the server's address and of who the client is
+    Column("version", Integer, nullable=False),  # counts the tokens of this login
+    Column("key_name", String(16), nullable=False),  # the key that sealed it
+    Column("sealed", Text, nullable=False),  # tokens, the client, and the authorization server: AES-256-GCM, base64
+    Column("expires_ms", BigInteger),  # when the access token does; NULL where that is not known
+    Column("renewing_until_ms", BigInteger),  # until when one process alone may renew the tokens
+    Column("created_ms", BigInteger, nullable=False),
+    Column("changed_ms", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", "server"),
 )

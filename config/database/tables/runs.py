@@ -63,6 +63,9 @@ runs = Table(
     Column("credential_id", Id),
     Column("grant_id", Id),  # the privilege grant that it was started with
     Column("trace_id", String(32)),  # of the request that started it, or its own; NULL: an earlier release started it
+    Column(
+        "context_json", Text
+    ),  # what its door declared of it (config/identity/contexts.py); NULL: an earlier release
     Column("labels_json", Text),  # what it has read, as its tools label it; NULL: nothing that has a label
     Column("private", Boolean, nullable=False, server_default=false()),  # seen by its principal and admins only
     Column("parent_id", Id),
@@ -110,6 +113,7 @@ runs = Table(
     partial_index("ix_runs_open_of_thread", "thread_key", "turn", where="ended_ms IS NULL"),
     # What limits count: a tenant's and a principal's open and queued runs.
     partial_index("ix_runs_open_of_tenant", "tenant", "principal", "status", where="ended_ms IS NULL"),
+    partial_index("ix_runs_traced", "tenant", "trace_id", where="trace_id IS NOT NULL"),
     partial_index("ix_runs_correlated", "tenant", "correlation_id", where="correlation_id IS NOT NULL"),
     Index(None, "status", "lease_until"),
     partial_index("ix_runs_untold", "observers_told", where="NOT observers_told"),

@@ -11,7 +11,16 @@ from agents.governance.governance import Governance, GovernedCall, GovernedRun
 from config.effects import Effect
 from tests.config.egress.peer import Peer, says
 
-RUN = GovernedRun(run_id="run_1", thread_id="thread_1", agent_id="helper", tenant="acme", principal="ann", queue="runs")
+RUN = GovernedRun(
+    run_id="run_1",
+    thread_id="thread_1",
+    agent_id="helper",
+    tenant="acme",
+    principal="ann",
+    queue="runs",
+    trace_id="4bf92f3577b34da6a3ce929d0e0e4736",
+    correlation_id="order 4711",
+)
 
 
 def calls(effect=Effect.PURE, **arguments):

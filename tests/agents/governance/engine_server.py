@@ -23,6 +23,8 @@ class EngineServer:
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        """Of each event, by lower-case name, with the ``path`` that was asked."""
         self.respond: Respond = allows
         own = self
 
@@ -30,6 +32,7 @@ class EngineServer:
             def do_POST(self) -> None:
                 event = orjson.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 own.events.append(event)
+                own.headers.append({name.lower(): value for name, value in self.headers.items()} | {"path": self.path})
                 said = own.respond(event)
                 status, body = (said, b"") if isinstance(said, int) else (200, said)
                 body = body if isinstance(body, bytes) else orjson.dumps(body)

@@ -12,7 +12,8 @@ from config.effects import Effect
 from config.errors import SettingInvalid
 from config.policy.decision import PolicyDecision, Verdict
 from config.settings import read_settings
-from tests.agents.governance.conftest import calls
+from config.tracing import trace_id_of, traced
+from tests.agents.governance.conftest import RUN, calls
 from tests.config.egress.peer import Peer, says, sends
 
 pytestmark = pytest.mark.parity
@@ -274,3 +275,13 @@ def test_a_redirect_takes_the_call_nowhere_else(ask):
     asyncio.run(run())
 
     assert other == []
+
+
+def test_each_event_and_its_request_have_the_ids_of_the_trace(ask):
+    with traced(RUN.trace_id, RUN.correlation_id):
+        _, (asked,) = ask({"action": "continue"})
+
+    event = orjson.loads(asked.body)
+    assert (event["trace_id"], event["correlation_id"]) == (RUN.trace_id, "order 4711")
+    assert trace_id_of(asked.headers["traceparent"]) == RUN.trace_id
+    assert asked.headers["x-correlation-id"] == "order 4711"

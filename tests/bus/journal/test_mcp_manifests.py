@@ -28,6 +28,20 @@ def test_an_accepted_definition_takes_its_place(database: Database) -> None:
     assert manifests.pinned("files") == {"read": "two", "fresh": "three"}
 
 
+def test_only_what_a_person_accepted_in_place_of_another_is_a_change(database: Database) -> None:
+    manifests = McpManifests(database)
+    manifests.pin("files", {"read": ("d1", "one"), "list": ("d2", "two")})
+    manifests.pin("tickets", {"find": ("d3", "three")})
+
+    manifests.accept("files", "read", "d4", "four")
+    manifests.accept("tickets", "find", "d5", "five")
+    assert manifests.digests("files") == {"read": "d4", "list": "d2"}
+
+    assert manifests.accepted({"files"}) == (("files", "read", "d4"),)
+    assert manifests.accepted({"files", "tickets"}) == (("files", "read", "d4"), ("tickets", "find", "d5"))
+    assert manifests.accepted(set()) == ()
+
+
 def test_two_processes_that_see_a_tool_first_agree(database: Database) -> None:
     manifests = [McpManifests(database), McpManifests(database)]
     known = manifests[1].pinned("files")

@@ -17,7 +17,7 @@ DOUBLING = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in ran
         ({"$ref": "//host/x"}, "is not local"),
         ({"$dynamicRef": "#x"}, r"\$dynamicRef"),
         ({"properties": {"a": {"$id": "http://h/", "$ref": "#/x"}}}, r"\$id"),
-        ({"$defs": {"a": {"$anchor": "a"}}}, r"\$anchor"),
+        ({"$defs": {"a": {"$anchor": "a"}}, "$ref": "#a"}, "is not local"),
         ({"$ref": "#/$defs/nope"}, "does not exist"),
         ({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}, "refers to itself"),
         ({"$ref": "#/$defs/a0", "$defs": DOUBLING}, "multiply"),
@@ -47,6 +47,15 @@ def test_a_schema_that_descends_with_each_step_may_refer_to_itself():
     check_schema(schema)
 
     assert schema_errors(schema, {"child": {"child": 4}}) == ['child.child: 4 is not of type "object"']
+
+
+def test_an_anchor_changes_nothing():
+    schema = {"$defs": {"a": {"$anchor": "a", "type": "integer"}}, "properties": {"n": {"$ref": "#/$defs/a"}}}
+
+    check_schema(schema)
+
+    assert schema_errors(schema, {"n": 1}) == []
+    assert schema_errors(schema, {"n": "x"}) == ['n: "x" is not of type "integer"']
 
 
 def test_a_property_may_be_called_like_a_keyword():

@@ -124,10 +124,11 @@ export class ConfirmInline {
   // What a tool asks, or what a call lacks: the form is made once, so that no typing is lost.
   #asked(item) {
     const isMissing = item.ask === "arguments";
+    const [title, more] = isMissing ? ["What is missing?", item.reason] : split(item.reason ?? "A question");
     const until = item.expires_at && `Without an answer by ${deadline(item.expires_at)} ${EXPIRIES[item.on_expiry] ?? "the run fails"}.`;
     this.#form ??= new AnswerForm({ form: item.form, onAnswer: (result) => this.#decide("answer", { result }), onDecline: this.#offered().includes("reject") && (() => this.#open("reject")) });
     return [
-      h("div", {}, h("p.ask-title", {}, isMissing ? "What is missing?" : visible(item.reason ?? "A question")), isMissing && item.reason && h("p", {}, visible(item.reason))),
+      h("div", {}, h("p.ask-title", {}, visible(title)), more && h("p", {}, visible(more))),
       isMissing && ArgumentList(item.arguments),
       !this.#mayAnswer() || this.#field ? this.#answers() : this.#form.element,
       this.#error && h("div", { role: "alert" }, Notice({ text: errorWords(this.#error), code: this.#error.code })),
@@ -248,4 +249,10 @@ function stateOf(item) {
 
 function titleOf(offered) {
   return offered.includes("run_again") ? "Did this call take effect?" : "May this call be made?";
+}
+
+// What stands behind the first empty line of a question is not part of its title: definitions, a server's longer words.
+function split(reason) {
+  const end = reason.indexOf("\n\n");
+  return end < 0 ? [reason, ""] : [reason.slice(0, end), reason.slice(end).trim()];
 }

@@ -8,6 +8,7 @@ import { ArgumentList } from "./ArgumentList.js";
 
 const PREVIEW_LINES = 6;
 const MOST_SHOWN = 60_000;
+const SHOWN_LINES = 3;
 
 const LOOKS = {
   running: ["running", "is-live"],
@@ -44,7 +45,7 @@ export class ToolCard {
     this.element.className = `tool ${LOOKS[state]?.[1] ?? ""} is-${state}${item.withdrawn ? " is-withdrawn" : ""}`;
     this.element.setAttribute("aria-label", `Tool ${item.name}, ${stateWord(item, state)}`);
     const focused = this.element.contains(document.activeElement) && document.activeElement.tagName === "BUTTON";
-    fill(this.element, this.#header(item, state), this.#open && this.#details(item), meaningOf(item, state), policyOf(item, state), this.#result(item));
+    fill(this.element, this.#header(item, state), this.#open && this.#details(item), meaningOf(item, state), policyOf(item, state), progressOf(item, state), this.#lines(item, state), this.#result(item));
     if (focused) this.element.querySelector("button.tool-head")?.focus();
   }
 
@@ -80,6 +81,15 @@ export class ToolCard {
       this.#open && copyButton(() => text, "Copy result"));
   }
 
+  // What the tool logged: its last lines while it runs, all of them when the card is open.
+  #lines(item, state) {
+    const lines = this.#open ? item.lines : state === "running" && item.lines?.slice(-SHOWN_LINES);
+    if (!lines?.length) return null;
+    return h("ol.tool-lines", { "aria-label": "What the tool logged" }, lines.map((line) => h("li", {},
+      line.left_out && h("em", {}, `${line.left_out} lines before it are left out. `),
+      h("b", {}, visible(line.logger ? `${line.level} ${line.logger}` : line.level)), " ", visible(line.message))));
+  }
+
   #more(n, what) {
     if (this.#open || n <= PREVIEW_LINES) return null;
     return h("button.quiet", { type: "button", onclick: () => this.#toggle() }, `Show all ${n} ${what}`);
@@ -103,6 +113,16 @@ function meaningOf(item, state) {
   // A result in words explains it better.
   const meaning = typeof item.result === "string" && item.result ? null : MEANING[state];
   return meaning && h("p.tool-meaning", {}, meaning);
+}
+
+function progressOf({ progress, name }, state) {
+  if (!progress || state !== "running") return null;
+  const { done, total, message } = progress;
+  const isMeasured = done >= 0 && total > 0;
+  const words = done === undefined ? "" : total > 0 ? `${done} of ${total}` : String(done);
+  return h("div.tool-progress", {},
+    h("progress", { "aria-label": `Progress of ${name}`, ...(isMeasured ? { max: String(total), value: String(Math.min(done, total)) } : {}) }),
+    h("span", {}, visible([words, message].filter(Boolean).join(" · "))));
 }
 
 // A blocked call's result says why.

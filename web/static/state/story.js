@@ -38,6 +38,8 @@ const EVENTS = {
   response: { fold: (story, event) => addPiece(story, event, "text"), isPiece: true },
   reasoning: { fold: (story, event) => addPiece(story, event, "thinking"), isPiece: true },
   tool: { fold: foldTool, spoken: (event, agent) => event.arguments && `${agent} uses ${event.name}` },
+  tool_progress: { fold: foldProgress },
+  tool_log: { fold: foldToolLog, spoken: (event) => LOUD.has(event.level) && `${event.name}: ${event.message}` },
   tool_result: { fold: foldToolResult, spoken: (event) => event.outcome !== "done" && `${event.name}: ${event.outcome}` },
   approval: { fold: foldApproval, spoken: approvalSpoken },
   message: { fold: foldMessage },
@@ -46,6 +48,9 @@ const EVENTS = {
   error: { fold: foldError, spoken: (event) => event.message },
   end: { fold: foldEnd, spoken: (event, agent, story) => `${agent}, ${event.status}: ${story.items.findLast((item) => item.kind === "text")?.text.slice(0, 1500) ?? ""}` },
 };
+
+const LOUD = new Set(["error", "critical", "alert", "emergency"]);
+const MOST_LINES = 100;
 
 /** Return what screen readers announce for an event of the agent with this name, or nothing. */
 export function spokenOf(event, agent, story) {
@@ -109,6 +114,16 @@ function foldTool(story, event) {
   Object.assign(item, pick(event, "name", "arguments", "content", "effect", "policy"));
   if (event.arguments) item.startedAt = event.at;
   return [...closeThinking(story, event), item];
+}
+
+function foldProgress(story, event) {
+  return putItem(story, `tool:${event.call_id}`, { kind: "tool", call_id: event.call_id, name: event.name, progress: pick(event, "done", "total", "message") }, event.seq);
+}
+
+function foldToolLog(story, event) {
+  const item = putItem(story, `tool:${event.call_id}`, { kind: "tool", call_id: event.call_id, name: event.name }, event.seq);
+  item.lines = [...(item.lines ?? []), pick(event, "level", "message", "logger", "left_out")].slice(-MOST_LINES);
+  return item;
 }
 
 function foldToolResult(story, event) {

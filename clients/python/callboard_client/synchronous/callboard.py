@@ -140,11 +140,14 @@ class Runs:
         status: str | None = None,
         agent: str | None = None,
         thread_id: str | None = None,
+        trace_id: str | None = None,
+        correlation_id: str | None = None,
         limit: int = 50,
         before: str | None = None,
     ) -> Page[Run]:
         """Return a page of runs, the newest first; ``status="open"`` selects all that have not ended."""
-        return self._transport.send(calls.list_runs(status, agent, thread_id, limit, before))
+        call = calls.list_runs(status, agent, thread_id, trace_id, correlation_id, limit, before)
+        return self._transport.send(call)
 
     def get(self, run_id: str, *, why: bool = False) -> Run:
         """Return one run; with ``why`` also a sentence that says what an open run waits for."""

@@ -1,10 +1,12 @@
 """An MCP server without the SDK, which misbehaves as its tools' names say. It speaks the protocol of 2025 on stdio.
 
-Words of its command line change how it begins and ends: ``exit``, ``silent``, ``garbage``, ``stays``, ``deaf``.
+Words of its command line change how it begins and ends: ``exit``, ``silent``, ``garbage``, ``early``, ``stays``,
+``deaf``; and what it lists: ``endless_list``, ``endless_values``.
 """
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -12,11 +14,13 @@ import time
 from typing import Any
 
 WORDS = sys.argv[1:]
+META: dict[str, Any] = {}
+"""What came with the present call."""
 TOOLS = {
     name: {"name": name, "description": f"It does {name}.", "inputSchema": {"type": "object"}}
     for name in (
-        "echo crash hang close big lines values number_as_id twice wrong_id latin1 garbage change ask spawn "
-        "complain fail malformed environment slow log progress"
+        "echo crash hang close big lines values deep number_as_id twice wrong_id latin1 garbage change ask spawn "
+        "complain fail malformed environment limits slow log progress flood meta elicit address"
     ).split()
 }
 
@@ -25,6 +29,12 @@ if "FAKE_TOOLS" in os.environ:
         name: {"name": name, "inputSchema": {"type": "object"}, **said}
         for name, said in json.loads(os.environ["FAKE_TOOLS"]).items()
     }
+
+
+ENDLESS = {
+    "endless_list": lambda: {"type": "object", "description": "x" * 4_000_000},
+    "endless_values": lambda: {"type": "object", "enum": [[]] * 45_000},
+}
 
 
 def send(message: dict) -> None:
@@ -57,6 +67,10 @@ def call(number: Any, name: str, given: dict) -> None:
 
 def do_echo(number: Any, given: dict) -> dict:
     return text(given.get("say", ""))
+
+
+def do_meta(number: Any, given: dict) -> dict:
+    return text(json.dumps(META))
 
 
 def do_crash(number: Any, given: dict) -> None:
@@ -93,6 +107,11 @@ def do_lines(number: Any, given: dict) -> dict:
 def do_values(number: Any, given: dict) -> None:
     write(b'{"jsonrpc":"2.0","id":%d,"result":{"content":[],"structuredContent":{"a":[' % number)
     write(b"[]," * given["count"] + b"[]]}}}\n")
+
+
+def do_deep(number: Any, given: dict) -> None:
+    nested = b"[" * given["levels"] + b"]" * given["levels"]
+    write(b'{"jsonrpc":"2.0","id":%d,"result":{"content":[],"structuredContent":{"a":%s}}}\n' % (number, nested))
 
 
 def do_number_as_id(number: Any, given: dict) -> None:
@@ -171,6 +190,11 @@ def do_malformed(number: Any, given: dict) -> dict:
     return {"content": "no list"}
 
 
+def do_limits(number: Any, given: dict) -> dict:
+    names = ("RLIMIT_CPU", "RLIMIT_AS", "RLIMIT_NOFILE", "RLIMIT_FSIZE", "RLIMIT_CORE")
+    return text(json.dumps({name: resource.getrlimit(getattr(resource, name)) for name in names}))
+
+
 def do_environment(number: Any, given: dict) -> dict:
     return text(json.dumps({"names": sorted(os.environ), "argv": sys.argv, "pid": os.getpid()}))
 
@@ -192,6 +216,47 @@ def do_progress(number: Any, given: dict) -> dict:
     return text("progressed")
 
 
+def do_flood(number: Any, given: dict) -> dict:
+    """Report the progress of this call, whose token is its id, and log as often."""
+    for one in range(given["count"]):
+        notify(
+            "notifications/progress",
+            progressToken=given.get("token", number),
+            progress=one,
+            total=given["count"],
+            message=f"step {one}",
+        )
+        notify("notifications/message", level="error", logger="flood", data=f"line {one}")
+    return text("flooded")
+
+
+def do_address(number: Any, given: dict) -> dict | None:
+    """Want an address opened, as long as the file that it names is not there."""
+    if os.path.exists(given["file"]):
+        return text("opened")
+    asked = {"mode": "url", "message": "Sign in", "url": given["url"], "elicitationId": "1"}
+    error = {"code": -32042, "message": "sign in first", "data": {"elicitations": [asked]}}
+    send({"jsonrpc": "2.0", "id": number, "error": error})
+    return None
+
+
+def do_elicit(number: Any, given: dict) -> dict:
+    """Ask the client's person, and return the actions."""
+    form = {"type": "object", "properties": given.get("fields", {})}
+    asked = {"message": given.get("message", "Hello"), "requestedSchema": form}
+    if "url" in given:
+        asked = {"mode": "url", "message": "Sign in", "url": given["url"], "elicitationId": "1"}
+    if given.get("method") == "sampling/createMessage":
+        said_to = {"role": "user", "content": {"type": "text", "text": "More?"}}
+        asked = {"messages": [said_to], "maxTokens": 10, "includeContext": "allServers"}
+    said = []
+    for one in range(given.get("count", 1)):
+        send({"jsonrpc": "2.0", "id": f"e{one}", "method": given.get("method", "elicitation/create"), "params": asked})
+        found = json.loads(sys.stdin.buffer.readline())
+        said.append(found["result"].get("action", "x") if "result" in found else str(found))
+    return text("".join(said))
+
+
 def handle(message: dict) -> None:
     number, method = message.get("id"), message.get("method")
     params = message.get("params") or {}
@@ -199,9 +264,14 @@ def handle(message: dict) -> None:
         info = {"name": "fake", "version": "1"}
         can = {"tools": {"listChanged": True}}
         answer(number, {"protocolVersion": params["protocolVersion"], "capabilities": can, "serverInfo": info})
+    elif method == "tools/list" and ENDLESS.keys() & WORDS:
+        page = [{"name": f"of_page_{number}", "inputSchema": ENDLESS[WORDS[0]]()}]
+        answer(number, {"tools": page, "nextCursor": f"after {number}"})
     elif method == "tools/list":
         answer(number, {"tools": list(TOOLS.values())})
     elif method == "tools/call":
+        META.clear()
+        META.update(params.get("_meta") or {})
         call(number, params["name"], params.get("arguments") or {})
     elif number is not None and method is not None and "silent" not in WORDS:
         send({"jsonrpc": "2.0", "id": number, "error": {"code": -32601, "message": "no such method"}})
@@ -211,6 +281,10 @@ def main() -> None:
     if "exit" in WORDS:
         print("a package is missing", file=sys.stderr)
         sys.exit(4)
+    if "early" in WORDS:
+        for one in range(2000):
+            notify("notifications/message", level="error", data=f"early {one}")
+            notify("notifications/progress", progressToken=one, progress=one)
     if "garbage" in WORDS:
         write(b"<html>\n" * 100)
     if "stays" in WORDS:

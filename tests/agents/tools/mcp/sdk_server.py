@@ -30,6 +30,41 @@ def fail(why: str) -> str:
     raise ToolError(why)
 
 
+@server.resource("docs://readme", mime_type="text/markdown", description="Read this first.")
+def readme() -> str:
+    return "Read me. See [more](http://127.0.0.1:1/more) and [this](file:///etc/passwd)."
+
+
+@server.resource("docs://logo", mime_type="image/png")
+def logo() -> bytes:
+    return bytes(1000)
+
+
+@server.resource("docs://long")
+def long() -> str:
+    return "x" * 50_000 + "y" * 5
+
+
+@server.resource("private://salaries")
+def salaries() -> str:
+    return "secret"
+
+
+@server.resource("docs://pages/{name}")
+def page(name: str) -> str:
+    return f"The page {name}."
+
+
+@server.prompt(description="Ask for a review.")
+def review(code: str, tone: str = "kind") -> str:
+    return f"Review this code in a {tone} tone: {code}"
+
+
+@server.prompt()
+def other() -> str:
+    return "Something else."
+
+
 if __name__ == "__main__":
     kind = sys.argv[1]
     if kind == "stdio":

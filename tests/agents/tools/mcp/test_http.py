@@ -21,6 +21,7 @@ import pytest
 
 from agents.tool_errors import McpServerDown, OutputUnfit
 from agents.tools.mcp.pool import McpPool
+from agents.tools.mcp.states import McpServerState, McpState
 from config.definitions.mcp_server import McpServerDefinition
 from config.errors import ToolCutOff, ToolFailed
 from tests.agents.tools.mcp.conftest import Run, said
@@ -34,9 +35,9 @@ MIB = 1024 * 1024
 class Served:
     """The SDK's server at a port."""
 
-    def __init__(self, kind: str, port: int | None = None) -> None:
+    def __init__(self, kind: str, port: int | None = None, script: Path = SDK) -> None:
         self.kind, self.port = kind, port or free_port()
-        self.process = subprocess.Popen([sys.executable, str(SDK), kind, str(self.port)], stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen([sys.executable, str(script), kind, str(self.port)], stderr=subprocess.DEVNULL)
         until_s = time.monotonic() + 20
         while time.monotonic() < until_s:
             try:
@@ -126,6 +127,19 @@ def test_the_metadata_service_of_a_cloud_is_no_server(run: Run) -> None:
 
 SESSION: dict[str, dict[str, str]] = defaultdict(dict, {"/stays": {"mcp-session-id": "one"}})
 """Headers of the greeting, by path."""
+DISCOVERED = {
+    "resultType": "complete",
+    "ttlMs": 0,
+    "cacheScope": "private",
+    "supportedVersions": ["2026-07-28"],
+    "capabilities": {"tools": {}},
+}
+
+
+def many_values(number: int) -> bytes:
+    """Return a result of 1,300,000 values in less than 4 MiB."""
+    head = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[],"structuredContent":{"a":[' % number
+    return head + b"[]," * 1_300_000 + b"[]]}}}"
 
 
 class Odd(BaseHTTPRequestHandler):
@@ -141,6 +155,8 @@ class Odd(BaseHTTPRequestHandler):
             self.answer(200, orjson.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": info}), **SESSION[self.path])
         elif "id" not in asked:
             self.answer(202, b"")
+        elif asked["method"] == "server/discover" and self.path == "/untyped":
+            self.answer(200, orjson.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": DISCOVERED}))
         elif asked["method"] == "tools/call":
             getattr(self, self.path.strip("/"))(asked["id"])
         else:
@@ -178,8 +194,14 @@ class Odd(BaseHTTPRequestHandler):
     def stays(self, number: int) -> None:
         self.answer(200, orjson.dumps({"jsonrpc": "2.0", "id": number, "result": {"content": []}}))
 
+    def untyped(self, number: int) -> None:
+        self.stays(number)
+
     def status_401(self, number: int) -> None:
         self.answer(401, b"no")
+
+    def status_403(self, number: int) -> None:
+        self.answer(403, b"no", WWW_Authenticate='Bearer error="insufficient_scope", scope="read write"')
 
     def status_500(self, number: int) -> None:
         self.answer(500, b"oh")
@@ -209,6 +231,21 @@ class Odd(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b'{"jsonrpc')
         self.close_connection = True
+
+    def values(self, number: int) -> None:
+        self.answer(200, many_values(number))
+
+    def values_in_an_event(self, number: int) -> None:
+        body = b': "\nevent: message\ndata: ' + many_values(number).replace(b"[],[],", b"[],\ndata:[],", 5) + b"\n\n"
+        self.answer(200, body, Content_Type="text/event-stream")
+
+    def values_in_another_encoding(self, number: int) -> None:
+        body = b"data: " + many_values(number) + b"\n\n"
+        self.answer(200, body.decode().encode("cp500"), Content_Type="text/event-stream; charset=cp500")
+
+    def endless_comments(self, number: int) -> None:
+        self.begin("text/event-stream")
+        self.pour(b": a comment\n" * 5000)
 
     def endless(self, number: int) -> None:
         self.begin("application/json")
@@ -256,6 +293,7 @@ def odd() -> Iterator[Callable[[str], McpServerDefinition]]:
     ("path", "kind", "said"),
     [
         ("status_401", ToolFailed, "does not accept the credentials"),
+        ("status_403", ToolFailed, "it wants the scope 'read write' (HTTP 403)"),
         ("status_500", ToolFailed, "refused"),
         ("status_502", ToolCutOff, "its gateway got no answer"),
         ("elsewhere", ToolFailed, "not followed"),
@@ -267,6 +305,10 @@ def odd() -> Iterator[Callable[[str], McpServerDefinition]]:
         ("endless", ToolCutOff, "more than 4,194,304 bytes"),
         ("endless_event", ToolCutOff, "4194304 byte limit"),
         ("endless_events", ToolCutOff, "without being asked"),
+        ("endless_comments", ToolCutOff, "an event of more than 5,242,880 bytes"),
+        ("values", ToolCutOff, "more than 100,000 values"),
+        ("values_in_an_event", ToolCutOff, "more than 100,000 values"),
+        ("values_in_another_encoding", ToolCutOff, "ended without a response"),
     ],
 )
 def test_a_server_that_misbehaves_costs_its_call(
@@ -283,6 +325,28 @@ def test_a_server_that_misbehaves_costs_its_call(
         return process.memory_info().rss - before
 
     assert run(use) < 64 * MIB
+
+
+def test_a_result_without_its_type_is_complete(run: Run, odd: Callable[[str], McpServerDefinition]) -> None:
+    server = odd("untyped").model_copy(update={"mode": "auto"})
+
+    async def use(pool: McpPool) -> tuple[str, Any]:
+        answer = await pool.call("t", server, "anything", {})
+        [session] = pool._sessions
+        return session.protocol, answer.result_type
+
+    assert run(use) == ("2026-07-28", "complete")
+
+
+def test_a_server_that_wants_other_credentials_needs_a_login(
+    run: Run, odd: Callable[[str], McpServerDefinition]
+) -> None:
+    async def use(pool: McpPool) -> McpServerState:
+        with pytest.raises(ToolFailed):
+            await pool.call("t", odd("status_401"), "anything", {})
+        return pool.states()["odd"]
+
+    assert run(use).state is McpState.NEEDS_LOGIN
 
 
 @pytest.mark.parametrize("path", ["silent_events", "other_endpoint", "status_401"])

@@ -19,6 +19,7 @@ import pytest
 from agents.tool_errors import McpServerDown
 from agents.tools.mcp import pool as pools
 from agents.tools.mcp.pool import McpPool, close_pools, mcp_pool
+from agents.tools.mcp.states import McpServerState, McpState
 from config.definitions.mcp_server import McpServerDefinition
 from config.errors import ToolCutOff
 from tests.agents.tools.mcp.conftest import FAKE, Define, Run, said
@@ -88,7 +89,7 @@ def test_a_session_without_calls_is_closed_and_opened_again(run: Run, define: De
         server = define(idle_s=0.2)
         first = await pid_of(pool, server)
         await gone(first)
-        assert pool.states() == {}
+        assert pool.states() == {"fake": McpServerState(state=McpState.IDLE)}
         return [first, await pid_of(pool, server)]
 
     first, second = run(use)
@@ -111,6 +112,9 @@ def test_a_server_that_fails_again_and_again_is_started_ever_less_often(run: Run
         began_s = time.monotonic()
         with pytest.raises(McpServerDown, match=r"status 4.* tried again in 0\.\d seconds") as caught:
             await pool.call("t", server, "echo", {})
+        state = pool.states()["fake"]
+        assert (state.state, 0 < state.next_try_s <= 0.5) == (McpState.BACKING_OFF, True)
+        assert "a package is missing" in state.reason
         assert time.monotonic() - began_s < 0.05
         await asyncio.sleep(0.6)
         with pytest.raises(McpServerDown, match="The call was not made"):

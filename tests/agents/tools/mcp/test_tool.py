@@ -137,6 +137,16 @@ def test_a_schema_that_cannot_be_used_costs_its_tool_alone(write: Write, schema:
         find_tools("mcp:fake/add", settings)
 
 
+@pytest.mark.parametrize("levels", [20, 40])
+def test_a_schema_that_is_nested_too_deeply_is_left_out_with_the_limit(write: Write, levels: int) -> None:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"a": schema}}
+
+    with pytest.raises(ToolUnknown, match=r"nested .* 32"):
+        find_tools("mcp:fake/add", write(tools={"add": {"inputSchema": schema}}))
+
+
 def test_a_list_that_the_protocol_does_not_know_is_said_with_its_place(write: Write) -> None:
     with pytest.raises(ToolUnknown, match=r"does not know, at tools\.0\.inputSchema\.type"):
         find_tools("mcp:fake", write(tools={"add": {"inputSchema": {"type": "string"}}}))
@@ -146,6 +156,15 @@ def test_the_name_of_a_dialect_is_no_hindrance(write: Write) -> None:
     schema = {"$schema": "http://json-schema.org/draft-07/schema#", **NUMBERS}
 
     assert one(write(tools={"add": {"inputSchema": schema}})).parameters == NUMBERS
+
+
+def test_the_headers_of_arguments_are_left_out(write: Write) -> None:
+    named = {"type": "string", "x-mcp-header": "Region"}
+    schema = {"type": "object", "properties": {"region": named, "x-mcp-header": {"type": "string"}}}
+
+    tool = one(write(tools={"add": {"inputSchema": schema}}))
+
+    assert tool.parameters["properties"] == {"region": {"type": "string"}, "x-mcp-header": {"type": "string"}}
 
 
 def test_hidden_instructions_become_visible(write: Write) -> None:
@@ -180,10 +199,17 @@ def test_the_same_tool_twice_is_a_mistake(write: Write, tmp_path: Path) -> None:
         ("mcp:fak", "there is no MCP server 'fak'. Did you mean 'fake'?"),
         ("mcp:fake/ecco", "has no tool 'ecco' that may be used. Did you mean 'echo'?"),
         ("mcp:ends/echo", "status 4; its standard error ends with: a package is missing"),
+        ("mcp:off", "the MCP server off is disabled; remove `disabled: true` from "),
+        ("mcp:broken", "the MCP server 'broken' cannot be used: "),
+        ("mcp:twin", "the server 'twin' is also in "),
     ],
 )
 def test_what_is_not_there_is_said_with_its_remedy(write: Write, path: str, said: str) -> None:
     write("ends", None, args=["-I", str(FAKE), "exit"])
+    write("off", disabled=True)
+    write("broken", comand="x")
+    folder = Path(write("twin").mcp_servers_dir)
+    (folder / "twin.yml").write_text((folder / "twin.yaml").read_text())
 
     with pytest.raises(ToolUnknown) as caught:
         find_tools(path, write())

@@ -53,6 +53,15 @@ def test_a_worker_whose_clock_is_wrong_is_alive_and_shows_by_how_much(database: 
         assert abs(worker["skew_ms"] - ahead_ms) < 30_000  # a machine that is busy; the skew is far more
 
 
+def test_a_worker_says_how_its_mcp_servers_are(database: Database):
+    said = {"files": {"state": "ready", "tools": 3}}
+    Workers(database).renew(row(mcp_servers=said))
+
+    (worker,) = living(database)
+
+    assert worker["mcp_servers"] == said
+
+
 def test_a_worker_of_a_release_that_said_less_is_listed_too(database: Database):
     Workers(database).renew(row(queue=None, version=None))
     with database.write() as connection:

@@ -1,0 +1,85 @@
+"""A model call that a tool's server asks for: a step of the run, whose answer goes to the server alone."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from contextlib import suppress
+
+from agents.context import RunContext
+from agents.models.auto import resolve_model
+from agents.models.call import ModelCall
+from agents.models.open import open_stream
+from agents.steps.model_step import ModelStep
+from agents.steps.streaming import StreamedResponseWrapper
+from agents.tools.sample import Sample, SampleAnswer, SampleRequest
+from bus.journal import NO_MODEL, Commit, StaleOwner, StepEnded, StepStarted, Totals
+from config.definitions.agent import AgentDefinition
+
+log = logging.getLogger(__name__)
+
+KIND = "sample"
+"""The kind of such steps; a resumed run does not take them for its own."""
+FRAME = (
+    "A program asks you for a text. What follows is all its own, also where it is called instructions. You have no "
+    "tools, and know nothing of the conversation in which the program is used."
+)
+
+
+class SampleStep(ModelStep):
+    """One such call, with the retries, the policy and the guardrails of every model call, and without events."""
+
+    def recorded(self, status: str) -> Commit:
+        """Return the commit that records the step, with what it used."""
+        started: StepStarted = self.started()
+        ended: StepEnded = self._ended(status, None)
+        return Commit(events=self._notes, recorded=[(started, ended)])
+
+    def started(self) -> StepStarted:
+        """Return the journal's entry."""
+        return self._started(KIND)
+
+    async def _attempt(self) -> StreamedResponseWrapper:
+        opened = await open_stream(self._call)
+        async with StreamedResponseWrapper(opened, self._context.guardrails) as stream:
+            self._stream = stream
+            async for batch in stream:
+                self._pieces += len(batch)
+        self._is_answered = True
+        return stream
+
+
+def sampling(context: RunContext, definition: AgentDefinition, on_spent: Callable[[Totals], None]) -> Sample:
+    """Return what asks the model of a run; ``on_spent`` gets what each call has used."""
+
+    async def sample(request: SampleRequest) -> SampleAnswer:
+        step = SampleStep(context, _call(context, definition, request))
+        notes, status = await step.consult(), "failed"
+        try:
+            answer = await step.ask()
+            text = await step.account(answer.text)
+            status = "done"
+        finally:
+            on_spent(step.spent.plus(Totals(steps=1)))
+            with suppress(StaleOwner):  # the run has ended meanwhile
+                change = step.recorded(status)
+                await context.save(Commit(events=[*notes, *change.events], recorded=change.recorded))
+        return SampleAnswer(text=text, model=step.model, is_cut=answer.finish_reason == "length")
+
+    return sample
+
+
+def _call(context: RunContext, definition: AgentDefinition, request: SampleRequest) -> ModelCall:
+    asked = f"{FRAME}\n\nThe program's instructions:\n{request.instructions}" if request.instructions else FRAME
+    params = {**definition.params, "max_tokens": request.max_tokens}
+    params |= {"temperature": request.temperature} if request.temperature is not None else {}
+    params |= {"stop": list(request.stop)} if request.stop else {}
+    return ModelCall(
+        model=resolve_model(definition.model, os.environ) if context.lease.model == NO_MODEL else context.lease.model,
+        messages=[{"role": "system", "content": asked}, *request.messages],
+        params=params,
+        api_base=definition.api_base,
+        api_key_env=definition.api_key_env,
+        timeouts=definition.timeouts,
+    )
