@@ -1,0 +1,90 @@
+"""What a login leaves: tokens, who the client is, and the authorization server they belong to; sealed in SQL."""
+
+from __future__ import annotations
+
+import hashlib
+
+import orjson
+from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken, ProtectedResourceMetadata
+from pydantic import BaseModel, ConfigDict
+
+from agents.tools.mcp.oauth.issued import redact_issued
+from bus.journal import SealedLogin
+from config.clock import epoch_ms
+from config.definitions.mcp_server import McpServerDefinition
+from config.guardrails.sealing import Sealer
+from config.redaction import register_secrets
+
+
+class OAuthAccount(BaseModel):
+    """A client's account at a server."""
+
+    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
+
+    tokens: OAuthToken
+    client: OAuthClientInformationFull
+    authorization_server: OAuthMetadata | None = None
+    resource: ProtectedResourceMetadata | None = None
+    expires_ms: int | None = None
+    """When the access token does; None where the server does not say."""
+
+    def __repr__(self) -> str:
+        return "OAuthAccount()"
+
+    __str__ = __repr__
+
+    def register(self, place: str | None) -> None:
+        """Have what is secret in it redacted wherever this process writes.
+
+        ``place`` is ``place_of``: of the accounts there, those are redacted that may still be used. None: for as long
+        as the process lives.
+        """
+        token = self.tokens.access_token
+        secrets = frozenset(filter(None, (token, self.tokens.refresh_token, self.client.client_secret)))
+        if place is None:
+            register_secrets(secrets)
+        else:
+            redact_issued(place, token, secrets, self.expires_ms, epoch_ms())
+
+    def is_fresh(self, margin_s: float) -> bool:
+        """Return whether the access token is good for so long."""
+        return self.expires_ms is None or epoch_ms() + margin_s * 1000 < self.expires_ms
+
+
+def sealed_login(account: OAuthAccount, sealer: Sealer, place: str, known: SealedLogin) -> SealedLogin:
+    """Return the login with an account's tokens; ``place`` is ``place_of``, ``known`` says which login it is."""
+    data = account.model_dump(mode="json", exclude_none=True)
+    key_name, sealed = sealer.seal(data, f"{place}\n{known.id}\n{known.bound_to}")
+    return SealedLogin(
+        id=known.id,
+        bound_to=known.bound_to,
+        version=known.version + 1,
+        key_name=key_name,
+        sealed=sealed,
+        expires_ms=account.expires_ms,
+    )
+
+
+def opened_login(login: SealedLogin, sealer: Sealer, place: str) -> OAuthAccount:
+    """Return the account of a login.
+
+    Raises:
+        SealKeyMissing, SealBroken: it cannot be decrypted, or was moved from another tenant or server.
+    """
+    data = sealer.unseal(login.key_name, login.sealed, f"{place}\n{login.id}\n{login.bound_to}")
+    account = OAuthAccount.model_validate(data)
+    account.register(place)
+    return account
+
+
+def place_of(tenant: str, server: str) -> str:
+    """Return whose tokens they are, to which they are bound by their encryption."""
+    return f"mcp login\n{tenant}\n{server}"
+
+
+def bound_to(server: McpServerDefinition) -> str:
+    """Return a digest of the server's address and of who the client is: with another one the tokens are not used."""
+    oauth = server.oauth
+    assert oauth is not None
+    said = [server.url, oauth.grant, oauth.issuer, oauth.client_id, oauth.client_metadata_url]
+    return hashlib.sha256(orjson.dumps(said)).hexdigest()

@@ -1,0 +1,103 @@
+"""A person's login at a server: asks the server how, sends the browser, and stores what comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+
+import httpx2
+
+from agents.tool_errors import McpServerDown
+from agents.tools.mcp.oauth.account import OAuthAccount, bound_to, opened_login, place_of, sealed_login
+from agents.tools.mcp.oauth.asking import OAuthAsker
+from agents.tools.mcp.oauth.come_back import BrowserReturn
+from agents.tools.mcp.oauth.flow import OAuthFlow
+from bus.journal import McpLogins, SealedLogin
+from config.definitions.mcp_server import McpServerDefinition
+from config.egress.errors import HostNotAllowed, UrlRefused
+from config.egress.target import parse_target
+from config.guardrails.errors import SealBroken, SealKeyMissing
+from config.guardrails.sealing import Sealer
+from config.ids import new_id
+
+_PLAIN = re.compile(r"[A-Za-z0-9._~:/?#\[\]@%!*+,=&-]+")
+"""What an address may have that is given to the program that opens a browser: nothing that a shell reads as its own,
+but for ``&``."""
+_GREETING = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+
+async def log_in(
+    server: McpServerDefinition, show: Callable[[str], None], *, port: int | None = None, timeout_s: float = 300.0
+) -> OAuthAccount:
+    """Return the account of the person who signs in at the address that ``show`` gets.
+
+    Raises:
+        McpServerDown: the server or its authorization server cannot be used, or refused; or it took too long.
+    """
+    assert server.oauth is not None
+    asker = OAuthAsker(server)
+    challenge = await _challenge(server, asker)
+    try:
+        async with BrowserReturn(server.oauth.redirect_port if port is None else port) as browser:
+
+            async def redirect(url: str) -> None:
+                _require_plain(url, asker, server.name)
+                browser.expect(url)
+                show(url)
+
+            async with asyncio.timeout(timeout_s):
+                return await OAuthFlow(server, asker).login(browser.port, redirect, browser.answer, challenge)
+    except TimeoutError as error:
+        raise McpServerDown(f"the login at {server.name} was not finished within {timeout_s:g} seconds.") from error
+    except OSError as error:
+        raise McpServerDown(f"this machine cannot wait for the browser: {error.strerror or error}.") from error
+
+
+def keep_login(
+    logins: McpLogins, sealer: Sealer, tenant: str, server: McpServerDefinition, account: OAuthAccount, *, by: str
+) -> None:
+    """Store the account, sealed, in place of the one before; workers use it from then on. ``by``: a principal."""
+    fresh = SealedLogin(id=new_id("mlg"), bound_to=bound_to(server), version=0, key_name="", sealed="")
+    sealed = sealed_login(account, sealer, place_of(tenant, server.name), fresh)
+    logins.put(tenant, server.name, sealed, by=by, host=parse_target(server.url or "").host)
+
+
+async def log_out(
+    logins: McpLogins, sealer: Sealer, tenant: str, server: McpServerDefinition, *, by: str
+) -> str | None:
+    """Delete a login and have the authorization server revoke its tokens.
+
+    Returns None where there was no login; otherwise what was done about the tokens, as a sentence.
+    """
+    login = logins.find(tenant, server.name)
+    if login is None:
+        return None
+    logins.end(tenant, server.name, by=by)
+    try:
+        account = opened_login(login, sealer, place_of(tenant, server.name))
+    except (SealKeyMissing, SealBroken, ValueError):
+        return "Its tokens cannot be read any more, so they were not revoked."
+    if server.oauth is None or login.bound_to != bound_to(server):
+        return "The server's file has changed since, so its tokens were not revoked."
+    try:
+        is_revoked = await OAuthFlow(server).revoke(account)
+    except McpServerDown as error:
+        return f"Its tokens were not revoked: {error}"
+    return "Its tokens were revoked." if is_revoked else "The authorization server does not revoke tokens."
+
+
+async def _challenge(server: McpServerDefinition, asker: OAuthAsker) -> str:
+    """Return what the server says of how to log in, in answer to a request without a token."""
+    request = httpx2.Request("POST", server.url or "", headers=_GREETING, content=b"{}")
+    return (await asker.ask(request)).headers.get("www-authenticate", "")
+
+
+def _require_plain(url: str, asker: OAuthAsker, server: str) -> None:
+    try:
+        asker.checked(url)
+    except (UrlRefused, HostNotAllowed) as error:
+        raise McpServerDown(f"the login at the MCP server {server} failed: {error}") from error
+    if not _PLAIN.fullmatch(url):
+        problem = "the address where to sign in has characters that no such address needs"
+        raise McpServerDown(f"the login at the MCP server {server} failed: {problem}.")
