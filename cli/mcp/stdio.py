@@ -6,16 +6,23 @@ import logging
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from types import FrameType
 
 from mcp.server.stdio import stdio_server
 
 from agents.process import current_process
 from agents.runner import Runner
+from cli.mcp.lines import AnsweredLines
 from cli.mcp.own_tools import OwnTools
+from config.errors import SettingInvalid
+from config.identity.audit.recording import PROCESS
+from config.identity.contexts import narrowed
+from config.identity.principal import Principal
+from config.settings import Settings
 from web.auth.keys import KeyVerifier
 from web.errors import Unauthenticated
-from web.mcp.server import build_server
+from web.mcp.server import NOTIFIES, build_server
 from web.mcp.service import Acting, Service
 
 log = logging.getLogger(__name__)
@@ -46,40 +53,73 @@ def stdio_service(runner: Runner) -> Service:
 
     Raises:
         Unauthenticated: ``CALLBOARD_MCP_API_KEY`` is not valid.
+        SettingInvalid: ``CALLBOARD_MCP_ROLES`` names a role that the principal does not have.
     """
-    caller = _caller(runner)
-    caller()
+    caller, settings = _caller(runner), runner.settings
+    _require_roles(settings, caller()[0])
     return Service(
         runner=runner,
-        caller=lambda _: caller(),
-        tools_of=OwnTools(current_process(runner.settings)).of,
+        caller=lambda _: _acting(settings, *caller()),
+        tools_of=OwnTools(current_process(settings)).of,
         is_detached=lambda queue: bool(runner.journal.workers.serving(queue)),
+        has_one_client=True,
     )
 
 
-def _caller(runner: Runner) -> Callable[[], Acting]:
-    """Return what finds the principal: it is looked up for each request, since a key may be revoked."""
-    secret, url = runner.settings.mcp_api_key, runner.settings.public_url
+def _caller(runner: Runner) -> Callable[[], tuple[Principal, tuple[str, str]]]:
+    """Return what finds the principal and its credential, for each request again, since a key may be revoked.
+
+    That raises ``Unauthenticated`` for a key that is not valid.
+    """
+    secret = runner.settings.mcp_api_key
     if secret is None:
-        return lambda: Acting(principal=runner.principal, url=url)
+        return lambda: (runner.principal, PROCESS)
     verifier = KeyVerifier(runner.journal)
 
-    def caller() -> Acting:
+    def caller() -> tuple[Principal, tuple[str, str]]:
         found = verifier.caller(secret.get_secret_value())
         if found is None:
             raise Unauthenticated(
                 "CALLBOARD_MCP_API_KEY is no valid API key; `./callboard keys create NAME` makes one."
             )
-        credential = found.credential.kind, found.credential.id
-        return Acting(principal=found.principal, credential=credential, url=url)
+        return found.principal, (found.credential.kind, found.credential.id)
 
     return caller
 
 
+def _acting(settings: Settings, principal: Principal, credential: tuple[str, str]) -> Acting:
+    """Return who sends a request, with what the settings narrow of it and declare of its runs."""
+    declared = settings.declared_context(principal.tenant)
+    return Acting(
+        principal=replace(principal, roles=narrowed(principal.roles, settings.mcp_role_set)),
+        credential=credential,
+        declared=replace(declared, initiator_id=settings.mcp_initiator_id, token_ref=settings.mcp_token_ref),
+        url=settings.mcp_status_url or settings.public_url,
+    )
+
+
+def _require_roles(settings: Settings, principal: Principal) -> None:
+    """Return if the settings name no role that the principal lacks: they narrow what it may do, and never widen it.
+
+    Raises:
+        SettingInvalid: they do.
+    """
+    missing = sorted((settings.mcp_role_set or frozenset()) - principal.roles)
+    if missing:
+        raise SettingInvalid(
+            f"CALLBOARD_MCP_ROLES (or MCP_ROLES) names the role {missing[0]}, which '{principal.id}' does not have. "
+            "Leave it out, or use a key that has it."
+        )
+
+
 async def _serve(service: Service) -> None:
     server = await service.loop.wait(build_server, service)
-    async with stdio_server() as (incoming, outgoing):
-        await server.run(incoming, outgoing, server.create_initialization_options())
+    try:
+        async with stdio_server() as (incoming, outgoing):
+            options = server.create_initialization_options(NOTIFIES)
+            await server.run(AnsweredLines(incoming, outgoing), outgoing, options)
+    except* BrokenPipeError:  # the client was killed before it had read everything
+        log.info("the client closed standard output")
 
 
 class _Leaving(BaseException):

@@ -17,8 +17,10 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import ResourceUpdated, ToolsListChanged
 from mcp.types import ElicitRequestParams, ElicitResult
 
+from config.folders import ROOT
 from tests.certificates import Authority
 from tests.fleet import bare_environment
 from tests.journeys.up import Up
@@ -27,6 +29,7 @@ from tests.processes import folder_variables, run_python
 
 pytestmark = pytest.mark.journey
 
+FILES = sorted((ROOT / "docs" / "examples" / "mcp" / "http").glob("*.json"))
 MODES = ("legacy", "2026-07-28")
 AGENT = """\
 name: Tester
@@ -68,7 +71,7 @@ class Installation:
     @asynccontextmanager
     async def client(self, key: str, mode: str, **options: Any) -> Any:
         """Connect with a key."""
-        headers = {"Authorization": f"Bearer {key}"}
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
         async with httpx2.AsyncClient(headers=headers, timeout=60, verify=self.tls) as http_client:
             transport = streamable_http_client(f"{self.address}/mcp", http_client=http_client)
             async with Client(transport, mode=mode, **options) as client:
@@ -109,6 +112,25 @@ def test_a_session_over_http(mode: str, installation: Installation) -> None:
     assert (first["status"], again["output"]) == ("succeeded", first["output"])
     assert first["status_url"] == f"{installation.address}/v1/runs/{first['run_id']}"
     assert "calls calculator" in said
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_a_client_that_is_set_up_with_a_file_of_the_page_connects(file: Path, installation: Installation) -> None:
+    written = json.loads(file.read_text())
+    (server,) = (written.get("mcpServers") or written["servers"]).values()
+    scheme, _, given = server["headers"]["Authorization"].partition(" ")
+    asked = {f"${{input:{one['id']}}}" for one in written.get("inputs", [])}
+    placeholders = {"${CALLBOARD_MCP_API_KEY}", "${env:CALLBOARD_MCP_API_KEY}", "YOUR-API-KEY", *asked}
+    assert (server["url"], scheme) == ("http://127.0.0.1:8000/mcp", "Bearer")
+    assert given in placeholders
+    assert server.get("type", "http") == "http"
+    key = installation.key(f"copied-{file.name.partition('.')[0]}")["key"]
+
+    async def work() -> Any:
+        async with installation.client(key, MODES[0]) as client:
+            return (await client.call_tool("calculator", {"expression": "17 * 23"})).structured_content
+
+    assert asyncio.run(work())["output"] == "391"
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -155,6 +177,21 @@ def test_questions_are_forms_since_2026_and_otherwise_say_how_to_answer(installa
     assert asyncio.run(book("legacy"))["code"] == "APPROVAL_REQUIRED"
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_call_that_is_approved_in_the_terminal_is_resumed(mode: str, installation: Installation) -> None:
+    key = installation.key(f"approved-{mode}")["key"]
+
+    async def work() -> Any:
+        async with installation.client(key, mode) as client:
+            waiting = (await client.call_tool("book", {"room": "blue"})).structured_content
+            assert waiting["code"] == "APPROVAL_REQUIRED"
+            await asyncio.to_thread(installation.command, "approve", waiting["run_id"], "--decision", "approve")
+            asked = {"run_id": waiting["run_id"], "wait_s": 20}
+            return (await client.call_tool("run_status", asked)).structured_content
+
+    assert asyncio.run(work())["output"] == "booked blue"
+
+
 def test_a_run_of_another_key_is_unknown(installation: Installation) -> None:
     ann, eve = installation.key("ann")["key"], installation.key("eve")["key"]
 
@@ -169,6 +206,8 @@ def test_a_run_of_another_key_is_unknown(installation: Installation) -> None:
 
 def test_an_answer_under_way_ends_with_its_key(installation: Installation, tmp_path: Path) -> None:
     key = installation.key("short")
+    held = tmp_path / "held"
+    held.touch()
 
     async def work() -> float:
         async with installation.client(key["key"], "legacy") as client:
@@ -182,10 +221,52 @@ def test_an_answer_under_way_ends_with_its_key(installation: Installation, tmp_p
             return time.monotonic() - began
 
     assert asyncio.run(work()) < 15
+    held.unlink()
     deadline = time.monotonic() + 20
     while not (tmp_path / "ended").exists():
         assert time.monotonic() < deadline, "the run was not finished"
         time.sleep(0.1)
+
+
+def test_a_client_that_listens_is_sent_what_changes(installation: Installation, tmp_path: Path) -> None:
+    key = installation.key("listens")["key"]
+    second = installation.folder / "agents" / "second.yaml"
+
+    async def work() -> list[Any]:
+        async with installation.client(key, "2026-07-28") as client:
+            begun = asyncio.ensure_future(client.call_tool("take_long", {"folder": str(tmp_path)}))
+            while not (tmp_path / "begun").exists():
+                await asyncio.sleep(0.05)
+            listed = (await client.list_resources()).resources
+            uri = next(str(one.uri) for one in listed if "/runs/" in str(one.uri))
+            async with client.listen(tools_list_changed=True, resource_subscriptions=[uri]) as changes:
+                await begun
+                found = [await asyncio.wait_for(anext(aiter(changes)), 20)]
+                await asyncio.to_thread(second.write_text, AGENT)
+                found.append(await asyncio.wait_for(anext(aiter(changes)), 20))
+            return [*found, uri, [one.name for one in (await client.list_tools()).tools]]
+
+    try:
+        *events, uri, names = asyncio.run(work())
+    finally:
+        second.unlink(missing_ok=True)
+
+    assert events == [ResourceUpdated(uri), ToolsListChanged()]
+    assert "second" in names
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_first_list_has_the_tools_which_workers_import_after_the_page_answers(mode: str, tmp_path: Path) -> None:
+    fresh = Installation(tmp_path, CALLBOARD_AUTH="none", CALLBOARD_EMBEDDED="wheel")
+
+    async def work() -> list[str]:
+        async with fresh.client("", mode) as client:
+            return [one.name for one in (await client.list_tools()).tools]
+
+    with fresh.up():
+        names = asyncio.run(work())
+
+    assert {"book", "calculator", "take_long"} <= {*names}
 
 
 def test_over_tls_a_long_call_continues_in_the_same_session(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ NO_IDS = {
         "search",
         "scope",
         "scope_s",
+        "trace_id",
         "source",
         "status",
         "strategies",

@@ -92,6 +92,14 @@ def test_a_signed_call_is_made(client: FlaskClient) -> None:
     assert (answer.status_code, answer.json["output"], made) == (200, "charged 5", [5])
 
 
+def test_its_run_keeps_the_id_of_the_key_and_the_answer_does_not(client: FlaskClient) -> None:
+    answer: Any = post(client, body_of(correlation_id="4711"), envelope(body_of(correlation_id="4711")))
+
+    run: Any = client.get(answer.headers["Location"]).json
+    assert run["metadata"] == {"correlation_id": "4711", "envelope_key": "main"}
+    assert "envelope_key" not in answer.json
+
+
 @pytest.mark.parametrize("text", [None, "", " ", "none", "v1", "alg:none"])
 def test_a_call_without_a_valid_one_is_not_made_where_one_is_required(client: FlaskClient, text: str | None) -> None:
     answer = post(client, body_of(), text)

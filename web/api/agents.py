@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from config.definitions.agent import AgentDefinition
 
 agents = Blueprint("agents", __name__)
+_ELSEWHERE = ("celery:", "mcp:")
+"""How the tools are named of which no module is imported: operators' files say what may be used of them."""
 
 
 @agents.get("/v1/agents")
@@ -72,7 +74,7 @@ def _refused_tool(agent: AgentDefinition) -> dict[str, Any] | None:
     """Return the problem of a tool path that the settings do not allow; no tool is imported."""
     for path in agent.tools:
         try:
-            if ":" in path:
+            if ":" in path and not path.startswith(_ELSEWHERE):
                 require_allowed(path, current_process().settings)
         except NotImportable as error:
             return {"id": agent.id, "code": ToolUnknown.code, "detail": f"{agent.file}: tool '{path}' {error}"}

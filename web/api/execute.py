@@ -11,17 +11,25 @@ from pydantic import Field
 
 from agents.errors import AgentUnknown, InputTooLarge, PolicyRefused
 from agents.texts import MAX_TOOL_NAME
-from agents.tool_errors import ArgumentsInvalid, CallBlocked, CallRejected, RoleMissing, ToolNotOffered
+from agents.tool_errors import (
+    ArgumentsInvalid,
+    CallBlocked,
+    CallRejected,
+    GoldenContextMissing,
+    RoleMissing,
+    ToolNotOffered,
+)
 from bus.journal import IdempotencyConflict, RunUnknown, TooManyRuns
 from bus.payloads import TERMINAL
 from config.definitions.errors import DefinitionInvalid
 from config.errors import CallboardError
 from config.guardrails.errors import InputBlocked
 from config.identity.errors import AgentForbidden, EnvelopeRefused, GrantRefused
+from config.tracing import correlate
 from web.api.answers import answer, run_with_questions
 from web.api.seed import CorrelationId, SeedConfig
 from web.auth.authentication import require_still_valid
-from web.auth.envelopes import verify_envelope
+from web.auth.envelopes import SIGNED_WITH, current_envelope, verify_envelope
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
 from web.conditions import MAX_WAIT_S
@@ -37,7 +45,7 @@ execute = Blueprint("execute", __name__)
 
 STARTING = (AgentUnknown, AgentForbidden, DefinitionInvalid, InputBlocked, InputTooLarge)
 REFUSING: tuple[type[CallboardError], ...] = (
-    *(ToolNotOffered, RoleMissing, ArgumentsInvalid, CallBlocked, CallRejected, PolicyRefused),
+    *(ToolNotOffered, RoleMissing, GoldenContextMissing, ArgumentsInvalid, CallBlocked, CallRejected, PolicyRefused),
 )
 """The errors of calls that were not made; the request is answered as if it had been refused at once."""
 STATUS_OF = {kind.code: kind.status for kind in REFUSING}
@@ -82,19 +90,21 @@ def run(body: ExecuteTool, headers: ExecuteHeaders) -> Response:
     gets the first one's outcome, as it is now.
     """
     process, principal = current_process(), current_principal()
-    metadata = {"correlation_id": body.correlation_id} if body.correlation_id is not None else None
+    echo = {"correlation_id": body.correlation_id} if body.correlation_id is not None else {}
+    envelope = current_envelope()
+    signed = {SIGNED_WITH: envelope.key_id} if envelope is not None else {}
+    correlate(body.correlation_id)
     handle = process.runner.call_tool(
         body.tool_name,
         body.arguments,
         agent_id=body.config.agent_id if body.config is not None else None,
         grant=body.grant,
         principal=principal,
-        metadata=metadata,
+        metadata=(echo | signed) or None,
         idempotency=headers.idempotency(body),
     )
     _wait(handle.run_id, handle.thread_id, body.timeout)
     require_still_valid()
-    echo = dict(metadata or {})
     with run_with_questions(handle.run_id) as found:
         if found["status"] not in TERMINAL:
             return _unfinished(found, echo)

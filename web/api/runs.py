@@ -22,6 +22,7 @@ from bus.payloads import TERMINAL
 from config.definitions.errors import DefinitionInvalid
 from config.guardrails.errors import InputBlocked
 from config.identity.errors import AgentForbidden, GrantRefused
+from config.tracing import correlate
 from web.api.answers import accepted, answer, end_of, run_with_questions, status_of
 from web.auth.authentication import require_still_valid
 from web.calls.call import call
@@ -39,6 +40,7 @@ runs = Blueprint("runs", __name__)
 
 STARTING = (AgentUnknown, AgentForbidden, DefinitionInvalid, InputBlocked, InputEmpty, InputTooLarge)
 
+FILTERS = ("status", "agent", "thread_id", "owner", "trace_id", "correlation_id")
 MAX_METADATA_BYTES = 16 * 1024
 
 
@@ -76,6 +78,7 @@ def start(body: StartRun, headers: StartHeaders) -> Response:
     The caller waits with ``"detached": false`` in the body, or with ``Prefer: wait=N``.
     """
     process, principal = current_process(), current_principal()
+    correlate((body.metadata or {}).get("correlation_id"))
     handle = process.runner.run(
         body.input,
         body.agent,
@@ -109,6 +112,10 @@ class WhichRuns(Input):
     """Only runs of this conversation."""
     owner: Maybe[Filter] = None
     """Only runs of this principal; absent: of all whose runs you see."""
+    trace_id: Maybe[Filter] = None
+    """Only runs with this trace id."""
+    correlation_id: Maybe[Filter] = None
+    """Only runs with this correlation id."""
     limit: Annotated[int, Whole(1, 200)] = 50
     """Most runs of a page."""
     before: ListPlace = None
@@ -120,7 +127,7 @@ class WhichRuns(Input):
 def many(query: WhichRuns) -> Response:
     """List runs, the newest first; a page ends at its limit or where the runs' outputs reach a megabyte."""
     process = current_process()
-    filters = {name: getattr(query, name) for name in ("status", "agent", "thread_id", "owner")}
+    filters = {name: getattr(query, name) for name in FILTERS}
     wanted: dict[str, Any] = {name: value or None for name, value in filters.items()} | dict(place_of(query.before))
     with process.large_work():
         found, is_cut = process.journal.runs.page(current_principal(), limit=query.limit, **wanted)

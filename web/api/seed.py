@@ -16,6 +16,7 @@ from bus.journal import CodeVersion, ThreadOfOtherAgent, ThreadUnknown, TooManyR
 from config.definitions.errors import DefinitionInvalid
 from config.guardrails.errors import InputBlocked
 from config.identity.errors import AgentForbidden
+from config.tracing import correlate
 from web.api.answers import answer, end_of, status_of
 from web.auth.authentication import require_still_valid
 from web.calls.call import call
@@ -135,6 +136,7 @@ def _failed(event: Mapping[str, Any], handle: RunHandle, ids: Mapping[str, str])
 def _start(body: RunAgent | ProcessMessage, message: str, agent_id: str | None = None) -> RunHandle:
     chosen = current_process().settings.default_agent if agent_id is None else agent_id
     metadata = {"correlation_id": body.correlation_id} if body.correlation_id is not None else None
+    correlate(body.correlation_id)
     return current_process().runner.run(
         message, chosen, thread_id=body.thread_id, principal=current_principal(), metadata=metadata
     )

@@ -18,6 +18,8 @@ from web.security import current_principal
 log = logging.getLogger(__name__)
 
 EXTENSION = "callboard_envelopes"
+SIGNED_WITH = "envelope_key"
+"""The member of a run's metadata that names the key of the envelope by which it was started."""
 
 
 class EnvelopeVerifier:
@@ -66,12 +68,12 @@ def verify_envelope(body: bytes) -> None:
     """
     verifier: EnvelopeVerifier = current_app.extensions[EXTENSION]
     g.envelope = envelope = verifier.envelope(body)
-    trace_id = _signed_trace_id(envelope) if envelope is not None else None
+    trace_id = signed_trace_id(envelope) if envelope is not None else None
     if trace_id is not None:
         change_trace(trace_id)
 
 
-def _signed_trace_id(envelope: CallEnvelope) -> str | None:
+def signed_trace_id(envelope: CallEnvelope) -> str | None:
     """Return the ``trace_id`` of an envelope's context, where that is a JSON object which has one."""
     try:
         context = orjson.loads(envelope.context)

@@ -16,6 +16,10 @@ class CountedViewer(Protocol):
     stuck_since: float
     """Since when it has not been reading, on the loop's clock; 0 while it does."""
 
+    @property
+    def log_fields(self) -> dict[str, str | None]:
+        """The fields of a log record about it."""
+
     def drop(self) -> None:
         """Close its connection."""
 
@@ -59,7 +63,8 @@ class Backlog:
         if self.size <= self._max_bytes:
             return
         for viewer in sorted((one for one in self._held if one.stuck_since), key=lambda one: one.stuck_since):
-            log.info("viewer dropped: viewers left %d bytes unread, more than %d", self.size, self._max_bytes)
+            text = "viewer dropped: viewers left %d bytes unread, more than %d"
+            log.info(text, self.size, self._max_bytes, extra=viewer.log_fields)
             self.release(viewer)
             viewer.drop()
             if self.size <= self._max_bytes:

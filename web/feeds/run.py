@@ -137,10 +137,10 @@ class RunFeed(Stream):
                     await asyncio.sleep(EMPTY_PAGE_S)
                 earlier = page.frames if page.is_near else ()
         except CallboardError as error:
-            log.warning("viewer dropped: %s", error, extra={"run_id": self.run_id})
+            log.warning("viewer dropped: %s", error, extra=viewer.log_fields | {"run_id": self.run_id})
             viewer.drop()
         except Exception:
-            log.exception("viewer dropped", extra={"run_id": self.run_id})
+            log.exception("viewer dropped", extra=viewer.log_fields | {"run_id": self.run_id})
             viewer.drop()
         finally:
             viewer.task = None

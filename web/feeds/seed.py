@@ -53,10 +53,10 @@ class SeedFeed(Stream):
                     await self._write(viewer, b"".join(self._translated(line) for line in batch))
             viewer.finish()
         except CallboardError as error:  # such as a run that was removed while it was watched
-            log.info("viewer dropped: %s", error, extra={"run_id": self._run_id})
+            log.info("viewer dropped: %s", error, extra=viewer.log_fields | {"run_id": self._run_id})
             viewer.drop()
         except Exception:
-            log.exception("viewer dropped", extra={"run_id": self._run_id})
+            log.exception("viewer dropped", extra=viewer.log_fields | {"run_id": self._run_id})
             viewer.drop()
 
     async def _write(self, viewer: Viewer, data: bytes) -> None:

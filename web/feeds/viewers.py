@@ -16,6 +16,7 @@ from bus.loop import ProcessLoop
 from config.errors import CallboardError
 from config.identity.credential import Caller
 from config.identity.principal import LOCAL, Principal
+from config.tracing import current_trace_id
 from web.errors import Overloaded
 from web.feeds.backlog import Backlog
 from web.feeds.page import BEAT, RETRY
@@ -64,9 +65,9 @@ class Stream:
 class Viewer(asyncio.Protocol):
     """One client of one stream: small, since there may be thousands."""
 
-    __slots__ = (
-        "_open _viewers _waiter caller cursor head inbound_bytes owner stream stuck_since task transport write".split()
-    )
+    __slots__ = """
+        _open _viewers _waiter caller cursor head inbound_bytes owner stream stuck_since task trace_id transport write
+        """.split()
 
     transport: asyncio.WriteTransport
     write: Callable[[bytes], None]
@@ -83,6 +84,8 @@ class Viewer(asyncio.Protocol):
         self._viewers = viewers
         self.owner = owner
         """Whose limit it counts for."""
+        self.trace_id = current_trace_id()
+        """The trace id of its request, which is being handled when the viewer is made."""
         self.caller = caller
         """Whose stream it is, if the caller's credential can end; the stream then ends with it."""
         self._open: Callable[[], Stream] | None = open_stream
@@ -142,6 +145,11 @@ class Viewer(asyncio.Protocol):
     def is_kept_alive(self) -> bool:
         """Whether it gets comments while nothing happens."""
         return self.stream is not None and self.stream.is_kept_alive
+
+    @property
+    def log_fields(self) -> dict[str, str | None]:
+        """The fields of a log record about it; the loop's context has neither its caller nor its trace."""
+        return {"tenant": self.owner.tenant, "principal": self.owner.id, "trace_id": self.trace_id}
 
     @property
     def is_gone(self) -> bool:
@@ -218,7 +226,7 @@ class Viewers:
             try:
                 await self.loop.connect_accepted_socket(lambda: protocol, taken)
             except OSError as error:  # it disconnected meanwhile
-                log.debug("viewer disconnected before it was served: %s", error)
+                log.debug("viewer disconnected before it was served: %s", error, extra=viewer.log_fields)
                 taken.close()
 
         self._submit(connect())
@@ -269,7 +277,7 @@ class Viewers:
             await asyncio.sleep(LOOK_S)
             too_long = self.loop.time() - STUCK_S
             for viewer in [viewer for viewer in self._all if 0 < viewer.stuck_since < too_long]:
-                log.info("viewer dropped: it did not read for %s s", STUCK_S, extra=_named(viewer.owner))
+                log.info("viewer dropped: it did not read for %s s", STUCK_S, extra=viewer.log_fields)
                 viewer.drop()
 
     async def _drop_ended(self) -> None:
@@ -292,7 +300,7 @@ class Viewers:
                 is_away = True
                 continue
             for viewer in [viewer for caller in ended for viewer in self._by_caller.get(caller, ())]:
-                log.info("viewer dropped: its credential is no longer valid", extra=_named(viewer.owner))
+                log.info("viewer dropped: its credential is no longer valid", extra=viewer.log_fields)
                 viewer.drop()
 
 
@@ -305,8 +313,3 @@ def _open_files() -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
         return most
     return wanted if soft == resource.RLIM_INFINITY else soft
-
-
-def _named(owner: Principal) -> dict[str, str]:
-    """Return the fields of a record about this principal's viewer; the loop's context has no caller."""
-    return {"tenant": owner.tenant, "principal": owner.id}

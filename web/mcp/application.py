@@ -12,6 +12,7 @@ from typing import Any
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from agents.runner import Runner
+from config.tracing import traced
 from web.mcp.exchange import AsgiExchange
 from web.mcp.server import build_server
 from web.mcp.service import Acting, Context, Service
@@ -35,13 +36,19 @@ class HttpServer:
         self._serving: asyncio.Task[None] | None = None
 
     async def exchange(
-        self, scope: MutableMapping[str, Any], body: bytes, acting: Acting, limit_s: float | None
+        self,
+        scope: MutableMapping[str, Any],
+        body: bytes,
+        acting: Acting,
+        trace_id: str | None,
+        limit_s: float | None,
     ) -> AsgiExchange:
         """Pass a request on, and return it when it is answered, at the latest after ``limit_s``."""
         async with self._opening:
             manager = self._manager or await self._open()
         begun = AsgiExchange(manager.handle_request, {**scope, ACTING: acting}, body)
-        await begun.begin(limit_s)
+        with traced(trace_id):  # the task that it begins keeps it
+            await begun.begin(limit_s)
         return begun
 
     async def _open(self) -> StreamableHTTPSessionManager:

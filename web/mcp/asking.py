@@ -17,6 +17,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from bus.journal import ApprovalDecided, ApprovalOver, ApprovalUnknown
 from config.errors import CallboardError
 from config.identity.principal import Reach, Verb
+from web.mcp.errors import said
 from web.mcp.questions import decision_of, form_of, is_showable, message_of
 from web.mcp.service import Acting, Context, Service
 from web.mcp.watching import Watched
@@ -35,6 +36,8 @@ class Asking:
         self._caller = caller
         self.is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
         self._left_open: set[str] = set()
+        self.refusals: dict[str, str] = {}
+        """Why an answer was not taken, by the id of its question."""
 
     @property
     def is_possible(self) -> bool:
@@ -83,6 +86,7 @@ class Asking:
             return  # another client was quicker, or the run has ended
         except CallboardError as error:
             log.info("an answer was refused: %s", error, extra={"run_id": watched.handle.run_id})
+            self.refusals[question["approval_id"]] = said(error)[1]
         self._left_open.add(question["approval_id"])
 
 

@@ -15,6 +15,7 @@ from web.auth.authentication import current_caller
 from web.auth.validity import can_end
 from web.bodies import read_object
 from web.feeds.viewers import Viewer, Viewers
+from web.problems import problem
 from web.process import WebProcess, current_process
 from web.sse import hand_over, lent_socket
 
@@ -30,6 +31,14 @@ METADATA = "/.well-known/oauth-protected-resource"
 QUICK_S = 0.03
 """Seconds that the request's thread waits for an answer; then the loop takes the connection over (decision 69)."""
 SESSION = "Mcp-Session-Id"
+INVALID_REQUEST = -32600
+"""JSON-RPC's code of a message that is none."""
+VALIDATOR = "Validation error: "
+"""How the SDK begins to quote its validator, in the handshake era, about what is no message."""
+NO_MESSAGE = (
+    'the body is no message of JSON-RPC 2.0; it needs "jsonrpc": "2.0", a method, '
+    "and an id that is a text or an integer."
+)
 EXTENSION = "callboard_mcp"
 
 
@@ -37,17 +46,21 @@ EXTENSION = "callboard_mcp"
 def endpoint() -> Response:
     """Answer one message of a client. There are no sessions, so one that is named is not known."""
     if SESSION in request.headers:
-        raise NotFound("there is no such session: this server has none; begin anew without Mcp-Session-Id.")
+        sentence = "there is no such session, since this server has none; begin anew without Mcp-Session-Id."
+        return problem(404, "not_found", sentence, retryable=False)
     body = request.get_data()
-    read_object()  # refuses another content type, and JSON that is malformed or too large
+    message = read_object()  # refuses another content type, and JSON that is malformed or too large
+    if "method" in message and not _is_id(message.get("id", "")):  # the SDK takes it for a notification
+        return _refused(_error(NO_MESSAGE), 400)
     process = current_process()
     viewers = process.hub.viewers
     viewers.require_room(current_caller().principal)
     lent = lent_socket(request.environ)
-    work = _server(process).exchange(_scope(), body, _acting(), QUICK_S if lent is not None else None)
+    limit_s = QUICK_S if lent is not None else None
+    work = _server(process).exchange(_scope(), body, _acting(), current_trace_id(), limit_s)
     exchange = process.journal.loop.run(work)
     if exchange.is_over:
-        return Response(exchange.body, exchange.status, dict(exchange.headers))
+        return _whole(exchange)
     return _Continued(viewers, exchange)
 
 
@@ -73,7 +86,8 @@ def name_issuer(answer: Response) -> Response:
     settings = current_process().settings
     if answer.status_code == 401 and settings.service_issuer:
         address = f"{_origin(settings)}{METADATA}{PATH}"
-        answer.headers["WWW-Authenticate"] = f'Bearer resource_metadata="{address}"'
+        said = 'error="invalid_token", ' if "Authorization" in request.headers else ""  # RFC 6750, section 3.1
+        answer.headers["WWW-Authenticate"] = f'Bearer {said}resource_metadata="{address}"'
     return answer
 
 
@@ -98,6 +112,48 @@ class _Continued(Response):
         hand_over(lent, self._viewers, viewer)
 
 
+def _whole(exchange: AsgiExchange) -> Response:
+    """Return an answer that is complete; a refusal names its trace, whichever part of the SDK refused."""
+    body, status, headers = exchange.body, exchange.status, dict(exchange.headers)
+    if status >= 400 and "error" in (refused := _refusal(body, status)):
+        return _refused(refused, status)
+    answer = Response(body, status, headers)
+    if not body:
+        del answer.headers["Content-Type"]
+    return answer
+
+
+def _refused(refused: dict[str, Any], status: int) -> Response:
+    """Return an error of JSON-RPC with its trace."""
+    found = refused["error"].get("data")
+    data = found if isinstance(found, dict) else {"detail": found} if found else {}
+    refused["error"]["data"] = {"trace_id": current_trace_id(), **data}
+    return Response(orjson.dumps(refused), status, content_type="application/json")
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def _error(sentence: str) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": sentence}}
+
+
+def _refusal(body: bytes, status: int) -> dict[str, Any]:
+    """Return what the SDK refused a message with; it says nothing about a missing `Accept` in the later era."""
+    if not body:
+        return _error("Accept has to name application/json and text/event-stream." if status == 406 else "Refused.")
+    try:
+        refused: dict[str, Any] = orjson.loads(body)
+    except ValueError:
+        return {}
+    if not isinstance(refused.get("error"), dict):
+        return {}
+    if str(refused["error"].get("message")).startswith(VALIDATOR):
+        refused["error"] |= {"code": INVALID_REQUEST, "message": NO_MESSAGE}
+    return refused
+
+
 def _server(process: WebProcess) -> HttpServer:
     """Return the server of this process, made at the first request."""
     from web.mcp.application import HttpServer  # the SDK, which few requests need
@@ -113,7 +169,7 @@ def _acting() -> Any:
     caller = current_caller()
     credential = caller.credential.kind, caller.credential.id
     url = _origin(current_process().settings)
-    return Acting(principal=caller.principal, credential=credential, url=url, trace_id=current_trace_id())
+    return Acting(principal=caller.principal, credential=credential, url=url)
 
 
 def _scope() -> dict[str, Any]:

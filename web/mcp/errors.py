@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from mcp import MCPError
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
 
-from config.errors import BadRequest, CallboardError, Internal
+from agents.capabilities.errors import ContainersDisabled
+from agents.tool_errors import ArgumentsInvalid, RoleMissing
+from config.definitions.errors import ToolUnknown
+from config.errors import CallboardError, Internal
+from config.identity.errors import EnvelopeRefused
 from config.ids import new_id
 from config.redaction import redact
 from web.mcp.service import Context
@@ -19,6 +23,20 @@ log = logging.getLogger(__name__)
 
 P = TypeVar("P")
 R = TypeVar("R")
+_KINDS: tuple[type[CallboardError], ...] = (
+    ArgumentsInvalid,
+    ContainersDisabled,
+    EnvelopeRefused,
+    RoleMissing,
+    ToolUnknown,
+)
+NAMES = {kind.code: kind.seed_name for kind in _KINDS if kind.seed_name is not None}
+"""The codes that the capability design has names for; here they have these names, as APPROVAL_REQUIRED has."""
+
+
+def name_of(code: str) -> str:
+    """Return the code by which MCP clients know an error."""
+    return NAMES.get(code, code)
 
 
 def said(error: Exception) -> tuple[str, str]:
@@ -26,7 +44,7 @@ def said(error: Exception) -> tuple[str, str]:
     if isinstance(error, CallboardError):
         if error.status >= 500:
             log.warning("MCP request refused: %s", error, extra={"code": error.code})
-        return error.code, redact(error.public)
+        return name_of(error.code), redact(error.public)
     error_id = new_id("err")
     log.error("MCP request failed: %s", type(error).__name__, exc_info=error, extra={"error_id": error_id})
     return Internal.code, f"something went wrong inside the server; its log has the details under {error_id}."
@@ -39,23 +57,6 @@ def as_mcp(error: Exception) -> MCPError:
     if isinstance(error, CallboardError) and error.status < 500:
         number = INVALID_REQUEST if error.status in (401, 403) else INVALID_PARAMS
     return MCPError(code=number, message=sentence, data={"code": code})
-
-
-def require_plain(value: Any) -> None:
-    """Refuse NUL in a text, since Postgres cannot store it; HTTP bodies are looked at by web/bodies.py as well.
-
-    Raises:
-        BadRequest: there is one.
-    """
-    parts = [value]
-    while parts:
-        part = parts.pop()
-        if isinstance(part, str) and "\0" in part:
-            raise BadRequest("a text has the character NUL; leave it out.")
-        if isinstance(part, Mapping):
-            parts += [*part, *part.values()]
-        elif isinstance(part, list):
-            parts += part
 
 
 def answering(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections import Counter
@@ -13,17 +14,25 @@ from mcp.types import Tool, ToolAnnotations
 
 from agents.texts import MAX_THREAD_ID
 from config.definitions.agent import AgentDefinition
-from config.effects import Changes, recorded_policy
+from config.effects import Changes, Effect, recorded_policy
 from config.identity.access import may_start
 from config.identity.principal import Principal
 from web.mcp.results import run_schema
-from web.mcp.service import Service
+from web.mcp.service import Acting, Service
 
 FRESH_S = 1.0
 """Seconds for which a principal's tools are kept: a call looks its tool up, and the files and the catalogue are read
 for that. Whether the call may be made is decided without it."""
+START_S = 5.0
+"""Seconds after the first request of a process for which lists wait for the tools of the first worker."""
+START_LOOK_S = 0.2
 MAX_KEPT = 1000
 MAX_NAME = 128
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+"""By what arguments are validated."""
+EFFECT = "callboard/effect"
+"""The member of a tool's `_meta` that has its effect class, for clients that are Callboards. A repeated call with the
+same key has the first one's run, so that none is worse than keyed."""
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -38,28 +47,62 @@ class OfferedTool:
     shown: Tool
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Kept:
+    """What a principal was offered lately."""
+
+    at_s: float
+    found: Mapping[str, OfferedTool]
+    withheld: Mapping[str, frozenset[str]]
+    """By their own names, the tools that the principal may not call, with the roles that may."""
+    is_complete: bool
+    """Whether there is a tool, also one that the principal may not use, unless no agent names any."""
+
+
 class Offers:
     """The tools of each principal, by the names under which clients call them."""
 
     def __init__(self, service: Service, reserved: Iterable[str]) -> None:
         self._service = service
         self._reserved = frozenset(reserved)
-        self._kept: dict[Principal, tuple[float, Mapping[str, OfferedTool]]] = {}
+        self._kept: dict[Principal, _Kept] = {}
+        self._until_s = time.monotonic() + START_S
+
+    async def settled(self, caller: Acting) -> Mapping[str, OfferedTool]:
+        """Return what a caller is offered; in the first seconds of the process, once the first worker has its tools.
+
+        The web process answers before the workers have imported theirs, and a client may list its tools only once.
+        """
+        kept = await self._service.act(caller, self._read, caller.principal)
+        while not kept.is_complete and time.monotonic() < self._until_s:
+            await asyncio.sleep(START_LOOK_S)
+            kept = await self._service.act(caller, self._read, caller.principal)
+        return kept.found
 
     def of(self, principal: Principal) -> Mapping[str, OfferedTool]:
         """Return what a principal is offered. Reads files and SQL."""
+        return self._read(principal).found
+
+    def withheld(self, principal: Principal) -> Mapping[str, frozenset[str]]:
+        """Return the tools of the principal's agents that it has no role for, with the roles that may call them."""
+        return self._read(principal).withheld
+
+    def _read(self, principal: Principal) -> _Kept:
         now_s = time.monotonic()
         kept = self._kept.get(principal)
-        if kept is not None and now_s - kept[0] < FRESH_S:
-            return kept[1]
+        if kept is not None and now_s - kept.at_s < (FRESH_S if kept.is_complete else START_LOOK_S / 2):
+            return kept
         registry = self._service.runner.registry
         agents = [agent for agent in registry.seen_by(principal) if may_start(principal, agent)]
-        tools = [one for one in self._service.tools_of([agent.id for agent in agents]) if _is_for(principal, one)]
-        found = offers(agents, tools, self._service.settings.default_agent, self._reserved)
+        tools = self._service.tools_of([agent.id for agent in agents])
+        usable = [one for one in tools if _is_for(principal, one)]
+        withheld = {_clean(one["name"]): frozenset(one["roles"]) for one in tools if not _is_for(principal, one)}
+        found = offers(agents, usable, self._service.settings.default_agent, self._reserved)
+        is_complete = bool(tools) or not any(agent.tools for agent in agents)
         if len(self._kept) >= MAX_KEPT:
             self._kept.clear()
-        self._kept[principal] = now_s, found
-        return found
+        self._kept[principal] = kept = _Kept(at_s=now_s, found=found, withheld=withheld, is_complete=is_complete)
+        return kept
 
 
 def offers(
@@ -137,6 +180,7 @@ def _agent_shown(name: str, agent: AgentDefinition) -> Tool:
         input_schema=schema,
         output_schema=run_schema(agent.output_schema),
         annotations=ToolAnnotations(read_only_hint=False, open_world_hint=True),
+        _meta={EFFECT: Effect.KEYED},
     )
 
 
@@ -146,11 +190,12 @@ def _tool_shown(name: str, tool: Mapping[str, Any]) -> Tool:
     return Tool(
         name=name,
         description=f"{tool['description']}{approval}",
-        input_schema={"type": "object", **tool["input_schema"]},
+        input_schema={"$schema": DIALECT, "type": "object", **tool["input_schema"]},
         output_schema=run_schema(tool["output_schema"]),
         annotations=ToolAnnotations(
             read_only_hint=changes is Changes.NEVER,
             destructive_hint=changes is Changes.EACH_CALL,
             idempotent_hint=changes is not Changes.EACH_CALL,
         ),
+        _meta={EFFECT: Effect.KEYED if changes is Changes.EACH_CALL else tool["effect"]},
     )

@@ -39,7 +39,7 @@ class ProgressMessages:
         return visible(self._text)
 
 
-_SHOWN = frozenset({"status", "tool", "tool_result", "error"})
+_SHOWN = frozenset({"status", "tool", "tool_progress", "tool_result", "error"})
 
 
 def _of_event(kind: str, event: Mapping[str, Any]) -> str | None:
@@ -49,6 +49,8 @@ def _of_event(kind: str, event: Mapping[str, Any]) -> str | None:
             return f"{event['status']}: {reason}" if reason else str(event["status"])
         case "tool":
             return f"calls {event['name']}" if "arguments" in event else None
+        case "tool_progress":
+            return f"{event['name']}: {event['message']}" if "message" in event else None
         case "tool_result":
             return f"{event['name']}: {event['outcome']}"
     return f"{event['code']}: {event['message']}"

@@ -26,6 +26,7 @@ _OF_TYPE = {
     "number": {"minimum", "maximum"},
     "boolean": set[str](),
 }
+_OF_MANY = {"minItems", "maxItems"}
 _OF_ALL = {"type", "title", "description", "default"}
 _FORMATS = {"email", "uri", "date", "date-time"}
 
@@ -96,20 +97,31 @@ def _field(schema: Any) -> dict[str, Any] | None:
     if not isinstance(schema, Mapping):
         return None
     kind, items = schema.get("type"), schema.get("items")
-    if kind == "array" and isinstance(items, Mapping) and _is_choice(items):
-        field = {name: schema[name] for name in _OF_ALL & schema.keys()}
-        return field | {"items": {"type": "string", "enum": list(items["enum"])}}
-    if kind not in _OF_TYPE or ("enum" in schema and not _is_choice(schema)):
+    choices = _choices(items, "anyOf") if kind == "array" else _choices(schema, "oneOf")
+    if kind == "array":
+        field = {name: schema[name] for name in (_OF_ALL | _OF_MANY) & schema.keys()}
+        return None if choices is None else field | {"items": choices}
+    if kind not in _OF_TYPE or (choices is None and not {"enum", "oneOf"}.isdisjoint(schema)):
         return None
-    field = {name: schema[name] for name in (_OF_ALL | _OF_TYPE[kind]) & schema.keys()}
+    field = {name: schema[name] for name in (_OF_ALL | _OF_TYPE[kind]) & schema.keys()} | (choices or {})
     if field.get("format", "email") not in _FORMATS:
         del field["format"]
     return field
 
 
-def _is_choice(schema: Mapping[str, Any]) -> bool:
-    choices = schema.get("enum")
-    return isinstance(choices, list) and all(isinstance(one, str) for one in choices)
+def _choices(schema: Any, titled: str) -> dict[str, Any] | None:
+    """Return the texts to choose from, as elicitations have them; ``titled`` is the keyword of those with titles."""
+    if not isinstance(schema, Mapping):
+        return None
+    plain, named = schema.get("enum"), schema.get(titled)
+    if isinstance(plain, list) and all(isinstance(one, str) for one in plain):
+        return {"type": "string", "enum": list(plain)}
+    if not isinstance(named, list) or not named:
+        return None
+    pairs = [(one.get("const"), one.get("title")) for one in named if isinstance(one, Mapping)]
+    if len(pairs) < len(named) or not all(isinstance(text, str) for pair in pairs for text in pair):
+        return None
+    return {titled: [{"const": const, "title": title} for const, title in pairs]}
 
 
 def _as_text(form: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,11 +21,12 @@ from mcp.types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from bus.journal import RunUnknown, ThreadUnknown
+from config.errors import BadRequest
 from config.identity.principal import Principal
-from web.mcp.errors import require_plain
+from web.mcp.arguments import require_plain
+from web.mcp.results import RUNS, THREADS
 from web.mcp.service import Context, Service
 
-RUNS, THREADS = "callboard://runs/", "callboard://threads/"
 LISTED = 50
 """Runs, and as many threads, that are listed; older ones are read by their ids."""
 MAX_MESSAGES = 500
@@ -68,6 +69,20 @@ class Resources:
             raise MCPError(code=code, message=error.public, data={"uri": params.uri, "code": error.code}) from error
         text = TextResourceContents(uri=params.uri, mime_type=JSON, text=orjson.dumps(found).decode())
         return ReadResourceResult(contents=[text])
+
+    def state(self, principal: Principal, uri: str) -> dict[str, Any] | None:
+        """Return a run, or a thread without its messages, which change with its runs; None where there is none."""
+        try:
+            require_plain(unquote(uri))
+            if uri.startswith(THREADS):
+                return self._service.journal.threads.get(principal, unquote(uri.removeprefix(THREADS)))
+            return self._service.journal.runs.get(principal, uri.removeprefix(RUNS))
+        except (BadRequest, RunUnknown, ThreadUnknown):
+            return None
+
+    def addresses(self, principal: Principal) -> list[str]:
+        """Return the addresses of the resources that are listed."""
+        return [str(one.uri) for one in self._newest(principal)]
 
     def _newest(self, principal: Principal) -> list[Resource]:
         runs = self._service.journal.runs.newest(principal, limit=LISTED)

@@ -11,12 +11,16 @@ from mcp.types import CallToolResult, TextContent
 from bus.journal import RunStatus
 from bus.payloads import TERMINAL
 from config.definitions.json_schema import schema_errors
+from config.tracing import current_trace_id
+from web.mcp.errors import name_of
 from web.mcp.service import Acting, Service
 
 REFUSED = "refused"
 """The status of a call that did not become a run."""
 APPROVAL_REQUIRED = "APPROVAL_REQUIRED"
 """The code of a call that waits for a person."""
+RUNS, THREADS = "callboard://runs/", "callboard://threads/"
+"""What the addresses of runs and threads as resources begin with."""
 UNFIT = "the output does not fit the declared schema; it is in the text."
 _DEFINITIONS = "#/$defs/"
 
@@ -34,9 +38,11 @@ def run_schema(output: Mapping[str, Any] | None) -> dict[str, Any]:
         "output": known | {"description": known.get("description", "What the call returns.")},
         "code": text | {"description": "Of the error, or APPROVAL_REQUIRED."},
         "error": text | {"description": "What went wrong, as a sentence."},
+        "errors": {"type": "array", "items": text, "description": "Where the arguments do not fit, each a sentence."},
+        "trace_id": text | {"description": "Finds log records, the run and its spans."},
         "approval_id": text | {"description": "The question that a person has to answer."},
         "reason": text | {"description": "Why a person is asked, or what the run waits for."},
-        "status_url": text | {"description": "Where the run's state is, over HTTP."},
+        "status_url": text | {"description": "Where the run's state is: over HTTP, or as a resource."},
         "next": text | {"description": "How to continue."},
     }
     schema = {"type": "object", "properties": properties, "required": ["status"]}
@@ -65,8 +71,9 @@ def result_of(service: Service, caller: Acting, run_id: str, schema: Mapping[str
     found = service.journal.runs.get(caller.principal, run_id)
     status = found["status"]
     state: dict[str, Any] = {"status": status, "run_id": run_id, "thread_id": found["thread_id"]}
-    if caller.url is not None:
-        state["status_url"] = f"{caller.url}/v1/runs/{run_id}"
+    if "trace_id" in found:  # of a run that an earlier release started there is none
+        state["trace_id"] = found["trace_id"]
+    state["status_url"] = f"{caller.url}/v1/runs/{run_id}" if caller.url is not None else f"{RUNS}{run_id}"
     if status == RunStatus.SUCCEEDED:
         output = found.get("output")
         whole = state | {"output": output}
@@ -74,18 +81,18 @@ def result_of(service: Service, caller: Acting, run_id: str, schema: Mapping[str
         return result(whole if is_fit else state | {"reason": UNFIT}, _text(output))
     if status in TERMINAL:
         return _failed(service, state, found)
-    return _open(state, found)
+    return _open(caller, state, found)
 
 
 def _failed(service: Service, state: Mapping[str, Any], found: Mapping[str, Any]) -> CallToolResult:
     failed = found["status"] == RunStatus.FAILED
     error = service.journal.runs.last_error(found["run_id"]) if failed else None
-    code = error.code if error is not None else found.get("reason") or found["status"]
+    code = name_of(error.code) if error is not None else found.get("reason") or found["status"]
     sentence = error.message if error is not None else f"The run ended as {found['status']}: {code}."
     return result({**state, "code": code, "error": sentence}, f"{sentence} [{code}]", is_error=True)
 
 
-def _open(state: Mapping[str, Any], found: Mapping[str, Any]) -> CallToolResult:
+def _open(caller: Acting, state: Mapping[str, Any], found: Mapping[str, Any]) -> CallToolResult:
     run_id = found["run_id"]
     asked = found.get("approvals") or []
     if not asked:
@@ -93,8 +100,7 @@ def _open(state: Mapping[str, Any], found: Mapping[str, Any]) -> CallToolResult:
         waits = {"reason": found["detail"]} if found.get("detail") else {}
         return result({**state, **waits, "next": how}, f"The run {run_id} is {found['status']}. {how}")
     first = asked[0]
-    where = state.get("status_url", "").partition("/v1/")[0]
-    page = f"on the page {where} or " if where else "on Callboard's page or "
+    page = f"on the page {caller.url} or " if caller.url is not None else "on Callboard's page or "
     how = (
         f"A person answers {page}with `./callboard approve {run_id}`. Then call run_status with run_id {run_id} and "
         "wait_s for the result."
@@ -103,9 +109,21 @@ def _open(state: Mapping[str, Any], found: Mapping[str, Any]) -> CallToolResult:
     return result({**state, **facts}, f"Not done yet: {first['reason']} {how} [{APPROVAL_REQUIRED}]")
 
 
-def refused(code: str, sentence: str) -> CallToolResult:
-    """Return the result of a call that did not become a run."""
-    return result({"status": REFUSED, "code": code, "error": sentence}, f"{sentence} [{code}]", is_error=True)
+def with_refusal(found: CallToolResult, refusals: Mapping[str, str]) -> CallToolResult:
+    """Return the state of a run with why the answer to its open question was not taken, by the question's id."""
+    state = found.structured_content or {}
+    refusal = refusals.get(state.get("approval_id", ""))
+    if refusal is None:
+        return found
+    text = "".join(part.text for part in found.content if isinstance(part, TextContent))
+    return result({**state, "error": refusal}, f"{refusal} {text}")
+
+
+def refused(code: str, sentence: str, misfits: list[str] | None = None) -> CallToolResult:
+    """Return the result of a call that did not become a run; ``misfits`` are what the arguments' validator found."""
+    state: dict[str, Any] = {"status": REFUSED, "code": code, "error": sentence, "trace_id": current_trace_id()}
+    state |= {"errors": misfits} if misfits is not None else {}
+    return result(state, f"{sentence} [{code}]", is_error=True)
 
 
 def result(state: Mapping[str, Any], text: str, *, is_error: bool = False) -> CallToolResult:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple
 
 import orjson
 from mcp.types import CallToolResult, Tool, ToolAnnotations
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from bus.journal import Line, parse_cursor
+from bus.journal import Line, RunStatus, parse_cursor
 from bus.payloads import TERMINAL
 from web.calls.fields import Input
-from web.calls.refusals import refusal
+from web.mcp.arguments import read_arguments
 from web.mcp.results import result, result_of, run_schema
 from web.mcp.service import Acting, Context, Service
 from web.mcp.watching import Watched
@@ -22,7 +22,6 @@ MAX_WAIT_S = 300
 MAX_EVENTS = 500
 MAX_EVENT_BYTES = 256 * 1024
 """Most bytes of the events of one answer, which a model may read."""
-Fields = TypeVar("Fields", bound=Input)
 
 
 class WhichRun(Input):
@@ -112,20 +111,20 @@ class RunTools:
         """Return the result of a call, or the run that it waits for.
 
         Raises:
-            BadRequest: an argument is missing or wrong.
+            ArgumentsInvalid: an argument is missing or wrong.
             RunUnknown: there is no such run, or the principal does not see it.
             CursorInvalid, CursorAhead: the cursor is none of the run's.
         """
         act = self._service.act
         if name == "run_events":
-            wanted = _read(RunEventsInput, arguments)
+            wanted = read_arguments(RunEventsInput, arguments)
             return await self._events(caller, wanted.run_id, parse_cursor(wanted.after), wanted.limit)
         if name == "cancel_run":
-            run_id = _read(WhichRun, arguments).run_id
+            run_id = read_arguments(WhichRun, arguments).run_id
             handle = await act(caller, self._service.runner.handle, run_id, caller.principal)
             await act(caller, handle.cancel)
-            return await act(caller, result_of, self._service, caller, run_id)
-        status = _read(RunStatusInput, arguments)
+            return _after_stop(await act(caller, result_of, self._service, caller, run_id))
+        status = read_arguments(RunStatusInput, arguments)
         handle = await act(caller, self._service.runner.handle, status.run_id, caller.principal)
         return RunWaitedFor(Watched(self._service, context, caller, handle), status.wait_s)
 
@@ -141,11 +140,15 @@ class RunTools:
         return result(body, orjson.dumps(body).decode())
 
 
-def _read(model: type[Fields], arguments: Mapping[str, Any]) -> Fields:
-    try:
-        return model.model_validate(dict(arguments))
-    except ValidationError as error:
-        raise refusal("argument", model, error) from error
+def _after_stop(found: CallToolResult) -> CallToolResult:
+    """Return the state of a run that was stopped, as a model reads it that would otherwise stop it again."""
+    state = found.structured_content or {}
+    if state["status"] in TERMINAL:  # a cancelled run is what the call wanted
+        is_error = found.is_error and state["status"] != RunStatus.CANCELLED
+        return found.model_copy(update={"is_error": is_error})
+    run_id = state["run_id"]
+    how = f"Its worker stops it. Call run_status with run_id {run_id} and wait_s for its end."
+    return result({**state, "next": how}, f"The run {run_id} is {state['status']}. {how}")
 
 
 def _fitting(lines: list[Line]) -> list[Line]:

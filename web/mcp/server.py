@@ -5,20 +5,24 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from mcp.server import Server
+from mcp.server import NotificationOptions, Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.types import ListToolsResult, PaginatedRequestParams
 
 from config.database.shared_secret import shared_secret
 from config.project import own_version
-from web.mcp.calls import Calls
+from web.mcp.changes import ChangeWatch, Notifications
 from web.mcp.errors import answering
 from web.mcp.offers import Offers
 from web.mcp.resources import Resources
 from web.mcp.run_tools import RUN_TOOLS
 from web.mcp.service import Context, Service
+from web.mcp.tool_surface import ToolSurface
+from web.mcp.traces import with_trace
 
 NAME = "callboard"
+NOTIFIES = NotificationOptions(tools_changed=True, resources_changed=True)
+"""What a client of the handshake era is notified of, where it has a connection of its own."""
 SECRET_NAME = "mcp_request_state"
 INSTRUCTIONS = """\
 Each tool is an agent or one of the agents' tools, and each call is a run: it is recorded, and continues when this
@@ -30,11 +34,13 @@ its thread_id on."""
 def build_server(service: Service) -> Server[Any]:
     """Return a server for the callers of one transport; it keeps nothing of a client between two requests. Blocks."""
     offers = Offers(service, RUN_TOOLS)
-    calls, resources = Calls(service, offers), Resources(service)
+    surface, resources = ToolSurface(service, offers), Resources(service)
+    changes = ChangeWatch(service, offers, resources)
+    notifications = Notifications(changes, resources)
 
     async def list_tools(context: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
         caller = await service.acting(context)
-        found = await service.act(caller, offers.of, caller.principal)
+        found = await offers.settled(caller)
         return ListToolsResult(tools=[*(offer.shown for offer in found.values()), *RUN_TOOLS.values()])
 
     server: Server[Any] = Server(
@@ -42,16 +48,21 @@ def build_server(service: Service) -> Server[Any]:
         version=own_version(),
         title="Callboard",
         instructions=INSTRUCTIONS,
+        lifespan=notifications.lifespan,
         on_list_tools=answering(list_tools),
-        on_call_tool=calls.call,
+        on_call_tool=surface.call_tool,
         on_list_resources=answering(resources.listed),
         on_list_resource_templates=answering(resources.templates),
         on_read_resource=answering(resources.read),
+        on_subscriptions_listen=answering(changes.listen),
     )
+    if service.has_one_client:
+        notifications.register(server)
     secret = shared_secret(service.journal.database, SECRET_NAME)
     lasting_s = service.settings.approval_ttl_s
     bound_to = partial(_caller_name, service)
     security = RequestStateSecurity(keys=[secret], ttl=lasting_s, bind_principal=bound_to)
+    server.middleware.append(with_trace)
     server.middleware.append(RequestStateBoundary(security, default_audience=service.settings.deployment))
     return server
 

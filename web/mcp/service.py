@@ -12,10 +12,11 @@ from agents.runner import Runner
 from bus.journal import Journal
 from bus.loop import ProcessLoop
 from config.identity.audit.recording import PROCESS, acting_with
+from config.identity.contexts import DeclaredContext, working_for
 from config.identity.principal import Principal
 from config.logs import acting_for
 from config.settings import Settings
-from config.tracing import traced
+from config.tracing import current_trace_id, traced
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -31,10 +32,10 @@ class Acting:
     principal: Principal
     credential: tuple[str, str] = PROCESS
     """Its kind and its id, as the audit log names them."""
-    trace_id: str | None = None
-    """The trace id of the HTTP request; None on stdio."""
+    declared: DeclaredContext | None = None
+    """What is declared of the runs that it starts; None: what the settings say."""
     url: str | None = None
-    """The origin by which the client reaches the web process, for addresses in results; None: they are left out."""
+    """The origin by which the client reaches the web process, for addresses in results; None: it has none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +49,8 @@ class Service:
     """Returns the tools of these agents, in the form of ``journal.tools.listed``."""
     is_detached: Callable[[str | None], bool]
     """Returns whether workers execute the runs of a queue; otherwise this process does."""
+    has_one_client: bool = False
+    """Whether it serves one client on a connection of its own, which may be notified at any time."""
 
     @property
     def settings(self) -> Settings:
@@ -67,12 +70,13 @@ class Service:
 
     async def act(self, caller: Acting, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the result of a function that blocks; the audit log and log records name the caller for it."""
+        trace_id = current_trace_id()
 
         def act() -> T:
             named = acting_for.set((caller.principal.tenant, caller.principal.id))
             used = acting_with.set(caller.credential)
             try:
-                with traced(caller.trace_id):
+                with traced(trace_id), working_for(caller.principal.tenant, caller.declared):
                     return function(*args, **kwargs)
             finally:
                 acting_with.reset(used)

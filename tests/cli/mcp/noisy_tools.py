@@ -22,9 +22,11 @@ def shout() -> str:
 
 @tool(effect="pure")
 def take_long(folder: str) -> str:
-    """Note the beginning and the end, with two seconds between them."""
+    """Note the beginning and the end, two seconds later or once the file ``held`` is gone."""
     (Path(folder) / "begun").touch()
     time.sleep(2)
+    while (Path(folder) / "held").exists():
+        time.sleep(0.05)
     (Path(folder) / "ended").touch()
     return "done"
 

@@ -9,13 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client, MCPError
-from mcp.types import ElicitRequestParams, ElicitResult
+from mcp.client.subscriptions import ToolsListChanged
+from mcp.types import ElicitRequestParams, ElicitResult, ToolListChangedNotification
 
 from agents.runner import Runner
 from config.folders import ROOT
@@ -83,6 +84,45 @@ def test_a_session_over_pipes(mode: str, installation: Installation) -> None:
     assert len([one for one in listed.resources if "runs" in str(one.uri)]) == 3
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_client_on_pipes_is_notified_of_a_new_agent(mode: str, installation: Installation) -> None:
+    notified = asyncio.Event()
+
+    async def note(message: Any) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            notified.set()
+
+    async def work() -> None:
+        async with Client(installation.parameters(), mode=mode, message_handler=note) as client:
+            assert "second" not in [one.name for one in (await client.list_tools()).tools]
+            if mode == "legacy":
+                assert client.server_capabilities is not None
+                assert client.server_capabilities.tools is not None
+                assert client.server_capabilities.tools.list_changed
+                await _add_until(installation, notified)
+                return
+            async with client.listen(tools_list_changed=True) as changes:
+                change = asyncio.ensure_future(anext(aiter(changes)))
+                change.add_done_callback(lambda _: notified.set())
+                await _add_until(installation, notified)
+                assert await change == ToolsListChanged()
+
+    asyncio.run(work())
+
+
+async def _add_until(installation: Installation, notified: asyncio.Event) -> None:
+    """Add and remove an agent until the client is notified, whenever the first comparison was."""
+    file = installation.folder / "agents" / "second.yaml"
+    async with asyncio.timeout(40):
+        while not notified.is_set():
+            if file.exists():
+                file.unlink()
+            else:
+                file.write_text("name: Second\nmodel: demo/assistant\nsystem_prompt: You are a test.\n")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(notified.wait(), 5)
+
+
 class Wire:
     """The process without an SDK: lines go in, and lines come out."""
 
@@ -140,27 +180,42 @@ def test_standard_output_has_messages_of_the_protocol_only(installation: Install
         assert b"from a child" in wire.process.stderr.read()
 
 
-def test_lines_that_are_no_messages_cost_nothing(installation: Installation) -> None:
+def test_lines_that_are_no_messages_are_answered_and_cost_nothing(installation: Installation) -> None:
+    call = b'{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "calculator", "arguments": %s}}'
     broken = [
         b"",
         b"not JSON",
+        b"null",
+        b"\xff\xfe\x00",
+        b"[" * 2000,
+        b'[{"jsonrpc": "2.0", "id": 7, "method": "ping"}]',
         b'{"jsonrpc": "1.0", "id": 9, "method": "ping"}',
         b'{"jsonrpc": "2.0", "method": 7}',
-        b"[" * 2000,
+        call % (b"[" * 100_000 + b"]" * 100_000),
+    ]
+    refused = [
         b'{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": 7}}',
         b'{"jsonrpc": "2.0", "id": 7, "method": "no/such"}',
-        b"\xff\xfe\x00",
-        b"null",
+        call % b"[]",
+        call % (b'{"expression": ' + b"[" * 100 + b"]" * 100 + b"}"),
+        call % b'{"expression": NaN}',
     ]
     with _served(installation) as wire:
         wire.begin()
-        before_kib = _resident_kib(wire.process.pid)
-        for _ in range(300):
-            for line in broken:
+        for number in range(1, 101):
+            for line in broken + refused:
                 wire.send(line)
+            wire.send({"id": 1000 + number, "method": "ping"})
+            assert wire.answer(1000 + number)["result"] == {}
+            if number == 50:
+                before_kib = _resident_kib(wire.process.pid)
+            if number == 100:
+                unread = [line for line in wire.lines if "id" in line and line["id"] is None]
         wire.send({"id": 1, "method": "ping"})
+        wire.answer(1)
 
-        assert wire.answer(1)["result"] == {}
+        assert {line["error"]["code"] for line in unread} == {-32700}
+        assert 100 * (len(broken) - 1) <= len(unread) <= 100 * (len(broken) + 3)
         assert all("Traceback" not in json.dumps(line) for line in wire.lines)
         assert _resident_kib(wire.process.pid) - before_kib < 20_000
 
@@ -186,7 +241,28 @@ def test_a_run_is_finished_when_the_client_goes_away(is_terminated: bool, instal
     assert (installation.folder / "ended").exists()
     with closing(Runner.open(installation.settings)) as runner:
         (run,) = runner.journal.runs.newest(runner.principal)
-        assert (run["status"], run["output"]) == ("succeeded", "done")
+    with _served(installation) as wire:
+        wire.begin()
+        wire.send(
+            {"id": 1, "method": "tools/call", "params": {"name": "run_status", "arguments": {"run_id": run["run_id"]}}}
+        )
+        found = wire.answer(1)["result"]["structuredContent"]
+        assert (found["status"], found["output"]) == ("succeeded", "done")
+
+
+def test_a_client_that_is_killed_before_it_reads_an_answer_is_no_error(installation: Installation) -> None:
+    with _served(installation) as wire:
+        wire.begin()
+        assert wire.process.stdin is not None
+        assert wire.process.stdout is not None
+        assert wire.process.stderr is not None
+
+        wire.process.stdout.close()
+        wire.send({"id": 1, "method": "ping"})
+        wire.process.stdin.close()
+
+        assert wire.process.wait(20) == 0
+        assert b"rror" not in wire.process.stderr.read()
 
 
 def _wait_for(file: Path) -> None:

@@ -24,7 +24,7 @@ from web.mcp.service import Acting, Service
 
 T = TypeVar("T")
 
-TOOLS = ("add", "book", "burn", "count_money", "seat", "wait_outside")
+TOOLS = ("add", "book", "burn", "count_money", "open_safe", "seat", "wait_outside")
 AGENT = f"""\
 name: Counter
 description: Counts things.
@@ -72,6 +72,12 @@ class Place:
         return Place(replace(self.service, caller=lambda _: Acting(principal=principal)))
 
 
+@pytest.fixture(autouse=True)
+def _without_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for no worker's tools, since there is none."""
+    monkeypatch.setattr("web.mcp.offers.START_S", 0.0)
+
+
 @pytest.fixture(params=MODES)
 def mode(request: pytest.FixtureRequest) -> str:
     """The era of the protocol."""
@@ -98,6 +104,7 @@ def place(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place
             caller=lambda _: Acting(principal=runner.principal, url="https://callboard.example.org"),
             tools_of=tools.of,
             is_detached=lambda _: False,
+            has_one_client=True,
         )
     )
     counter.is_open.set()

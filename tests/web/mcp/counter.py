@@ -65,3 +65,10 @@ def burn() -> str:
 def count_money() -> int:
     """Count the money."""
     return 7
+
+
+@tool(effect="unsafe", classification="RESTRICTED")
+def open_safe() -> str:
+    """Open the safe."""
+    made.append("safe")
+    return "open"

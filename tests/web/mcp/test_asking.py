@@ -16,6 +16,8 @@ from config.identity.principal import Principal, Verb
 from tests.web.mcp import counter
 from tests.web.mcp.conftest import Place
 
+pytestmark = pytest.mark.parity
+
 Answers = Callable[[ElicitRequestParams], ElicitResult]
 
 
@@ -95,10 +97,13 @@ def test_the_form_of_a_tool_is_filled_in(place: Place, mode: str) -> None:
     assert "How many persons?" in user.shown[0].message
 
 
-def test_an_answer_that_does_not_fit_leaves_the_question_open(place: Place, mode: str) -> None:
-    state = place.state("seat", mode, User("accept", {"persons": 0}).options)
+def test_an_answer_that_does_not_fit_leaves_the_question_open_and_the_result_says_why(place: Place, mode: str) -> None:
+    answer = place.call("seat", mode, User("accept", {"persons": 0}).options)
 
-    assert state["code"] == "APPROVAL_REQUIRED"
+    state = answer.structured_content
+    assert (answer.is_error, state["code"]) == (False, "APPROVAL_REQUIRED")
+    assert "minimum of 1" in state["error"]
+    assert answer.content[0].text.startswith(state["error"])
 
 
 def test_a_caller_whose_key_may_not_decide_is_not_asked(place: Place, mode: str) -> None:

@@ -17,6 +17,7 @@ from agents.runner import Runner
 from config.settings import Settings
 from tests.web.conftest import opened, process_of
 from web.app import create_app
+from web.mcp.application import HttpServer
 
 ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -56,10 +57,22 @@ def test_a_handshake_is_answered_without_a_session(client: FlaskClient) -> None:
     assert b'"name":"callboard"' in answer.data
 
 
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+def test_the_trace_of_an_http_request_is_that_of_its_message(client: FlaskClient, version: str) -> None:
+    sent = "0af7651916cd43dd8448eb211c80319c"
+    headers = {"MCP-Protocol-Version": version, "traceparent": f"00-{sent}-00f067aa0ba902b7-01"}
+
+    answers = [_post(client, _message("tools/list"), **headers), _post(client, _message("prompts/get"), **headers)]
+
+    assert [answer.headers["X-Trace-Id"] for answer in answers] == [sent, sent]
+    assert [sent.encode() in answer.data for answer in answers] == [True, True]
+
+
 def test_a_session_of_others_is_not_known(client: FlaskClient) -> None:
     answer = _post(client, _message("tools/list"), **{"Mcp-Session-Id": "0123456789abcdef"})
 
     assert (answer.status_code, answer.json["code"]) == (404, "not_found")
+    assert "without Mcp-Session-Id" in answer.json["detail"]
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
@@ -83,7 +96,12 @@ def test_there_are_no_streams_of_their_own_and_no_sessions_to_end(client: FlaskC
         (b"[" * 5000, {}, 400, "bad_request"),
         (b'{"a": "\\u0000"}', {}, 400, "bad_request"),
         (b"{}", {"Host": "evil.example.org"}, 403, "host_refused"),
+        (b"{}", {"Host": "localhost.evil.example.org:8000"}, 403, "host_refused"),
         (b"{}", {"Origin": "https://evil.example.org"}, 403, "origin_refused"),
+        (b"{}", {"Origin": "http://localhost.evil.example.org"}, 403, "origin_refused"),
+        (b"{}", {"Origin": "null"}, 403, "origin_refused"),
+        (b"{}", {"Content-Type": "multipart/form-data; boundary=x"}, 415, "media_type_refused"),
+        (b"{}", {"Content-Type": "application/vnd.example+json"}, 415, "media_type_refused"),
     ],
 )
 def test_what_is_no_message_is_refused_before_the_protocol(
@@ -100,15 +118,109 @@ def test_a_body_that_is_too_large_is_refused(door: FlaskClient) -> None:
     assert (answer.status_code, answer.json["code"]) == (413, "body_too_large")
 
 
+ID = b'"id":1'
+CALL = _message("tools/call", name="assistant", arguments={"input": "Hi"})
+BROKEN: list[tuple[str, Any, dict[str, str], int, int]] = [
+    ("no message", {}, {}, 400, -32600),
+    ("another JSON-RPC", {"jsonrpc": "1.0", "id": 1, "method": "ping"}, {}, 400, -32600),
+    ("no method", {"jsonrpc": "2.0", "id": 1}, {}, 400, -32600),
+    ("an answer", {"jsonrpc": "2.0", "id": 1, "result": {}}, {}, 400, -32600),
+    ("an id that is an object", {"jsonrpc": "2.0", "id": {}, "method": "ping"}, {}, 400, -32600),
+    ("an id that is true", {**_message("tools/list"), "id": True}, {}, 400, -32600),
+    ("an id that is a fraction", {**_message("tools/list"), "id": 1.5}, {}, 400, -32600),
+    ("an id that is null", {**_message("tools/list"), "id": None}, {}, 400, -32600),
+    ("a method that is a number", {"jsonrpc": "2.0", "id": 1, "method": 7}, {}, 400, -32600),
+    ("a method of 100,000 characters", _message("x" * 100_000), {"Mcp-Method": "x"}, 400, -32020),
+    ("params that are a list", {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": [1]}, {}, 400, -32600),
+    ("no _meta", {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}, {}, 400, -32602),
+    ("another method in the header", _message("tools/list"), {"Mcp-Method": "tools/call"}, 400, -32020),
+    ("another tool in the header", CALL, {"Mcp-Name": "other"}, 400, -32020),
+    ("no tool in the header", CALL, {}, 400, -32020),
+    ("an unknown version", _message("tools/list"), {"MCP-Protocol-Version": "1999-01-01"}, 400, -32020),
+    ("a version of 5,000 characters", _message("tools/list"), {"MCP-Protocol-Version": "x" * 5000}, 400, -32020),
+    ("an unknown method", _message("no/such"), {}, 404, -32601),
+    ("a method of clients", _message("sampling/createMessage", messages=[]), {}, 404, -32601),
+    ("a handshake after it", _message("initialize"), {}, 404, -32601),
+    (
+        "arguments that are a list",
+        _message("tools/call", name="assistant", arguments=[]),
+        {"Mcp-Name": "assistant"},
+        400,
+        -32602,
+    ),
+    ("a tool that is a number", _message("tools/call", name=7), {"Mcp-Name": "7"}, 400, -32020),
+    ("an unknown tool", _message("tools/call", name="no"), {"Mcp-Name": "no"}, 400, -32602),
+    ("no Accept", _message("tools/list"), {"Accept": ""}, 406, -32600),
+    ("Accept without streams", _message("tools/list"), {"Accept": "application/json"}, 406, -32600),
+    ("Accept for a page", _message("tools/list"), {"Accept": "text/html"}, 406, -32600),
+]
+
+
 @pytest.mark.parametrize(
     "message",
-    [{}, {"jsonrpc": "1.0", "id": 1, "method": "ping"}, {"jsonrpc": "2.0", "id": 1}, {"jsonrpc": "2.0", "id": {}}],
+    [
+        {},
+        {"jsonrpc": "1.0", "id": 1, "method": "ping"},
+        {"jsonrpc": "2.0", "id": 1, "method": 7},
+        {"jsonrpc": "2.0", "id": None, "method": "ping"},
+        {"jsonrpc": "2.0", "id": {}, "method": "ping"},
+        {"jsonrpc": "2.0", "id": [], "method": "ping"},
+        {"jsonrpc": "2.0", "id": True, "method": "ping"},
+        {"jsonrpc": "2.0", "id": 1.5, "method": "ping"},
+    ],
+    ids=["nothing", "another JSON-RPC", "a method that is a number", "null", "an object", "a list", "true", "a half"],
 )
-def test_an_object_that_is_no_message_is_refused_by_the_protocol(client: FlaskClient, message: dict[str, Any]) -> None:
-    answer: Any = client.post("/mcp", data=orjson.dumps(message), headers=MODERN)
+def test_what_is_no_message_is_refused_with_a_sentence_in_the_handshake_era(door: FlaskClient, message: Any) -> None:
+    answer: Any = door.post("/mcp", data=orjson.dumps(message), headers=HEADERS)
 
-    assert answer.status_code == 400
-    assert answer.json["error"]["code"] in (-32600, -32602, -32020)
+    assert (answer.status_code, answer.json["error"]["code"]) == (400, -32600)
+    assert answer.json["error"]["message"].startswith("the body is no message of JSON-RPC 2.0; it needs")
+    assert answer.json["error"]["data"]["trace_id"] == answer.headers["X-Trace-Id"]
+    assert "pydantic" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("message", "headers", "status", "code"), [one[1:] for one in BROKEN], ids=[one[0] for one in BROKEN]
+)
+def test_what_is_no_request_is_refused_by_the_protocol_and_names_its_trace(
+    door: FlaskClient, message: Any, headers: dict[str, str], status: int, code: int
+) -> None:
+    answer = _post(door, message, **headers)
+
+    assert (answer.status_code, answer.content_type) == (status, "application/json")
+    assert answer.json["error"]["code"] == code
+    assert answer.json["error"]["data"]["trace_id"] == answer.headers["X-Trace-Id"]
+    assert "Traceback" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\xef\xbb\xbf" + orjson.dumps(CALL),
+        orjson.dumps(CALL).decode().encode("utf-16"),
+        orjson.dumps(CALL).replace(b'"Hi"', b"NaN"),
+        orjson.dumps(CALL).replace(b'"Hi"', b"1e400"),
+        orjson.dumps(CALL).replace(b'"Hi"', b'"\\ud800"'),
+        orjson.dumps(CALL).replace(b'"Hi"', b"[" * 100 + b"]" * 100),
+        orjson.dumps(CALL).replace(b'"Hi"', orjson.dumps(list(range(60_000)))),
+        orjson.dumps(CALL).replace(ID, b'"id":1' + b"0" * 5000),
+        orjson.dumps(CALL).replace(ID, ID + b',"method":"ping"'),
+        orjson.dumps(CALL) + b"{}",
+        orjson.dumps([CALL, CALL]),
+        b"null",
+    ],
+    ids="BOM UTF-16 NaN 1e400 surrogate deep many digits twice two batch null".split(),
+)
+def test_json_that_two_readers_read_differently_is_refused(door: FlaskClient, body: bytes) -> None:
+    answer = _post(door, body, **{"Mcp-Method": "tools/call", "Mcp-Name": "assistant"})
+
+    assert (answer.status_code, answer.json["code"]) == (400, "bad_request")
+
+
+def test_a_notification_is_acknowledged_without_a_body(door: FlaskClient) -> None:
+    answer = _post(door, {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+
+    assert (answer.status_code, answer.data, answer.content_type) == (202, b"", None)
 
 
 RESOURCE = "http://localhost/mcp"
@@ -177,10 +289,28 @@ def test_a_foreign_page_that_is_listed_may_send_what_clients_send(settings: Sett
     assert {name.lower() for name in ("Authorization", "Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name")} <= {*allowed}
 
 
+def test_a_token_stays_at_the_door(closed: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    passed: list[Any] = []
+    exchange = HttpServer.exchange
+
+    def watched(server: HttpServer, scope: Any, *others: Any) -> Any:
+        passed.extend([scope, *others])
+        return exchange(server, scope, *others)
+
+    monkeypatch.setattr(HttpServer, "exchange", watched)
+    token = _token()
+
+    assert _post(closed, _message("tools/list"), Authorization=f"Bearer {token}", Cookie="a=b").status_code == 200
+    assert b"mcp-protocol-version" in dict(passed[0]["headers"])
+    assert token not in str(passed)
+    assert {b"authorization", b"cookie"}.isdisjoint(dict(passed[0]["headers"]))
+
+
 def test_a_token_that_is_not_ours_is_refused(closed: FlaskClient) -> None:
     for token in ("cb_nothing", "a.b.c", "sk-ant-others"):
         answer = _post(closed, _message("tools/list"), Authorization=f"Bearer {token}")
         assert answer.status_code == 401
+        assert answer.headers["WWW-Authenticate"].startswith('Bearer error="invalid_token", resource_metadata="http')
 
 
 def test_without_an_issuer_there_is_no_metadata(client: FlaskClient, runner: Runner) -> None:

@@ -13,6 +13,8 @@ from callboard_client import EnvelopeKey
 from config.identity.principal import Principal
 from tests.web.mcp.conftest import Place
 
+pytestmark = pytest.mark.parity
+
 SECRET = "5d2f0c8a" * 8
 KEY = EnvelopeKey(id="main", secret=SECRET)
 ARGUMENTS = {"a": 20, "b": 22}
@@ -38,7 +40,7 @@ def call(place: Place, meta: dict[str, Any] | None, mode: str, name: str = "add"
 
 
 def is_refused(state: Any) -> bool:
-    return (state["status"], state["code"]) == ("refused", "envelope_refused")
+    return (state["status"], state["code"]) == ("refused", "UNAUTHORIZED")
 
 
 def test_a_signed_call_is_made_once(strict: Place, mode: str) -> None:
@@ -60,7 +62,7 @@ def test_a_call_without_an_envelope_is_refused_only_where_one_is_required(
 
 @pytest.mark.parametrize(
     "changed",
-    [{"a": 21}, {"a": 20.0}, {"a": True}, {"a": "20"}, {"c": 1}, {"a": 2**70}, {"a": None}],
+    [{"a": 21}, {"a": 20.0}, {"a": True}, {"a": "20"}, {"c": 1}, {"a": 2**63}, {"a": None}],
     ids=str,
 )
 def test_other_arguments_than_the_signed_ones_are_refused(strict: Place, changed: dict[str, Any]) -> None:

@@ -34,12 +34,26 @@ def test_a_callers_agents_and_their_tools_are_listed(place: Place, mode: str) ->
     listed = place.use(lambda client: client.list_tools(), mode).tools
 
     names = [one.name for one in listed]
-    assert names == ["assistant", "counter", "add", "book", "burn", "count_money", "seat", "wait_outside", *RUN_TOOLS]
+    assert names == [
+        "assistant",
+        "counter",
+        "add",
+        "book",
+        "burn",
+        "count_money",
+        "open_safe",
+        "seat",
+        "wait_outside",
+        *RUN_TOOLS,
+    ]
     by_name = {one.name: one for one in listed}
     assert by_name["counter"].input_schema["required"] == ["input"]
+    assert by_name["add"].input_schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert "A person has to approve" in (by_name["book"].description or "")
     hints = by_name["add"].annotations, by_name["book"].annotations
     assert [one.read_only_hint for one in hints if one is not None] == [True, False]
+    effects = {name: (by_name[name].meta or {})["callboard/effect"] for name in ("counter", "add", "book")}
+    assert effects == {"counter": "keyed", "add": "pure", "book": "keyed"}
     for one in listed:
         for schema in (one.input_schema, one.output_schema):
             assert schema is not None
@@ -55,8 +69,11 @@ def test_what_a_caller_may_not_use_is_not_listed(place: Place, mode: str) -> Non
     assert names(Principal(agents=frozenset({"assistant"}))) == ["assistant", *RUN_TOOLS]
     assert names(Principal(verbs=frozenset({Verb.SEE}))) == [*RUN_TOOLS]
     limited = place.as_principal(Principal(id="ann"))
-    with pytest.raises(Exception, match="no tool 'count_money'"):
-        limited.call("count_money", mode)
+    refused = limited.state("count_money", mode)
+    assert (refused["status"], refused["code"]) == ("refused", "UNAUTHORIZED")
+    other = place.as_principal(Principal(agents=frozenset({"assistant"})))
+    with pytest.raises(Exception, match="no tool 'count_money'"):  # of an agent that it may not see
+        other.call("count_money", mode)
 
 
 def test_a_name_with_two_meanings_is_prefixed_by_the_agent(tmp_path: Path) -> None:

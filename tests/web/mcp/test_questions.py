@@ -56,6 +56,38 @@ def test_the_fields_of_a_flat_form_keep_what_clients_know() -> None:
     assert form["required"] == ["name"]
 
 
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"type": "string", "oneOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}], "default": "a"},
+        {"type": "string", "enum": ["a", "b"], "enumNames": ["A", "B"]},
+        {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}, "minItems": 1, "maxItems": 2},
+        {"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}},
+    ],
+)
+def test_choices_are_shown_as_they_are(field: dict[str, Any]) -> None:
+    asked = {"type": "object", "properties": {"one": field}}
+
+    assert form_of(_question(decisions=["answer", "reject"], input_schema=asked))["properties"] == {"one": field}
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"type": "string", "oneOf": [{"const": "a"}]},
+        {"type": "string", "oneOf": [{"type": "string"}, "a"]},
+        {"type": "string", "oneOf": []},
+        {"type": "integer", "enum": [1, 2]},
+        {"type": "array", "items": {"anyOf": [{"const": 1, "title": "One"}]}},
+        {"type": "array", "items": {"type": "string"}},
+    ],
+)
+def test_other_choices_are_one_text_of_json(field: dict[str, Any]) -> None:
+    asked = {"type": "object", "properties": {"one": field}}
+
+    assert list(form_of(_question(decisions=["answer", "reject"], input_schema=asked))["properties"]) == ["answer"]
+
+
 def test_a_form_with_other_fields_is_one_text_of_json() -> None:
     nested = {"properties": {"place": {"type": "object"}}}
     question = _question(decisions=["answer", "reject"], input_schema=nested)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client, MCPError
 from mcp.types import TextResourceContents
 
+from bus.journal import Decision
+from cli.error_catalogue import catalogue
+from config.definitions.json_schema import schema_errors
 from config.identity.principal import Principal
 from tests.web.mcp import counter
-from tests.web.mcp.conftest import Place
+from tests.web.mcp.conftest import AGENT, Place
+from web.mcp.errors import NAMES
+
+pytestmark = pytest.mark.parity
 
 
 def test_a_call_returns_the_result_of_its_run(place: Place, mode: str) -> None:
@@ -90,12 +97,16 @@ def test_a_run_is_stopped_and_a_second_time_changes_nothing(place: Place, mode: 
     place = place.with_settings(mcp_capability_behavior="start")
     run_id = place.state("wait_outside", mode)["run_id"]
 
-    place.call("cancel_run", mode, run_id=run_id)
-    counter.is_open.set()
+    stopped = place.call("cancel_run", mode, run_id=run_id)
 
+    assert not stopped.is_error
+    is_ended = stopped.structured_content["status"] == "cancelled"  # its worker may be quicker than the answer
+    assert ("wait_s for its end" in stopped.content[0].text) != is_ended
     ended = place.state("run_status", mode, run_id=run_id, wait_s=20)
+    counter.is_open.set()  # not before: its tool might return, and the run succeed, before its worker stops it
     assert (ended["status"], ended["code"]) == ("cancelled", "stopped")
-    assert place.state("cancel_run", mode, run_id=run_id)["status"] == "cancelled"
+    again = place.call("cancel_run", mode, run_id=run_id)
+    assert (again.structured_content["status"], again.is_error) == ("cancelled", False)
 
 
 def test_a_client_that_goes_away_leaves_its_run_running(place: Place, mode: str) -> None:
@@ -120,19 +131,19 @@ async def _newest(place: Place) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("name", "arguments", "code", "sentence"),
     [
-        ("add", {"a": "x", "b": 1}, "arguments_invalid", "a"),
+        ("add", {"a": "x", "b": 1}, "INPUT_VALIDATION_FAILED", "a"),
         ("burn", {}, "tool_failed", "RuntimeError"),
-        ("counter", {}, "bad_request", "'input' is missing"),
-        ("counter", {"input": "Hi", "thread": "x"}, "bad_request", "there is no argument 'thread'"),
-        ("counter", {"input": 7}, "bad_request", "'input' has to be text"),
+        ("counter", {}, "INPUT_VALIDATION_FAILED", "'input' is missing"),
+        ("counter", {"input": "Hi", "thread": "x"}, "INPUT_VALIDATION_FAILED", "there is no argument 'thread'"),
+        ("counter", {"input": 7}, "INPUT_VALIDATION_FAILED", "'input' has to be text"),
         ("counter", {"input": " "}, "input_empty", ""),
-        ("counter", {"input": "Hi", "thread_id": "a/b"}, "bad_request", "thread"),
+        ("counter", {"input": "Hi", "thread_id": "a/b"}, "INPUT_VALIDATION_FAILED", "thread"),
         ("counter", {"input": "a\0b"}, "bad_request", "NUL"),
         ("add", {"a": [{"b\0": 1}]}, "bad_request", "NUL"),
         ("run_status", {"run_id": "run_\0"}, "bad_request", "NUL"),
         ("run_status", {"run_id": "run_0"}, "run_unknown", "run_0"),
-        ("run_status", {}, "bad_request", "'run_id' is missing"),
-        ("run_status", {"run_id": "run_0", "wait_s": 1e9}, "bad_request", "wait_s"),
+        ("run_status", {}, "INPUT_VALIDATION_FAILED", "'run_id' is missing"),
+        ("run_status", {"run_id": "run_0", "wait_s": 1e9}, "INPUT_VALIDATION_FAILED", "wait_s"),
         ("run_events", {"run_id": "run_0"}, "run_unknown", "run_0"),
         ("cancel_run", {"run_id": "run_0"}, "run_unknown", "run_0"),
     ],
@@ -173,6 +184,51 @@ def test_a_run_is_unknown_to_another_caller(place: Place, mode: str) -> None:
     with pytest.raises(MCPError, match="there is no run"):
         stranger.use(lambda client: client.read_resource(f"callboard://runs/{run_id}"), mode)
     assert stranger.use(lambda client: client.list_resources(), mode).resources == []
+
+
+@pytest.mark.parametrize("name", ["run_status", "run_events", "cancel_run"])
+def test_the_answer_about_a_run_of_others_is_that_about_none(place: Place, name: str) -> None:
+    run_id = place.state("add", a=1, b=2)["run_id"]
+    stranger = place.as_principal(Principal(tenant="other", id="eve"))
+    asked = [run_id, "run_0", run_id.upper(), "no id", "../runs", "%", f" {run_id}", "é", ""]
+
+    async def work(client: Client) -> list[Any]:
+        found = [(await client.call_tool(name, {"run_id": one})).structured_content or {} for one in asked]
+        return [(one["code"], one["error"].replace(id_, "ID")) for one, id_ in zip(found, asked, strict=True)]
+
+    answers = stranger.use(work)
+
+    assert answers[0][0] == "run_unknown"
+    assert {*answers[:-1]} == {answers[0]}
+
+
+def test_each_result_fits_the_schema_that_its_tool_is_listed_with(place: Place, mode: str) -> None:
+    async def work(client: Client) -> list[tuple[str, dict[str, Any] | None]]:
+        async def state(name: str, **arguments: Any) -> Any:
+            found = (await client.session.call_tool(name, arguments)).structured_content
+            results.append((name, found))
+            return found
+
+        results: list[tuple[str, dict[str, Any] | None]] = []
+        added = await state("add", a=1, b=2)
+        await state("add", a="x")
+        await state("burn")
+        await state("counter", input="What is 2 + 3?")
+        waiting = await state("book", room="blue")
+        for found in (added, waiting):
+            await state("run_status", run_id=found["run_id"])
+            await state("run_events", run_id=found["run_id"])
+        await state("run_events", run_id="run_0")
+        await state("cancel_run", run_id=waiting["run_id"])
+        schemas.update({one.name: one.output_schema for one in (await client.list_tools()).tools})
+        return results
+
+    schemas: dict[str, Any] = {}
+    results = place.use(work, mode)
+
+    assert len(results) == 11
+    for name, found in results:
+        assert schema_errors(schemas[name], found) == [], name
 
 
 def test_runs_and_threads_are_resources(place: Place, mode: str) -> None:
@@ -216,3 +272,101 @@ def test_many_calls_at_once_all_return(place: Place, mode: str) -> None:
     answers = place.use(work, mode)
 
     assert [one.structured_content["output"]["sum"] for one in answers] == list(range(1, 41))
+
+
+# --- the same call again -------------------------------------------------------------------------
+
+KEY = "callboard/idempotency_key"
+
+
+def _again(place: Place, mode: str, key: Any, name: str = "add", **arguments: Any) -> Any:
+    meta: Any = {KEY: key}
+    work = place.use(lambda client: client.call_tool(name, arguments, meta=meta), mode)
+    return work.structured_content
+
+
+def test_a_repeated_call_with_the_same_key_returns_the_first_run(place: Place, mode: str) -> None:
+    first, again, other = (_again(place, mode, key, a=1, b=2) for key in ("one", "one", "two"))
+    asked = [_again(place, mode, "three", "counter", input="What is 2 + 3?")["run_id"] for _ in range(2)]
+
+    assert (again["run_id"], again["output"]) == (first["run_id"], {"sum": 3})
+    assert other["run_id"] != first["run_id"]
+    assert asked[0] == asked[1]
+    assert len(place.service.journal.runs.newest(place.service.runner.principal)) == 3
+    theirs = place.as_principal(Principal(tenant="default", id="eve"))
+    assert _again(theirs, mode, "one", a=1, b=2)["run_id"] != first["run_id"]
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "arguments", "code"),
+    [
+        ("one", "add", {"a": 1, "b": 3}, "idempotency_conflict"),
+        ("one", "seat", {}, "idempotency_conflict"),
+        ("", "add", {"a": 1, "b": 2}, "bad_request"),
+        ("x" * 256, "add", {"a": 1, "b": 2}, "bad_request"),
+        ("a\nb", "add", {"a": 1, "b": 2}, "bad_request"),
+        ("\ud800", "add", {"a": 1, "b": 2}, "bad_request"),
+        (7, "add", {"a": 1, "b": 2}, "bad_request"),
+        (["one"], "add", {"a": 1, "b": 2}, "bad_request"),
+        ("one", "add", {"a": 2**70, "b": 2}, "bad_request"),
+    ],
+)
+def test_a_key_is_for_one_call(place: Place, key: Any, name: str, arguments: dict[str, Any], code: str) -> None:
+    _again(place, "legacy", "one", a=1, b=2)
+
+    refused = _again(place, "legacy", key, name, **arguments)
+
+    assert (refused["status"], refused["code"]) == ("refused", code)
+    assert len(place.service.journal.runs.newest(place.service.runner.principal)) == 1
+
+
+def test_a_call_that_a_person_has_approved_is_resumed_by_calling_it_again(place: Place, mode: str) -> None:
+    waiting = _again(place, mode, "one", "book", room="blue")
+    place.service.runner.handle(waiting["run_id"]).decide(waiting["approval_id"], Decision(decision="approve"))
+
+    done = _again(place, mode, "one", "book", room="blue")
+
+    assert (waiting["code"], done["output"], done["run_id"]) == ("APPROVAL_REQUIRED", "booked blue", waiting["run_id"])
+    assert counter.made == ["blue"]
+
+
+def test_arguments_that_do_not_fit_become_no_run_and_each_misfit_is_named(place: Place, mode: str) -> None:
+    refused = place.state("add", mode, a="x", b=[])
+
+    assert (refused["status"], refused["code"]) == ("refused", "INPUT_VALIDATION_FAILED")
+    assert [one[:2] for one in refused["errors"]] == ["a:", "b:"]
+    assert place.service.journal.runs.newest(place.service.runner.principal) == []
+
+
+def test_without_an_address_of_the_web_process_the_status_url_is_a_resource(place: Place, mode: str) -> None:
+    state = place.as_principal(place.service.runner.principal).state("book", mode, room="blue")
+
+    read = place.use(lambda client: client.read_resource(state["status_url"]), mode).contents[0]
+    assert isinstance(read, TextResourceContents)
+    assert '"status":"waiting"' in read.text
+
+
+def test_codes_have_the_names_of_the_capability_design() -> None:
+    entries = {entry.code: entry.seed_name for entry in catalogue().values() if entry.seed_name is not None}
+
+    assert entries == NAMES
+
+
+def test_a_tool_that_the_worker_cannot_load_is_not_configured(place: Place, mode: str) -> None:
+    file = Path(place.service.settings.agents_dir) / "counter.yaml"
+
+    async def work(client: Client) -> Any:
+        await client.list_tools()
+        await asyncio.to_thread(file.write_text, AGENT.replace("counter:add'", "counter:gone'"))
+        return (await client.call_tool("add", {"a": 1, "b": 2})).structured_content
+
+    state = place.use(work, mode)
+
+    assert (state["status"], state["code"]) == ("failed", "NOT_CONFIGURED")
+    assert "gone" in state["error"]
+
+
+def test_a_restricted_tool_needs_a_person(place: Place, mode: str) -> None:
+    state = place.state("open_safe", mode)
+
+    assert (state["status"], state["code"], counter.made) == ("waiting", "APPROVAL_REQUIRED", [])

@@ -1,4 +1,4 @@
-"""Calls of agents and tools: each is a run, which is waited for, or started and left."""
+"""The surface of tools: a call of an agent or a tool is checked and becomes a run, which is waited for, or left."""
 
 from __future__ import annotations
 
@@ -8,22 +8,26 @@ from typing import Any
 
 from mcp import MCPError
 from mcp.types import INVALID_PARAMS, CallToolRequestParams, CallToolResult, InputRequiredResult
-from pydantic import ValidationError
 
 from agents.handle import RunHandle
-from bus.journal import RunUnknown
+from agents.tool_errors import RoleMissing
+from bus.journal import IdempotencyKey, RunUnknown, canonical_digest
+from config.errors import BadRequest
 from config.identity.principal import Principal
 from config.spelling import did_you_mean
+from config.tracing import change_trace
+from web.auth.envelopes import SIGNED_WITH, signed_trace_id
 from web.calls.fields import Input, Maybe
-from web.calls.refusals import refusal
+from web.mcp.arguments import misfits_of, read_arguments, require_fit, require_plain
 from web.mcp.asking import Asking
 from web.mcp.envelopes import Envelopes
-from web.mcp.errors import require_plain, said
+from web.mcp.errors import said
 from web.mcp.offers import OfferedTool, Offers
-from web.mcp.results import refused, result_of
+from web.mcp.results import refused, result_of, with_refusal
 from web.mcp.run_tools import RUN_TOOLS, RunTools
 from web.mcp.service import Acting, Context, Service
 from web.mcp.watching import Watched
+from web.parameters import require_key
 from web.schemas.paths import ThreadName
 
 Answer = CallToolResult | InputRequiredResult
@@ -38,7 +42,11 @@ class AgentInput(Input):
     """The conversation."""
 
 
-class Calls:
+IDEMPOTENCY_KEY = "callboard/idempotency_key"
+"""The member of a call's `_meta` by which a repeated call is the same one; the client of MCP servers sends it, too."""
+
+
+class ToolSurface:
     """Makes the calls of clients."""
 
     def __init__(self, service: Service, offers: Offers) -> None:
@@ -47,7 +55,7 @@ class Calls:
         self._run_tools = RunTools(service)
         self._envelopes = Envelopes(service)
 
-    async def call(self, context: Context, params: CallToolRequestParams) -> Answer:
+    async def call_tool(self, context: Context, params: CallToolRequestParams) -> Answer:
         """Return the result of a call, or how its run can be found again.
 
         A call that is refused has a result too, for the model to read; only a name that is none of the caller's tools
@@ -58,7 +66,8 @@ class Calls:
         except MCPError:
             raise
         except Exception as error:
-            return refused(*said(error))
+            code, sentence = said(error)
+            return refused(code, sentence, misfits_of(error))
 
     async def _called(self, context: Context, params: CallToolRequestParams) -> Answer:
         caller = await self._service.acting(context)
@@ -74,8 +83,11 @@ class Calls:
         if params.request_state is not None:
             watched_run = await self._resumed(context, caller, params.request_state)
         else:
-            await self._service.act(caller, self._envelopes.verify, caller.principal, params)
-            handle = await self._service.act(caller, self._start, offer, caller.principal, arguments)
+            envelope = await self._service.act(caller, self._envelopes.verify, caller.principal, params)
+            if envelope is not None and (trace_id := signed_trace_id(envelope)) is not None:
+                change_trace(trace_id)
+            key_id = envelope.key_id if envelope is not None else None
+            handle = await self._service.act(caller, self._start, offer, caller.principal, params, key_id)
             watched_run = Watched(self._service, context, caller, handle)
         starts = self._service.settings.mcp_capability_behavior == "start"
         wait_s = 0.0 if starts else self._service.settings.mcp_await_s
@@ -84,6 +96,11 @@ class Calls:
     async def _offer(self, caller: Acting, name: str) -> OfferedTool:
         offers = await self._service.act(caller, self._offers.of, caller.principal)
         if name not in offers:
+            withheld = await self._service.act(caller, self._offers.withheld, caller.principal)
+            if name in withheld:
+                raise RoleMissing(name, withheld[name])
+            offers = await self._offers.settled(caller)
+        if name not in offers:
             known = [*offers, *RUN_TOOLS]
             sentence = (
                 f"There is no tool '{name[:128]}'.{did_you_mean(name[:128], known)} tools/list has those there are."
@@ -91,17 +108,22 @@ class Calls:
             raise MCPError(code=INVALID_PARAMS, message=sentence, data={"code": "tool_not_offered"})
         return offers[name]
 
-    def _start(self, offer: OfferedTool, principal: Principal, arguments: Mapping[str, Any]) -> RunHandle:
-        """Accept the run of a call. Blocks."""
-        runner, agent = self._service.runner, offer.agent
-        detached = self._service.is_detached(agent.queue)
+    def _start(
+        self, offer: OfferedTool, principal: Principal, params: CallToolRequestParams, signed_with: str | None
+    ) -> RunHandle:
+        """Accept the run of a call, or find that of the same call before. Blocks."""
+        runner, agent, arguments = self._service.runner, offer.agent, params.arguments or {}
+        common: dict[str, Any] = {
+            "principal": principal,
+            "detached": self._service.is_detached(agent.queue),
+            "idempotency": _idempotency(params),
+            "metadata": {SIGNED_WITH: signed_with} if signed_with is not None else None,
+        }
         if offer.tool is not None:
-            return runner.call_tool(offer.tool, arguments, agent_id=agent.id, principal=principal, detached=detached)
-        try:
-            given = AgentInput.model_validate(dict(arguments))
-        except ValidationError as error:
-            raise refusal("argument", AgentInput, error) from error
-        return runner.run(given.input, agent.id, thread_id=given.thread_id, principal=principal, detached=detached)
+            require_fit(offer.shown, arguments)
+            return runner.call_tool(offer.tool, arguments, agent_id=agent.id, **common)
+        given = read_arguments(AgentInput, arguments)
+        return runner.run(given.input, agent.id, thread_id=given.thread_id, **common)
 
     async def _resumed(self, context: Context, caller: Acting, state: str) -> Watched:
         """Return the run of a request that is repeated with answers; the middleware has verified the state."""
@@ -142,4 +164,23 @@ class Calls:
                 break
             await asking.ask(watched, to_ask)
             asked = await watched.questions()
-        return await self._service.act(caller, result_of, self._service, caller, watched.handle.run_id, schema)
+        found = await self._service.act(caller, result_of, self._service, caller, watched.handle.run_id, schema)
+        return with_refusal(found, asking.refusals)
+
+
+def _idempotency(params: CallToolRequestParams) -> IdempotencyKey | None:
+    """Return the key of a call, if the client sent one.
+
+    Raises:
+        BadRequest: it is no key, or the arguments are no JSON that can be compared.
+    """
+    key = (params.meta or {}).get(IDEMPOTENCY_KEY)
+    if key is None:
+        return None
+    if not isinstance(key, str):
+        raise BadRequest(f"`{IDEMPOTENCY_KEY}` in `_meta` has to be text.")
+    try:
+        digest = canonical_digest({"name": params.name, "arguments": params.arguments or {}})
+    except TypeError as error:
+        raise BadRequest(f"the arguments cannot be kept: {error}.") from error
+    return IdempotencyKey(key=require_key(key), method="MCP", path="tools/call", body_digest=digest)

@@ -1,0 +1,56 @@
+"""kill -9 of the web process that answers an MCP client's call: the call, sent again to another, has the first run."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from mcp import Client
+from sqlalchemy import func, select
+
+from config.database.tables import runs
+from tests.app_harness import AppHarness
+from tests.journeys.neighbour import neighbour
+from tests.journeys.test_web_killed import WORDS, two_webs
+from tests.journeys.web_server import Web
+from tests.model_server import Turn
+
+pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_a_call_is_found_again_by_its_key_and_by_its_run(mode: str, brisk_harness: AppHarness) -> None:
+    brisk_harness.agent()
+    brisk_harness.model.respond = lambda body: Turn(text=WORDS, pace=20)
+    meta: Any = {"callboard/idempotency_key": "one"}
+
+    async def call(web: Web, **options: Any) -> Any:
+        async with Client(f"{web.address}/mcp", mode=mode) as client:
+            found = await client.call_tool("tester", {"input": "Hello"}, meta=meta, **options)
+            again = await client.call_tool("run_status", {"run_id": found.structured_content["run_id"]})
+            return found.structured_content, again.structured_content
+
+    async def cut_off(web: Any) -> None:
+        progressed = asyncio.Event()
+
+        async def note(progress: float, total: float | None, message: str | None) -> None:
+            del total
+            if "word" in (message or ""):
+                progressed.set()
+
+        calling = asyncio.ensure_future(call(web, progress_callback=note))
+        async with asyncio.timeout(60):
+            await progressed.wait()
+        web.kill()
+        with pytest.raises(Exception, match=r"."):
+            await asyncio.wait_for(calling, 30)
+
+    with two_webs(brisk_harness) as (first, second), neighbour(brisk_harness):
+        asyncio.run(cut_off(first))
+        found, again = asyncio.run(call(second))
+
+    assert (found["status"], found["output"]) == ("succeeded", "".join(WORDS))
+    assert again["output"] == found["output"]
+    with brisk_harness.runner.journal.database.read() as connection:
+        assert connection.execute(select(func.count()).select_from(runs)).scalar_one() == 1

@@ -1,0 +1,172 @@
+"""Changes of what a client was shown: found by comparing, and sent to clients that listen for them.
+
+A client of 2026-07-28 names them in `subscriptions/listen`, on each transport. One of the handshake era gets
+notifications where it has a connection of its own, which is stdio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+from mcp import MCPError
+from mcp.server import Server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated, ServerEvent, ToolsListChanged
+from mcp.types import (
+    INVALID_PARAMS,
+    EmptyResult,
+    NotificationParams,
+    ReadResourceRequestParams,
+    SubscribeRequestParams,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+    UnsubscribeRequestParams,
+)
+
+from bus.journal import canonical_digest
+from config.identity.principal import Principal
+from web.errors import Unauthenticated
+from web.mcp.errors import said
+from web.mcp.offers import Offers
+from web.mcp.resources import Resources
+from web.mcp.service import Context, Service
+
+LOOK_S = 2.0
+"""Seconds between two comparisons for one client."""
+MAX_SUBSCRIBED = 50
+"""Resources that one client may subscribe to; each is read for each comparison."""
+
+
+class ChangeWatch:
+    """Finds what has changed for the caller of a request."""
+
+    def __init__(self, service: Service, offers: Offers, resources: Resources) -> None:
+        self._service = service
+        self._offers = offers
+        self._resources = resources
+
+    async def watch(
+        self, context: Context, wanted: Callable[[], Collection[ServerEvent]]
+    ) -> AsyncGenerator[ServerEvent]:
+        """Yield these events as they happen, until the caller's credential is not valid any more."""
+        seen: dict[ServerEvent, str] = {}
+        fails = False
+        while True:
+            try:
+                caller = await self._service.acting(context)
+                found = await self._service.act(caller, self._state, caller.principal, tuple(wanted()))
+                fails = False
+            except Unauthenticated:
+                return
+            except Exception as error:
+                if not fails:  # once, and not every two seconds until it is mended
+                    said(error)
+                found, fails = seen, True
+            for event, digest in found.items():
+                if seen.get(event, digest) != digest:
+                    yield event
+            seen = found
+            await asyncio.sleep(LOOK_S)
+
+    async def listen(self, context: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+        """Send the changes that a request asks for, until its client goes away."""
+        wanted = params.notifications
+        events: list[ServerEvent] = [ResourceUpdated(uri) for uri in wanted.resource_subscriptions or ()]
+        require_few(len(events))
+        events += [ToolsListChanged()] if wanted.tools_list_changed else []
+        events += [ResourcesListChanged()] if wanted.resources_list_changed else []
+        bus = InMemorySubscriptionBus()
+        handler = ListenHandler(bus)
+
+        async def publish() -> None:
+            try:
+                async with aclosing(self.watch(context, lambda: events)) as changes:
+                    async for event in changes:
+                        await bus.publish(event)
+            finally:
+                handler.close()
+
+        publishing = asyncio.create_task(publish())
+        try:
+            return await handler(context, params)
+        finally:
+            publishing.cancel()
+
+    def _state(self, principal: Principal, wanted: Collection[ServerEvent]) -> dict[ServerEvent, str]:
+        return {event: self._digest(principal, event) for event in wanted}
+
+    def _digest(self, principal: Principal, event: ServerEvent) -> str:
+        if isinstance(event, ToolsListChanged):
+            shown = self._offers.of(principal).values()
+            return canonical_digest([one.shown.model_dump(mode="json") for one in shown])
+        if isinstance(event, ResourceUpdated):
+            return canonical_digest(self._resources.state(principal, event.uri))
+        return canonical_digest(self._resources.addresses(principal))
+
+
+class Notifications:
+    """Notifies the one client of a connection of the handshake era."""
+
+    def __init__(self, changes: ChangeWatch, resources: Resources) -> None:
+        self._changes = changes
+        self._resources = resources
+        self._subscribed: set[str] = set()
+        self._sending: asyncio.Task[None] | None = None
+
+    def register(self, server: Server[Any]) -> None:
+        """Let the server take what such a client sends about them."""
+        server.add_notification_handler("notifications/initialized", NotificationParams, self._begin)
+        server.add_request_handler("resources/subscribe", SubscribeRequestParams, self._subscribe)
+        server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
+
+    @asynccontextmanager
+    async def lifespan(self, _server: Server[Any]) -> AsyncIterator[dict[str, Any]]:
+        """End them with the connection."""
+        try:
+            yield {}
+        finally:
+            if self._sending is not None:
+                self._sending.cancel()
+
+    async def _begin(self, context: Context, _params: NotificationParams | None) -> None:
+        if self._sending is None:
+            self._sending = asyncio.create_task(self._send(context))
+
+    async def _subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
+        """Notify of changes of a resource from now on; it has to exist."""
+        require_few(len({*self._subscribed, str(params.uri)}))
+        await self._resources.read(context, ReadResourceRequestParams(uri=params.uri))
+        self._subscribed.add(str(params.uri))
+        return EmptyResult()
+
+    async def _unsubscribe(self, _context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
+        self._subscribed.discard(str(params.uri))
+        return EmptyResult()
+
+    def _wanted(self) -> list[ServerEvent]:
+        return [ToolsListChanged(), ResourcesListChanged(), *map(ResourceUpdated, self._subscribed)]
+
+    async def _send(self, context: Context) -> None:
+        session = context.session
+        async with aclosing(self._changes.watch(context, self._wanted)) as changes:
+            async for event in changes:
+                if isinstance(event, ToolsListChanged):
+                    await session.send_tool_list_changed()
+                elif isinstance(event, ResourceUpdated):
+                    await session.send_resource_updated(event.uri)
+                else:
+                    await session.send_resource_list_changed()
+
+
+def require_few(subscribed: int) -> None:
+    """Return if a client may subscribe to so many resources.
+
+    Raises:
+        MCPError: they are too many.
+    """
+    if subscribed > MAX_SUBSCRIBED:
+        sentence = f"{subscribed:,} resources are subscribed to and the limit is {MAX_SUBSCRIBED}; name fewer."
+        raise MCPError(code=INVALID_PARAMS, message=sentence, data={"code": "bad_request"})
