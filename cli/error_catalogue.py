@@ -94,14 +94,16 @@ OTHER_COLUMNS: Mapping[Topic, Columns] = {
 SEED = """## Names of the capability design
 
 One of the [designs](decisions/0007-names-kept-technologies-replaced.md) which Callboard grew from has names for errors
-of its tools. What stands for them:"""
+of its tools. What stands for them; clients of the [MCP server](mcp.md#names-of-the-capability-design) get the names
+themselves:"""
 NO_ERROR: Mapping[str, str] = {
     "APPROVAL_REQUIRED": "No error: the run waits with the reason `approval` until a person answers "
     "([approvals](approvals.md)); `POST /execute` answers 202 with the code `approval_required`.",
-    "GoldenContext not set in workflow memo": "Cannot happen: an accepted run is stored with all that it needs.",
-    "SecurityContext not set in workflow memo": "Cannot happen: its tenant and principal are stored, too.",
+    "GoldenContext not set in workflow memo": "`golden_context_missing`, whose sentence begins so: the call is "
+    "blocked ([contexts](contexts.md#runs-without-contexts)).",
+    "SecurityContext not set in workflow memo": "`security_context_missing`, whose sentence begins so: the run fails.",
 }
-"""What stands for a name of that design which no error has."""
+"""What stands for a name of that design which is no error's code."""
 
 
 def catalogue() -> dict[str, ErrorEntry]:
@@ -150,8 +152,12 @@ def _section(topic: Topic, found: list[ErrorEntry]) -> list[str]:
 
 
 def _names(found: list[ErrorEntry]) -> list[str]:
-    here = {entry.seed_name: f"`{entry.code}`" for entry in found if entry.seed_name is not None}
-    here |= NO_ERROR
+    here = dict(NO_ERROR)
+    for entry in found:
+        if entry.seed_name is not None:
+            here[entry.seed_name] = (
+                f"{here[entry.seed_name]}, `{entry.code}`" if entry.seed_name in here else f"`{entry.code}`"
+            )
     return [SEED, "", *_table(["there", "here"], [[f"`{name}`", here[name]] for name in sorted(here)])]
 
 

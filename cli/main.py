@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cancel": ("cli.commands.control:cancel", "Stop a run."),
     "agents": ("cli.commands.agents:agents", "List the agents, and check each one."),
     "tools": ("cli.commands.tools:tools", "List the agents' tools, and call one."),
-    "mcp": ("cli.commands.mcp:mcp", "Serve agents and tools to MCP clients."),
+    "mcp": ("cli.commands.mcp:mcp", "List and try MCP servers; serve agents and tools to MCP clients."),
     "capability": ("cli.commands.capability:capability", "List and check the capabilities, and write a new one."),
     "workers": ("cli.commands.workers:workers", "List the living workers."),
     "threads": ("cli.commands.threads:threads", "List the threads."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
@@ -9,17 +10,18 @@ from agents.runner import Runner
 from config.database.engine import Database, open_database
 from config.database.migrate import migrate, require_current, require_installation
 from config.settings import Settings
+from config.tracing import trace_of_environment, traced
 
 
 @contextmanager
 def open_runner(settings: Settings, *, create: bool = False) -> Iterator[Runner]:
-    """Yield this process's runner, and close it at the end.
+    """Yield this process's runner, and close it at the end; what it starts continues the caller's trace, if any.
 
     Raises:
         InstallationMissing: the default database does not exist; only ``create`` creates it.
     """
     _prepare(settings, create=create)
-    with closing(Runner.open(settings)) as runner:
+    with traced(*trace_of_environment(os.environ)), closing(Runner.open(settings)) as runner:
         yield runner
 
 

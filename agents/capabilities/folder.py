@@ -23,7 +23,7 @@ def declared(settings: Settings) -> Declared:
     return _read(tuple(settings.capability_folders))
 
 
-def find_capability(capability_id: str, settings: Settings) -> Tool | None:
+def get_capability(capability_id: str, settings: Settings) -> Tool | None:
     """Return the tool of a capability; None where no file has this id.
 
     Raises:

@@ -1,4 +1,4 @@
-"""`./callboard lock`: compile the locks, pinned and hashed: two from pyproject.toml, and one of the tests' provider."""
+"""`./callboard lock`: compile the locks, pinned and hashed: two from pyproject.toml, and those of the tests."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from config.errors import SettingInvalid
 from config.folders import ROOT
 
 LOCK, TEST_LOCK = "requirements.lock", "requirements-test.lock"
-PROVIDER = "tests/identity_provider/requirements"
-"""What the OpenID Connect provider of the tests is made of, in an environment of its own: ``.in`` and ``.lock``."""
+ENVIRONMENTS = ("tests/identity_provider/requirements", "tests/mcp_suite/newest", "tests/mcp_suite/older")
+"""What programs of the tests in environments of their own are made of: ``.in`` and ``.lock``."""
 PRODUCTION = ("build", "embedded", "postgres")
 """The optional dependencies of pyproject.toml that production has."""
 
@@ -25,12 +25,13 @@ def lock(upgrade: bool) -> int:
     """Compile the locks for every platform; the next ./callboard installs them.
 
     requirements.lock is what production runs; requirements-test.lock is what the tests and checks need besides. The
-    sign-in provider of the tests has a lock of its own.
+    sign-in provider of the tests, and what they use of MCP, have locks of their own.
     """
     newer = ("--upgrade",) if upgrade else ()
     status = _compile("pyproject.toml", LOCK, *(f"--extra={name}" for name in PRODUCTION), *newer)
     status = status or _compile("pyproject.toml", TEST_LOCK, "--all-extras", "--constraint", LOCK, *newer)
-    status = status or _compile(f"{PROVIDER}.in", f"{PROVIDER}.lock", *newer)
+    for name in ENVIRONMENTS:
+        status = status or _compile(f"{name}.in", f"{name}.lock", *newer)
     if status == SUCCEEDED:
         _leave_out(ROOT / TEST_LOCK, ROOT / LOCK)
         click.echo(f"{LOCK} and {TEST_LOCK} are compiled; read their diff, then run ./callboard check.")

@@ -1,18 +1,143 @@
-"""`./callboard mcp serve`: serve agents and tools to an MCP client on standard input and output."""
+"""`./callboard mcp`: the MCP servers that agents use, and Callboard as a server of other programs."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
 
+from agents.tools.arguments import MAX_BYTES
 from cli import options
+from cli.commands.tools import call_and_follow, typed_arguments
+from cli.mcp.login import login, logout
 from cli.opening import open_runner
+from cli.output.json import print_json
+from config.visible import visible
 
 
 @click.group()
 def mcp() -> None:
-    """Serve agents and their tools to clients of the Model Context Protocol."""
+    """List, try and inspect the MCP servers that agents use; serve agents and tools to MCP clients."""
+
+
+@mcp.command()
+@options.as_json
+@options.state_dir
+def servers(as_json: bool, **flags: Any) -> int:
+    """List the MCP servers: their state in the workers, their pinned tools, and what has changed.
+
+    Starts no server. The exit status is 1 if a file cannot be used.
+    """
+    from cli.mcp.servers import no_servers, print_servers, server_rows
+
+    with open_runner(options.apply(**flags), create=True) as runner:
+        settings = runner.settings
+        rows = server_rows(settings, runner.journal)
+        has_workers = bool(runner.journal.workers.alive())
+    if as_json:
+        print_json(rows)
+    elif not rows:
+        click.echo(no_servers(settings))
+    else:
+        print_servers(rows, has_workers)
+    return 1 if any(row["state"] == "invalid" for row in rows) else 0
+
+
+@mcp.command()
+@click.argument("server", required=False)
+@options.as_json
+@options.state_dir
+def tools(server: str | None, as_json: bool, **flags: Any) -> int:
+    """List the tools of SERVER, or of all servers, as agents get them, and which definitions have changed.
+
+    Asks the servers now, and starts those on stdio for it. The exit status is 1 if one does not answer.
+    """
+    from cli.mcp.servers import no_servers, server_of
+    from cli.mcp.tools import ask_all, print_tools, tool_rows, users_of
+    from config.definitions.mcp_server import read_servers
+
+    with open_runner(options.apply(**flags), create=True) as runner:
+        settings, journal = runner.settings, runner.journal
+        known = read_servers(settings.mcp_servers_folders)[0].values()
+        chosen = [one for one in known if not one.disabled] if server is None else [server_of(server, settings)]
+        answers = journal.loop.run(ask_all(chosen, settings.tenant))
+        users = users_of(journal, [one.id for one in runner.registry.seen_by(runner.principal)])
+        found = [
+            (one, tool_rows(one, said, journal, users), len(said[0]) + len(said[1]))
+            for one, said in zip(chosen, answers, strict=True)
+            if not isinstance(said, str)
+        ]
+    problems = [said for said in answers if isinstance(said, str)]
+    if as_json:
+        print_json([row for _, rows, _ in found for row in rows])
+    elif known and not chosen:
+        click.echo("all MCP servers are disabled; remove `disabled: true` from the file of one.")
+    elif not chosen:
+        click.echo(no_servers(settings))
+    for one, rows, number in found if not as_json else ():
+        print_tools(one, rows, number)
+    for problem in problems:
+        click.secho(f"error: {visible(problem)}", err=True, fg="red")
+    return 1 if problems else 0
+
+
+@mcp.command()
+@click.argument("server")
+@click.argument("tool")
+@click.argument("given", metavar="[JSON]", required=False)
+@click.option("--arguments", metavar="JSON", help="The same as JSON; - reads them from standard input.")
+@click.option("--agent", "agent_id", metavar="A", help="The agent as whose tool it is called, with its overrides.")
+@click.option("--detach", is_flag=True, help="Leave the call to the workers, print its run's id and return.")
+@click.option("--no-wait", is_flag=True, help="Return with status 3 once the call waits for a person.")
+@options.as_json
+@options.state_dir
+def call(
+    server: str,
+    tool: str,
+    given: str | None,
+    arguments: str | None,
+    agent_id: str | None,
+    detach: bool,
+    no_wait: bool,
+    as_json: bool,
+    **flags: Any,
+) -> int:
+    """Call TOOL of SERVER with JSON, an object; TOOL is its name at the server.
+
+    The call is a run, as those of `tools call`: checked, approved and recorded. The result goes to standard output.
+    """
+    from cli.mcp.calling import chosen_tool
+    from cli.mcp.servers import server_of
+
+    if given is not None and arguments is not None:
+        raise click.UsageError("write the arguments once: as JSON behind the tool's name, or as --arguments.")
+    text = given if given is not None else arguments if arguments is not None else "{}"
+    values = typed_arguments(sys.stdin.read(MAX_BYTES + 1) if text == "-" else text)
+    with open_runner(options.apply(**flags), create=True) as runner:
+        server_of(server, runner.settings)
+        name, agent = chosen_tool(runner, server, tool, agent_id)
+        handle = runner.call_tool(name, values, agent=agent, detached=detach)
+        return call_and_follow(runner, handle, detach=detach, no_wait=no_wait, as_json=as_json)
+
+
+@mcp.command()
+@click.argument("server")
+@options.as_json
+@options.state_dir
+def inspect(server: str, as_json: bool, **flags: Any) -> int:
+    """Connect to SERVER now: what it says of itself, what it has, how long it takes, or why it cannot be used."""
+    from cli.mcp.inspection import inspected, print_inspected
+    from cli.mcp.servers import server_of
+
+    with open_runner(options.apply(**flags), create=True) as runner:
+        chosen = server_of(server, runner.settings)
+        found = runner.journal.loop.run(inspected(chosen, runner.settings.tenant))
+    if as_json:
+        print_json(found)
+    else:
+        print_inspected(found)
+    return 1 if "problem" in found else 0
 
 
 @mcp.command()
@@ -28,3 +153,7 @@ def serve(**flags: Any) -> None:
         from cli.mcp.stdio import serve as serve_client
 
         serve_client(runner)
+
+
+mcp.add_command(login)
+mcp.add_command(logout)

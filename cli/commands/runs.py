@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from bus.journal import STATUSES
+from bus.journal import STATUSES, RunFilter
 from cli import options
 from cli.commands.remove import rm_runs
 from cli.commands.spans import spans_of
@@ -25,6 +25,8 @@ from config.visible import visible
 @click.option("--status", type=click.Choice(["open", *STATUSES]), help="Only runs in this state.")
 @click.option("--agent", help="Only runs of this agent.")
 @click.option("--thread", "thread_id", metavar="ID", help="Only runs of this thread.")
+@click.option("--trace", "trace_id", metavar="ID", help="Only runs with this trace id.")
+@click.option("--correlation", "correlation_id", metavar="ID", help="Only runs with this correlation id.")
 @click.option("--why", "is_why", is_flag=True, help="Say what each open run waits for.")
 @click.option("--decisions", "decided_of", metavar="RUN", help="What the policy decided about each call of a run.")
 @click.option("--limit", type=options.WholeNumber(1, 1000), default=20, show_default=True)
@@ -34,6 +36,8 @@ def runs(
     status: str | None,
     agent: str | None,
     thread_id: str | None,
+    trace_id: str | None,
+    correlation_id: str | None,
     is_why: bool,
     decided_of: str | None,
     limit: int,
@@ -46,18 +50,20 @@ def runs(
     if is_why:
         if status not in (None, "open"):
             raise click.UsageError("--why is about open runs only; leave --status out.")
+        if trace_id or correlation_id:
+            raise click.UsageError("--why selects by --agent and --thread; leave --trace and --correlation out.")
         return print_why(options.apply(**flags), agent, thread_id, limit, as_json)
+    wanted: RunFilter = {"status": status, "agent": agent, "thread_id": thread_id}
+    wanted |= {"trace_id": trace_id, "correlation_id": correlation_id, "limit": limit + 1}
     with open_runner(options.apply(**flags)) as runner:
-        found = runner.journal.runs.newest(
-            runner.principal, status=status, agent=agent, thread_id=thread_id, limit=limit + 1
-        )
+        found = runner.journal.runs.newest(runner.principal, **wanted)
         if not found and agent is not None:
             require_known_agent(runner, agent)
     found, is_more = found[:limit], len(found) > limit
     if as_json:
         print_json(found)
-    elif not found and (status or agent or thread_id):
-        click.echo("no run matches; leave out --status, --agent and --thread to list all.")
+    elif not found and (status or agent or thread_id or trace_id or correlation_id):
+        click.echo("no run matches; leave out the filters (--status, --agent, …) to list all.")
     elif not found:
         click.echo('no runs. Start one: ./callboard run assistant "What is 17 * 23?"')
     else:

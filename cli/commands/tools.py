@@ -11,6 +11,7 @@ import click
 from agents.compatibility import LoadedAgent, try_load
 from agents.handle import RunHandle
 from agents.process import Process, current_process
+from agents.runner import Runner
 from agents.tool_errors import ArgumentsInvalid
 from agents.tools.arguments import MAX_BYTES, parse_arguments
 from bus.journal import LoadedTool
@@ -51,20 +52,30 @@ def call(
     The result goes to standard output, progress to standard error; --json prints the events of the call's run.
     Ctrl-C stops the call.
     """
-    given = _arguments(sys.stdin.read(MAX_BYTES + 1) if arguments == "-" else arguments)
+    given = typed_arguments(sys.stdin.read(MAX_BYTES + 1) if arguments == "-" else arguments)
     with open_runner(options.apply(**flags), create=True) as runner:
         handle = runner.call_tool(name, given, agent_id=agent_id, detached=detach, grant=grant)
-        if detach:
-            return leave(runner, handle, as_json)
-        status = follow(handle, as_json=as_json, is_stoppable=True, no_wait=no_wait)
-        with contextlib.suppress(TimeoutError):
-            runner.settle(5.0)
-        if status == 0 and not as_json:
-            _print_output(handle)
-        return status
+        return call_and_follow(runner, handle, detach=detach, no_wait=no_wait, as_json=as_json)
 
 
-def _arguments(text: str) -> dict[str, Any]:
+def call_and_follow(runner: Runner, handle: RunHandle, *, detach: bool, no_wait: bool, as_json: bool) -> int:
+    """Print what becomes of an accepted call, and return the exit status."""
+    if detach:
+        return leave(runner, handle, as_json)
+    status = follow(handle, as_json=as_json, is_stoppable=True, no_wait=no_wait)
+    with contextlib.suppress(TimeoutError):
+        runner.settle(5.0)
+    if status == 0 and not as_json:
+        _print_output(handle)
+    return status
+
+
+def typed_arguments(text: str) -> dict[str, Any]:
+    """Return the arguments that were typed.
+
+    Raises:
+        UsageError: they are no JSON object.
+    """
     try:
         return parse_arguments(text)
     except ArgumentsInvalid as error:

@@ -11,6 +11,7 @@ from bus.journal import Workers
 from cli import options
 from cli.opening import open_database_of
 from cli.output.json import print_json
+from cli.output.mcp_state import state_text
 from config.visible import visible
 
 
@@ -18,7 +19,7 @@ from config.visible import visible
 @options.as_json
 @options.state_dir
 def workers(as_json: bool, **flags: object) -> int:
-    """List the living workers: machine, process, runs, queues, and calls that were given up and have not ended."""
+    """List the living workers: machine, process, runs, queues, given-up calls that have not ended, MCP servers."""
     with open_database_of(options.apply(**flags)) as database:
         fleet = Workers(database).alive()
     if as_json:
@@ -37,3 +38,6 @@ def _say(worker: Mapping[str, Any]) -> None:
     click.echo(f"{place}  {worker['pool']}  {worker['busy']} of {worker['slots']} runs  {queues}")
     for tool, number in worker["abandoned"].items():
         click.secho(f"  {number} calls of {visible(tool)} were given up and have not ended", fg="yellow")
+    for name, said in worker["mcp_servers"].items():
+        if said["state"] != "disabled":
+            click.echo(f"  MCP server {visible(name)}: {state_text(said)}")

@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from agents.tools.mcp.faults import with_remedy
+from agents.tools.mcp.listed import sorted_out
 from cli.doctor.finding import Judged, Verdicts, fail, ok, warn
 from config.definitions.mcp_server import McpServerDefinition, read_servers
 from config.errors import CallboardError
 from config.settings import Settings
 from config.spelling import did_you_mean
+from config.visible import visible
 
 if TYPE_CHECKING:
+    from mcp.types import Tool
+
     from agents.tools.mcp.pool import McpPool
 
 LIST_S = 30.0
@@ -21,32 +26,58 @@ LIST_S = 30.0
 def check_mcp_servers(settings: Settings) -> Verdicts:
     """Yield what is wrong with each server; nothing where there is none."""
     servers, broken = read_servers(settings.mcp_servers_folders)
+    for folder in settings.mcp_servers_folders:
+        if not folder.is_dir():
+            yield warn(f"there is no folder {folder}; correct CALLBOARD_MCP_SERVERS_DIR, or make the folder")
     for error in broken:
         yield fail(str(error))
-    if servers:
-        yield from asyncio.run(_asked(list(servers.values())))
+    for server in servers.values():
+        if server.disabled:
+            yield ok(f"{server.name}: disabled, so it is not started ({server.file})")
+    if used := [server for server in servers.values() if not server.disabled]:
+        yield from asyncio.run(_asked(used, settings.tenant))
 
 
-async def _asked(servers: list[McpServerDefinition]) -> list[Judged]:
+async def _asked(servers: list[McpServerDefinition], tenant: str) -> list[Judged]:
     from agents.tools.mcp.pool import McpPool  # takes half a second
+    from agents.tools.mcp.quiet import silence
 
+    silence()
     pool = McpPool()
     try:
-        return list(await asyncio.gather(*(_judged(pool, server) for server in servers)))
+        return list(await asyncio.gather(*(_judged(pool, server, tenant) for server in servers)))
     finally:
         await pool.close()
 
 
-async def _judged(pool: McpPool, server: McpServerDefinition) -> Judged:
+async def _judged(pool: McpPool, server: McpServerDefinition, tenant: str) -> Judged:
     try:
         async with asyncio.timeout(server.start_s + LIST_S):
-            names = [tool.name for tool in await pool.tools("doctor", server)]
+            tools = await pool.tools(tenant, server)
     except CallboardError as error:
-        return fail(str(error))
+        return fail(with_remedy(error))
     except TimeoutError:
         return fail(f"the MCP server {server.name} did not list its tools within {LIST_S:g} seconds")
+    return _judged_tools(server, tools)
+
+
+def _judged_tools(server: McpServerDefinition, tools: list[Tool]) -> Judged:
+    """Say how many tools agents may have, and which they do not get although the file includes them."""
+    from agents.tools.mcp.tool import with_bad_schemas
+
+    names = {tool.name for tool in tools}
     missing = [name for name in server.included_tools or () if name not in names]
     if missing:
         hint = did_you_mean(missing[0], names)
         return warn(f"{server.name}: it has no tool '{missing[0]}', which {server.file} includes.{hint}")
-    return ok(f"{server.name}: {sum(server.includes(name) for name in names)} of its {len(names)} tools may be used")
+    usable, left_out = sorted_out(tools)
+    left_out |= with_bad_schemas(server, usable)
+    count = sum(server.includes(name) for name in usable.keys() - left_out.keys())
+    said = f"{server.name}: {count} of its {len(names)} tools may be used"
+    wanted = sorted(name for name in left_out if server.includes(name))
+    return warn(f"{said}; `./callboard mcp tools {server.name}` says why {_few(wanted)} not") if wanted else ok(said)
+
+
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(visible(name[:80]) or "one without a name" for name in names[:3]) + f"{more} may"

@@ -19,8 +19,10 @@ from bus.payloads import (
     Payload,
     StatusPayload,
     TextPayload,
+    ToolLogPayload,
     ToolNamePayload,
     ToolPayload,
+    ToolProgressPayload,
     ToolResultPayload,
     WithdrawnPayload,
 )
@@ -40,6 +42,8 @@ WAITS = {
 """Display texts of wait reasons."""
 StillAsked = Callable[[], Sequence[Mapping[str, Any]]]
 """Returns the run's open questions."""
+QUIET = ("debug", "info", "notice")
+"""Levels of a tool's log lines that need no attention."""
 EXIT = {"succeeded": 0, "failed": 1, "dead": 1, "cancelled": 130}
 """The exit status of each end."""
 WAITING = 3
@@ -67,6 +71,7 @@ class Transcript:
         self._still_asked = still_asked
         self._is_answered = False
         self._newest_piece = 0
+        self._trace_id: str | None = None
         self._failure = ""  # the whole sentence of the call that failed last
 
     @singledispatchmethod
@@ -104,6 +109,17 @@ class Transcript:
         self._close_line()
         if payload.partial:
             self._note("… interrupted", "yellow")
+
+    @take.register
+    def _(self, payload: ToolProgressPayload) -> None:
+        done = "" if payload.done is None else f"{payload.done:g}"
+        done += f" of {payload.total:g}" if done and payload.total else ""
+        self._note(f"  … {': '.join(filter(None, (done, visible(payload.message or ''))))}", "cyan")
+
+    @take.register
+    def _(self, payload: ToolLogPayload) -> None:
+        colour = "cyan" if payload.level in QUIET else "yellow"
+        self._note(f"  {visible(payload.level)}: {visible(payload.message)}", colour)
 
     @take.register
     def _(self, payload: ToolResultPayload) -> None:
@@ -153,6 +169,7 @@ class Transcript:
         elif payload.status == "waiting":
             self._note(f"◐ waiting: {WAITS.get(payload.reason or '', payload.reason or '')}", "yellow")
         elif payload.status == "queued":
+            self._trace_id = payload.trace_id or self._trace_id
             self._is_answered = payload.reason in ("answered", "task")
             if payload.privilege is not None:
                 facts = payload.privilege
@@ -174,6 +191,8 @@ class Transcript:
         if payload.cost_usd is not None:
             facts.append(f"${payload.cost_usd:.4f}")
         facts.append(self._run_id)
+        if payload.status in ("failed", "dead") and self._trace_id is not None:
+            facts.append(f"trace {self._trace_id}")
         colour = {"succeeded": "green", "cancelled": "yellow"}.get(payload.status, "red")
         mark = {"succeeded": "✓", "cancelled": "■"}.get(payload.status, "✕")
         self._note(f"{mark} {' · '.join(facts)}", colour)

@@ -152,7 +152,7 @@ def test_the_doctor_finds_a_new_installation_well(capsys, monkeypatch, tmp_path,
     assert status == 0, findings
     by_name = {finding["about"]: finding for finding in findings}
     checks = "settings periods folders packages authentication redis broker addresses database celery policy agents"
-    assert set(by_name) == {*checks.split(), "model", "disk", "state folder"}
+    assert set(by_name) == {*checks.split(), "model", "disk", "state folder", "mcp servers"}
     assert by_name["database"]["verdict"] == "warn"
     assert "./callboard migrate" in by_name["database"]["text"]
 

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import pytest
 
-from bus.payloads import ApprovalPayload, EndPayload, ResponsePayload, ToolResultPayload, WithdrawnPayload
+from bus.payloads import (
+    ApprovalPayload,
+    EndPayload,
+    EndStatus,
+    ResponsePayload,
+    StatusPayload,
+    ToolLogPayload,
+    ToolProgressPayload,
+    ToolResultPayload,
+    WithdrawnPayload,
+)
 from cli.output.transcript import Transcript
 
 
@@ -34,6 +45,23 @@ def test_a_result_is_shown_as_the_model_gets_it(result: object, shown: str) -> N
     assert shown in err.getvalue()
 
 
+def test_what_a_call_reports_is_a_line_each() -> None:
+    err = io.StringIO()
+    transcript = Transcript("run_1", out=io.StringIO(), err=err)
+    ids: dict[str, Any] = {"call_id": "call_1", "name": "copy"}
+
+    transcript.take(ToolProgressPayload(seq=3, done=3.0, total=10.0, message="c.txt\x1b[2J", **ids))
+    transcript.take(ToolProgressPayload(seq=4, done=0.25, **ids))
+    transcript.take(ToolLogPayload(seq=5, level="warning", message="one is empty\nagain", **ids))
+
+    assert err.getvalue().splitlines() == [
+        "  … 3 of 10: c.txt⟨U+001B⟩[2J",
+        "  … 0.25",
+        "  warning: one is empty",
+        "    again",
+    ]
+
+
 @pytest.mark.parametrize(("read", "shown"), [(1390, "1,390 tokens in, 44 out"), (1, "1 token in, 44 out")])
 def test_an_end_says_what_came_in_and_what_went_out(read: int, shown: str) -> None:
     err = io.StringIO()
@@ -53,3 +81,14 @@ def test_an_approval_with_other_arguments_shows_them(arguments: dict[str, int] |
 
     assert "decided by ann" in err.getvalue()
     assert ("boxes: 9" in err.getvalue()) is shown
+
+
+@pytest.mark.parametrize(("status", "shown"), [("failed", True), ("dead", True), ("succeeded", False)])
+def test_a_run_that_failed_names_its_trace(status: EndStatus, shown: bool) -> None:
+    err = io.StringIO()
+    transcript = Transcript("run_1", out=io.StringIO(), err=err)
+
+    transcript.take(StatusPayload(seq=1, status="queued", trace_id="4bf92f3577b34da6a3ce929d0e0e4736"))
+    transcript.take(EndPayload(seq=2, status=status))
+
+    assert ("run_1 · trace 4bf92f3577b34da6a3ce929d0e0e4736" in err.getvalue()) is shown

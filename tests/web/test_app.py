@@ -236,6 +236,17 @@ def test_an_agent_with_a_tool_that_is_not_allowed_is_named_beside_the_others(cli
     assert client.get("/health").status_code == 200
 
 
+def test_tools_of_servers_and_applications_are_no_modules(client, settings: Settings) -> None:
+    fields = (
+        "name: Odd\nmodel: demo/assistant\nsystem_prompt: y\ntools: ['mcp:shop/find', 'mcp:shop', 'celery:shop.pay']\n"
+    )
+    (settings.agent_folders[0] / "odd.yaml").write_text(fields)
+
+    found = client.get("/v1/agents").json
+
+    assert ([agent["id"] for agent in found["agents"]], found["problems"]) == (["assistant", "odd"], [])
+
+
 def test_health_counts_workers(client, journal) -> None:
     from bus.journal import WorkerRow
 

@@ -65,3 +65,26 @@ def test_calls_that_were_given_up_are_in_the_health(client, journal) -> None:
     journal.workers.renew(replace(WORKER, abandoned={"slow": 3}))
 
     assert client.get("/health").json["abandoned_calls"] == {"slow": 3}
+
+
+def test_the_states_of_mcp_servers_are_in_the_health(client, journal) -> None:
+    said = {"state": "backing_off", "transport": "stdio", "reason": "it ended with status 127", "next_try_s": 2.5}
+    journal.workers.renew(replace(WORKER, mcp_servers={"files": said}))
+
+    assert client.get("/health").json["mcp_servers"] == {"files": said | {"workers": {"backing_off": 1}}}
+
+
+def test_a_tool_of_an_mcp_server_has_its_origin_and_whether_it_changed(client, journal) -> None:
+    origin = {"server": "files", "tool": "read.text", "manifest": "d" * 64}
+    own, one = clock("pure"), clock("pure", metadata=ToolMetadata(mcp=origin))
+    journal.workers.renew(WORKER)
+    journal.tools.replace("own_1", [own, one])
+    known = [tool["mcp"] for tool in client.get("/v1/tools").json["tools"]]
+    assert sorted(known, key=bool) == [None, origin | {"changed": False}]
+    etag = client.get("/v1/tools").headers["ETag"]
+
+    journal.workers.renew(replace(WORKER, mcp_servers={"files": {"state": "ready", "changed": ["read.text"]}}))
+
+    answer = client.get("/v1/tools", headers={"If-None-Match": etag})
+    assert [tool["mcp"]["changed"] for tool in answer.json["tools"] if tool["mcp"]] == [True]
+    assert [sorted(tool) for tool in client.get("/tools").json["tools"]] == [["description", "input_schema", "name"]]

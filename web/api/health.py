@@ -50,6 +50,7 @@ def _facts(process: WebProcess) -> tuple[dict[str, Any], int]:
     except CallboardError as error:
         detail = str(error) if _sees_machines() else error.public
         return {"status": "degraded", "database": error.code, "detail": redact(detail)}, 503
+    from agents.tools.mcp.states import fleet_states
     from bus.journal import abandoned_calls  # the first request opens the journal
 
     workers = len(fleet)
@@ -58,6 +59,8 @@ def _facts(process: WebProcess) -> tuple[dict[str, Any], int]:
         parts["workers_starting"] = starting
     if _sees_machines() and (abandoned := abandoned_calls(fleet)):
         parts["abandoned_calls"] = abandoned
+    if _sees_machines() and (servers := fleet_states(fleet)):
+        parts["mcp_servers"] = servers
     fine = parts["redis"] in ("ok", "none") and workers
     return {"status": "ok" if fine else "degraded", **parts, "viewers": _viewers(process)}, 200
 

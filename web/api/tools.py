@@ -6,6 +6,7 @@ from typing import Any
 
 from flask import Blueprint, Response
 
+from agents.tools.mcp.states import fleet_states
 from bus.journal import canonical_digest
 from web.calls.call import call
 from web.conditions import Conditional
@@ -24,6 +25,10 @@ def many(headers: Conditional) -> Response:
     While no worker is alive, the tools of the last ones are listed.
     """
     found = _listed()
+    changed = _changed() if any(one["mcp"] for one in found) else set()
+    for one in found:
+        if one["mcp"]:
+            one["mcp"]["changed"] = (one["mcp"]["server"], one["mcp"]["tool"]) in changed
     return headers.answer({"tools": found, "digest": canonical_digest([one["digest"] for one in found])})
 
 
@@ -34,6 +39,12 @@ def seed(headers: Conditional) -> Response:
     found = {one["name"]: one for one in _listed()}
     shown = [{name: one[name] for name in SeedTool.model_fields} for one in found.values()]
     return headers.answer({"tools": shown, "digest": canonical_digest(shown)})
+
+
+def _changed() -> set[tuple[str, str]]:
+    """Return the server and the name of each tool whose definition is not the accepted one, as workers see it."""
+    states = fleet_states(current_process().journal.workers.alive())
+    return {(server, tool) for server, said in states.items() for tool in said.get("changed", ())}
 
 
 def _listed() -> list[dict[str, Any]]:

@@ -7,6 +7,26 @@ from typing import Literal
 from web.calls.fields import Answer, Maybe
 
 
+class McpServerHealth(Answer):
+    """How an MCP server that agents use is in the living workers."""
+
+    state: Literal["invalid", "needs_login", "backing_off", "starting", "ready", "idle", "configured", "disabled"]
+    """The most urgent of the workers' states, in this order; ``docs/mcp-servers.md`` says what each means."""
+    workers: dict[str, int]
+    """How many workers have which state."""
+    transport: Maybe[Literal["stdio", "http", "sse"]] = None
+    sessions: Maybe[int] = None
+    """Open sessions of all workers."""
+    tools: Maybe[int] = None
+    """Tools that it listed last."""
+    reason: Maybe[str] = None
+    """Why it cannot be used now, as a part of a sentence."""
+    next_try_s: Maybe[float] = None
+    """Seconds until it is tried again, if a call comes."""
+    changed: Maybe[list[str]] = None
+    """Its tools whose definition no person has accepted yet."""
+
+
 class Health(Answer):
     """The state of each part, for people; the status alone without a credential."""
 
@@ -22,6 +42,8 @@ class Health(Answer):
     """Workers that an ``up`` on the same state folder is starting."""
     abandoned_calls: Maybe[dict[str, int]] = None
     """The calls that workers gave up and that have not ended, by tool; for callers who may know of machines."""
+    mcp_servers: Maybe[dict[str, McpServerHealth]] = None
+    """How each MCP server is, by name; for callers who may know of machines."""
     viewers: Maybe[int] = None
     """Streams that this process serves."""
 

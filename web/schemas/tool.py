@@ -26,6 +26,18 @@ class SeedTools(Answer):
     """SHA-256 of the list: it changes when a tool does."""
 
 
+class McpOrigin(Answer):
+    """Where a tool of an MCP server comes from."""
+
+    server: str
+    tool: str
+    """Its name at the server."""
+    manifest: str
+    """SHA-256 of the definition that agents use: name, description, schemas and hints."""
+    changed: bool
+    """Whether the server has another definition now, which no person has accepted."""
+
+
 class CatalogueTool(SeedTool):
     """A tool as agents use it."""
 
@@ -56,6 +68,8 @@ class CatalogueTool(SeedTool):
     """What its result is, for policies."""
     needs_approval: bool
     """Whether a person approves each call first."""
+    mcp: McpOrigin | None
+    """The MCP server that has it; null for other tools."""
 
 
 class ToolCatalogue(Answer):

@@ -1,0 +1,108 @@
+"""What `mcp servers` lists: each server's file, how it is in the workers, and the definitions that are pinned."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+import orjson
+
+from agents.tools.mcp.states import fleet_states, of_file, transport_of
+from bus.journal import Journal
+from cli.output.mcp_state import state_text
+from config.definitions.errors import DefinitionInvalid
+from config.definitions.mcp_server import McpServerDefinition, name_of, read_servers
+from config.errors import BadRequest
+from config.settings import Settings
+from config.spelling import did_you_mean
+from config.visible import visible
+
+MANIFEST_CHARS = 12
+"""Characters of a manifest's digest that people see."""
+
+
+def server_rows(settings: Settings, journal: Journal) -> list[dict[str, Any]]:
+    """Return each server by name, as JSON data."""
+    servers, broken = read_servers(settings.mcp_servers_folders)
+    states = fleet_states(journal.workers.alive())
+    rows = [_row(server, states.get(server.name), journal) for server in servers.values()]
+    rows += [{"name": name_of(one), "state": "invalid", "reason": str(one)} for one in broken]
+    return sorted(rows, key=lambda row: str(row["name"]))
+
+
+def no_servers(settings: Settings) -> str:
+    """Return that there are no files of servers, and where one would be read."""
+    folders = settings.mcp_servers_folders
+    gone = [str(folder) for folder in folders if not folder.is_dir()]
+    problem = f" There is no folder {gone[0]}; CALLBOARD_MCP_SERVERS_DIR names it." if gone else ""
+    where = " or ".join(map(str, folders)) or "a folder that CALLBOARD_MCP_SERVERS_DIR names"
+    return f"no MCP servers; describe one in {where} (docs/mcp-servers.md).{problem}"
+
+
+def _row(server: McpServerDefinition, said: Mapping[str, Any] | None, journal: Journal) -> dict[str, Any]:
+    pinned = {
+        tool: digest for tool, digest in journal.mcp_manifests.digests(server.name).items() if server.includes(tool)
+    }
+    own = of_file(server).plain()
+    facts = {
+        "name": server.name,
+        "file": server.file,
+        "transport": transport_of(server),
+        "pinned_tools": len(pinned),
+        "manifest": manifest_of(pinned),
+    }
+    return {**own, **(said if said is not None and not server.disabled else {}), **facts}
+
+
+def manifest_of(digests: Mapping[str, str]) -> str | None:
+    """Return the SHA-256 of the pinned definitions of a server's tools; None where nothing is pinned."""
+    if not digests:
+        return None
+    return hashlib.sha256(orjson.dumps(dict(digests), option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def print_servers(rows: Sequence[Mapping[str, Any]], has_workers: bool) -> None:
+    """Print the servers as a table, and what is wrong with the files of the others."""
+    table = [("NAME", "TRANSPORT", "TOOLS", "MANIFEST", "STATE")]
+    for row in rows:
+        manifest = (row.get("manifest") or "-")[:MANIFEST_CHARS]
+        tools = str(row.get("pinned_tools") or "-")
+        table.append((visible(str(row["name"])), row.get("transport", "-"), tools, manifest, state_text(row)))
+    widths = [max(len(line[at]) for line in table) for at in range(4)]
+    for number, line in enumerate(table):
+        text = "  ".join([*(cell.ljust(width) for cell, width in zip(line[:4], widths, strict=True)), line[4]])
+        click.secho(text, dim=number == 0)
+    if not has_workers:
+        click.secho("no worker is alive, so the states are those of the files", err=True, dim=True)
+
+
+def server_of(name: str, settings: Settings) -> McpServerDefinition:
+    """Return the server with this name, which can be connected to.
+
+    Raises:
+        DefinitionInvalid: its file cannot be used.
+        BadRequest: there is none, or it is disabled.
+    """
+    server = known_server(name, settings)
+    if server.disabled:
+        raise BadRequest(f"the MCP server {name} is disabled; remove `disabled: true` from {server.file}.")
+    return server
+
+
+def known_server(name: str, settings: Settings) -> McpServerDefinition:
+    """Return the server with this name, which may be disabled: its login can still be made and ended.
+
+    Raises:
+        DefinitionInvalid: its file cannot be used.
+        BadRequest: there is none.
+    """
+    servers, broken = read_servers(settings.mcp_servers_folders)
+    own: DefinitionInvalid | None = next((one for one in broken if name_of(one) == name), None)
+    if own is not None:
+        raise own
+    if name not in servers:
+        known = f" Known servers: {', '.join(sorted(servers))}." if servers else " There is none in config/mcp_servers."
+        raise BadRequest(f"there is no MCP server '{visible(name[:80])}'.{did_you_mean(name, servers)}{known}")
+    return servers[name]

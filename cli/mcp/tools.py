@@ -1,0 +1,149 @@
+"""What `mcp tools` lists: the tools that servers have now, as agents get them, beside the pinned definitions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from agents.tools.mcp.faults import with_remedy
+from agents.tools.mcp.listed import ServerTool, from_json
+from agents.tools.mcp.manager import MCPClientManager, listing
+from agents.tools.mcp.manifest import differences
+from agents.tools.mcp.quiet import silence
+from agents.tools.mcp.tool import build_mcp_tool
+from bus.journal import Journal
+from cli.doctor.mcp_servers import LIST_S
+from cli.output.transcript import fit
+from config.definitions.json_schema import SchemaRefused
+from config.definitions.mcp_server import McpServerDefinition
+from config.errors import CallboardError
+from config.visible import visible
+
+MAX_DESCRIPTION_CHARS = 80
+HINTS = {
+    "readOnlyHint": "read-only",
+    "destructiveHint": "destructive",
+    "idempotentHint": "idempotent",
+    "openWorldHint": "open-world",
+}
+"""The hints of the protocol, as the terminal names them."""
+
+Listed = tuple[dict[str, ServerTool], dict[str, str]]
+Users = Mapping[tuple[str, str], list[tuple[str, list[str]]]]
+"""A server and a tool's name there -> each name that agents know it by, with these agents."""
+
+
+async def ask_all(servers: Sequence[McpServerDefinition], tenant: str) -> list[Listed | str]:
+    """Return what each server lists, or why it does not."""
+    silence()
+    manager = MCPClientManager(tenant)
+    try:
+        return list(await asyncio.gather(*(_ask(manager, server) for server in servers)))
+    finally:
+        await manager.cleanup()
+
+
+async def _ask(manager: MCPClientManager, server: McpServerDefinition) -> Listed | str:
+    try:
+        async with asyncio.timeout(server.start_s + LIST_S):
+            return await listing(await manager.start_server(server))
+    except CallboardError as error:
+        return with_remedy(error)
+    except TimeoutError:
+        return f"the MCP server {server.name} did not list its tools within {LIST_S:g} seconds"
+
+
+def users_of(journal: Journal, agent_ids: Sequence[str]) -> Users:
+    """Return the names by which agents know the tools of MCP servers, as workers have loaded them."""
+    found: dict[tuple[str, str], list[tuple[str, list[str]]]] = {}
+    for one in journal.tools.listed(agent_ids):
+        if one["mcp"]:
+            key = one["mcp"]["server"], one["mcp"]["tool"]
+            found.setdefault(key, []).append((one["name"], one["agents"]))
+    return found
+
+
+def tool_rows(server: McpServerDefinition, listed: Listed, journal: Journal, users: Users) -> list[dict[str, Any]]:
+    """Return a server's included tools by name, as JSON data."""
+    usable, refused = listed
+    pinned = journal.mcp_manifests.pinned(server.name)
+    rows = [_row(server, usable[name], pinned.get(name), users) for name in usable if server.includes(name)]
+    rows += [
+        {"server": server.name, "tool": name[:200], "state": "left_out", "reason": why}
+        for name, why in refused.items()
+        if server.includes(name)
+    ]
+    missing = sorted({*(server.included_tools or ()), *pinned} - usable.keys() - refused.keys())
+    rows += [
+        {"server": server.name, "tool": name, "state": "gone", "reason": "the server does not have it"}
+        for name in missing
+        if server.includes(name)
+    ]
+    return sorted(rows, key=lambda row: str(row["tool"]))
+
+
+def _row(server: McpServerDefinition, now: ServerTool, pinned: str | None, users: Users) -> dict[str, Any]:
+    known = now if pinned is None else from_json(pinned)
+    row: dict[str, Any] = {
+        "server": server.name,
+        "tool": now.name,
+        "state": "new" if pinned is None else "pinned" if known.digest == now.digest else "changed",
+        "manifest": known.digest,
+        "hints": dict(now.annotations),
+        "hints_trusted": server.trusted_hints,
+        "used_as": [{"name": name, "agents": agents} for name, agents in users.get((server.name, now.name), [])],
+    }
+    if row["state"] == "changed":
+        row["differences"] = [one._asdict() for one in differences(known, now)]
+    try:
+        tool = build_mcp_tool(server, known)
+    except SchemaRefused as error:
+        return row | {"state": "left_out", "reason": str(error)}
+    facts = {"name": tool.name, "effect": str(tool.effect), "timeout_s": tool.timeout_s}
+    return row | facts | {"description": tool.description, "input_schema": tool.parameters}
+
+
+def print_tools(server: McpServerDefinition, rows: Sequence[Mapping[str, Any]], all_tools: int) -> None:
+    """Print a server's tools, and how the definitions differ that have changed."""
+    usable = [row for row in rows if row["state"] not in ("left_out", "gone")]
+    trust = "trusted" if server.trusted_hints else "not trusted"
+    click.secho(f"{server.name}: {len(usable)} of its {all_tools} tools may be used; its hints are {trust}", bold=True)
+    width = max((len(row["name"]) for row in usable), default=0)
+    for row in rows:
+        if row in usable:
+            _print_tool(row, width)
+        else:
+            left_out = "left out, " if row["state"] == "left_out" else ""
+            click.secho(f"  {visible(row['tool'])[:80]}: {left_out}{visible(row['reason'])}", fg="yellow")
+
+
+def _print_tool(row: Mapping[str, Any], width: int) -> None:
+    summary = fit(row["description"].split("\n")[0], MAX_DESCRIPTION_CHARS)
+    click.echo(f"  {row['name']:<{width}}  {row['effect']:<10}  {summary}{_notes(row)}")
+    if row["state"] != "changed":
+        return
+    click.secho("    the server has changed it; agents use the definition before", fg="yellow")
+    for one in row["differences"]:
+        click.echo(f"    {one['field']}")
+        click.secho(_indented("- ", one["before"]), fg="red")
+        click.secho(_indented("+ ", one["now"]), fg="green")
+    command = f"./callboard mcp call {row['server']} {row['tool']} JSON"
+    click.echo(f"    the next call asks whether to accept it, such as: {command}")
+
+
+def _notes(row: Mapping[str, Any]) -> str:
+    """Return what the server hints, and which agents use the tool, by another name where they do."""
+    hints = [word for hint, word in HINTS.items() if row["hints"].get(hint) is True]
+    users = [
+        ", ".join(one["agents"]) + (f" as {one['name']}" if one["name"] != row["name"] else "")
+        for one in row["used_as"]
+    ]
+    notes = ([f"says: {', '.join(hints)}"] if hints else []) + users
+    return f"  ({'; '.join(notes)})" if notes else ""
+
+
+def _indented(mark: str, text: str) -> str:
+    return "\n".join(f"    {mark}{line}" for line in text.split("\n"))

@@ -1,0 +1,67 @@
+"""The files of MCP servers that users copy, and the one that is there and disabled."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from agents.tools.mcp.manager import MCPClientManager, MCPServerDefinition, mcp_list_tools
+from agents.tools.mcp.result import to_value
+from bus.loop import process_loop
+from config.definitions.mcp_server import load_server, read_servers
+from config.folders import ROOT
+from config.settings import Settings
+
+FOLDER = ROOT / "docs" / "examples" / "mcp_servers"
+FILES = sorted(FOLDER.glob("*.yaml"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_each_file_describes_a_server(file: Path) -> None:
+    server = load_server(file)
+
+    assert not server.disabled
+    assert server.included_tools is None or all(server.includes(tool) for tool in server.tools)
+    assert f"examples/mcp_servers/{file.name}" in (ROOT / "docs" / "mcp-servers.md").read_text()
+
+
+def test_the_server_that_is_there_is_disabled(settings: Settings) -> None:
+    servers, broken = read_servers([ROOT / "config" / "mcp_servers"])
+
+    assert not broken
+    assert {name: server.disabled for name, server in servers.items()} == {"stripe": True}
+    assert ROOT / settings.mcp_servers_dir == ROOT / "config" / "mcp_servers"
+
+
+@pytest.fixture
+def stock() -> MCPServerDefinition:
+    """The server in Python, with this interpreter."""
+    return load_server(FOLDER / "stock.yaml").model_copy(update={"command": sys.executable})
+
+
+@pytest.mark.parity
+def test_the_server_in_python_is_listed_by_the_first_designs_names(stock: MCPServerDefinition) -> None:
+    found = process_loop().run(mcp_list_tools(stock))
+    chosen = process_loop().run(mcp_list_tools(stock, ["reserve"]))
+
+    assert set(found) == {"stock_of", "reserve"}
+    assert found["stock_of"]["input_schema"]["required"] == ["article"]
+    assert set(chosen) == {"reserve"}
+
+
+@pytest.mark.parity
+def test_the_server_in_python_is_called_and_ended(stock: MCPServerDefinition) -> None:
+    async def use() -> list[object]:
+        manager = MCPClientManager("default")
+        try:
+            session = await manager.start_server(stock)
+            assert await manager.start_server(stock) is session
+            left = await session.call("reserve", {"article": "A-1001", "pieces": 2})
+            return [to_value(left), to_value(await session.call("stock_of", {"article": "A-1001"}))]
+        finally:
+            await manager.cleanup()
+            assert not session.is_usable
+
+    assert process_loop().run(use()) == [{"result": 10}, {"result": 10}]
