@@ -16,6 +16,7 @@ from bus.messages import RunAgentMessage, RunAgentWire
 from cli.error_catalogue import catalogue
 from config.definitions.capability import CapabilityFields
 from config.folders import ROOT
+from config.identity.contexts import ContextsWire, GoldenContextWire, SecurityContextWire
 from web.calls.fields import docstrings
 from web.calls.schemas import schema_of
 from web.schemas.event import Event
@@ -73,6 +74,19 @@ def _message() -> Json:
     return _described(RunAgentWire) | {"title": RunAgentMessage.name, "description": text}
 
 
+def _contexts() -> Json:
+    text = (
+        "The contexts of a call: in the variable `CALLBOARD_CONTEXT` of a capability's process or container, and in "
+        "the header `Callboard-Context` of a request to its server. One that is not set is absent."
+    )
+    schema = schema_of(ContextsWire)
+    for model in (GoldenContextWire, SecurityContextWire):
+        described = _described(model)
+        described.pop("$defs", None)  # the whole schema has them
+        schema["$defs"][model.__name__] = described
+    return schema | {"title": "Contexts", "description": text}
+
+
 def _event() -> Json:
     text = "An event of a run, as streams, observers and log files have it. Readers ignore types that they do not know."
     return schema_of(Event) | {"title": "Event", "description": text}
@@ -96,6 +110,7 @@ CONTRACTS: tuple[Contract, ...] = (
     Contract(name="event", direction=Direction.OUTPUT, schema=_event),
     Contract(name="problem", direction=Direction.OUTPUT, schema=_problem),
     Contract(name="tool", direction=Direction.OUTPUT, schema=lambda: schema_of(CatalogueTool)),
+    Contract(name="contexts", direction=Direction.OUTPUT, schema=_contexts),
     Contract(name="capability", direction=Direction.INPUT, schema=lambda: _described(CapabilityFields)),
 )
 """Every contract. A later one is a row more."""

@@ -229,6 +229,8 @@ export interface components {
             labels: string[];
             /** @description Who answers for it; empty where it does not say. */
             maintainer: string;
+            /** @description The MCP server that has it; null for other tools. */
+            mcp: components["schemas"]["McpOrigin"] | null;
             name: string;
             /** @description Whether a person approves each call first. */
             needs_approval: boolean;
@@ -434,7 +436,7 @@ export interface components {
              */
             type: "error";
         };
-        Event: components["schemas"]["StatusEvent"] | components["schemas"]["ResponseEvent"] | components["schemas"]["ReasoningEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ToolResultEvent"] | components["schemas"]["ApprovalEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ChildEvent"] | components["schemas"]["WithdrawnEvent"] | components["schemas"]["ErrorEvent"] | components["schemas"]["EndEvent"];
+        Event: components["schemas"]["StatusEvent"] | components["schemas"]["ResponseEvent"] | components["schemas"]["ReasoningEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ToolProgressEvent"] | components["schemas"]["ToolLogEvent"] | components["schemas"]["ToolResultEvent"] | components["schemas"]["ApprovalEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ChildEvent"] | components["schemas"]["WithdrawnEvent"] | components["schemas"]["ErrorEvent"] | components["schemas"]["EndEvent"];
         /** @description An event that was logged. */
         EventFound: {
             created_at: string;
@@ -507,6 +509,21 @@ export interface components {
             tool_name: string;
         };
         Found: components["schemas"]["EventFound"] | components["schemas"]["RunFound"];
+        /** @description For which application, environment and initiator a run works. */
+        GoldenContextShown: {
+            /** @description The application, as the deployment calls it. */
+            app_id: string;
+            /** @description What it is charged to. */
+            cost_center?: string;
+            /** @description How the data that it is about is classified. */
+            data_classification?: components["schemas"]["Classification"];
+            /** @description The environment, such as ``production``. */
+            environment: string;
+            /** @description Whom it works for: its principal, unless its door named another one. It gives no right. */
+            initiator_id: string;
+            /** @description 32 hexadecimal digits, by which log records and answers are found. */
+            trace_id: string;
+        };
         /** @description The newest grants of the caller's tenant. */
         Grants: {
             grants: components["schemas"]["PrivilegeGrant"][];
@@ -521,6 +538,10 @@ export interface components {
             database?: string;
             /** @description What is wrong with the database, as a sentence. */
             detail?: string;
+            /** @description How each MCP server is, by name; for callers who may know of machines. */
+            mcp_servers?: {
+                [key: string]: components["schemas"]["McpServerHealth"];
+            };
             /** @enum {string} */
             redis?: "ok" | "unreachable" | "refuses_writes" | "none";
             /** @enum {string} */
@@ -764,6 +785,8 @@ export interface components {
             agent_name: string;
             /** @description How many owners it has had. */
             attempt?: number;
+            /** @description The one that its client chose; without one the trace id. */
+            correlation_id?: string;
             /** @description What its model calls cost; absent where that is not known. */
             cost_usd?: number;
             /** @description What was seen of each loss of its worker that counts as a crash. */
@@ -856,6 +879,40 @@ export interface components {
              * @example ana
              */
             principal: string;
+        };
+        /** @description Where a tool of an MCP server comes from. */
+        McpOrigin: {
+            /** @description Whether the server has another definition now, which no person has accepted. */
+            changed: boolean;
+            /** @description SHA-256 of the definition that agents use: name, description, schemas and hints. */
+            manifest: string;
+            server: string;
+            /** @description Its name at the server. */
+            tool: string;
+        };
+        /** @description How an MCP server that agents use is in the living workers. */
+        McpServerHealth: {
+            /** @description Its tools whose definition no person has accepted yet. */
+            changed?: string[];
+            /** @description Seconds until it is tried again, if a call comes. */
+            next_try_s?: number;
+            /** @description Why it cannot be used now, as a part of a sentence. */
+            reason?: string;
+            /** @description Open sessions of all workers. */
+            sessions?: number;
+            /**
+             * @description The most urgent of the workers' states, in this order; ``docs/mcp-servers.md`` says what each means.
+             * @enum {string}
+             */
+            state: "invalid" | "needs_login" | "backing_off" | "starting" | "ready" | "idle" | "configured" | "disabled";
+            /** @description Tools that it listed last. */
+            tools?: number;
+            /** @enum {string} */
+            transport?: "stdio" | "http" | "sse";
+            /** @description How many workers have which state. */
+            workers: {
+                [key: string]: number;
+            };
         };
         /** @description The caller. */
         Me: {
@@ -1180,6 +1237,10 @@ export interface components {
             approvals?: components["schemas"]["Approval"][];
             /** @description How many owners it has had. */
             attempt?: number;
+            /** @description For which application and environment it works; absent where an earlier release started it. */
+            context?: components["schemas"]["GoldenContextShown"];
+            /** @description The one that its client chose; without one the trace id. */
+            correlation_id?: string;
             /** @description What its model calls cost; absent where that is not known. */
             cost_usd?: number;
             /** @description What was seen of each loss of its worker that counts as a crash. */
@@ -1220,6 +1281,8 @@ export interface components {
             /** @description Why it is in this state; the code of its error where it failed. */
             reason?: string;
             run_id: string;
+            /** @description Who asked for it; absent where an earlier release started it. */
+            security_context?: components["schemas"]["SecurityContextShown"];
             started_at?: string;
             status: components["schemas"]["RunStatus"];
             /** @description How many calls of models and tools it has made. */
@@ -1292,6 +1355,8 @@ export interface components {
             agent_name: string;
             /** @description How many owners it has had. */
             attempt?: number;
+            /** @description The one that its client chose; without one the trace id. */
+            correlation_id?: string;
             /** @description What its model calls cost; absent where that is not known. */
             cost_usd?: number;
             /** @description What was seen of each loss of its worker that counts as a crash. */
@@ -1345,6 +1410,20 @@ export interface components {
          * @enum {string}
          */
         Scope: "thread" | "tool";
+        /** @description Who asked for a run, and with what. */
+        SecurityContextShown: {
+            /** @description Whom it works for. */
+            initiator_id: string;
+            /** @description The roles that it was started with; its calls are made with those of them that its principal still has. */
+            roles: components["schemas"]["Role"][];
+            /**
+             * @description Which credential it was: its kind, and its id behind a colon. For principals with the role operator or admin
+             *     only, and never the credential itself.
+             */
+            token_ref?: string;
+            /** @description 32 hexadecimal digits. */
+            trace_id: string;
+        };
         /** @description What the run is started with. */
         SeedConfig: {
             /** @description The agent; absent: the default agent. */
@@ -1521,6 +1600,15 @@ export interface components {
             /** @description Which owner of the run this is, from 1. */
             attempt?: number;
             /**
+             * @description Of the run's first event: its golden context, ``app_id``, ``environment``, ``initiator_id`` and ``trace_id``, and
+             *     where they are declared ``cost_center`` and ``data_classification``.
+             */
+            context?: {
+                [key: string]: unknown;
+            };
+            /** @description The one that a client chose for the run, or else the trace id, in its first event. */
+            correlation_id?: string;
+            /**
              * @description Of a run that was started with a privilege grant: ``grant_id``, ``by`` whom it was issued, ``reason`` and
              *     ``expires_at``.
              */
@@ -1534,6 +1622,8 @@ export interface components {
             /** @description queued, running, waiting or moved. */
             status: string;
             thread_id: string;
+            /** @description Of the run, in its first event. */
+            trace_id?: string;
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
@@ -1686,6 +1776,51 @@ export interface components {
              * @enum {string}
              */
             type: "tool";
+        };
+        /** @description A line that a tool logged during a call. */
+        ToolLogEvent: {
+            /** @description When it was numbered, UTC. */
+            at: string;
+            call_id: string;
+            /** @description How many lines before this one are not in the run's log, since they were too many. */
+            left_out?: number;
+            /** @description debug, info, notice, warning, error, critical, alert or emergency. */
+            level: string;
+            logger?: string;
+            message: string;
+            name: string;
+            run_id: string;
+            /** @description Its number in its run, from 1; the cursor of a reader that has it. */
+            seq: number;
+            step_id?: string;
+            thread_id: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "tool_log";
+        };
+        /** @description How far a call is; the newest one counts, and several a second are not written. */
+        ToolProgressEvent: {
+            /** @description When it was numbered, UTC. */
+            at: string;
+            call_id: string;
+            /** @description How much is done, in a unit of the tool's own. */
+            done?: number;
+            message?: string;
+            name: string;
+            run_id: string;
+            /** @description Its number in its run, from 1; the cursor of a reader that has it. */
+            seq: number;
+            step_id?: string;
+            thread_id: string;
+            /** @description With ``done``: how much there is to do. */
+            total?: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "tool_progress";
         };
         /** @description A tool has answered. */
         ToolResult: {
