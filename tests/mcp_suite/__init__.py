@@ -1,0 +1,1 @@
+"""The public conformance suite of MCP against Callboard's server and client, and what of it does not apply."""
