@@ -26,6 +26,7 @@ from config.identity.errors import EnvelopeRefused
 from config.settings import Settings
 from tests.bench.command import Effort, run, say
 from tests.bench.report import Bar, Figure, Report
+from tests.config.identity.test_envelope import TAMPERED
 
 BAR_US = 50
 TREND = 1.05
@@ -43,7 +44,7 @@ def measure(effort: Effort) -> Report:
     return Report(
         name="envelope_cost",
         title="What a signed envelope costs",
-        figures=[*figures, _use(effort), _trend(effort)],
+        figures=[*figures, _use(effort), _trend(effort), _accepted()],
     )
 
 
@@ -95,6 +96,20 @@ def _trend(effort: Effort) -> Figure:
     note = f"beside: with none; {blocks * BLOCK:,} of each, by turns"
     name = "refusing a signature with 42 right characters"
     return Figure(name=name, unit="µs", rounds=rounds, references=references, bar=bar, note=note)
+
+
+def _accepted() -> Figure:
+    """Return how many envelopes are accepted of those that the tests have tampered with."""
+    tampered = [one for part in TAMPERED.values() for one in part]
+    accepted = 0
+    for one in tampered:
+        with suppress(EnvelopeRefused):
+            one.verify()
+            accepted += 1
+    bar = Bar(compares="figure", limit=0)
+    return Figure(
+        name="tampered envelopes that are accepted", unit="", rounds=[accepted], bar=bar, note=f"of {len(tampered):,}"
+    )
 
 
 def signed(body: bytes) -> str:
