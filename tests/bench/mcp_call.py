@@ -3,7 +3,9 @@
     PYTHONPATH=. .venv/bin/python -m tests.bench.mcp_call [--rounds 3] [--quick] [--json]
 
 The two clients take turns, each with a server of its own. The quick server answers by itself what the SDK's would parse
-and validate first, so that next to all of the time is the client's.
+and validate first, so that next to all of the time is the client's. The process collects garbage as a worker does; with
+Python's thresholds a full collection fell into the turns of the one client or of the other, by the number of objects
+that each had made.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any
 from mcp import Client, StdioServerParameters
 
 from agents.tools.mcp.pool import McpPool
+from bus.gc_tuning import freeze_gc
 from bus.loop import new_event_loop
 from config.definitions.mcp_server import McpServerDefinition
 from tests.bench.command import Effort, run, say
@@ -95,6 +98,7 @@ async def _compared(load: Load, effort: Effort) -> tuple[Figure, list[float]]:
         try:
             for one in (ours, theirs):
                 await _turn(one, load)  # which also opens the session
+            freeze_gc()  # as a worker does
             for _ in range(effort.rounds):
                 turns = [(await _turn(ours, load), await _turn(theirs, load)) for _ in range(effort.pick(TURNS, 1))]
                 rounds.append(sum(mine for (mine, _), _ in turns) / len(turns) * 1000)
