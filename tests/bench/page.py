@@ -18,12 +18,17 @@ _BLOCK = re.compile(r"<!-- bench (?P<name>\w+) -->\n.*?<!-- end -->", re.DOTALL)
 
 def conditions(root: Path, rounds: int) -> str:
     """Return when, where and of which commit something is measured that begins now."""
-    asked = ("git", "describe", "--always", "--dirty")
-    commit = subprocess.run(asked, cwd=root, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
+    commit = _git(root, "describe", "--always") or "unknown"
+    if _git(root, "status", "--porcelain", "--untracked-files=no", ".", f":!{PAGE.relative_to(ROOT)}"):
+        commit += "-dirty"  # the page itself does not count: the measurement before this one has written to it
     return (
         f"Measured on {stamp()[:10]} at commit {commit}: {os.cpu_count()} cores, Python "
         f"{platform.python_version()}, load {os.getloadavg()[0]:.1f} when it began, rounds: {rounds}."
     )
+
+
+def _git(root: Path, *arguments: str) -> str:
+    return subprocess.run(("git", *arguments), cwd=root, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def tables_in(page: str) -> list[str]:
