@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from bus.journal import Decision
 from cli.error_catalogue import catalogue
 from config.definitions.json_schema import schema_errors
 from config.identity.principal import Principal
+from tests.bus.journal_harness import claim
 from tests.web.mcp import counter
 from tests.web.mcp.conftest import AGENT, Place
 from web.mcp.errors import NAMES
@@ -107,6 +109,18 @@ def test_a_run_is_stopped_and_a_second_time_changes_nothing(place: Place, mode: 
     assert (ended["status"], ended["code"]) == ("cancelled", "stopped")
     again = place.call("cancel_run", mode, run_id=run_id)
     assert (again.structured_content["status"], again.is_error) == ("cancelled", False)
+
+
+def test_a_stop_that_the_runs_worker_has_not_seen_yet_says_how_to_wait_for_it(place: Place, mode: str) -> None:
+    service = replace(place.with_settings(mcp_capability_behavior="start").service, is_detached=lambda _: True)
+    place = Place(service)  # which leaves runs to workers
+    run_id = place.state("wait_outside", mode)["run_id"]
+    assert claim(service.journal.database, run_id, "own_another", 0.5) is not None
+
+    found = place.call("cancel_run", mode, run_id=run_id)
+
+    assert (found.structured_content["status"], found.is_error) == ("running", False)
+    assert f"Call run_status with run_id {run_id} and wait_s for its end." in found.content[0].text
 
 
 def test_a_client_that_goes_away_leaves_its_run_running(place: Place, mode: str) -> None:
