@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from mcp import ClientSession, MCPError
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
@@ -19,32 +21,60 @@ AGAIN_S = 5.0
 """Seconds until the next attempt to listen, after the connection for it broke."""
 
 
+@dataclass(kw_only=True, slots=True)
+class _Reading:
+    """A list that is being read."""
+
+    task: asyncio.Task[list[Tool]]
+    changes: int
+    """How often the list had changed when it was asked for."""
+    callers: int = 0
+
+
 class ListedTools:
     """What a server listed last."""
 
     def __init__(self) -> None:
         self._tools: list[Tool] | None = None
         self._read_s = 0.0
+        self._reading: _Reading | None = None
         self._is_followed = False
-        self.changes = 0
+        self._changes = 0
         """How often the list may have changed."""
         self.count: int | None = None
         """The number of tools that were listed last; None before."""
 
-    def present(self) -> list[Tool] | None:
-        """Return the tools; None where they have to be asked for."""
-        is_present = self._is_followed or time.monotonic() - self._read_s < STALE_S
-        return self._tools if is_present else None
+    async def present(self, ask: Callable[[], Awaitable[list[Tool]]]) -> list[Tool]:
+        """Return the tools, read with ``ask`` where they may have changed; callers at once share what one reads.
 
-    def read(self, tools: list[Tool], changes: int) -> None:
-        """Keep what was listed, where nothing has changed since there were so many changes."""
+        What ``ask`` raises goes to each of them. It is cancelled when the last of them is.
+        """
+        is_present = self._is_followed or time.monotonic() - self._read_s < STALE_S
+        if self._tools is not None and is_present:
+            return self._tools
+        reading = self._reading
+        if reading is None or reading.task.done() or reading.changes != self._changes:
+            task = asyncio.create_task(self._read(ask, self._changes), name="mcp list of tools")
+            reading = self._reading = _Reading(task=task, changes=self._changes)
+        reading.callers += 1
+        try:
+            return await asyncio.shield(reading.task)
+        finally:
+            reading.callers -= 1
+            if not reading.callers:
+                reading.task.cancel()
+                self._reading = None if self._reading is reading else self._reading
+
+    async def _read(self, ask: Callable[[], Awaitable[list[Tool]]], changes: int) -> list[Tool]:
+        tools = await ask()
         self.count = len(tools)
-        if changes == self.changes:
+        if changes == self._changes:
             self._tools, self._read_s = tools, time.monotonic()
+        return tools
 
     def changed(self) -> None:
         """Have the list asked for again."""
-        self.changes += 1
+        self._changes += 1
         self._tools = None
 
     async def follow(self, session: ClientSession) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from agents.tools.mcp.malformed import MALFORMED
 from config.definitions.mcp_server import TOOL_NAME
 from config.visible import visible
 
@@ -68,8 +69,8 @@ def listed(tools: list[Tool], server: str) -> dict[str, ServerTool]:
     """Return the usable tools of a server by name; a name that is none, or is there twice, is left out and logged."""
     found, refused = sorted_out(tools)
     if refused:
-        names = ", ".join(sorted(visible(name[:80]) for name in refused))
-        log.warning("the MCP server %s has tools that cannot be used: %s", server, names[:500])
+        reasons = "; ".join(sorted(f"{visible(name[:80])}: {why}" for name, why in refused.items()))
+        log.warning("the MCP server %s has tools that cannot be used: %s", server, reasons[:1000])
     return found
 
 
@@ -92,6 +93,8 @@ def _usable(tool: Tool) -> ServerTool | str:
     """Return the tool, or why it cannot be used."""
     if not TOOL_NAME.fullmatch(tool.name):
         return "this is no name by the protocol"
+    if tool.meta and MALFORMED in tool.meta:
+        return f"its definition is none by the protocol, at {visible(str(tool.meta[MALFORMED]))}"
     hints = tool.annotations.model_dump(by_alias=True, exclude_none=True, mode="json") if tool.annotations else {}
     hints |= {name: tool.meta[name] for name in (EFFECT, TIMEOUT) if tool.meta and name in tool.meta}
     one = ServerTool(

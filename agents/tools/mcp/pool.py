@@ -19,7 +19,7 @@ import orjson
 from mcp import ClientSession
 from mcp.types import CallToolResult, InputRequiredResult, Tool
 
-from agents.tool_errors import McpServerDown
+from agents.tool_errors import McpServerDown, OutputUnfit
 from agents.tools.mcp.endings import SessionGone
 from agents.tools.mcp.listed import ServerTool, listed
 from agents.tools.mcp.notifications import OpenCall
@@ -27,7 +27,7 @@ from agents.tools.mcp.oauth.tokens import new_tokens
 from agents.tools.mcp.session import McpSession
 from agents.tools.mcp.states import McpServerState, McpState
 from config.definitions.mcp_server import McpServerDefinition
-from config.errors import ToolFailed
+from config.errors import ToolCutOff, ToolFailed
 from config.forks import after_fork, leave_to_parent
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class _Place:
 
     session: McpSession | None = None
     failures: int = 0
-    """Sessions in a row that ended by themselves without having answered a call."""
+    """Sessions in a row that ended by themselves and were of no use."""
     not_before_s: float = 0.0
     problem: str = ""
     needs_login: bool = False
@@ -142,9 +142,13 @@ class McpPool:
 
         Raises:
             ToolFailed: the server has no such tool any more.
-            as ``call``.
+            McpServerDown: it did not list its tools.
         """
-        found = listed([one for one in await self.tools(tenant, server) if one.name == name], server.name)
+        try:
+            tools = await self.tools(tenant, server)
+        except (OutputUnfit, ToolCutOff, ToolFailed) as error:  # of the list: the tool itself was not called
+            raise McpServerDown(f"{error} That was its list of tools; the call was not made.") from error
+        found = listed([one for one in tools if one.name == name], server.name)
         if name not in found:
             raise ToolFailed(f"the MCP server {server.name} no longer has the tool {name}; it was not called.")
         return found[name]
@@ -214,7 +218,7 @@ class McpPool:
     def _ended(self, key: SessionKey, session: McpSession) -> None:
         self._sessions.discard(session)
         place = self._places.setdefault(key, _Place())
-        if session.problem is not None and session.completed == 0:
+        if session.problem is not None and not session.was_of_use:
             place.failures += 1
             place.problem, place.needs_login = session.problem, session.needs_login
             # whether there is a login is looked up in SQL, so nothing has to be spared

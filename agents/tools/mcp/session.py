@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SILENT_S = 10.0
-"""Seconds without any message of the server, after which a call that is given up retires the session."""
+"""Seconds without any message of a server that was asked, after which a call that is given up retires the session."""
 ACCOUNT_S = 0.5
 """Seconds that a call waits for the reason of the session's end."""
 STRAGGLERS_S = 1.0
@@ -97,6 +97,7 @@ class McpSession:
         """Whether the server did not accept the credentials, the last time it was asked."""
         self.completed = 0
         """Requests that the server answered."""
+        self._has_answered_call = self._has_cut_off = False
         self.used_s = time.monotonic()
         self._traffic = Traffic(server.max_bytes, on_end=self._note_end)
         self._tokens = tokens
@@ -121,6 +122,11 @@ class McpSession:
     @property
     def is_busy(self) -> bool:
         return bool(self._calls) or not self._opened.done()
+
+    @property
+    def was_of_use(self) -> bool:
+        """Whether it answered a call; or it answered something else, and no call was under way at its end."""
+        return self._has_answered_call or (self.completed > 0 and not self._has_cut_off)
 
     @property
     def said(self) -> str:
@@ -208,7 +214,9 @@ class McpSession:
                     allow_input_required=True,
                 )
 
-        return await self._request(send)
+        found = await self._request(send)
+        self._has_answered_call = True
+        return found
 
     async def tools(self) -> list[Tool]:
         """Return the tools that the server has now; asked again only where they may have changed.
@@ -216,11 +224,7 @@ class McpSession:
         Raises:
             as ``call``.
         """
-        known, changes = self._tools.present(), self._tools.changes
-        if known is None:
-            known = await self._request(_all_tools)
-            self._tools.read(known, changes)
-        return known
+        return await self._tools.present(lambda: self._request(_all_tools))
 
     async def ask(self, send: Callable[[ClientSession], Awaitable[T]]) -> T:
         """Return what the server answers to other requests, which ``send`` makes.
@@ -228,14 +232,16 @@ class McpSession:
         Raises:
             as ``call``.
         """
-        return await self._request(send)
+        found = await self._request(send)
+        self._has_answered_call = True
+        return found
 
     async def _request(self, send: Callable[[ClientSession], Awaitable[T]]) -> T:
         await self.opened()
         if not self.is_usable:
             raise SessionGone
         await self._require_token()
-        session, began_s, received = self._opened.result(), time.monotonic(), self._traffic.received
+        session = self._opened.result()
         task = asyncio.create_task(_awaited(send, session), name=f"mcp call {self.server.name}")
         self._calls.add(task)
         task.add_done_callback(self._done)
@@ -246,7 +252,7 @@ class McpSession:
             if task.cancelled() and own is not None and not own.cancelling():  # the session's end, not the caller's
                 raise await self._cut_off("") from None
             task.cancel()
-            if time.monotonic() - began_s >= SILENT_S and self._traffic.received == received:
+            if self._traffic.silent_s >= SILENT_S:
                 self.retire("it did not answer")
             raise
         except (MCPError, ValidationError) as error:
@@ -276,6 +282,8 @@ class McpSession:
         if not task.cancelled() and task.exception() is None:
             self.completed += 1
             self.needs_login = False
+        else:
+            self._has_cut_off |= self._traffic.has_ended
         self._changed.set()
 
     async def _error(self, error: MCPError | ValidationError) -> Exception:
@@ -327,6 +335,7 @@ class McpSession:
                 await negotiate_auto(session)
             else:
                 await session.initialize()
+            self._traffic.protocol = session.protocol_version or ""
             level, begun = self.server.log_level, session.initialize_result
             if level != OFF and begun is not None and begun.capabilities.logging is not None:
                 with suppress(MCPError):  # then it sends messages of other levels too, which are passed over

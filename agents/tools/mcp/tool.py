@@ -62,7 +62,8 @@ def mcp_tools(path: str, settings: Settings) -> list[Tool]:
         return [tool for one in tools.values() if (tool := _tool_or_none(server, one)) is not None]
     if wanted not in tools:
         problem = f"the MCP server {name} has no tool '{wanted[:80]}' that may be used."
-        raise ToolUnknown(f"{problem}{did_you_mean(wanted, tools)}", name=path)
+        why = f" `./callboard mcp tools {name}` says which are left out, and why."
+        raise ToolUnknown(f"{problem}{did_you_mean(wanted, tools) or why}", name=path)
     try:
         return [build_mcp_tool(server, tools[wanted])]
     except SchemaRefused as error:

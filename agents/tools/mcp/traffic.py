@@ -5,6 +5,7 @@ A server that sends more loses its connection, and nothing else is affected.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
@@ -12,6 +13,8 @@ from typing import Any, Self
 import anyio
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
+
+from agents.tools.mcp.malformed import with_stand_ins
 
 MAX_VOLUME = 16
 """Longest messages' worth of bytes that a server may send between two requests of ours."""
@@ -33,10 +36,17 @@ class Traffic:
         self.problem: str | None = None
         """Why the connection was ended, as a part of a sentence; None where the server ended it."""
         self.has_ended = False
-        self.received = 0
-        """Messages of the server so far."""
+        self.protocol = ""
+        """The protocol's version; empty before it is agreed upon."""
         self._on_end = on_end
+        self._asked_s: float | None = None
+        """When it was asked first of what no message of it came after; None where there is none."""
         self._bytes = self._pieces = self._open = 0
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds for which the server has sent nothing, although it was asked something."""
+        return 0.0 if self._asked_s is None else time.monotonic() - self._asked_s
 
     def end(self, problem: str | None = None) -> None:
         """Note that nothing more is read; the first problem is kept."""
@@ -64,7 +74,7 @@ class Traffic:
         Raises:
             TooMuch: too many of its requests wait for an answer.
         """
-        self.received += 1
+        self._asked_s = None
         if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCRequest):
             self._open += 1
             if self._open > MAX_OPEN:
@@ -79,6 +89,7 @@ class Traffic:
         """Give the server its whole allowance again, where the message is a request of ours."""
         if isinstance(item.message, JSONRPCRequest):
             self._bytes = self._pieces = 0
+            self._asked_s = time.monotonic() if self._asked_s is None else self._asked_s
 
 
 class _Stream:
@@ -112,7 +123,7 @@ class Inbound(_Stream):
         try:
             item: SessionMessage | Exception = await self._inner.receive()
             self._traffic.took(item)
-            _complete(item)
+            _complete(item, self._traffic.protocol)
         except TooMuch as error:
             self._traffic.end(str(error))
             raise anyio.EndOfStream from error
@@ -131,10 +142,15 @@ class Inbound(_Stream):
             raise StopAsyncIteration from None
 
 
-def _complete(item: SessionMessage | Exception) -> None:
-    """Let a result without its type be a complete one, as the protocol of 2026 asks of clients; the SDK refuses it."""
+def _complete(item: SessionMessage | Exception, protocol: str) -> None:
+    """Mend what the SDK would refuse of a result: a missing type, which the protocol of 2026 has clients take for a
+    complete result, and malformed tools among others.
+    """
     if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
-        item.message.result.setdefault("resultType", "complete")
+        result = item.message.result
+        result.setdefault("resultType", "complete")
+        if protocol and isinstance(result.get("tools"), list):
+            with_stand_ins(result, protocol)
 
 
 class Outbound(_Stream):

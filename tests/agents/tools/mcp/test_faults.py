@@ -133,6 +133,23 @@ def test_a_server_that_is_silent_for_long_is_replaced(
     assert first != second
 
 
+def test_a_server_that_is_silent_through_many_short_calls_is_replaced(
+    run: Run, define: Define, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agents.tools.mcp.session.SILENT_S", 0.5)
+
+    async def use(pool: McpPool) -> list[int]:
+        pids = [await pid_of(pool, define())]
+        for _ in range(4):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await pool.call("t", define(), "slow", {"seconds": 30})
+        return [*pids, await pid_of(pool, define())]
+
+    first, second = run(use)
+    assert first != second
+
+
 async def pid_of(pool: McpPool, server: Any) -> int:
     return int(orjson.loads(said(await pool.call("t", server, "environment", {})))["pid"])
 

@@ -124,6 +124,23 @@ def test_a_server_that_fails_again_and_again_is_started_ever_less_often(run: Run
     assert "the call was not made" in run(use)
 
 
+def test_a_server_that_ends_in_each_of_its_calls_is_started_ever_less_often(run: Run, define: Define) -> None:
+    async def use(pool: McpPool) -> None:
+        server = define()
+        for _ in range(2):
+            await pool.listed_now("t", server, "crash")
+            with pytest.raises(ToolCutOff, match="status 3"):
+                await pool.call("t", server, "crash", {})
+        with pytest.raises(McpServerDown, match=r"status 3.* tried again in 0\.\d seconds"):
+            await pool.listed_now("t", server, "crash")
+        assert pool.states()["fake"].state is McpState.BACKING_OFF
+        await asyncio.sleep(0.6)
+        assert said(await pool.call("t", server, "echo", {"say": "again"})) == "again"
+        assert pool.states()["fake"].state is McpState.READY
+
+    run(use)
+
+
 def test_beyond_the_limit_the_session_that_is_idle_longest_is_closed(
     run: Run, define: Define, monkeypatch: pytest.MonkeyPatch
 ) -> None:

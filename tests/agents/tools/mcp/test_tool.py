@@ -147,9 +147,15 @@ def test_a_schema_that_is_nested_too_deeply_is_left_out_with_the_limit(write: Wr
         find_tools("mcp:fake/add", write(tools={"add": {"inputSchema": schema}}))
 
 
-def test_a_list_that_the_protocol_does_not_know_is_said_with_its_place(write: Write) -> None:
-    with pytest.raises(ToolUnknown, match=r"does not know, at tools\.0\.inputSchema\.type"):
-        find_tools("mcp:fake", write(tools={"add": {"inputSchema": {"type": "string"}}}))
+def test_a_tool_that_the_protocol_does_not_know_is_left_out_with_its_place(
+    write: Write, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = write(tools={"add": {"inputSchema": {"type": "string"}}, "good": {"inputSchema": {"type": "object"}}})
+
+    assert [tool.name for tool in find_tools("mcp:fake", settings)] == ["good"]
+    assert "add: its definition is none by the protocol, at inputSchema.type" in caplog.text
+    with pytest.raises(ToolUnknown, match=r"no tool 'add' .* `./callboard mcp tools fake` says which are left out"):
+        find_tools("mcp:fake/add", settings)
 
 
 def test_the_name_of_a_dialect_is_no_hindrance(write: Write) -> None:
