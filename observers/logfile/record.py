@@ -36,8 +36,8 @@ def record_of(agent: AgentFacts, payload: Payload, context: RunFacts) -> dict[st
     }
     if payload.type == "status":
         record |= {"model": agent.model, "trace_id": context.trace_id, "correlation_id": context.correlation_id}
-    for name, _ in payload.own_fields:
-        record[name] = getattr(payload, name)
+    own = {name: getattr(payload, name) for name, _ in payload.own_fields}
+    record |= {name: value for name, value in own.items() if value is not None}  # a run's first event alone has its ids
     record |= {key: value for key, value in payload.extra.items() if key not in record}
     return {key: cleaned(value, key) for key, value in record.items() if value is not None and value != ""}
 

@@ -27,6 +27,7 @@ from bus.payloads import (
     WithdrawnPayload,
 )
 from config.settings import read_settings
+from observers.base import RunFacts
 from observers.discovery import observers_for
 from observers.invoker import drain
 from observers.logfile.record import json_line, record_of, text_line
@@ -350,3 +351,13 @@ def test_settings_say_where_and_how(tmp_path: Path) -> None:
 
     lines = (tmp_path / "logs" / "runs-0.log").read_text().splitlines()
     assert [json.loads(line)["type"] for line in lines] == ["status", "response", "message", "end"]
+
+
+def test_each_status_has_the_ids_of_the_runs_trace():
+    facts = RunFacts(run_id="run_1", thread_id="thr_1", trace_id="ab" * 16, correlation_id="order-4711")
+
+    found = [record_of(AGENT, StatusPayload(seq=1, status=status, at=AT), facts) for status in ("queued", "running")]
+
+    assert [(one["trace_id"], one["correlation_id"]) for one in found] == [("ab" * 16, "order-4711")] * 2
+    assert "trace=abab" in text_line(found[1])
+    assert "correlation=order-4711" in text_line(found[1])
