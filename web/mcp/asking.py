@@ -78,6 +78,9 @@ class Asking:
 
     async def _pass_on(self, watched: Watched, question: Question, answer: ElicitResult | None) -> None:
         decision = decision_of(question, answer) if answer is not None else None
+        if decision is None and answer is not None and answer.action == "accept":
+            sentence = f"the decision is none of these: {', '.join(question['decisions'])}."
+            self.refusals[question["approval_id"]] = sentence
         try:
             if decision is not None:
                 await self._service.act(self._caller, watched.handle.decide, question["approval_id"], decision)

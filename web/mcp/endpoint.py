@@ -80,11 +80,11 @@ def metadata() -> Response:
     return Response(orjson.dumps(found), content_type="application/json")
 
 
-@mcp.after_request
+@mcp.after_app_request
 def name_issuer(answer: Response) -> Response:
-    """Let a client without a credential know where the metadata is."""
+    """Let a client without a credential know where the metadata is, whatever its first request to ``/mcp`` is."""
     settings = current_process().settings
-    if answer.status_code == 401 and settings.service_issuer:
+    if request.path == PATH and answer.status_code == 401 and settings.service_issuer:
         address = f"{_origin(settings)}{METADATA}{PATH}"
         said = 'error="invalid_token", ' if "Authorization" in request.headers else ""  # RFC 6750, section 3.1
         answer.headers["WWW-Authenticate"] = f'Bearer {said}resource_metadata="{address}"'

@@ -6,6 +6,7 @@ same as the call does.
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
@@ -19,6 +20,8 @@ from config.identity.errors import EnvelopeRefused
 from config.identity.principal import Principal
 from web.bodies import parse_object
 from web.mcp.service import Service
+
+log = logging.getLogger(__name__)
 
 ENVELOPE, SIGNED = "callboard/envelope", "callboard/call"
 METHOD = "tools/call"
@@ -42,6 +45,13 @@ class Envelopes:
         meta: dict[str, Any] = dict(params.meta or {})
         if not self._settings.require_envelope and not meta.keys() & {ENVELOPE, SIGNED}:
             return None
+        try:
+            return self._verified(principal, params, meta)
+        except EnvelopeRefused as error:
+            log.info("an envelope was refused: %s", error.facts["why"])
+            raise
+
+    def _verified(self, principal: Principal, params: CallToolRequestParams, meta: dict[str, Any]) -> CallEnvelope:
         text, signed = meta.get(ENVELOPE), meta.get(SIGNED, "")
         if ENVELOPE in meta and not (isinstance(text, str) and isinstance(signed, str) and _is_of(signed, params)):
             raise EnvelopeRefused("form")

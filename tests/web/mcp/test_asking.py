@@ -63,6 +63,8 @@ def test_a_question_that_the_user_leaves_open_waits_for_another_answer(place: Pl
     state = place.state("book", mode, user.options, room="blue")
 
     assert (state["status"], state["code"]) == ("waiting", "APPROVAL_REQUIRED")
+    why = "the decision is none of these: approve, reject." if user.answer.action == "accept" else None
+    assert state.get("error") == why
     assert counter.made == []
 
 

@@ -254,6 +254,9 @@ def test_a_stranger_learns_where_tokens_are_issued(closed: FlaskClient) -> None:
     assert (answer.status_code, answer.json["code"]) == (401, "unauthenticated")
     address = "http://localhost/.well-known/oauth-protected-resource/mcp"
     assert answer.headers["WWW-Authenticate"] == f'Bearer resource_metadata="{address}"'
+    for other in (closed.get("/mcp"), closed.delete("/mcp")):  # clients that look for the server's events, or end
+        assert (other.status_code, other.headers["WWW-Authenticate"]) == (401, answer.headers["WWW-Authenticate"])
+    assert closed.get("/v1/runs").headers["WWW-Authenticate"] == "Bearer"
     found: Any = closed.get(address).json
     assert found["resource"] == "http://localhost/mcp"
     assert found["authorization_servers"] == ["https://issuer.example.org"]

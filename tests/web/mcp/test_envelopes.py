@@ -65,8 +65,13 @@ def test_a_call_without_an_envelope_is_refused_only_where_one_is_required(
     [{"a": 21}, {"a": 20.0}, {"a": True}, {"a": "20"}, {"c": 1}, {"a": 2**63}, {"a": None}],
     ids=str,
 )
-def test_other_arguments_than_the_signed_ones_are_refused(strict: Place, changed: dict[str, Any]) -> None:
+def test_other_arguments_than_the_signed_ones_are_refused(
+    strict: Place, changed: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+
     assert is_refused(call(strict, KEY.mcp_meta("add", ARGUMENTS), "legacy", **changed))
+    assert "an envelope was refused: form" in caplog.text
 
 
 @pytest.mark.parametrize(
