@@ -17,6 +17,7 @@ from agents.tools.catalogue import forget
 from agents.tools.mcp.pool import close_pools
 from bus.journal import Decision
 from bus.payloads import ApprovalPayload, EndPayload, ToolPayload, ToolResultPayload
+from config.identity.principal import Principal, Role
 from config.tracing import trace_id_of, traced
 from tests.agents.tools.mcp.conftest import FAKE
 
@@ -153,6 +154,23 @@ def test_what_is_not_accepted_is_not_called_and_asked_again(kit: AgentKit, said:
 
     assert answered(handle, **said).status == "failed"
     assert is_asked_again(kit)
+
+
+def test_another_tenant_is_not_asked_and_its_calls_fail_until_the_operator_has_accepted(kit: AgentKit) -> None:
+    def called_in_acme(name: str = "echo", **arguments: str) -> RunHandle:
+        ann = Principal(tenant="acme", id="ann", roles=frozenset(Role))
+        made = kit.runner.call_tool(name, arguments, agent_id="shopper", principal=ann)
+        made.result(30)
+        return made
+
+    handle = changed(kit)
+
+    called_in_acme("redefine")  # its session has a process of its own
+    ((outcome, text),) = outcomes(called_in_acme(say="hi"))
+    assert outcome == "failed"
+    assert "The operator has to accept the new definition first" in str(text)
+    answered(handle, decision="answer", result={"accept": True})
+    assert outcomes(called_in_acme(say="hi")) == [("done", "hi")]
 
 
 def test_the_first_definition_is_used_after_a_restart_too(kit: AgentKit) -> None:

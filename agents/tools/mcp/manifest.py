@@ -1,7 +1,8 @@
 """Which definition of a server's tool may be used: the first that was seen, until a person accepts another one.
 
 A server may change what a tool says of itself at any time, and a model follows what it says. So the definition is
-stored when the tool is first seen, and a call with another one asks a person, who sees both.
+stored when the tool is first seen, and a call with another one asks a person, who sees both. The agents of all tenants
+use what is accepted, so only runs of the deployment's own tenant ask.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ async def require_accepted(server: str, known: ServerTool, now: ServerTool) -> N
 
     Raises:
         QuestionAsked: the call ends, and is made again with the answer.
-        ToolFailed: the person did not accept it.
+        ToolFailed: the person did not accept it, or has to be of another tenant.
     """
     process = opened_process()
     if process is not None:
@@ -66,6 +67,11 @@ async def require_accepted(server: str, known: ServerTool, now: ServerTool) -> N
     DRIFT.note(server, now.name, now.digest, known.digest)
     if known.digest == now.digest:
         return
+    if process is not None and current_call().tenant != process.settings.tenant:
+        raise ToolFailed(
+            f"the MCP server {server} has changed its tool {now.name}; it was not called. The operator has to accept "
+            "the new definition first: the tool's next call in the deployment's own tenant asks for that."
+        )
     answer = current_call().ask(FORM, question(server, known, now))
     if answer.get("accept") is not True:
         raise ToolFailed(f"a person did not accept how the MCP server {server} changed its tool {now.name}.")
