@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 from agents.capabilities import folder
 from agents.capabilities.folder import get_capability
 from agents.tools import celery_tasks, mcp
+from agents.tools.mcp.names import distinct_names
 from agents.tools.mcp.renewal import Accepted, accepted_by_persons
 from agents.tools.schema import build_tool
 from agents.tools.tool import FOR_AGENT, Tool
@@ -192,10 +192,9 @@ def _build(definition: AgentDefinition, settings: Settings, given: Mapping[str, 
 def _named(
     definition: AgentDefinition, settings: Settings, given: Mapping[str, Tool]
 ) -> Iterator[tuple[str, str, Tool]]:
-    """Yield each tool with its place and line; those of MCP servers whose names are not the only ones get their
-    server's before.
+    """Yield each tool with its place and line; those of MCP servers whose names are not the only ones get others.
 
-    So no server takes the name of a tool that is not its own.
+    So no server takes the name of a tool that is not its own, and none makes an agent unloadable by its tools' names.
     """
     found = [
         (f"tools[{position}]", path, tool)
@@ -204,13 +203,9 @@ def _named(
     ]
     for field in READING:
         found += [(field, field, tool) for tool in _reading_tools(field, getattr(definition, field), settings)]
-    count = Counter(tool.name for _, _, tool in found)
-    for place, path, tool in found:
-        if count[tool.name] > 1 and path not in given and path.startswith(mcp.PREFIX):
-            from agents.tools.mcp.tool import prefixed
-
-            tool = dataclasses.replace(tool, name=prefixed(tool, path))
-        yield place, path, tool
+    names = distinct_names([(tool.name, None if path in given else tool.mcp) for _, path, tool in found])
+    for name, (place, path, tool) in zip(names, found, strict=True):
+        yield place, path, tool if name == tool.name else dataclasses.replace(tool, name=name)
 
 
 def _as_tool(thing: Any, path: str, name: str | None, settings: Settings) -> Tool:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
-import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -14,6 +12,7 @@ from agents.tools.mcp import PREFIX
 from agents.tools.mcp.faults import with_remedy
 from agents.tools.mcp.listed import EFFECT, TIMEOUT, ServerTool, listed
 from agents.tools.mcp.manifest import pinned_tools, require_accepted
+from agents.tools.mcp.names import sent_name
 from agents.tools.mcp.pool import mcp_pool
 from agents.tools.mcp.result import to_value
 from agents.tools.mcp.rounds import AskingCall
@@ -33,8 +32,6 @@ log = logging.getLogger(__name__)
 
 LIST_S = 30.0
 """Seconds that a server may take to list its tools, once it is ready."""
-MAX_NAME = 64
-"""Characters of a tool's name that every provider of models takes."""
 MAX_DESCRIPTION = 4000
 MAX_TIMEOUT_S = 86_400.0
 IDEMPOTENCY_KEY = "callboard/idempotency_key"
@@ -42,7 +39,6 @@ IDEMPOTENCY_KEY = "callboard/idempotency_key"
 HEADER = "x-mcp-header"
 """The keyword of an argument that clients of its server repeat in a header; nothing for others who see the schema."""
 _OWN_EFFECTS = tuple(effect.value for effect in Effect if not effect.policy.needs_check)
-_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _SHOWN = ("description", "title")
 """Members of a schema that the model reads as text."""
 
@@ -68,12 +64,6 @@ def mcp_tools(path: str, settings: Settings) -> list[Tool]:
         return [build_mcp_tool(server, tools[wanted])]
     except SchemaRefused as error:
         raise ToolUnknown(f"tool '{path[:200]}' cannot be used: {error}", name=path) from error
-
-
-def prefixed(tool: Tool, path: str) -> str:
-    """Return the name of a tool of ``path`` with its server's before it, for an agent with two of its name."""
-    server = path.removeprefix(PREFIX).partition("/")[0]
-    return sent_name(f"{server}_{tool.name}")
 
 
 def server_named(name: str, path: str, settings: Settings) -> McpServerDefinition:
@@ -214,14 +204,6 @@ def labels_of(said: frozenset[str]) -> frozenset[str]:
 def _description(server: McpServerDefinition, one: ServerTool) -> str:
     text = visible(one.description).strip()[:MAX_DESCRIPTION]
     return text or f"The tool {one.name} of the MCP server {server.name}."
-
-
-def sent_name(name: str) -> str:
-    """Return a name as every provider of models takes it."""
-    fit = _NAME.sub("_", name)
-    if len(fit) <= MAX_NAME:
-        return fit
-    return f"{fit[: MAX_NAME - 9]}_{hashlib.sha256(fit.encode()).hexdigest()[:8]}"
 
 
 def with_bad_schemas(server: McpServerDefinition, tools: Mapping[str, ServerTool]) -> dict[str, str]:

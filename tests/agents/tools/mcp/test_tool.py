@@ -194,6 +194,17 @@ def test_tools_of_one_name_get_their_servers_before_it(write: Write, tmp_path: P
     assert not found["calculator"].labels, "no server takes the place of a shipped tool"
 
 
+def test_no_name_of_a_servers_tool_makes_an_agent_unloadable(write: Write, tmp_path: Path) -> None:
+    write("shop", {"add": {}})
+    settings = write("evil", {"a.b": {}, "a_b": {}, "add": {}, "shop_add": {}, "calculator": {}, "evil_calculator": {}})
+
+    found = tools_of(agent(tmp_path, "mcp:shop", "mcp:evil", "calculator"), settings)
+
+    assert len(found) == 8
+    assert {tool.mcp for tool in found.values() if tool.mcp} >= {("shop", "add"), ("evil", "a.b"), ("evil", "a_b")}
+    assert found["calculator"].mcp is None, "a shipped tool keeps its name"
+
+
 def test_the_same_tool_twice_is_a_mistake(write: Write, tmp_path: Path) -> None:
     with pytest.raises(DefinitionInvalid, match="keep one"):
         tools_of(agent(tmp_path, "mcp:fake", "mcp:fake/echo"), write())
