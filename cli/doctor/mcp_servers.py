@@ -62,14 +62,14 @@ async def _judged(pool: McpPool, server: McpServerDefinition, tenant: str) -> Ju
 
 
 def _judged_tools(server: McpServerDefinition, tools: list[Tool]) -> Judged:
-    """Say how many tools agents may have, and which they do not get although the file includes them."""
+    """Say how many tools agents may have, and which they do not get although the file names them."""
     from agents.tools.mcp.tool import with_bad_schemas
 
     names = {tool.name for tool in tools}
-    missing = [name for name in server.included_tools or () if name not in names]
+    missing = [name for name in (*(server.included_tools or ()), *server.tools) if name not in names]
     if missing:
-        hint = did_you_mean(missing[0], names)
-        return warn(f"{server.name}: it has no tool '{missing[0]}', which {server.file} includes.{hint}")
+        hint, verb = did_you_mean(missing[0], names), "includes" if server.included_tools else "has under `tools`"
+        return warn(f"{server.name}: it has no tool '{missing[0]}', which {server.file} {verb}.{hint}")
     usable, left_out = sorted_out(tools)
     left_out |= with_bad_schemas(server, usable)
     count = sum(server.includes(name) for name in usable.keys() - left_out.keys())

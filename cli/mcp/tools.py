@@ -67,7 +67,7 @@ def users_of(journal: Journal, agent_ids: Sequence[str]) -> Users:
 
 
 def tool_rows(server: McpServerDefinition, listed: Listed, journal: Journal, users: Users) -> list[dict[str, Any]]:
-    """Return a server's included tools by name, as JSON data."""
+    """Return a server's included tools by name, as JSON data; also those that it should have and has not."""
     usable, refused = listed
     pinned = journal.mcp_manifests.pinned(server.name)
     rows = [_row(server, usable[name], pinned.get(name), users) for name in usable if server.includes(name)]
@@ -76,7 +76,7 @@ def tool_rows(server: McpServerDefinition, listed: Listed, journal: Journal, use
         for name, why in refused.items()
         if server.includes(name)
     ]
-    missing = sorted({*(server.included_tools or ()), *pinned} - usable.keys() - refused.keys())
+    missing = sorted({*(server.included_tools or ()), *server.tools, *pinned} - usable.keys() - refused.keys())
     rows += [
         {"server": server.name, "tool": name, "state": "gone", "reason": "the server does not have it"}
         for name in missing

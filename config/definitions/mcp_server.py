@@ -26,7 +26,7 @@ from config.egress.target import Target, parse_target
 from config.identity.principal import Role
 from config.provider_keys import is_key, is_providers
 from config.redaction import redact
-from config.spelling import did_you_mean
+from config.spelling import did_you_mean, nearest
 
 SERVER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 """Valid names of a server."""
@@ -226,10 +226,19 @@ class McpServerFields(Strict):
             yield "url", "has to begin with https://, since access tokens go there; http is for this machine alone"
         named = {name for text in self.headers.values() for name in SECRET_IN_HEADER.findall(text)}
         yield from (("secrets", f"has no {name}, which a header uses") for name in sorted(named - set(self.secrets)))
+        yield from (("tools", problem) for problem in self._tools_not_included())
         given = [*self.env, *self.env_from, *(self.secrets if self.command is not None else ())]
         yield from (("env", f"may not set {name}, a name of Callboard's own") for name in given if _is_own(name))
         twice = sorted({name for name in given if given.count(name) > 1})
         yield from (("env", f"has {name}, which is also under `env_from` or `secrets`; keep one") for name in twice)
+
+    def _tools_not_included(self) -> Iterator[str]:
+        """Yield what is wrong with each tool that is not to be used: its name is likely to be misspelt."""
+        included = self.included_tools
+        for name in sorted(set(self.tools) - set(included)) if included is not None else ():
+            near = nearest(name, included or ())
+            remedy = f"the nearest name there is '{near}'" if near else "add it there, or remove it here"
+            yield f"has {name}, which is not in `included_tools`; {remedy}"
 
 
 def _is_private(target: Target) -> bool:

@@ -61,6 +61,14 @@ def test_an_included_tool_that_is_not_there_is_named(write: Write) -> None:
     assert "Did you mean 'echo'" in text
 
 
+def test_a_misspelt_tool_of_the_file_is_named(write: Write) -> None:
+    verdict, text = only(check_mcp_servers(write(tools={"ecko": {"confirm": True}})))
+
+    assert verdict == "warn"
+    assert "no tool 'ecko', which" in text
+    assert "fake.yaml has under `tools`. Did you mean 'echo'?" in text
+
+
 def test_tools_that_cannot_be_used_are_not_counted(write: Write) -> None:
     remote = {"type": "object", "properties": {"a": {"$ref": "https://example.org/a.json"}}}
     tools = {"echo": {}, "remote": {"inputSchema": remote}, "no name": {}, "other": {"inputSchema": remote}}

@@ -121,6 +121,17 @@ def test_tools_are_listed_as_agents_get_them_and_the_others_with_the_reason(
     assert "missing: the server does not have it" in said
 
 
+def test_a_misspelt_tool_of_the_file_is_listed(
+    type_: Type, serve: Serve, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve("files", TOOLS)
+    file = tmp_path / "servers" / "files.yaml"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"tools": {"ecko": {"confirm": True}}}))
+
+    assert type_("tools") == 0
+    assert "ecko: the server does not have it" in capsys.readouterr().out
+
+
 def test_a_changed_definition_is_shown_with_what_differs(
     type_: Type, serve: Serve, capsys: pytest.CaptureFixture[str]
 ) -> None:

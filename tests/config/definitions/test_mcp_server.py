@@ -88,6 +88,11 @@ def test_a_file_beside_the_definition_is_meant_by_its_dot(folder: Path) -> None:
         ("command: x\nsecrets: {KEY: hunter2hunter2}", "and never the secret itself"),
         ("command: x\nincluded_tools: []", "at least 1"),
         ("command: x\nincluded_tools: ['a b']", "included_tools[0]"),
+        (
+            "command: x\nincluded_tools: [echo]\ntools: {ecko: {confirm: true}}",
+            "files.yaml:3: tools: `tools` has ecko, which is not in `included_tools`; the nearest name there is 'echo'",
+        ),
+        ("command: x\nincluded_tools: [echo]\ntools: {pay: {}}", "`included_tools`; add it there, or remove it here."),
         ("command: x\nmax_bytes: 100", "max_bytes"),
         ("command: x\nname: 'my server'", "files.yaml:2: name: has to be letters, digits"),
         ("command: x\ncommand: y", "written twice"),
