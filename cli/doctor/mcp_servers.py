@@ -63,17 +63,19 @@ async def _judged(pool: McpPool, server: McpServerDefinition, tenant: str) -> Ju
 
 def _judged_tools(server: McpServerDefinition, tools: list[Tool]) -> Judged:
     """Say how many tools agents may have, and which they do not get although the file names them."""
+    from agents.tools.mcp.pages import tools_read, where_sought
     from agents.tools.mcp.tool import with_bad_schemas
 
     names = {tool.name for tool in tools}
     missing = [name for name in (*(server.included_tools or ()), *server.tools) if name not in names]
     if missing:
         hint, verb = did_you_mean(missing[0], names), "includes" if server.included_tools else "has under `tools`"
-        return warn(f"{server.name}: it has no tool '{missing[0]}', which {server.file} {verb}.{hint}")
+        where = where_sought(len(tools))
+        return warn(f"{server.name}: it has no tool '{missing[0]}'{where}, which {server.file} {verb}.{hint}")
     usable, left_out = sorted_out(tools)
     left_out |= with_bad_schemas(server, usable)
     count = sum(server.includes(name) for name in usable.keys() - left_out.keys())
-    said = f"{server.name}: {count} of its {len(names)} tools may be used"
+    said = f"{server.name}: {count} of {tools_read(len(names))} may be used"
     wanted = sorted(name for name in left_out if server.includes(name))
     return warn(f"{said}; `./callboard mcp tools {server.name}` says why {_few(wanted)} not") if wanted else ok(said)
 

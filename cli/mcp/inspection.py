@@ -13,7 +13,7 @@ from mcp.types import ListPromptsResult, ListResourcesResult, ListResourceTempla
 
 from agents.tools.mcp.faults import McpFault
 from agents.tools.mcp.manager import listing, session_of
-from agents.tools.mcp.pages import all_pages, is_absent
+from agents.tools.mcp.pages import MAX_ITEMS, all_pages, is_absent
 from agents.tools.mcp.quiet import silence
 from agents.tools.mcp.session import McpSession
 from agents.tools.mcp.states import transport_of
@@ -142,8 +142,8 @@ def print_inspected(found: Mapping[str, Any]) -> None:
 
 def _lines(found: Mapping[str, Any]) -> dict[str, str]:
     era = "with the handshake" if found["has_handshake"] else "without a handshake"
-    counts = [f"tools: {found['tools']} ({found['included_tools']} included)"]
-    counts += [f"{name.replace('_', ' ')}: {found[name]}" for name in LISTS if name in found]
+    counts = [f"tools: {_at_least(found['tools'])} ({found['included_tools']} included)"]
+    counts += [f"{name.replace('_', ' ')}: {_at_least(found[name])}" for name in LISTS if name in found]
     return {
         "server": found["server"] or "",
         "protocol": f"{found['protocol']}, {era}",
@@ -152,3 +152,7 @@ def _lines(found: Mapping[str, Any]) -> dict[str, str]:
         "time": f"ready after {found['ready_ms']} ms, tools listed after {found['list_ms']} ms more",
         "instructions": found["instructions"],
     }
+
+
+def _at_least(count: int) -> str:
+    return f"{count:,} or more" if count >= MAX_ITEMS else str(count)

@@ -12,6 +12,7 @@ from agents.tools.mcp.faults import with_remedy
 from agents.tools.mcp.listed import ServerTool, from_json
 from agents.tools.mcp.manager import MCPClientManager, listing
 from agents.tools.mcp.manifest import differences
+from agents.tools.mcp.pages import tools_read, where_sought
 from agents.tools.mcp.quiet import silence
 from agents.tools.mcp.tool import build_mcp_tool
 from bus.journal import Journal
@@ -77,8 +78,9 @@ def tool_rows(server: McpServerDefinition, listed: Listed, journal: Journal, use
         if server.includes(name)
     ]
     missing = sorted({*(server.included_tools or ()), *server.tools, *pinned} - usable.keys() - refused.keys())
+    gone = f"the server does not have it{where_sought(len(usable) + len(refused))}"
     rows += [
-        {"server": server.name, "tool": name, "state": "gone", "reason": "the server does not have it"}
+        {"server": server.name, "tool": name, "state": "gone", "reason": gone}
         for name in missing
         if server.includes(name)
     ]
@@ -110,7 +112,8 @@ def print_tools(server: McpServerDefinition, rows: Sequence[Mapping[str, Any]], 
     """Print a server's tools, and how the definitions differ that have changed."""
     usable = [row for row in rows if row["state"] not in ("left_out", "gone")]
     trust = "trusted" if server.trusted_hints else "not trusted"
-    click.secho(f"{server.name}: {len(usable)} of its {all_tools} tools may be used; its hints are {trust}", bold=True)
+    of_all = f"{len(usable)} of {tools_read(all_tools)}"
+    click.secho(f"{server.name}: {of_all} may be used; its hints are {trust}", bold=True)
     width = max((len(row["name"]) for row in usable), default=0)
     for row in rows:
         if row in usable:

@@ -34,6 +34,16 @@ async def all_pages(ask: Callable[..., Awaitable[PaginatedResult]], items_of: Ca
     return found[:MAX_ITEMS]
 
 
+def tools_read(count: int) -> str:
+    """Return a server's tools for a sentence, which says so where the list is longer than what is read of it."""
+    return f"its first {MAX_ITEMS:,} tools (no more are read)" if count >= MAX_ITEMS else f"its {count} tools"
+
+
+def where_sought(count: int) -> str:
+    """Return what to say behind ``the server does not have it``: where it was sought, if not in the whole list."""
+    return f" among {tools_read(count)}" if count >= MAX_ITEMS else ""
+
+
 def weight_of(items: Sequence[object]) -> int:
     """Return about how many bytes of memory items of a list take; most of it are texts, or many small values."""
     weight, left = 0, list(items)

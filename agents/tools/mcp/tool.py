@@ -13,6 +13,7 @@ from agents.tools.mcp.faults import with_remedy
 from agents.tools.mcp.listed import EFFECT, TIMEOUT, ServerTool, listed
 from agents.tools.mcp.manifest import pinned_tools, require_accepted
 from agents.tools.mcp.names import sent_name
+from agents.tools.mcp.pages import where_sought
 from agents.tools.mcp.pool import mcp_pool
 from agents.tools.mcp.result import to_value
 from agents.tools.mcp.rounds import AskingCall
@@ -53,11 +54,11 @@ def mcp_tools(path: str, settings: Settings) -> list[Tool]:
     """
     name, _, wanted = path.removeprefix(PREFIX).partition("/")
     server = server_named(name, path, settings)
-    tools = _ask(server, path, settings)
+    tools, where = _ask(server, path, settings)
     if not wanted:
         return [tool for one in tools.values() if (tool := _tool_or_none(server, one)) is not None]
     if wanted not in tools:
-        problem = f"the MCP server {name} has no tool '{wanted[:80]}' that may be used."
+        problem = f"the MCP server {name} has no tool '{wanted[:80]}' that may be used{where}."
         why = f" `./callboard mcp tools {name}` says which are left out, and why."
         raise ToolUnknown(f"{problem}{did_you_mean(wanted, tools) or why}", name=path)
     try:
@@ -86,17 +87,19 @@ def server_named(name: str, path: str, settings: Settings) -> McpServerDefinitio
     raise ToolUnknown(problem, name=path)
 
 
-def _ask(server: McpServerDefinition, path: str, settings: Settings) -> dict[str, ServerTool]:
-    """Return the included tools that the server has."""
+def _ask(server: McpServerDefinition, path: str, settings: Settings) -> tuple[dict[str, ServerTool], str]:
+    """Return the included tools that the server has, and where others were sought (``where_sought``)."""
 
-    async def asked() -> dict[str, ServerTool]:
+    async def asked() -> tuple[dict[str, ServerTool], str]:
         async with asyncio.timeout(server.start_s + LIST_S):
-            return listed(await mcp_pool().tools(settings.tenant, server), server.name)
+            tools = await mcp_pool().tools(settings.tenant, server)
+        return listed(tools, server.name), where_sought(len(tools))
 
     seen: dict[str, ServerTool] | None = None
+    where = ""
     problem = f"the MCP server {server.name} did not list its tools within {LIST_S:g} seconds."
     try:
-        seen = process_loop().run(asked())
+        seen, where = process_loop().run(asked())
     except TimeoutError:
         pass
     except CallboardError as error:
@@ -106,7 +109,7 @@ def _ask(server: McpServerDefinition, path: str, settings: Settings) -> dict[str
         raise ToolUnknown(f"tool '{path[:200]}' cannot be used now: {problem}", name=path)
     if seen is None:
         log.warning("the tools of the MCP server %s are taken as they were: %s", server.name, problem)
-    return {name: tool for name, tool in found.items() if server.includes(name)}
+    return {name: tool for name, tool in found.items() if server.includes(name)}, where
 
 
 def _tool_or_none(server: McpServerDefinition, one: ServerTool) -> Tool | None:

@@ -69,6 +69,17 @@ def test_a_misspelt_tool_of_the_file_is_named(write: Write) -> None:
     assert "fake.yaml has under `tools`. Did you mean 'echo'?" in text
 
 
+def test_a_tool_behind_those_that_are_read_is_said_to_be_unread(write: Write) -> None:
+    first = "its first 2,000 tools (no more are read)"
+
+    assert (
+        f"no tool 't2400' among {first}, which"
+        in only(check_mcp_servers(write("a", "many_tools", included_tools=["t2400"])))[1]
+    )
+    (found,) = [text for _, text in check_mcp_servers(write("a", "many_tools"))]
+    assert found == f"a: 2000 of {first} may be used"
+
+
 def test_tools_that_cannot_be_used_are_not_counted(write: Write) -> None:
     remote = {"type": "object", "properties": {"a": {"$ref": "https://example.org/a.json"}}}
     tools = {"echo": {}, "remote": {"inputSchema": remote}, "no name": {}, "other": {"inputSchema": remote}}

@@ -132,6 +132,19 @@ def test_a_misspelt_tool_of_the_file_is_listed(
     assert "ecko: the server does not have it" in capsys.readouterr().out
 
 
+def test_tools_behind_those_that_are_read_are_said_to_be_unread(
+    type_: Type, serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve("files", args=["-I", str(FAKE), "many_tools"], included_tools=["t1", "t2400"])
+
+    assert type_("tools") == 0
+    said = capsys.readouterr().out
+    assert "files: 1 of its first 2,000 tools (no more are read) may be used" in said
+    assert "t2400: the server does not have it among its first 2,000 tools (no more are read)" in said
+    assert type_("inspect", "files") == 0
+    assert "tools: 2,000 or more (1 included)" in capsys.readouterr().out
+
+
 def test_a_changed_definition_is_shown_with_what_differs(
     type_: Type, serve: Serve, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,7 +1,7 @@
 """An MCP server without the SDK, which misbehaves as its tools' names say. It speaks the protocol of 2025 on stdio.
 
 Words of its command line change how it begins and ends: ``exit``, ``silent``, ``garbage``, ``early``, ``stays``,
-``deaf``; and what it lists: ``endless_list``, ``endless_values``.
+``deaf``; and what it lists: ``endless_list``, ``endless_values``, ``many_tools``.
 """
 
 import json
@@ -30,6 +30,8 @@ if "FAKE_TOOLS" in os.environ:
         for name, said in json.loads(os.environ["FAKE_TOOLS"]).items()
     }
 
+if "many_tools" in WORDS:
+    TOOLS = {f"t{number}": {"name": f"t{number}", "inputSchema": {"type": "object"}} for number in range(2500)}
 
 ENDLESS = {
     "endless_list": lambda: {"type": "object", "description": "x" * 4_000_000},

@@ -233,6 +233,14 @@ def test_what_is_not_there_is_said_with_its_remedy(write: Write, path: str, said
     assert said in str(caught.value)
 
 
+def test_a_tool_behind_those_that_are_read_is_said_to_be_unread(write: Write) -> None:
+    settings = write(args=["-I", str(FAKE), "many_tools"])
+
+    assert len(find_tools("mcp:fake", settings)) == 2000
+    with pytest.raises(ToolUnknown, match=r"that may be used among its first 2,000 tools \(no more are read\)"):
+        find_tools("mcp:fake/t2400", settings)
+
+
 @pytest.mark.parametrize(
     ("name", "result"),
     [
