@@ -17,10 +17,11 @@ from agents.tools.mcp.pages import where_sought
 from agents.tools.mcp.pool import mcp_pool
 from agents.tools.mcp.result import to_value
 from agents.tools.mcp.rounds import AskingCall
+from agents.tools.mcp.shown_schema import shown_schema
 from agents.tools.tool import INWARD, OUTWARD, TRUSTED, UNTRUSTED, Tool, current_call
 from bus.loop import process_loop
 from config.definitions.errors import ToolUnknown
-from config.definitions.json_schema import MAX_DEPTH, SchemaRefused, check_schema, schema_errors
+from config.definitions.json_schema import SchemaRefused, check_schema, schema_errors
 from config.definitions.mcp_server import McpServerDefinition, McpToolFields, name_of, read_servers
 from config.effects import Effect
 from config.errors import CallboardError, ToolFailed
@@ -37,11 +38,7 @@ MAX_DESCRIPTION = 4000
 MAX_TIMEOUT_S = 86_400.0
 IDEMPOTENCY_KEY = "callboard/idempotency_key"
 """The member of a call's ``_meta`` with its idempotency key, for ``keyed`` tools."""
-HEADER = "x-mcp-header"
-"""The keyword of an argument that clients of its server repeat in a header; nothing for others who see the schema."""
 _OWN_EFFECTS = tuple(effect.value for effect in Effect if not effect.policy.needs_check)
-_SHOWN = ("description", "title")
-"""Members of a schema that the model reads as text."""
 
 
 def mcp_tools(path: str, settings: Settings) -> list[Tool]:
@@ -224,9 +221,10 @@ def _input_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of the arguments, with its texts visible.
 
     Raises:
-        SchemaRefused: it is none of an object, too large, or refers to something outside itself.
+        SchemaRefused: it is none of an object, too large, or refers to something outside itself; or as
+            ``shown_schema``.
     """
-    shown = _cleaned(schema)
+    shown = shown_schema(schema)
     if shown.get("type") != "object":
         raise SchemaRefused("the schema of the arguments is not of an object.")
     shown.setdefault("properties", {})
@@ -238,29 +236,9 @@ def _output_schema(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return the schema of the result; None where there is none that can be used."""
     if schema is None:
         return None
-    shown = _cleaned(schema)
+    shown = shown_schema(schema)
     try:
         check_schema(shown)
     except SchemaRefused:
         return None
     return shown
-
-
-def _cleaned(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema without the name of its dialect, and with visible descriptions."""
-    shown = _visible(schema, 0)
-    assert isinstance(shown, dict)
-    shown.pop("$schema", None)
-    return shown
-
-
-def _visible(value: Any, depth: int) -> Any:
-    if depth > MAX_DEPTH:
-        raise SchemaRefused(f"the schema is nested more than {MAX_DEPTH} levels deep.")
-    if isinstance(value, Mapping):
-        return {
-            name: visible(item) if name in _SHOWN and isinstance(item, str) else _visible(item, depth + 1)
-            for name, item in value.items()
-            if name != HEADER or not isinstance(item, str)
-        }
-    return [_visible(item, depth + 1) for item in value] if isinstance(value, list) else value

@@ -173,15 +173,58 @@ def test_the_headers_of_arguments_are_left_out(write: Write) -> None:
     assert tool.parameters["properties"] == {"region": {"type": "string"}, "x-mcp-header": {"type": "string"}}
 
 
-def test_hidden_instructions_become_visible(write: Write) -> None:
-    hidden = "Add.\u200b\U000e0041\x1b[2J"
-    schema = {"type": "object", "properties": {"a": {"description": hidden, "enum": ["\u200b"]}}}
+HIDDEN, SHOWN = "Add.\u200b\U000e0041\x1b[2J", "Add.⟨U+200B⟩⟨U+E0041⟩⟨U+001B⟩[2J"
 
-    tool = one(write(tools={"add": {"description": hidden, "inputSchema": schema}}))
 
-    shown = "Add.⟨U+200B⟩⟨U+E0041⟩⟨U+001B⟩[2J"
-    assert tool.description == shown
-    assert tool.parameters["properties"]["a"] == {"description": shown, "enum": ["\u200b"]}
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"description": HIDDEN},
+        {"$comment": HIDDEN},
+        {"default": HIDDEN},
+        {"examples": [{"say": HIDDEN}]},
+        {"markdownDescription": HIDDEN, "enumDescriptions": [HIDDEN]},
+        {"properties": {"enum": {"title": HIDDEN}, "description": {"items": {"title": HIDDEN}}}},
+        {"anyOf": [{"not": {"title": HIDDEN}}]},
+    ],
+)
+def test_hidden_instructions_become_visible(write: Write, words: dict[str, Any]) -> None:
+    schema = {"type": "object", "properties": {"a": words}, **words}
+
+    tool = one(write(tools={"add": {"description": HIDDEN, "inputSchema": schema}}))
+
+    shown = {
+        key: json.loads(json.dumps(part).replace(json.dumps(HIDDEN), json.dumps(SHOWN))) for key, part in words.items()
+    }
+    assert tool.description == SHOWN
+    assert tool.parameters == {"type": "object", "properties": {"a": shown}} | shown
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"enum": [HIDDEN]},
+        {"const": {"title": HIDDEN}},
+        {"const": {HIDDEN: 1}},
+        {"properties": {HIDDEN: {}}},
+        {"required": [HIDDEN]},
+        {"pattern": HIDDEN},
+        {HIDDEN: 1},
+    ],
+)
+def test_a_tool_is_left_out_whose_schema_validates_by_hidden_characters(write: Write, words: dict[str, Any]) -> None:
+    settings = write(tools={"add": {"inputSchema": {"type": "object", "properties": {"a": words}}}, "good": {}})
+
+    assert [tool.name for tool in find_tools("mcp:fake", settings)] == ["good"]
+    with pytest.raises(ToolUnknown, match=r"'Add\.⟨U\+200B⟩.* has hidden characters"):
+        find_tools("mcp:fake/add", settings)
+
+
+def test_what_validates_stays_as_it_is(write: Write) -> None:
+    values = {"enum": ["\r\n", "❤️", "👨‍👩‍👧", "می‌خواهم"], "const": {"x-mcp-header": "a"}, "pattern": "^\\u200b"}
+    schema = {"type": "object", "properties": {"a": values}}
+
+    assert one(write(tools={"add": {"inputSchema": schema}})).parameters == schema
 
 
 def test_tools_of_one_name_get_their_servers_before_it(write: Write, tmp_path: Path) -> None:
