@@ -27,7 +27,7 @@ MAX_CHARS = 128 * 1024
 """Longest text that is examined; ``redact`` truncates longer ones, since it blocks a worker's event loop."""
 
 _SECRET_NAME = re.compile(
-    r"KEY$|TOKEN$|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|^(?:SIG|SIGNATURE|CODE|AUTH|AUTHORIZATION)$"
+    r"KEY$|TOKEN$|SECRET|PASSWORD|PASSWD|_PASS$|_PWD$|PASSPHRASE|CREDENTIAL|^(?:SIG|SIGNATURE|CODE|AUTH|AUTHORIZATION)$"
 )
 
 
@@ -43,6 +43,11 @@ def _at_word(*beginnings: str, then: str) -> str:
 def _in_any_case(beginning: str, then: str) -> str:
     """Return a pattern for what begins so in upper or lower case, each alternative with its letter, as above."""
     return "|".join(f"{letter}(?i:{beginning[1:]}){then}" for letter in (beginning[0], beginning[0].upper()))
+
+
+def _in_address(names: str, then: str) -> str:
+    """Return a pattern for a parameter of an address, also as HTML and JSON write it; each alternative as above."""
+    return "|".join(rf"{before}(?i:{names}){then}" for before in (r"\?", "#", "&(?:amp;)?", r"\\u0026"))
 
 
 _FORMS = (
@@ -69,6 +74,10 @@ _FORMS = (
     _at_word("c2st", "QUtJQ", "LS0tLS1CRUdJTi", then=r"[A-Za-z0-9+/_-]{20,}={0,2}"),
 )
 _VALUE = r"[\"']?\s{0,3}[=:]\s{0,3}[\"']?((?!\[redacted)[^\s\"'&,;}\]]{6,})"
+# No value in an address begins as placeholders do: {, $ or <.
+_URL_VALUE = r"=([A-Za-z0-9%._~+/!*-][^\s\"'&,;}\]#<>`]{5,})"
+# An unbroken sequence with digits: `key=` may also name a field or a file.
+_URL_KEY = r"=((?=[A-Za-z]{0,64}[0-9])[A-Za-z0-9]{16}[^\s\"'&,;}\]#<>`]*)"
 _PARAMETER = r"=(?:[A-Za-z]{1,10}(?:\s|\+|%20|%2520){1,3})?((?!\[redacted)[^\s\"'&,;}\]]{6,})"
 # Values after a word that marks them as secret; the word stays. The group is the value.
 _NAMED = (
@@ -82,6 +91,9 @@ _NAMED = (
     _in_any_case(r"b(?<=\bb)earer", then=_PARAMETER),
     _in_any_case(r"a(?<=\ba)uthorization", then=_PARAMETER),
     _in_any_case(r"passw(?:or)?d", then=_VALUE),
+    _in_address(r"(?:id_|refresh_)?token|sig|secret|pass|pwd", then=_URL_VALUE),
+    _in_address(r"(?:x-(?:amz|goog)-)?signature|x-amz-security-token", then=_URL_VALUE),
+    _in_address("key", then=_URL_KEY),
 )
 _FORM = re.compile("|".join(_FORMS))
 _BOT_TOKEN = re.compile(r"[0-9](?<=\b[0-9])[0-9]{7,9}:AA[A-Za-z0-9_-]{30,}")

@@ -24,8 +24,8 @@ from config.effects import Effect
 from config.egress.errors import UrlRefused
 from config.egress.target import Target, parse_target
 from config.identity.principal import Role
-from config.provider_keys import is_key, is_providers
-from config.redaction import redact
+from config.provider_keys import is_providers
+from config.redaction import is_secret, redact
 from config.spelling import did_you_mean, nearest
 
 SERVER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
@@ -182,7 +182,7 @@ class McpServerFields(Strict):
     @classmethod
     def _holds_no_secret(cls, value: dict[str, str]) -> dict[str, str]:
         for name, text in value.items():
-            if is_key(name, text):
+            if is_secret(name, text):
                 raise ValueError(f"`{name}` holds a secret; write a reference to it under `secrets:`")
         return value
 
@@ -192,7 +192,7 @@ class McpServerFields(Strict):
         for name in value:
             if _is_own(name) or is_providers(name):
                 raise ValueError(f"may not have {name}: no server gets Callboard's own variables or a provider's key")
-            if is_key(name, "x" * 20):
+            if is_secret(name, "x" * 20):
                 raise ValueError(f"may not have {name}, which is named like a secret; write it under `secrets:`")
         return value
 

@@ -63,6 +63,16 @@ def test_their_base64_is_gone_too(plain, secret):
         ("GET /v1/runs?Authorization=Bearer%20abcdef012345", "abcdef012345"),
         ("GET /v1/runs?authorization=Bearer+abcdef012345", "abcdef012345"),
         ("authorization=Bearer abcdef012345", "abcdef012345"),
+        ("https://h/mcp?token=abcdefghijklmnop1234567890", "abcdefghijklmnop1234567890"),
+        ("https://h/mcp?a=b&Token=abcdefghijkl#top", "abcdefghijkl"),
+        ("https://h/mcp?a=b&amp;id_token=abcdefghijkl", "abcdefghijkl"),
+        (r"https://h/mcp?a=b\u0026secret=hunter2", "hunter2"),
+        ("https://h/#refresh_token=abcdefghijkl", "abcdefghijkl"),
+        ("https://h/mcp?sig=abc%2Bdefghijkl&se=2030", "abc%2Bdefghijkl"),
+        ("https://h/mcp?signature=abcdefghijkl", "abcdefghijkl"),
+        ("https://h/mcp?pwd=abcdefghijkl", "abcdefghijkl"),
+        ("https://h/a?X-Amz-Signature=fe5f80f77d5fa3be&x=y", "fe5f80f77d5fa3be"),
+        ("https://h/mcp?key=abcdefghijklmnop1234567890", "abcdefghijklmnop1234567890"),
         ("GET /v1/runs?a=%2563bk_0123456789abcdef0", "0123456789abcdef0"),
         ("GET /v1/runs?a=cbk%5F0123456789abcdef0", "0123456789abcdef0"),
         ("Authorization: Basic dXNlcjpwYXNzd29yZA==", "dXNlcjpwYXNzd29yZA=="),
@@ -115,6 +125,10 @@ def test_short_values_are_left_alone_because_they_are_words():
         "run_01JD sk",
         "bearer of news",
         "http://127.0.0.1:8000/v1/runs",
+        "https://h/list?key=price_descending&page_token=CAUQAA1234&sort_key=created_at2",
+        "https://h/browse?key=PROJ-1234&token={token}&secret=${SECRET}&sig=<your-sig>&token=%s",
+        "https://h/list?tokens=12345678&signal=abcdefgh1&passage=abcdefgh1",
+        "f(x)&token=a; is it late? token=lateness",
     ],
 )
 def test_plain_text_comes_back_as_it_was(plain, text):
@@ -147,6 +161,10 @@ HOSTILE = [
     "x-api-key" * 20_000,
     "-" * 200_000 + "token",
     " " * 200_000 + "secret=",
+    "?token=" * 30_000,
+    "&key=" * 40_000,
+    "?key=" + "a" * 200_000,
+    "&amp;" * 40_000,
 ]
 
 

@@ -84,6 +84,12 @@ def test_a_file_beside_the_definition_is_meant_by_its_dot(folder: Path) -> None:
         ("command: x\nenv_from: [OPENAI_API_KEY]", "no server gets Callboard's own variables or a provider's key"),
         ("command: x\nenv_from: [CALLBOARD_DATABASE_URL]", "no server gets Callboard's own variables"),
         ("command: x\nenv_from: [SHOP_PASSWORD]", "named like a secret"),
+        ("command: x\nenv_from: [PGPASSWORD]", "named like a secret"),
+        ("command: x\nenv_from: [SHOP_PASS]", "named like a secret"),
+        ("command: x\nenv_from: [MYSQL_PWD]", "named like a secret"),
+        ("command: x\nenv: {PGPASSWORD: abcdefghijkl}", "`PGPASSWORD` holds a secret"),
+        ("url: https://example.org/mcp?token=abcdefghijklmnop1234567890", "carries a secret"),
+        ("command: x\nargs: ['https://example.org/mcp?key=abcdefghijklmnop1234567890']", "args: carries a secret"),
         ("command: x\nsecrets: {KEY: env:ANTHROPIC_API_KEY}", "no server gets a key of Callboard or of a provider"),
         ("command: x\nsecrets: {KEY: hunter2hunter2}", "and never the secret itself"),
         ("command: x\nincluded_tools: []", "at least 1"),
@@ -138,6 +144,12 @@ def test_it_gets_listed_variables_its_own_and_its_secrets(folder: Path, monkeypa
     found = load_server(folder / "files.yaml").environment(worker)
 
     assert found == {"LANG": "C", "MODE": "fast", "REGION": "north", "TOKEN": "a-token-of-the-shop"}
+
+
+def test_variables_that_only_sound_like_secrets_may_be_named(folder: Path) -> None:
+    (folder / "files.yaml").write_text(SERVER + "env_from: [PGHOST, PGPASSFILE, PWD, OLDPWD, COMPASS, PASSENGERS]\n")
+
+    assert len(load_server(folder / "files.yaml").env_from) == 6
 
 
 def test_headers_get_their_secrets(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

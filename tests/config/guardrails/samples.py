@@ -44,6 +44,8 @@ NAMED = {
     "client_secret='q1w2e3r4t5'": "q1w2e3r4t5",
     "GET /v1/runs?jwt=abcdef012345&a=b": "abcdef012345",
     "?Authorization=Bearer%20abcdef012345": "abcdef012345",
+    "https://h/a?b=c&token=abcdef012345": "abcdef012345",
+    "https://h/a?key=abcdef0123456789": "abcdef0123456789",
 }
 """What a word calls a secret -> the secret."""
 PERSONAL = {
