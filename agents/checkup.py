@@ -20,7 +20,7 @@ from agents.capabilities.folder import declared
 from agents.models.auto import resolve_model
 from agents.models.call import is_in_process
 from agents.tools.catalogue import READING, find_reading_tools, find_tools, tools_of
-from config.definitions.agent import AgentDefinition
+from config.definitions.agent import BEGINNING, AgentDefinition
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid, PluginUnknown, ToolUnknown
 from config.definitions.yaml_lines import LinedYaml, Place, read_yaml
@@ -95,7 +95,7 @@ class _Check:
         self._environment = environment
         self._lines: LinedYaml | None = None
         with suppress(CallboardError):  # edited since it was read
-            self._lines = read_yaml(Path(definition.file))
+            self._lines = read_yaml(Path(definition.file), BEGINNING)
 
     def guarded(self, look: Callable[[], Iterator[Problem]]) -> Iterator[Problem]:
         """Yield the problems that ``look`` finds; if ``look`` raises, yield that as a problem."""

@@ -171,7 +171,7 @@ def _yaml(text: str) -> object:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "agent.yaml"
         path.write_text(text, "utf-8", "replace")
-        return read_yaml(path)
+        return read_yaml(path, "`name: ...`")
 
 
 def _target(text: str) -> None:

@@ -32,6 +32,8 @@ from config.spelling import did_you_mean
 
 AGENT_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """Valid names of an agent's file, without its extension."""
+BEGINNING = "`name: ...`, `model: auto` and `system_prompt: ...`"
+"""What an agent's file begins with."""
 
 _REMEDIES = {
     "write it as the agent's `model:`": "model",
@@ -273,7 +275,7 @@ def load_definition(path: Path) -> AgentDefinition:
         problem = "an agent's file name may have letters, digits, '_', '-' and '.', at most 64 of them."
         raise DefinitionInvalid(str(path), None, None, problem)
     with _only_definition_errors(str(path)):
-        written = read_yaml(path)
+        written = read_yaml(path, BEGINNING)
         return _definition(path.stem, str(path), written.data, written)
 
 

@@ -167,7 +167,7 @@ def load_capability(path: Path) -> CapabilityDefinition:
         )
         raise DefinitionInvalid(str(path), None, None, problem)
     try:
-        written = read_yaml(path)
+        written = read_yaml(path, "`name: ...`, `description: ...`, `kind: ...` and `runner: ...`")
         fields = CapabilityFields.model_validate(written.data)
         values = {name: getattr(fields, name) for name in fields.model_fields_set}
         return CapabilityDefinition(**values, id=path.stem, file=str(path))

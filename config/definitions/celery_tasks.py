@@ -196,7 +196,7 @@ def load_application(path: Path) -> CeleryApplication:
     Raises:
         DefinitionInvalid: the message names the file, the line, the field and what to write instead.
     """
-    written = read_yaml(path)
+    written = read_yaml(path, "`published: ...` or `tasks: ...`")
     fields = _validated(ApplicationFields, written.data, str(path), written)
     published = _read_published(path.parent / fields.published, str(path), written) if fields.published else None
     values = {name: getattr(fields, name) for name in fields.model_fields_set}

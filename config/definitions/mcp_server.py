@@ -301,7 +301,7 @@ def load_server(path: Path) -> McpServerDefinition:
     Raises:
         DefinitionInvalid: the message names the file, the line, the field and what to write instead.
     """
-    written = read_yaml(path)
+    written = read_yaml(path, "`command: ...` or `url: ...`")
     try:
         fields = McpServerFields.model_validate(written.data)
     except ValidationError as error:

@@ -66,8 +66,10 @@ _Loader.yaml_implicit_resolvers = {
 _PLAIN = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq"))
 
 
-def read_yaml(path: Path) -> LinedYaml:
+def read_yaml(path: Path, beginning: str) -> LinedYaml:
     """Return the mapping in ``path`` with the line of each key.
+
+    ``beginning`` is what a file of this kind begins with, for one that has no fields.
 
     Raises:
         DefinitionInvalid: unreadable, too large, not YAML, or not plain data; names the line.
@@ -87,7 +89,7 @@ def read_yaml(path: Path) -> LinedYaml:
     except ValueError as error:  # an integer of thousands of digits
         raise _refused(path, "holds a number of thousands of digits.") from error
     if not isinstance(data, dict):
-        raise _refused(path, "has no fields; begin with `name: ...`, `model: auto` and `system_prompt: ...`.", 1)
+        raise _refused(path, f"has no fields; begin with {beginning}.", 1)
     _check_values(data, (), path, lines)
     return LinedYaml(data=data, lines=lines)
 

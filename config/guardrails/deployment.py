@@ -41,7 +41,7 @@ def _read(path: Path, changed_ns: int, size: int) -> GuardrailFields:
     """Return the file's checks; ``changed_ns`` and ``size`` make an edited file be read again."""
     del changed_ns, size
     try:
-        return GuardrailFields.model_validate(read_yaml(path).data)
+        return GuardrailFields.model_validate(read_yaml(path, "`input: ...` or `output: ...`").data)
     except DefinitionInvalid as error:
         raise _unusable(path, str(error)) from error
     except ValidationError as error:

@@ -84,14 +84,14 @@ def read_policy(places: Sequence[Path], now_ms: Callable[[], int] = epoch_ms) ->
 def _read(path: Path) -> LinedYaml:
     try:
         is_empty = path.is_file() and path.stat().st_size == 0
-        return LinedYaml(data={}, lines={}) if is_empty else read_yaml(path)
+        return LinedYaml(data={}, lines={}) if is_empty else read_yaml(path, "`rules:` and a list of rules")
     except OSError as error:
         raise PolicyInvalid(str(path), None, None, f"cannot be read: {error.strerror}.") from error
     except DefinitionInvalid as error:
         line, field = error.facts["line"], error.facts["field"]
         problem = str(error).removeprefix(f"{path}:{line}:").removeprefix(f"{path}:").removeprefix(f" {field}:")
-        if "has no fields" in problem:
-            return LinedYaml(data={}, lines={}) if _is_only_comments(path) else _not_a_mapping(path)
+        if "has no fields" in problem and _is_only_comments(path):
+            return LinedYaml(data={}, lines={})
         raise PolicyInvalid(
             str(path), line, None, f"{field}: {problem.strip()}" if field else problem.strip()
         ) from error
@@ -100,10 +100,6 @@ def _read(path: Path) -> LinedYaml:
 def _is_only_comments(path: Path) -> bool:
     lines = path.read_text("utf-8-sig").splitlines()
     return all(not line.strip() or line.lstrip().startswith("#") or line.strip() == "---" for line in lines)
-
-
-def _not_a_mapping(path: Path) -> LinedYaml:
-    raise PolicyInvalid(str(path), 1, None, "has no fields; begin with `rules:` and a list of rules.")
 
 
 @contextmanager

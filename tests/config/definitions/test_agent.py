@@ -130,7 +130,7 @@ def test_a_definition_cannot_be_changed(file):
         (BASE + "params: {x: !!binary aGk=}\n", 4, "params.x", "not plain data"),
         (BASE + "x: [1\n", 5, None, "is not YAML"),
         ("name: A\n\tmodel: x\n", 2, None, "Indent with blanks"),
-        ("", 1, None, "has no fields"),
+        ("", 1, None, "has no fields; begin with `name: ...`, `model: auto` and `system_prompt: ...`."),
         ("- a\n- b\n", 1, None, "has no fields"),
         ("just text", 1, None, "has no fields"),
         ("a: \x00", 1, None, "is not YAML"),

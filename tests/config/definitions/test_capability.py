@@ -129,6 +129,11 @@ def test_a_file_that_is_no_mapping_is_refused(load, text):
         load(text)
 
 
+def test_a_file_without_fields_is_told_what_to_begin_with(load):
+    with pytest.raises(DefinitionInvalid, match=r"begin with `name: .*`, `description: .*`, `kind: .*` and `runner: "):
+        load("")
+
+
 @pytest.mark.parametrize("name", ["count words", "1count", "--help", "a" * 65])
 def test_an_id_is_a_tools_name(tmp_path, name):
     path = tmp_path / f"{name}.yaml"

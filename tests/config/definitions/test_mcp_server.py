@@ -102,7 +102,8 @@ def test_a_file_beside_the_definition_is_meant_by_its_dot(folder: Path) -> None:
         ("command: x\nmax_bytes: 100", "max_bytes"),
         ("command: x\nname: 'my server'", "files.yaml:2: name: has to be letters, digits"),
         ("command: x\ncommand: y", "written twice"),
-        ("- command", "has no fields"),
+        ("- command", "has no fields; begin with `command: ...` or `url: ...`."),
+        ("", "has no fields; begin with `command: ...` or `url: ...`."),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(folder: Path, text: str, said: str) -> None:

@@ -52,7 +52,7 @@ def test_an_edited_file_counts_from_the_next_run_on(deployed, file):
         ("input: {pii: maybe}\n", "input.pii"),
         ("inputs: {}\n", "inputs"),
         ("output: {patterns: [{name: a, pattern: '(a'}]}\n", "output.patterns"),
-        ("- a list\n", "has no fields"),
+        ("- a list\n", "has no fields; begin with `input: ...` or `output: ...`."),
         (None, "cannot be read"),
     ],
 )

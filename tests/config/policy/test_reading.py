@@ -130,6 +130,16 @@ def test_an_empty_policy_has_the_shipped_rules(tmp_path, text):
     assert [rule.name for rule in read_policy([path]).rules] == ["rule-of-two"]
 
 
+def test_a_policy_without_fields_is_told_what_to_begin_with(tmp_path):
+    path = tmp_path / "policy.yaml"
+    path.write_text("- a rule\n")
+
+    with pytest.raises(
+        PolicyInvalid, match=r"policy\.yaml:1: has no fields; begin with `rules:` and a list of rules\."
+    ):
+        read_policy([path])
+
+
 def test_a_thousand_rules_are_read_in_time(tmp_path):
     rules = [
         f"  - {{name: r{number}, when: {{tools: [t{number}]}}, verdict: block, reason: 'No.'}}"
