@@ -192,6 +192,23 @@ def test_a_call_that_is_approved_in_the_terminal_is_resumed(mode: str, installat
     assert asyncio.run(work())["output"] == "booked blue"
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_client_reads_beyond_an_event_that_is_larger_than_it_takes(mode: str, installation: Installation) -> None:
+    key = installation.key(f"large-{mode}")["key"]
+
+    async def work() -> Any:
+        async with installation.client(key, mode) as client:
+            asked = {"run_id": (await client.call_tool("book", {"room": "x" * 900_000})).structured_content["run_id"]}
+            return (await client.call_tool("run_events", asked)).structured_content["events"] + [
+                *(await client.call_tool("run_events", {**asked, "after": "2"})).structured_content["events"]
+            ]
+
+    events = asyncio.run(work())
+
+    assert [event["seq"] for event in events][:3] == [1, 2, 3]
+    assert any("of 900,000 characters are shown" in str(event.get("arguments")) for event in events)
+
+
 def test_a_run_of_another_key_is_unknown(installation: Installation) -> None:
     ann, eve = installation.key("ann")["key"], installation.key("eve")["key"]
 

@@ -13,6 +13,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from agents.runner import Runner
 from config.tracing import traced
+from web.mcp.answer_size import MAX_ANSWER_BYTES
 from web.mcp.exchange import AsgiExchange
 from web.mcp.server import build_server
 from web.mcp.service import Acting, Context, Service
@@ -30,6 +31,7 @@ class HttpServer:
             caller=_caller,
             tools_of=runner.journal.tools.listed,
             is_detached=lambda _: True,
+            max_answer_bytes=MAX_ANSWER_BYTES,
         )
         self._manager: StreamableHTTPSessionManager | None = None
         self._opening = asyncio.Lock()

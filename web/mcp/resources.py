@@ -23,6 +23,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from bus.journal import RunUnknown, ThreadUnknown
 from config.errors import BadRequest
 from config.identity.principal import Principal
+from web.mcp.answer_size import fitting, shortened, text_bytes
 from web.mcp.arguments import require_plain
 from web.mcp.results import RUNS, THREADS
 from web.mcp.service import Context, Service
@@ -110,13 +111,23 @@ class Resources:
         return of_runs + of_threads
 
     def _found(self, principal: Principal, uri: str) -> dict[str, Any]:
-        journal = self._service.journal
+        journal, max_bytes = self._service.journal, self._service.max_answer_bytes
         require_plain(unquote(uri))
         if uri.startswith(THREADS):
             thread_id = unquote(uri.removeprefix(THREADS))
             found = journal.threads.get(principal, thread_id)
-            messages, has_more = journal.threads.message_page(principal, thread_id, after=(0, 0), limit=MAX_MESSAGES)
-            return found | {"messages": messages} | ({"more_messages": True} if has_more else {})
+            page, has_more = journal.threads.message_page(principal, thread_id, after=(0, 0), limit=MAX_MESSAGES)
+            around = found | {"messages": [], "more_messages": True}
+            messages = page if max_bytes is None else fitting(page, max_bytes - text_bytes(around))
+            has_more |= len(messages) < len(page)
+            found |= {"messages": messages} | ({"more_messages": True} if has_more else {})
+            return self._shortened(found, f"/v1/threads/{quote(thread_id, safe='')}/messages")
         if uri.startswith(RUNS):
-            return journal.runs.get(principal, uri.removeprefix(RUNS))
+            run_id = uri.removeprefix(RUNS)
+            return self._shortened(journal.runs.get(principal, run_id), f"/v1/runs/{run_id}")
         raise RunUnknown(run_id=uri)
+
+    def _shortened(self, found: dict[str, Any], path: str) -> dict[str, Any]:
+        """Return a resource no larger than answers may be; ``path`` is where it is whole over HTTP."""
+        max_bytes = self._service.max_answer_bytes
+        return found if max_bytes is None else shortened(found, max_bytes, f"GET {path} has all of it", text_bytes)

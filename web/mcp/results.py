@@ -12,6 +12,7 @@ from bus.journal import RunStatus
 from bus.payloads import TERMINAL
 from config.definitions.json_schema import schema_errors
 from config.tracing import current_trace_id
+from web.mcp.answer_size import fitted
 from web.mcp.errors import name_of
 from web.mcp.service import Acting, Service
 
@@ -60,7 +61,7 @@ def _is_movable(schema: Any) -> bool:
 
 
 def result_of(service: Service, caller: Acting, run_id: str, schema: Mapping[str, Any] | None = None) -> CallToolResult:
-    """Return the present state of a run as the result of a call. Blocks.
+    """Return the present state of a run as the result of a call, no larger than answers may be. Blocks.
 
     An output that does not fit ``schema``, the structured content's, is in the text alone: an agent's last answer and
     what a person gave in place of a tool may differ from what was declared, and clients refuse the whole result then.
@@ -68,6 +69,10 @@ def result_of(service: Service, caller: Acting, run_id: str, schema: Mapping[str
     Raises:
         RunUnknown: there is no such run, or the caller does not see it.
     """
+    return fitted(_whole(service, caller, run_id, schema), service.max_answer_bytes)
+
+
+def _whole(service: Service, caller: Acting, run_id: str, schema: Mapping[str, Any] | None) -> CallToolResult:
     found = service.journal.runs.get(caller.principal, run_id)
     status = found["status"]
     state: dict[str, Any] = {"status": status, "run_id": run_id, "thread_id": found["thread_id"]}

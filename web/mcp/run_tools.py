@@ -12,6 +12,7 @@ from pydantic import Field
 from bus.journal import Line, RunStatus, parse_cursor
 from bus.payloads import TERMINAL
 from web.calls.fields import Input
+from web.mcp.answer_size import TEXT_BYTES, fitted, shortened
 from web.mcp.arguments import read_arguments
 from web.mcp.results import result, result_of, run_schema
 from web.mcp.service import Acting, Context, Service
@@ -135,9 +136,8 @@ class RunTools:
         lines = await journal.with_live(caller.principal.tenant, run_id, cursor, stored, has_more=has_more)
         shown = _fitting(lines[:limit])
         ended = shown[-1].is_end if shown else status in TERMINAL and cursor >= last
-        body = {"events": [orjson.loads(line.data) for line in shown], "ended": ended}
-        body["cursor"] = str(shown[-1].seq if shown else cursor)
-        return result(body, orjson.dumps(body).decode())
+        facts = {"ended": ended, "cursor": str(shown[-1].seq if shown else cursor)}
+        return await act(caller, _page, run_id, shown, facts, self._service.max_answer_bytes)
 
 
 def _after_stop(found: CallToolResult) -> CallToolResult:
@@ -149,6 +149,16 @@ def _after_stop(found: CallToolResult) -> CallToolResult:
     run_id = state["run_id"]
     how = f"Its worker stops it. Call run_status with run_id {run_id} and wait_s for its end."
     return result({**state, "next": how}, f"The run {run_id} is {state['status']}. {how}")
+
+
+def _page(run_id: str, lines: list[Line], facts: Mapping[str, Any], max_bytes: int | None) -> CallToolResult:
+    """Return the events as a result; an event that is too large alone has its long texts cut."""
+    events = [orjson.loads(line.data) for line in lines]
+    if max_bytes is not None:
+        where = f"GET /v1/runs/{run_id}/events has all of it"
+        events = [shortened(event, max_bytes - TEXT_BYTES, where) for event in events]
+    body = {"events": events, **facts}
+    return fitted(result(body, orjson.dumps(body).decode()), max_bytes)
 
 
 def _fitting(lines: list[Line]) -> list[Line]:

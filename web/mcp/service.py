@@ -51,6 +51,8 @@ class Service:
     """Returns whether workers execute the runs of a queue; otherwise this process does."""
     has_one_client: bool = False
     """Whether it serves one client on a connection of its own, which may be notified at any time."""
+    max_answer_bytes: int | None = None
+    """Bytes that the output, the events or the messages of an answer may have; None: as many as there are."""
 
     @property
     def settings(self) -> Settings:

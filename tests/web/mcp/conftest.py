@@ -24,7 +24,7 @@ from web.mcp.service import Acting, Service
 
 T = TypeVar("T")
 
-TOOLS = ("add", "book", "burn", "count_money", "open_safe", "seat", "wait_outside")
+TOOLS = ("add", "book", "burn", "count_money", "open_safe", "repeat", "seat", "wait_outside")
 AGENT = f"""\
 name: Counter
 description: Counts things.

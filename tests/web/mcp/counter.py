@@ -56,6 +56,17 @@ def wait_outside() -> str:
 
 
 @tool(effect="pure")
+def repeat(text: str, times: int = 1) -> str:
+    """Say a text several times.
+
+    Args:
+        text: what is said.
+        times: how often.
+    """
+    return text * times
+
+
+@tool(effect="pure")
 def burn() -> str:
     """Fail."""
     raise RuntimeError("/srv/secret/path of the kitchen")

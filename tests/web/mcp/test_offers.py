@@ -42,6 +42,7 @@ def test_a_callers_agents_and_their_tools_are_listed(place: Place, mode: str) ->
         "burn",
         "count_money",
         "open_safe",
+        "repeat",
         "seat",
         "wait_outside",
         *RUN_TOOLS,
