@@ -17,15 +17,27 @@ MAX_CHARS = 200
 
 
 class ProgressMessages:
-    """Turns a run's events into messages; one per request."""
+    """Turns a run's events into messages; one per request.
 
-    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+    The first one names the run, so that a client which loses its connection can find it again.
+    """
+
+    def __init__(self, run_id: str, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._run_id = run_id
+        self._is_first = True
         self._now_s = now_s
         self._said_s = float("-inf")
         self._text = ""
 
     def message(self, line: Line) -> str | None:
         """Return what to notify the client of; None where the event says nothing new."""
+        found = self._of(line)
+        if found is None or not self._is_first:
+            return found
+        self._is_first = False
+        return f"{self._run_id}: {found}"
+
+    def _of(self, line: Line) -> str | None:
         if line.type == "response":
             return self._of_text(orjson.loads(line.data).get("content", ""))
         found = _of_event(line.type, orjson.loads(line.data)) if line.type in _SHOWN else None

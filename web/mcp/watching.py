@@ -22,7 +22,7 @@ class Watched:
         self._service = service
         self._context = context
         self._caller = caller
-        self._progress = ProgressMessages()
+        self._progress = ProgressMessages(handle.run_id)
         self.handle = handle
         self.cursor = cursor
         """The number of the last event that was read."""

@@ -69,16 +69,17 @@ def test_with_start_a_call_returns_at_once(place: Place, mode: str) -> None:
     assert "run_status" in begun["next"]
 
 
-def test_what_a_run_does_arrives_as_progress(place: Place, mode: str) -> None:
+def test_what_a_run_does_arrives_as_progress_whose_first_message_names_it(place: Place, mode: str) -> None:
     said: list[tuple[float, str | None]] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
         del total
         said.append((progress, message))
 
-    place.use(lambda client: client.call_tool("add", {"a": 1, "b": 2}, progress_callback=note), mode)
+    work = place.use(lambda client: client.call_tool("add", {"a": 1, "b": 2}, progress_callback=note), mode)
 
-    assert [message for _, message in said] == ["queued", "running", "calls add", "add: done"]
+    run_id = (work.structured_content or {})["run_id"]
+    assert [message for _, message in said] == [f"{run_id}: queued", "running", "calls add", "add: done"]
     assert [number for number, _ in said] == sorted({number for number, _ in said})
 
 
