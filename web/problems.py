@@ -77,6 +77,11 @@ def problem(
 def of_error(error: CallboardError) -> Response:
     if error.status >= 500:
         log.warning("request refused: %s", error, extra={"code": error.code, "path": request.path})
+    return problem_of(error)
+
+
+def problem_of(error: CallboardError) -> Response:
+    """Return the problem of an error, also where no request is being handled."""
     shown = {name: value for name, value in error.facts.items() if name in SAFE_FACTS and value is not None}
     facts = {name: redact(value) if isinstance(value, str) else value for name, value in shown.items()}
     pause_s = error.facts.get("retry_after_s", RETRY_AFTER_S)

@@ -245,6 +245,38 @@ def test_an_answer_under_way_ends_with_its_key(installation: Installation, tmp_p
         time.sleep(0.1)
 
 
+def test_an_answer_that_has_not_begun_is_refused_when_its_key_ends(installation: Installation, tmp_path: Path) -> None:
+    key = installation.key("early")
+    (tmp_path / "held").touch()
+    client_of: Any = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    params = {"name": "take_long", "arguments": {"folder": str(tmp_path)}, "_meta": client_of}
+    headers = {
+        "Authorization": f"Bearer {key['key']}",
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": "take_long",
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+
+    async def work() -> httpx2.Response:
+        async with httpx2.AsyncClient(headers=headers, timeout=60) as client:
+            answering = asyncio.ensure_future(client.post(f"{installation.address}/mcp", json=message))
+            while not (tmp_path / "begun").exists():
+                await asyncio.sleep(0.05)
+            await asyncio.to_thread(installation.command, "keys", "revoke", key["id"])
+            return await answering
+
+    answer = asyncio.run(work())
+    (tmp_path / "held").unlink()
+
+    assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
+    assert answer.headers["X-Trace-Id"] == answer.json()["trace_id"]
+
+
 def test_a_client_that_listens_is_sent_what_changes(installation: Installation, tmp_path: Path) -> None:
     key = installation.key("listens")["key"]
     second = installation.folder / "agents" / "second.yaml"

@@ -1,8 +1,10 @@
-"""kill -9 of the web process that answers an MCP client's call: the call, sent again to another, has the first run."""
+"""The end of the web process that answers an MCP client's call: the call, sent again to another, has the first run."""
 
 from __future__ import annotations
 
 import asyncio
+import signal
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,11 +14,38 @@ from sqlalchemy import func, select
 from config.database.tables import runs
 from tests.app_harness import AppHarness
 from tests.journeys.neighbour import neighbour
-from tests.journeys.test_web_killed import WORDS, two_webs
+from tests.journeys.test_web_killed import WORDS, MortalWeb, two_webs
 from tests.journeys.web_server import Web
 from tests.model_server import Turn
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
+
+
+def test_a_process_that_ends_refuses_an_answer_that_it_has_not_begun(brisk_harness: AppHarness) -> None:
+    brisk_harness.agent()
+    brisk_harness.model.respond = lambda body: Turn(text=WORDS, pace=20)
+    about: Any = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    params = {"name": "tester", "arguments": {"input": "Hello"}, "_meta": about}
+    headers = {
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": "tester",
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+
+    with MortalWeb(brisk_harness, "first") as web, neighbour(brisk_harness), ThreadPoolExecutor() as threads:
+        answering = threads.submit(web.ask, "/mcp", message, **headers)
+        assert brisk_harness.model.wait_for_requests(1)
+        web.process.send_signal(signal.SIGTERM)
+        status, said, problem, _ = answering.result(30)
+
+    assert (status, problem["code"], said["Retry-After"]) == (503, "overloaded", "2")
+    assert said["X-Trace-Id"] == problem["trace_id"]
+    assert "idempotency key" in problem["detail"]
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])

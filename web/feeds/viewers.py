@@ -17,7 +17,7 @@ from config.errors import CallboardError
 from config.identity.credential import Caller
 from config.identity.principal import LOCAL, Principal
 from config.tracing import current_trace_id
-from web.errors import Overloaded
+from web.errors import Overloaded, Unauthenticated
 from web.feeds.backlog import Backlog
 from web.feeds.page import BEAT, RETRY
 from web.feeds.tls_transport import TlsTransport
@@ -39,6 +39,11 @@ STUCK_S = 12.0
 LOOK_S = 2.0
 RECHECK_S = 0.5
 """Seconds between two checks of the credentials of open streams."""
+ENDS = (
+    "this server process ends, and what the request has started continues; send it again, with the same idempotency "
+    "key if it has one."
+)
+ENDS_RETRY_S = 2
 SLICE = 200
 """Viewers that get a comment before the loop continues with other work."""
 
@@ -54,6 +59,9 @@ class Stream:
 
     def detach(self, viewer: Viewer) -> None:
         """Forget the viewer, which has disconnected."""
+
+    def refuse(self, viewer: Viewer, error: CallboardError) -> None:
+        """Send the viewer, which is about to be disconnected, the error if it was sent nothing yet."""
 
     def paused(self, viewer: Viewer) -> None:
         """Send the viewer nothing until it is resumed: its buffer is full."""
@@ -168,8 +176,10 @@ class Viewer(asyncio.Protocol):
         self.stuck_since = self._viewers.loop.time()
         self.transport.close()
 
-    def drop(self) -> None:
-        """Close the connection now; the client resumes by its cursor."""
+    def drop(self, error: CallboardError | None = None) -> None:
+        """Close the connection now, because of the error if there is one; the client resumes by its cursor."""
+        if error is not None and self.stream is not None and not self.is_gone:
+            self.stream.refuse(self, error)
         self.transport.abort()
 
 
@@ -260,7 +270,7 @@ class Viewers:
     def drop_all(self) -> None:
         """Close every viewer's connection now; clients reconnect to another process with their cursors."""
         for viewer in tuple(self._all):
-            viewer.drop()
+            viewer.drop(Overloaded(ENDS, retry_after_s=ENDS_RETRY_S))
 
     async def _beat(self) -> None:
         """Send a comment every ``BEAT_S``, so that proxies keep connections open and dead clients are noticed."""
@@ -301,7 +311,7 @@ class Viewers:
                 continue
             for viewer in [viewer for caller in ended for viewer in self._by_caller.get(caller, ())]:
                 log.info("viewer dropped: its credential is no longer valid", extra=viewer.log_fields)
-                viewer.drop()
+                viewer.drop(Unauthenticated())
 
 
 def _open_files() -> int:

@@ -12,7 +12,10 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from http import HTTPStatus
 from typing import Any
 
+from config.errors import CallboardError, Internal
+from config.tracing import traced
 from web.feeds.viewers import Stream, Viewer
+from web.problems import problem_of
 
 log = logging.getLogger(__name__)
 
@@ -21,6 +24,7 @@ Application = Callable[
     [MutableMapping[str, Any], Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]],
     Awaitable[None],
 ]
+FAILED = "something went wrong inside the server; its log has the details under this trace_id."
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding"})
 
 
@@ -65,11 +69,19 @@ class AsgiExchange(Stream):
             viewer.write(self._head() + self.body)
             self._pieces.clear()
         if self.is_over:
-            viewer.finish()
+            self._finish(viewer)
 
     def detach(self, viewer: Viewer) -> None:
         self._viewer = None
         self._gone.set()
+
+    def refuse(self, viewer: Viewer, error: CallboardError) -> None:
+        if self.headers:  # the answer has begun, so it is cut
+            return
+        with traced(viewer.trace_id):
+            answer = problem_of(error)
+        self.status, self.headers = answer.status_code, list(answer.headers)
+        viewer.write(self._head() + answer.get_data())
 
     # --- the application
 
@@ -81,7 +93,11 @@ class AsgiExchange(Stream):
         finally:
             self.is_over = True
             if self._viewer is not None:
-                self._viewer.finish()
+                self._finish(self._viewer)
+
+    def _finish(self, viewer: Viewer) -> None:
+        self.refuse(viewer, Internal(FAILED))  # unless the answer has begun
+        viewer.finish()
 
     async def _receive(self) -> Message:
         if self._body is not None:
