@@ -20,7 +20,9 @@ from config.redis.url import broker_form
 from tests.clients.python.served_tools import MODES, connected
 from tests.fleet import bare_environment
 from tests.journeys.up import Up
+from tests.ports import free_port
 from tests.processes import run_python
+from tests.test_docs import examples
 from tests.venvs import Venv, build_client, foreign_environment
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -62,7 +64,7 @@ def venv(tmp_path_factory: pytest.TempPathFactory) -> Venv:
     made = Venv(folder / "venv")
     needed = folder / "requirements.txt"
     given = (SHOP / "requirements.txt").read_text()
-    needed.write_text(given.replace("/srv/callboard/clients/python", str(build_client(folder))))
+    needed.write_text(given.replace("${CALLBOARD}/clients/python", str(build_client(folder))))
     made.install("-r", str(needed))
     return made
 
@@ -149,14 +151,65 @@ def test_the_shop_serves_its_functions_from_its_own_environment(
 
 
 def test_an_agent_uses_what_the_shop_serves(venv: Venv, shop: Path, tmp_path: Path) -> None:
-    server = shop / "callboard_mcp" / "shop.yaml"
-    server.write_text(
-        server.read_text().replace("/srv/shop/.venv/bin/python", venv.python).replace("/srv/shop", str(shop))
-    )
-    own = {"CALLBOARD_MCP_SERVERS_DIR": str(server.parent), "CALLBOARD_AGENTS_DIR": str(shop / "callboard_agents")}
+    (shop / ".venv").symlink_to(venv.folder)
+    own = {
+        "CALLBOARD_MCP_SERVERS_DIR": str(shop / "callboard_mcp"),
+        "CALLBOARD_AGENTS_DIR": str(shop / "callboard_agents"),
+        "SHOP_REDIS": "redis://127.0.0.1:1/0",
+    }
     environment = bare_environment(**own, CALLBOARD_STATE_DIR=str(tmp_path / "state"), CALLBOARD_NO_CONFIG="1")
 
     ran = run_python("-P", "-m", "cli", "run", "buyer", "Find books Emma", env=environment)
 
     assert "'copies': 3" in ran.stdout, ran.stdout + ran.stderr
     assert "hides" not in ran.stderr, "nothing of the shop is imported"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The checkout as the page's blocks see it, with a copy of the client, since pip builds it where it is."""
+    folder = tmp_path / "callboard"
+    shutil.copytree(ROOT / "clients" / "python", folder / "clients" / "python")
+    for name in ("callboard", "docs"):
+        (folder / name).symlink_to(ROOT / name)
+    return folder
+
+
+def test_the_blocks_of_the_page_set_everything_up_in_their_order(
+    checkout: Path, redis_url: str, tmp_path: Path
+) -> None:
+    port = free_port()
+    replaced = {
+        "/srv/callboard": str(checkout),
+        "/srv/shop": str(tmp_path / "shop"),
+        "redis://127.0.0.1:6379/0": broker_form(redis_url),
+        "127.0.0.1:8000": f"127.0.0.1:{port}",
+    }
+    variables, *blocks = examples((ROOT / "docs" / "embedding.md").read_text(), "sh")
+    for written, ours in replaced.items():
+        assert written in variables
+        assert not any(written in block for block in blocks), "one block has all that a reader changes"
+        variables = variables.replace(written, ours)
+    state = {"CALLBOARD_STATE_DIR": str(tmp_path / "state"), "CALLBOARD_PORT": str(port), "CALLBOARD_NO_CONFIG": "1"}
+
+    @contextmanager
+    def terminal(*those: str) -> Iterator[subprocess.Popen[str]]:
+        """Run blocks in a shell; the last command replaces it, so that it ends with the test."""
+        *lines, last = "".join((variables, *those)).splitlines()
+        command = guarded(("bash", "-ec", "\n".join((*lines, f"exec {last}"))))
+        with subprocess.Popen(command, env=foreign_environment(**state), stdout=subprocess.PIPE, text=True) as process:
+            try:
+                yield process
+            finally:
+                process.terminate()
+
+    copy, start, work, ask = blocks
+    with terminal(copy) as copying:
+        assert copying.wait() == 0
+    with terminal(start) as up:
+        assert any("Callboard is up at" in line for line in up.stdout or ())
+        with terminal(work), terminal("cd $SHOP\n", ask) as asking:
+            answers = asking.communicate()[0]
+
+    assert IN_STOCK in answers
+    assert "'copies': 3" in answers
