@@ -1,5 +1,6 @@
 """The documents name what the code has, their links lead somewhere, and their examples work."""
 
+import json
 import re
 from pathlib import Path
 
@@ -126,6 +127,15 @@ def test_the_tools_of_the_pages_can_be_built(name):
 
     assert built
     assert all(tool.description for tool in built)
+
+
+def test_the_page_names_the_version_of_the_inspector_that_its_files_are_for() -> None:
+    """Earlier ones, which npm installs where none is named and Node is older, cannot use the file with a key."""
+    file = json.loads((DOCS / "examples" / "mcp" / "http" / "inspector.json").read_text())
+    versions = re.findall(r"npx @modelcontextprotocol/inspector([^\s`]*)", page("mcp.md"))
+
+    assert file["mcpServers"]["callboard"]["type"] == "streamable-http"
+    assert {*versions} == {"@2"}
 
 
 def test_users_read_of_folders_and_addresses() -> None:
