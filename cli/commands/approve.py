@@ -273,7 +273,8 @@ def _say_what_follows(runner: Runner, handle: RunHandle, status: str, *, ends: b
         what = "ends" if ends else "continues"
         click.echo(f"{handle.run_id} {what}; ./callboard watch {handle.run_id} shows how.")
         if not runner.journal.workers.alive():
-            warn_of_no_worker(runner.settings.state, "the run waits for one")
+            consequence = "the run waits for one, unless the process that executed it is alive"  # such as `mcp serve`
+            warn_of_no_worker(runner.settings.state, consequence)
 
 
 def _result(text: str | None) -> Any:

@@ -474,7 +474,8 @@ def test_an_answer_says_that_workers_are_starting(terminal: Terminal, tmp_path: 
 
     complaint = terminal.complains("approve", run_id, "--decision", "run_again", status=0)
 
-    assert "workers are starting (0 of 2): the run waits for one.\n" in complaint
+    sentence = "the run waits for one, unless the process that executed it is alive"
+    assert f"workers are starting (0 of 2): {sentence}.\n" in complaint
 
 
 # --- questions with a form ------------------------------------------------------------------------
