@@ -124,3 +124,11 @@ def test_a_record_has_the_tenant_and_the_principal_it_is_about(log_format: str) 
     assert [word in line for word in ("acme", "ci")] == [True, True]
     assert ("acme" in own, "named" in own) == (False, True)
     assert "acme" not in formatter.format(record)
+
+
+def test_an_mcp_request_that_ends_no_session_writes_no_line(written):
+    buffer = written("text")
+
+    logging.getLogger("mcp.server.streamable_http").info("Terminating session: None")
+
+    assert buffer.getvalue() == ""
