@@ -20,7 +20,7 @@ from config.redaction import forget, register_secrets, secrets_in_url
 from config.redis.url import each_url
 from config.settings.limits import problem_of_section
 from config.settings.model import Settings
-from config.settings.sources import ROOT, reads_files
+from config.settings.sources import ROOT, reads_files, seed_of
 from config.settings.workers import QUEUE_NAME_FORM
 from config.spelling import did_you_mean
 
@@ -83,7 +83,10 @@ def read_settings(**overrides: object) -> Settings:
             ) from error
         name = "_".join(str(part) for part in first["loc"])
         problem = _FORMS.get(name) or first["msg"].removeprefix("Value error, ")
-        what = f"CALLBOARD_{name.upper()} cannot be used{_shown(first)}: {problem}" if name else problem
+        variable = f"CALLBOARD_{name.upper()}"
+        if name not in overrides and (seed := seed_of(name, Settings)) is not None:
+            variable = f"{seed}, read as {variable},"
+        what = f"{variable} cannot be used{_shown(first)}: {problem}" if name else problem
         raise SettingInvalid(f"{what}. Correct it in the environment, .env or callboard.toml.") from error
     for urls in filter(None, (found.redis_url, found.broker_url, found.database_url)):
         for url in each_url(urls):

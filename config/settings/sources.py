@@ -10,6 +10,8 @@ from typing import Any
 
 from pydantic_settings import (
     BaseSettings,
+    DotEnvSettingsSource,
+    EnvSettingsSource,
     InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
@@ -91,6 +93,14 @@ class Part(BaseSettings):
             files = dotenv_settings, TomlConfigSettingsSource(settings_cls)
         from_environment = (env_settings,) if _has_variables() else ()
         return init_settings, *from_environment, *files, InitSettingsSource(settings_cls, seeds)
+
+
+def seed_of(setting: str, settings_cls: type[Part]) -> str | None:
+    """Return the predecessor's variable that a setting is read from; None if another source has the setting."""
+    files = (DotEnvSettingsSource(settings_cls), TomlConfigSettingsSource(settings_cls)) if reads_files() else ()
+    if any(setting in source() for source in (EnvSettingsSource(settings_cls), *files)):
+        return None
+    return next((seed for seed, name in SEED_NAMES.items() if name == setting and os.environ.get(seed)), None)
 
 
 def _seed_value(seed: str) -> str:

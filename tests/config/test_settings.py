@@ -76,6 +76,38 @@ def test_names_of_earlier_systems_are_read_where_ours_say_nothing(monkeypatch: p
     assert read_settings().deployment == "ours"
 
 
+@pytest.mark.parametrize(
+    ("seed", "setting", "value"),
+    [
+        ("MCP_DATA_CLASSIFICATION", "DATA_CLASSIFICATION", "SECRET"),
+        ("MCP_TOKEN_REF", "MCP_TOKEN_REF", "a\tb"),
+        ("MCP_CAPABILITY_BEHAVIOR", "MCP_CAPABILITY_BEHAVIOR", "later"),
+    ],
+)
+def test_a_value_of_an_earlier_systems_variable_is_refused_by_the_name_that_was_read(
+    seed: str, setting: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(seed, value)
+
+    with pytest.raises(SettingInvalid, match=f"^{seed}, read as CALLBOARD_{setting}, cannot be used"):
+        read_settings()
+    with pytest.raises(SettingInvalid, match=f"^CALLBOARD_{setting} cannot be used"):
+        read_settings(**{setting.lower(): value})
+    monkeypatch.setenv(f"CALLBOARD_{setting}", value)
+    with pytest.raises(SettingInvalid, match=f"^CALLBOARD_{setting} cannot be used"):
+        read_settings()
+
+
+def test_a_file_goes_before_an_earlier_systems_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "callboard.toml").write_text('data_classification = "SECRET"')
+    monkeypatch.setitem(Settings.model_config, "toml_file", tmp_path / "callboard.toml")
+    monkeypatch.delenv("CALLBOARD_NO_CONFIG")
+    monkeypatch.setenv("MCP_DATA_CLASSIFICATION", "PUBLIC")
+
+    with pytest.raises(SettingInvalid, match=r"^CALLBOARD_DATA_CLASSIFICATION cannot be used"):
+        read_settings()
+
+
 def test_a_key_in_the_env_file_reaches_the_environment_and_never_replaces_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

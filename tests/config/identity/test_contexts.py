@@ -210,14 +210,18 @@ def test_the_sentence_shows_a_value_on_one_line_and_no_secret(monkeypatch: pytes
         (
             "MCP_COST_CENTER",
             "a\nlevel=error",
-            r"CALLBOARD_COST_CENTER cannot be used ('a\nlevel=error'): has to be 1 to",
+            r"MCP_COST_CENTER, read as CALLBOARD_COST_CENTER, cannot be used ('a\nlevel=error'): has to be 1 to",
         ),
         (
             "MCP_ROLES",
             "amdin",
             "there is no role 'amdin'. Did you mean 'admin'? Roles are viewer, operator, approver, admin",
         ),
-        ("MCP_TOKEN_REF", "sk-abcdefghijklmnop", "CALLBOARD_MCP_TOKEN_REF cannot be used: is a secret;"),
+        (
+            "MCP_TOKEN_REF",
+            "sk-abcdefghijklmnop",
+            "MCP_TOKEN_REF, read as CALLBOARD_MCP_TOKEN_REF, cannot be used: is a secret;",
+        ),
         ("MCP_DATA_CLASSIFICATION", "top", "has to be one of PUBLIC, INTERNAL, RESTRICTED"),
     ):
         with monkeypatch.context() as patched:
