@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
+from collections.abc import Awaitable, Callable
+from functools import partial, wraps
+from typing import Any, TypeVar
 
+from mcp import MCPError
 from mcp.server import NotificationOptions, Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
-from mcp.types import ListToolsResult, PaginatedRequestParams
+from mcp.types import INVALID_PARAMS, ListToolsResult, PaginatedRequestParams
 
 from config.database.shared_secret import shared_secret
 from config.project import own_version
@@ -20,6 +22,7 @@ from web.mcp.service import Context, Service
 from web.mcp.tool_surface import ToolSurface
 from web.mcp.traces import with_trace
 
+R = TypeVar("R")
 NAME = "callboard"
 NOTIFIES = NotificationOptions(tools_changed=True, resources_changed=True)
 """What a client of the handshake era is notified of, where it has a connection of its own."""
@@ -49,10 +52,10 @@ def build_server(service: Service) -> Server[Any]:
         title="Callboard",
         instructions=INSTRUCTIONS,
         lifespan=notifications.lifespan,
-        on_list_tools=answering(list_tools),
+        on_list_tools=answering(_one_page(list_tools)),
         on_call_tool=surface.call_tool,
-        on_list_resources=answering(resources.listed),
-        on_list_resource_templates=answering(resources.templates),
+        on_list_resources=answering(_one_page(resources.listed)),
+        on_list_resource_templates=answering(_one_page(resources.templates)),
         on_read_resource=answering(resources.read),
         on_subscriptions_listen=answering(changes.listen),
     )
@@ -65,6 +68,22 @@ def build_server(service: Service) -> Server[Any]:
     server.middleware.append(with_trace)
     server.middleware.append(RequestStateBoundary(security, default_audience=service.settings.deployment))
     return server
+
+
+def _one_page(
+    listed: Callable[[Context, PaginatedRequestParams | None], Awaitable[R]],
+) -> Callable[[Context, PaginatedRequestParams | None], Awaitable[R]]:
+    """Return the handler of a list that has one page: no answer of it has a cursor, so each cursor is refused."""
+
+    @wraps(listed)
+    async def handled(context: Context, params: PaginatedRequestParams | None) -> R:
+        if params is not None and params.cursor is not None:
+            raise MCPError(
+                code=INVALID_PARAMS, message="there is no such cursor: the list has one page. Leave `cursor` out."
+            )
+        return await listed(context, params)
+
+    return handled
 
 
 def _caller_name(service: Service, context: Context) -> str:

@@ -7,7 +7,9 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
+from mcp import MCPError
 from mcp.shared.tool_name_validation import TOOL_NAME_REGEX
+from mcp.types import INVALID_PARAMS
 
 from config.definitions.agent import AgentDefinition, load_definition
 from config.identity.principal import Principal, Role, Verb
@@ -23,6 +25,14 @@ def _agent(folder: Path, agent_id: str) -> AgentDefinition:
     path = folder / f"{agent_id}.yaml"
     path.write_text("name: One\nmodel: demo/assistant\nsystem_prompt: You are a test.\n")
     return load_definition(path)
+
+
+@pytest.mark.parametrize("listing", ["list_tools", "list_resources", "list_resource_templates"])
+def test_a_cursor_that_no_list_has_given_is_refused(listing: str, place: Place, mode: str) -> None:
+    with pytest.raises(MCPError, match="there is no such cursor: the list has one page") as caught:
+        place.use(lambda client: getattr(client, listing)(cursor="x"), mode)
+
+    assert caught.value.error.code == INVALID_PARAMS
 
 
 def _tool(name: str, *agents: str, **more: Any) -> dict[str, Any]:
