@@ -21,7 +21,7 @@ from agents.tools.mcp.listed import listed
 from agents.tools.mcp.pool import McpPool
 from bus.loop import new_event_loop
 from config.definitions.mcp_server import McpServerDefinition
-from config.errors import CallboardError
+from config.errors import CallboardError, ToolCutOff
 from tests.agents.tools.mcp.test_http import Odd
 from tests.bench.forked import forget_peak, peak
 
@@ -68,8 +68,11 @@ class Attack:
 
 
 async def unreadable(attack: Attack) -> None:
-    for tool in ("garbage", "latin1", "wrong_id", "twice", "number_as_id"):
+    for tool in ("garbage", "wrong_id", "twice", "number_as_id"):
         await attack.call(tool, "garbage")
+    with suppress(ToolCutOff):
+        line = '{"jsonrpc":"2.0","id":ID,"result":{"a":"caf\xe9"}}'
+        await attack.call("unread", "garbage", line=line, encoding="latin-1")
 
 
 async def silent(attack: Attack) -> None:

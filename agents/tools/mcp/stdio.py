@@ -8,23 +8,26 @@ this process was killed.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import subprocess
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import anyio
 from mcp.shared.message import SessionMessage
-from mcp.types import JSONRPCMessage, jsonrpc_message_adapter
+from mcp.types import ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
 
 from agents.capabilities.runners.guarded import end, ended, guarded_argv
 from agents.capabilities.runners.limits import kernel_limits
 from agents.tool_errors import McpServerDown
 from agents.tools.mcp.error_log import ErrorLog
 from agents.tools.mcp.faults import McpFault, of_exit
+from agents.tools.mcp.http import CUT_OFF
 from agents.tools.mcp.traffic import Inbound, Outbound, TooMuch, Traffic, watched
 from agents.tools.mcp.values import require_few_values, require_flat
 from config.definitions.mcp_server import McpServerDefinition
@@ -40,6 +43,9 @@ MAX_SHOWN = 500
 """Characters of its standard error in a message."""
 _TURN = 100
 """Lines that are read before other tasks get their turn."""
+MAX_DIGITS = 19
+"""Digits of an id in an answer that the SDK does not read."""
+_BOM = b"\xef\xbb\xbf"
 
 
 class StdioConnection:
@@ -134,10 +140,14 @@ class StdioConnection:
 
 
 class LineReader:
-    """The messages of a server; lines that are none are left out."""
+    """The messages of a server; lines that are none are left out.
+
+    In place of an answer that cannot be read there is an error, which ends the call: nothing else would come.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, traffic: Traffic, name: str) -> None:
         self._reader, self._traffic, self._name = reader, traffic, name
+        self._waiting: deque[JSONRPCMessage] = deque()
         self._lines = self._garbage = 0
 
     async def receive(self) -> SessionMessage:
@@ -147,11 +157,10 @@ class LineReader:
             anyio.EndOfStream: the server closed its standard output.
             TooMuch: a line is too long, or there are too many.
         """
-        while True:
+        while not self._waiting:
             line = await self._next()
-            message = self._parsed(line)
-            if message is not None:
-                return SessionMessage(message)
+            self._waiting += self._messages(line.removeprefix(_BOM).lstrip())
+        return SessionMessage(self._waiting.popleft())
 
     async def _next(self) -> bytes:
         self._lines += 1
@@ -166,16 +175,19 @@ class LineReader:
         self._traffic.arrived(len(line))
         return line
 
-    def _parsed(self, line: bytes) -> JSONRPCMessage | None:
-        if line.startswith(b"{"):
+    def _messages(self, line: bytes) -> list[JSONRPCMessage]:
+        is_batch = line.startswith(b"[") and line[1:].lstrip().startswith(b"{")
+        if is_batch or line.startswith(b"{"):
             require_few_values(line)
             with suppress(ValueError):
-                return jsonrpc_message_adapter.validate_json(line, by_name=False)
+                return [jsonrpc_message_adapter.validate_json(line, by_name=False)]
             require_flat(line)
-        if line.strip() and not self._garbage:
+            if unread := list(_unread_answers(line)):
+                return unread
+        if line and not self._garbage:
             log.warning("the MCP server %s writes lines to its standard output that are no messages", self._name)
         self._garbage += 1
-        return None
+        return []
 
     async def aclose(self) -> None:
         """Leave the pipe open: the process's owner closes it."""
@@ -240,6 +252,28 @@ class LineWriter(asyncio.BaseProtocol):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def _unread_answers(line: bytes) -> Iterator[JSONRPCMessage]:
+    """Yield an error for each answer in a line that the SDK does not read; it has few values, and they are flat.
+
+    Python's parser takes what the SDK's does not: half of a surrogate pair, long numbers, and members that are missing
+    or have another type. Bytes that are not UTF-8 are replaced.
+    """
+    try:
+        found = json.loads(line.decode(errors="replace"), parse_int=_short)
+    except ValueError:
+        return
+    for one in found if isinstance(found, list) else [found]:
+        number = one.get("id") if isinstance(one, dict) and "method" not in one else None
+        if type(number) is int or (isinstance(number, str) and number.isascii()):  # others are no ids of ours
+            problem = "it answered with a list of messages" if one is not found else "its answer is no message"
+            yield JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=CUT_OFF, message=problem))
+
+
+def _short(digits: str) -> Any:
+    """Return a number that may be an id; the time of reading others grows faster than their length."""
+    return int(digits) if len(digits) <= MAX_DIGITS else None
 
 
 def end_of(said: str) -> str:

@@ -19,8 +19,8 @@ META: dict[str, Any] = {}
 TOOLS = {
     name: {"name": name, "description": f"It does {name}.", "inputSchema": {"type": "object"}}
     for name in (
-        "echo crash hang close big lines values deep number_as_id twice wrong_id latin1 garbage change ask spawn "
-        "complain fail malformed environment limits slow log progress flood meta elicit address"
+        "echo crash hang close big lines values deep number_as_id twice wrong_id garbage change ask spawn "
+        "complain fail malformed unread environment limits slow log progress flood meta elicit address"
     ).split()
 }
 
@@ -131,13 +131,10 @@ def do_wrong_id(number: Any, given: dict) -> dict:
     return text("right")
 
 
-def do_latin1(number: Any, given: dict) -> dict:
-    write(b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"caf\xe9"}]}}\n' % number)
-    return text("readable")
-
-
 def do_garbage(number: Any, given: dict) -> dict:
-    write(b'starting up\n{"jsonrpc": "2.0"\n[]\nnull\n{}\n\x00\xff\n' + b"[" * 5000 + b"\n")
+    write(b'starting up\n{"jsonrpc": "2.0"\n[]\n[{}]\n[{]\n[INFO] up\nnull\n{}\n\x00\xff\n' + b"[" * 5000 + b"\n")
+    write(b'{"jsonrpc":"2.0","id":%d,"method":"ping","params":"none of a call"}\n' % number)
+    write(b'{"id":true}\n{"id":"\\ud83d"}\n')
     return text("after it")
 
 
@@ -190,6 +187,11 @@ def do_refuse(number: Any, given: dict) -> None:
 
 def do_malformed(number: Any, given: dict) -> dict:
     return {"content": "no list"}
+
+
+def do_unread(number: Any, given: dict) -> None:
+    """Answer with a line of one's own, in which ``ID`` is the number of the call."""
+    write(given["line"].replace("ID", str(number)).encode(given.get("encoding", "utf-8")) + b"\n")
 
 
 def do_limits(number: Any, given: dict) -> dict:

@@ -192,10 +192,61 @@ async def peak_growth(call: Any) -> int:
 def test_what_is_no_message_is_passed_over(run: Run, define: Define) -> None:
     async def use(pool: McpPool) -> list[str]:
         server = define("garbage")
-        names = ("garbage", "latin1", "wrong_id", "twice", "number_as_id", "progress")
+        names = ("garbage", "wrong_id", "twice", "number_as_id", "progress")
         return [said(await pool.call("t", server, name, {"count": 50})) for name in names]
 
-    assert run(use) == ["after it", "readable", "right", "first", "as text", "progressed"]
+    assert run(use) == ["after it", "right", "first", "as text", "progressed"]
+
+
+ANSWER = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"TEXT"}]}}'
+
+
+@pytest.mark.parametrize("before", [" \t", "\ufeff", "\r"], ids=["space", "byte order mark", "return"])
+def test_what_stands_before_a_message_is_no_part_of_it(run: Run, define: Define, before: str) -> None:
+    async def use(pool: McpPool) -> str:
+        async with asyncio.timeout(10):
+            return said(await pool.call("t", define(), "unread", {"line": before + ANSWER}))
+
+    assert run(use) == "TEXT"
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"line": ANSWER.replace("TEXT", r"cut \ud83d")}, "its answer is no message"),
+        ({"line": ANSWER.replace('"TEXT"', "9" * 5000)}, "its answer is no message"),
+        ({"line": ANSWER.replace("TEXT", "caf\xe9"), "encoding": "latin-1"}, "its answer is no message"),
+        ({"line": '{"jsonrpc":"2.0","id":ID,"result":"no object"}'}, "its answer is no message"),
+        ({"line": '{"id":"ID","result":{}}'}, "its answer is no message"),
+        ({"line": f"[ {ANSWER}]"}, "it answered with a list of messages"),
+    ],
+    ids=["half a surrogate pair", "digits", "latin-1", "result", "no protocol", "batch"],
+)
+def test_an_answer_that_cannot_be_read_cuts_its_call_off_and_no_other(
+    run: Run, define: Define, given: dict[str, str], problem: str
+) -> None:
+    async def use(pool: McpPool) -> str:
+        server = define()
+        other = asyncio.ensure_future(pool.call("t", server, "hang", {}))
+        with pytest.raises(ToolCutOff, match=f"was asked and did not answer: {problem}"):
+            async with asyncio.timeout(10):
+                await pool.call("t", server, "unread", given)
+        assert not other.done()
+        other.cancel()
+        return said(await pool.call("t", server, "echo", {"say": "and on"}))
+
+    assert run(use) == "and on"
+
+
+def test_a_list_of_messages_is_looked_at_before_it_is_parsed(run: Run, define: Define) -> None:
+    many = "[{}" + ",{}" * MAX_VALUES + "]"
+
+    async def use(pool: McpPool) -> None:
+        async with asyncio.timeout(10):
+            await pool.call("t", define(), "unread", {"line": many})
+
+    with pytest.raises(ToolCutOff, match="more than 100,000 values"):
+        run(use)
 
 
 def test_a_result_that_is_none_is_unfit(run: Run, define: Define) -> None:
