@@ -166,6 +166,9 @@ class _Bounded(httpx2.AsyncBaseTransport):
         if answer.status_code in _NOT_ALLOWED:
             await answer.aclose()
             return self._own_answer(request, _NOT_ALLOWED[answer.status_code], _refusal(answer))
+        if not self._ends_session and answer.is_success and not _has_message(answer) and _is_call(request):
+            await answer.aclose()
+            return self._own_answer(request, CUT_OFF, _no_message(answer))
         if self._ends_session and request.method == "POST" and answer.status_code >= 400:
             self._traffic.end(f"it refused a message with HTTP {answer.status_code}")
         return self._bounded(answer)
@@ -179,7 +182,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
         return httpx2.Response(503, headers=headers, content=orjson.dumps(error), request=request)
 
     def _bounded(self, answer: httpx2.Response) -> httpx2.Response:
-        is_stream = answer.headers.get("content-type", "").lower().startswith("text/event-stream")
+        is_stream = _kind(answer).startswith("text/event-stream")
         assert isinstance(answer.stream, httpx2.AsyncByteStream)
         body = _Body(answer.stream, self._traffic, None if is_stream else self._traffic.max_bytes)
         if is_stream:  # always UTF-8; a server that names another encoding would hide what is counted
@@ -204,16 +207,36 @@ def _refusal(answer: httpx2.Response) -> str:
 def _refused(answer: httpx2.Response) -> tuple[McpFault, str] | None:
     """Return what is wrong with an answer to a message, before it is read; None where nothing is."""
     status = answer.status_code
-    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if status in _NOT_ALLOWED:
         return of_status(status), _refusal(answer)
-    if status >= 300 and kind != _JSON:  # JSON may be an error of the protocol, which says more
+    if status >= 300 and _kind(answer) != _JSON:  # JSON may be an error of the protocol, which says more
         where = " and refers to another address" if status < 400 else ""
         return of_status(status), f"it answered HTTP {status}{where}"
-    if status == 200 and kind not in (_JSON, "text/event-stream"):
-        shown = visible(kind[:80]) or "a body without a type"
-        return McpFault.WRONG_ADDRESS, f"it answered with {shown}, which is no message of the protocol"
+    if status == 200 and not _has_message(answer):
+        return McpFault.WRONG_ADDRESS, _no_message(answer)
     return None
+
+
+def _is_call(request: httpx2.Request) -> bool:
+    """Return whether an answer has to have a message; none follows a notification, nor an answer of ours."""
+    if request.method != "POST":
+        return False
+    message = orjson.loads(request.content)
+    return "id" in message and "method" in message
+
+
+def _has_message(answer: httpx2.Response) -> bool:
+    """Return whether the SDK looks for a message in a successful answer."""
+    return answer.status_code != 202 and _kind(answer).startswith((_JSON, "text/event-stream"))
+
+
+def _no_message(answer: httpx2.Response) -> str:
+    shown = visible(_kind(answer)[:80]) or "a body without a type"
+    return f"it answered HTTP {answer.status_code} with {shown}, which is no message of the protocol"
+
+
+def _kind(answer: httpx2.Response) -> str:
+    return answer.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 class _Body(httpx2.AsyncByteStream):

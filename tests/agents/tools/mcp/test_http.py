@@ -215,6 +215,13 @@ class Odd(BaseHTTPRequestHandler):
     def html(self, number: int) -> None:
         self.answer(200, b"<html>", Content_Type="text/html")
 
+    def accepted(self, number: int) -> None:
+        self.answer(202, b"null")
+
+    def empty(self, number: int) -> None:
+        self.send_response(204)
+        self.end_headers()
+
     def garbage(self, number: int) -> None:
         self.answer(200, b"{no json")
 
@@ -297,7 +304,9 @@ def odd() -> Iterator[Callable[[str], McpServerDefinition]]:
         ("status_500", ToolFailed, "refused"),
         ("status_502", ToolCutOff, "its gateway got no answer"),
         ("elsewhere", ToolFailed, "not followed"),
-        ("html", ToolFailed, "content type"),
+        ("html", ToolCutOff, "HTTP 200 with text/html, which is no message"),
+        ("accepted", ToolCutOff, "HTTP 202 with application/json, which is no message"),
+        ("empty", ToolCutOff, "HTTP 204 with a body without a type, which is no message"),
         ("garbage", ToolCutOff, "its answer is no message"),
         ("packed", ToolCutOff, "compressed its answer"),
         ("closes", ToolCutOff, "connection broke"),
