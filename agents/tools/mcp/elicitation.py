@@ -16,6 +16,7 @@ from mcp.types import ElicitRequestParams, ElicitRequestURLParams, ElicitResult
 
 from agents.tool_errors import QuestionInvalid
 from agents.tools.questions import require_question
+from config.definitions.json_schema import check_schema, schema_errors
 from config.redaction import redact_start
 from config.visible import visible
 
@@ -25,6 +26,8 @@ MAX_NAME, MAX_TITLE, MAX_ABOUT = 80, 200, 500
 """Characters of a field's name, title and description."""
 MAX_URL = 600
 """Characters of an address; a longer one could not be read."""
+_HOST = re.compile(r"(?:[a-z0-9.-]+|\[[0-9a-f:.]+\])(?::[0-9]*)?", re.IGNORECASE)
+"""Host and port of an address. A browser may read others elsewhere: it takes ``\\`` for ``/``, and decodes ``%2f``."""
 _SECRET = re.compile(
     r"pass[ _-]?(?:word|phrase|code|wd)|secret|token|credential|api[ _-]?key|private[ _-]?key|access[ _-]?key|"
     r"\botp\b|one[ _-]time|\bpin\b|\bcv[cv]2?\b|card[ _-]?number|social security|\bssn\b|\biban\b",
@@ -99,17 +102,15 @@ def _address(url: str) -> tuple[str, str]:
     Raises:
         Declined: it is none.
     """
+    if len(url) > MAX_URL or not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
+        raise Declined(f"its address is longer than {MAX_URL} characters, or has others than those of a URL")
     try:
         parts = urlsplit(url)
-        host = parts.hostname or ""
-        host.encode("ascii")
         parts.port  # noqa: B018  # raises for one that is none
     except ValueError as error:
         raise Declined("its address cannot be read") from error
-    if parts.scheme != "https" or not host or parts.username is not None or parts.password is not None:
-        raise Declined("its address is not one of https without credentials")
-    if len(url) > MAX_URL or not url.isascii() or not url.isprintable() or " " in url:
-        raise Declined(f"its address is longer than {MAX_URL} characters, or has others than those of a URL")
+    if parts.scheme != "https" or not _HOST.fullmatch(parts.netloc):
+        raise Declined("its address is not one of https with a plain host and without credentials")
     return url, parts.netloc
 
 
@@ -146,10 +147,21 @@ def _field(name: str, field: Any) -> dict[str, Any]:
         kept |= _choices(field, titled)
     elif field.get("type") not in _SINGLE:
         raise Declined(f"the field '{name}' is no text, number, yes or no, or choice")
+    if "default" in kept and not _fits(kept):
+        del kept["default"]
     titles = "\n".join(f"{value}: {title}" for value, title in titled.items())
     texts = {"title": _shown(field.get("title"), MAX_TITLE)}
     texts["description"] = _shown(f"{field.get('description') or ''}\n{titles}".strip(), MAX_ABOUT)
     return kept | {key: text for key, text in texts.items() if text}
+
+
+def _fits(field: Mapping[str, Any]) -> bool:
+    """Return whether the default of a field fits it, so that it may stand for an answer."""
+    try:
+        check_schema(field)  # with its default, whose size is limited so
+        return not schema_errors(field, field["default"])
+    except ValueError:  # the default cannot be kept as JSON; or the field is no schema, and the form is declined
+        return False
 
 
 def _titled(field: Any) -> dict[str, str]:

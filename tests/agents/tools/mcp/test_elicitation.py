@@ -55,6 +55,30 @@ def test_a_form_keeps_what_the_protocol_has_and_nothing_else() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("field", "default"),
+    [
+        ({"type": "string"}, {"x": 1}),
+        ({"type": "string", "maxLength": 2}, "long"),
+        ({"type": "string"}, "hid\u200bden"),
+        ({"type": "string"}, None),
+        ({"type": "string", "enum": ["a", "b"]}, "c"),
+        ({"type": "integer"}, "zz"),
+        ({"type": "integer", "maximum": 3}, 4),
+        ({"type": "number"}, float("nan")),
+        ({"type": "number"}, 10**30),
+        ({"type": "boolean"}, 1),
+        ({"type": "array", "items": {"type": "string", "enum": ["a"]}}, ["a", {"x": 1}]),
+        ({"oneOf": [{"const": "a", "title": "A"}]}, "b"),
+    ],
+)
+def test_a_default_that_does_not_fit_its_field_is_left_out(field: dict[str, Any], default: Any) -> None:
+    found = asked({"a": {**field, "default": default}, "b": {"type": "integer", "default": 2}})
+
+    assert "default" not in found.form["properties"]["a"]
+    assert found.result({}).content == {"b": 2}
+
+
 def test_the_same_question_in_a_later_round_is_another_one() -> None:
     params = ElicitRequestFormParams(
         message="Code?", requested_schema={"type": "object", "properties": {"a": {"type": "number"}}}
@@ -110,6 +134,8 @@ def test_an_address_is_shown_with_its_host_and_never_opened() -> None:
         "at login.example.org:8443 in your browser: Please sign in.\n\nhttps://login.example.org:8443/a?b=c"
         in found.text
     )
+    assert "at [2001:db8::1]:8443 in" in address("https://[2001:db8::1]:8443/").text
+    assert "at XN--pple-43d.example in" in address("https://XN--pple-43d.example").text
     assert found.form == OPENED
     assert [found.result({"opened": one}).action for one in (True, False)] == ["accept", "decline"]
     assert found.result({"opened": True}).content is None
@@ -130,8 +156,18 @@ def test_an_address_is_shown_with_its_host_and_never_opened() -> None:
         "https://login.example.org/\n",
         "https://login.example.org:port/",
         "https://login.example.org/" + "a" * 600,
+        r"https://evil.example\.bank.example/",
+        r"https://login.example.org/a\b",
+        "https://evil.example%2f.bank.example/",
+        "https://evil.example;bank.example/",
+        "https://ann@login.example.org/",
+        "https://@login.example.org/",
+        "https://[::1/",
+        "https://:443/",
+        "https://\tlogin.example.org/",
+        "https://ex\u00e4mple.org/",
     ],
-    ids=range(12),
+    ids=range(22),
 )
 def test_other_addresses_are_declined(url: str) -> None:
     with pytest.raises(Declined):
