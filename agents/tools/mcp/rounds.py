@@ -8,10 +8,10 @@ the same question gets the answer. In both cases the run waits without a worker.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-import orjson
 from mcp.types import (
     INVALID_PARAMS,
     URL_ELICITATION_REQUIRED,
@@ -43,7 +43,7 @@ MAX_ROUNDS = 10
 MAX_REQUESTS = 10
 """Requests of one round, or of one call of an older server, that are looked at."""
 MAX_STATE = 64 * 1024
-"""Characters of a server's state."""
+"""Characters of a server's state, and of what is kept with a question: its requests with that state."""
 POLL_S, LONGEST_POLL_S = 0.25, 5.0
 """The first and the longest pause before a server is asked again that wants nothing but time."""
 NOT_AGAIN = (
@@ -65,16 +65,17 @@ class InputRound:
 
     @property
     def json(self) -> str:
-        """All of it as text, to be kept with a question."""
+        """All of it as text, to be kept with a question; numbers may have more than 64 bits."""
         requests = _REQUESTS.dump_python(dict(self.requests), by_alias=True, mode="json", exclude_none=True)
-        return orjson.dumps({"number": self.number, "requests": requests, "state": self.state}).decode()
+        kept = {"number": self.number, "requests": requests, "state": self.state}
+        return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
 
 
 def round_of(text: str | None) -> InputRound | None:
     """Return the round that was kept as ``InputRound.json``; None where there is none."""
     if text is None:
         return None
-    kept = orjson.loads(text)
+    kept = json.loads(text)
     return InputRound(kept["number"], _REQUESTS.validate_python(kept["requests"], by_name=False), kept["state"])
 
 
@@ -165,7 +166,7 @@ class AskingCall(OpenCall):
             QuestionAsked, ToolFailed: see ``made``.
         """
         if len(wanted.requests) > MAX_REQUESTS or wanted.number > MAX_ROUNDS or len(wanted.state or "") > MAX_STATE:
-            raise ToolFailed(f"the MCP server {self._server.name} asks too much before it answers the call.")
+            raise self._asks_too_much()
         responses: dict[str, InputResponse] = {}
         for key, request in wanted.requests.items():
             if isinstance(request, ElicitRequest):
@@ -182,7 +183,13 @@ class AskingCall(OpenCall):
             one = elicited(self._server.name, params, wanted.number)
         except Declined as error:
             return self._declined(str(error))
-        return one.result(self._context.ask(one.form, one.text, state=wanted.json))
+        state = wanted.json
+        if len(state) > MAX_STATE:
+            raise self._asks_too_much()
+        return one.result(self._context.ask(one.form, one.text, state=state))
+
+    def _asks_too_much(self) -> ToolFailed:
+        return ToolFailed(f"the MCP server {self._server.name} asks too much before it answers the call.")
 
     async def _of_a_model(self, request: InputRequest) -> CreateMessageResult:
         if not isinstance(request, CreateMessageRequest):
