@@ -21,7 +21,8 @@ from config.definitions.runner_spec import SECRET_IN_HEADER, Strict, Text, Varia
 from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM, required_secret
 from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml, yaml_files
 from config.effects import Effect
-from config.egress.errors import UrlRefused
+from config.egress.errors import RequestRefused, UrlRefused
+from config.egress.request import checked_headers
 from config.egress.target import Target, parse_target
 from config.identity.principal import Role
 from config.provider_keys import is_providers
@@ -290,9 +291,15 @@ class McpServerDefinition(McpServerFields):
 
         Raises:
             SecretMissing: a reference leads to nothing.
+            RequestRefused: HTTP cannot carry one; the message does not have its value.
         """
         values = self.secret_values()
-        return {name: SECRET_IN_HEADER.sub(lambda at: values[at[1]], text) for name, text in self.headers.items()}
+        filled = {name: SECRET_IN_HEADER.sub(lambda at: values[at[1]], text) for name, text in self.headers.items()}
+        filled = {name: text.strip(" \t") for name, text in filled.items()}  # HTTP has no spaces around a value
+        try:
+            return dict(checked_headers(filled.items()))
+        except RequestRefused as error:
+            raise RequestRefused(f"the MCP server {self.name} cannot be used: {error}") from error
 
 
 def load_server(path: Path) -> McpServerDefinition:

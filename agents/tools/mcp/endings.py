@@ -22,6 +22,10 @@ MAX_MESSAGE = 1000
 NO_WAY_BACK = "has no back-channel for server-initiated requests"
 """How servers made with the Python SDK refuse a call in which they asked as only the protocol before 2026 can."""
 OLD_WAY = "Write `mode: legacy` in the server's file: it asks as the protocol before 2026 does."
+OTHER_VERSION = "Unsupported protocol version from the server: "
+"""How the SDK says which version a server answered, in an error without a type of its own."""
+MAX_VERSION = 40
+"""Characters of a version that is not known."""
 CLOSED = "it was closed"
 OTHER_LOGIN = "another login has taken its place"
 NO_ACCESS_TOKEN = "it has no access token"
@@ -107,6 +111,10 @@ def session_end(failure: BaseException | None, start_s: float) -> SessionEnd:
         text = _text_of(leaf).rstrip(".")
         problem = text if leaf.code in OWN_CODES else f"it answered the greeting with an error: {text}"
         return SessionEnd(problem=problem, needs_login=leaf.code in (NO_LOGIN, UNAUTHORIZED))
+    if isinstance(leaf, RuntimeError) and str(leaf).startswith(OTHER_VERSION):
+        version = visible(str(leaf).removeprefix(OTHER_VERSION)[:MAX_VERSION])
+        problem = f"it speaks the version '{version}' of the protocol, which Callboard does not"
+        return SessionEnd(problem=problem, fault=McpFault.OTHER_VERSION)
     return SessionEnd(problem="its connection ended" if leaf is None else f"{type(leaf).__name__} at its connection")
 
 

@@ -25,6 +25,7 @@ class McpFault(StrEnum):
     FORBIDDEN = "forbidden"
     WRONG_ADDRESS = "wrong_address"
     SERVER_ERROR = "server_error"
+    OTHER_VERSION = "other_version"
 
     @property
     def remedy(self) -> str:
@@ -50,6 +51,8 @@ _REMEDIES = {
     McpFault.WRONG_ADDRESS: "Correct `url`: the path of most servers is /mcp; write `transport: sse` for a server with "
     "the older HTTP.",
     McpFault.SERVER_ERROR: "Look into the server's own log.",
+    McpFault.OTHER_VERSION: "Use a release of the server that speaks the protocol of 2026-07-28, or one from "
+    "2024-11-05 to 2025-11-25.",
 }
 
 

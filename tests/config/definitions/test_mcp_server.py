@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from config.definitions.errors import DefinitionInvalid, SecretMissing
 from config.definitions.mcp_server import load_server, read_servers
+from config.egress.errors import RequestRefused
 
 SERVER = "command: files-server\nargs: [--root, /srv]\n"
 
@@ -154,11 +156,25 @@ def test_variables_that_only_sound_like_secrets_may_be_named(folder: Path) -> No
 
 
 def test_headers_get_their_secrets(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SHOP_TOKEN_HERE", "a-token-of-the-shop")
+    monkeypatch.setenv("SHOP_TOKEN_HERE", "a-token-of-the-shop \n")
     text = "url: https://example.org/mcp\nheaders: {Authorization: 'Bearer ${T}'}\nsecrets: {T: env:SHOP_TOKEN_HERE}\n"
     (folder / "web.yaml").write_text(text)
 
     assert load_server(folder / "web.yaml").filled_headers() == {"Authorization": "Bearer a-token-of-the-shop"}
+
+
+@pytest.mark.parametrize("secret", ["sch\u00f6n-and-long", "one\r\nX-Other: two", "nul\x07and-long"])
+def test_a_header_that_http_cannot_carry_is_named_without_its_value(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    monkeypatch.setenv("SHOP_TOKEN_HERE", secret)
+    text = "url: https://example.org/mcp\nheaders: {X-Shop: 'Bearer ${T}'}\nsecrets: {T: env:SHOP_TOKEN_HERE}\n"
+    (folder / "web.yaml").write_text(text)
+
+    with pytest.raises(RequestRefused, match="MCP server web cannot be used: the value of the header X-Shop") as caught:
+        load_server(folder / "web.yaml").filled_headers()
+
+    assert not {"sch", "one", "nul"} & set(re.split(r"\W", str(caught.value)))
 
 
 def test_a_secret_that_is_not_there_is_named(folder: Path) -> None:

@@ -1,7 +1,7 @@
 """An MCP server without the SDK, which misbehaves as its tools' names say. It speaks the protocol of 2025 on stdio.
 
 Words of its command line change how it begins and ends: ``exit``, ``silent``, ``garbage``, ``early``, ``stays``,
-``deaf``; and what it lists: ``endless_list``, ``endless_values``, ``many_tools``.
+``deaf``, ``version=VERSION``; and what it lists: ``endless_list``, ``endless_values``, ``many_tools``.
 """
 
 import json
@@ -267,7 +267,8 @@ def handle(message: dict) -> None:
     if method == "initialize" and "silent" not in WORDS:
         info = {"name": "fake", "version": "1"}
         can = {"tools": {"listChanged": True}}
-        answer(number, {"protocolVersion": params["protocolVersion"], "capabilities": can, "serverInfo": info})
+        [version] = [word[8:] for word in WORDS if word.startswith("version=")] or [params["protocolVersion"]]
+        answer(number, {"protocolVersion": version, "capabilities": can, "serverInfo": info})
     elif method == "tools/list" and ENDLESS.keys() & WORDS:
         page = [{"name": f"of_page_{number}", "inputSchema": ENDLESS[WORDS[0]]()}]
         answer(number, {"tools": page, "nextCursor": f"after {number}"})

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from agents.tool_errors import McpServerDown, OutputUnfit
+from agents.tools.mcp.faults import with_remedy
 from agents.tools.mcp.pool import McpPool
 from agents.tools.mcp.stdio import MAX_SHOWN, end_of
 from agents.tools.mcp.traffic import TooMuch
@@ -70,6 +71,13 @@ def test_a_server_that_ends_at_once_is_down_with_its_own_words(run: Run, define:
 def test_a_command_that_is_not_there_is_named(run: Run, define: Define) -> None:
     with pytest.raises(McpServerDown, match=r"there is no program 'no-such-program'"):
         run(lambda pool: pool.call("t", define(command="no-such-program", args=()), "echo", {}))
+
+
+def test_a_server_of_an_unknown_version_is_down_with_that_version(run: Run, define: Define) -> None:
+    with pytest.raises(McpServerDown, match="it speaks the version '1999-01-01' of the protocol") as caught:
+        run(lambda pool: pool.call("t", define("version=1999-01-01"), "echo", {}))
+
+    assert "Use a release of the server" in with_remedy(caught.value)
 
 
 @pytest.mark.parametrize("word", ["silent", "deaf"])
