@@ -1,4 +1,4 @@
-"""Lists with tools that the protocol does not know: the SDK would refuse the whole list for one of them."""
+"""Results with parts that the protocol does not know: the SDK would refuse the whole result for one of them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,39 @@ from mcp.types import ListToolsResult
 from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
+from config.visible import visible
+
 MALFORMED = "callboard/malformed"
 """Member of the ``_meta`` of a stand-in, with the place at which the tool is malformed."""
 MAX_PLACE = 200
+MAX_TYPE = 80
+"""Characters of an unknown type of content."""
+_CONTENT = frozenset({"text", "image", "audio", "resource", "resource_link"})
+
+
+def mend(result: dict[str, Any], protocol: str) -> None:
+    """Make a result one that the SDK does not refuse for a part; ``protocol`` is empty before it is agreed upon.
+
+    Without its type it is a complete one, as the protocol of 2026 asks of clients. Of a call's content an item of an
+    unknown type is named in its place, and malformed tools get stand-ins.
+    """
+    result.setdefault("resultType", "complete")
+    content = result.get("content")  # no other result that a server gives has it
+    if isinstance(content, list) and not all(map(_is_known, content)):
+        result["content"] = [one if _is_known(one) else _named(one) for one in content]
+    if protocol and isinstance(result.get("tools"), list):
+        with_stand_ins(result, protocol)
+
+
+def _is_known(content: Any) -> bool:
+    """Return whether the SDK knows the type, or there is none to name."""
+    kind = content.get("type") if isinstance(content, dict) else None
+    return not isinstance(kind, str) or kind in _CONTENT
+
+
+def _named(content: dict[str, Any]) -> dict[str, Any]:
+    shown = visible(content["type"][:MAX_TYPE])
+    return {"type": "text", "text": f"[an item of the type '{shown}', which is not known and not shown]"}
 
 
 def with_stand_ins(result: dict[str, Any], protocol: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from mcp.types import (
     AudioContent,
     CallToolResult,
-    EmbeddedResource,
+    ContentBlock,
     ImageContent,
     ResourceLink,
     TextContent,
@@ -39,7 +39,7 @@ def to_value(answer: CallToolResult) -> Any:
     return parts
 
 
-def to_part(item: Any) -> Any:
+def to_part(item: ContentBlock) -> Any:
     if isinstance(item, TextContent):
         return item.text
     if isinstance(item, ImageContent | AudioContent):
@@ -47,8 +47,6 @@ def to_part(item: Any) -> Any:
         return {"type": item.type, "mime_type": item.mime_type, "note": f"{size:,} bytes, which are not shown"}
     if isinstance(item, ResourceLink):
         return {"type": "resource_link", "uri": str(item.uri), "name": item.name}
-    if isinstance(item, EmbeddedResource):
-        inner = item.resource
-        text = {"text": inner.text} if isinstance(inner, TextResourceContents) else {"note": "it is not shown"}
-        return {"type": "resource", "uri": str(inner.uri)} | text
-    return {"type": str(getattr(item, "type", "unknown"))}
+    inner = item.resource
+    text = {"text": inner.text} if isinstance(inner, TextResourceContents) else {"note": "it is not shown"}
+    return {"type": "resource", "uri": str(inner.uri)} | text

@@ -14,7 +14,7 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
-from agents.tools.mcp.malformed import with_stand_ins
+from agents.tools.mcp.malformed import mend
 
 MAX_VOLUME = 16
 """Longest messages' worth of bytes that a server may send between two requests of ours."""
@@ -123,7 +123,8 @@ class Inbound(_Stream):
         try:
             item: SessionMessage | Exception = await self._inner.receive()
             self._traffic.took(item)
-            _complete(item, self._traffic.protocol)
+            if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
+                mend(item.message.result, self._traffic.protocol)
         except TooMuch as error:
             self._traffic.end(str(error))
             raise anyio.EndOfStream from error
@@ -140,17 +141,6 @@ class Inbound(_Stream):
             return await self.receive()
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
-
-
-def _complete(item: SessionMessage | Exception, protocol: str) -> None:
-    """Mend what the SDK would refuse of a result: a missing type, which the protocol of 2026 has clients take for a
-    complete result, and malformed tools among others.
-    """
-    if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
-        result = item.message.result
-        result.setdefault("resultType", "complete")
-        if protocol and isinstance(result.get("tools"), list):
-            with_stand_ins(result, protocol)
 
 
 class Outbound(_Stream):

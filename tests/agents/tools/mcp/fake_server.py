@@ -177,6 +177,10 @@ def do_pictures(number: Any, given: dict) -> dict:
     return {"content": [{"type": "text", "text": "see"}, picture, link]}
 
 
+def do_holograms(number: Any, given: dict) -> dict:
+    return {"content": [{"type": "holo\u202egram", "depth": 3}, {"type": "text", "text": "see"}]}
+
+
 def do_structured(number: Any, given: dict) -> dict:
     return {"content": [{"type": "text", "text": "{}"}], "structuredContent": given.get("value", {"sum": 5})}
 

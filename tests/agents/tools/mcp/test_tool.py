@@ -297,6 +297,7 @@ def test_a_tool_behind_those_that_are_read_is_said_to_be_unread(write: Write) ->
                 {"type": "resource_link", "uri": "file:///etc/passwd", "name": "passwords"},
             ],
         ),
+        ("holograms", "[an item of the type 'holo⟨U+202E⟩gram', which is not known and not shown]\n\nsee"),
     ],
 )
 def test_a_result_is_structured_content_or_text(write: Write, context: ToolContext, name: str, result: Any) -> None:
