@@ -353,7 +353,8 @@ def test_a_drain_in_the_middle_of_the_wait_sends_nothing_again(
     shop.succeed(task, "paid")
     watch(harness)
 
-    assert [step["status"] for step in step_rows(harness, handle)] == ["waiting"]
+    assert handle.result(30).status == "succeeded"  # by the next owner, which may have it before this look at the waits
+    assert results(handle) == [("done", "paid")]
     assert shop.waiting() == 0
 
 
