@@ -11,6 +11,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
@@ -87,11 +88,7 @@ class McpPool:
             McpServerDown, ToolCutOff, ToolFailed, OutputUnfit: see ``McpSession.call``.
             SecretMissing: a reference of the definition leads to nothing.
         """
-        try:
-            return await self._session(tenant, server).call(name, arguments, meta, call)
-        except SessionGone:
-            pass
-        return await self._again(server, self._session(tenant, server).call(name, arguments, meta, call))
+        return await self._use(tenant, server, lambda session: session.call(name, arguments, meta, call))
 
     async def tools(self, tenant: str, server: McpServerDefinition) -> list[Tool]:
         """Return the tools that the server has now, also those that are not included.
@@ -99,11 +96,7 @@ class McpPool:
         Raises:
             as ``call``.
         """
-        try:
-            return await self._session(tenant, server).tools()
-        except SessionGone:
-            pass
-        return await self._again(server, self._session(tenant, server).tools())
+        return await self._use(tenant, server, lambda session: session.tools())
 
     async def exchange(
         self,
@@ -119,11 +112,7 @@ class McpPool:
         Raises:
             as ``call``.
         """
-        try:
-            return await self._session(tenant, server).exchange(name, arguments, meta, call)
-        except SessionGone:
-            pass
-        return await self._again(server, self._session(tenant, server).exchange(name, arguments, meta, call))
+        return await self._use(tenant, server, lambda session: session.exchange(name, arguments, meta, call))
 
     async def ask(self, tenant: str, server: McpServerDefinition, send: Callable[[ClientSession], Awaitable[T]]) -> T:
         """Return what the server answers to other requests, which ``send`` makes; they may be sent twice.
@@ -131,11 +120,7 @@ class McpPool:
         Raises:
             as ``call``.
         """
-        try:
-            return await self._session(tenant, server).ask(send)
-        except SessionGone:
-            pass
-        return await self._again(server, self._session(tenant, server).ask(send))
+        return await self._use(tenant, server, lambda session: session.ask(send))
 
     async def listed_now(self, tenant: str, server: McpServerDefinition, name: str) -> ServerTool:
         """Return a tool as the server lists it now.
@@ -169,10 +154,12 @@ class McpPool:
         sessions = [place.session for place in self._places.values() if place.session is not None]
         await asyncio.gather(*(session.close(at_once=True) for session in {*sessions, *self._sessions}))
 
-    @staticmethod
-    async def _again(server: McpServerDefinition, asking: Awaitable[T]) -> T:
+    async def _use(self, tenant: str, server: McpServerDefinition, work: Callable[[McpSession], Awaitable[T]]) -> T:
+        """Return what the session answers; another one is asked where the server did not know the first any more."""
+        with suppress(SessionGone):
+            return await work(self._session(tenant, server))
         try:
-            return await asking
+            return await work(self._session(tenant, server))
         except SessionGone:
             problem = f"the MCP server {server.name} was not asked: it ends each session at once."
             raise McpServerDown(problem) from None
