@@ -116,6 +116,7 @@ CASES: dict[str, Case] = {
     "names that are none": odd_names,
     "a list of tools without end": lambda one: one.tools_of("endless_list"),
     "a list of many values without end": lambda one: one.tools_of("endless_values"),
+    "a list of many faults without end": lambda one: one.tools_of("endless_faults"),
     "a JSON body of 1,300,000 values": lambda one: one.by_http("values"),
     "an event of 1,300,000 values": lambda one: one.by_http("values_in_an_event"),
     "comments without end": lambda one: one.by_http("endless_comments"),

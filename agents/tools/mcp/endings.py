@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from agents.tool_errors import McpLoginNeeded, McpServerDown, OutputUnfit
 from agents.tools.mcp.faults import McpFault
 from agents.tools.mcp.http import CUT_OFF, NO_LOGIN, NO_TOKEN, NOT_SENT, OTHER_SESSION, OWN_CODES, UNAUTHORIZED
+from agents.tools.mcp.malformed import place_of
 from config.errors import ToolCutOff, ToolFailed
 from config.redaction import redact_start
 from config.visible import visible
@@ -79,8 +80,8 @@ def call_end(error: MCPError | ValidationError, server: str) -> CallEnd:
 
 
 def _unfit(error: ValidationError, server: str) -> OutputUnfit:
-    place = ".".join(str(part) for part in error.errors(include_input=False, include_url=False)[0]["loc"])
-    where = f", at {visible(place[:200])}" if place else ""
+    place = place_of(error)
+    where = f", at {visible(place)}" if place else ""
     return OutputUnfit(f"the MCP server {server} answered with what the protocol does not know{where}.")
 
 

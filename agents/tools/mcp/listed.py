@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from agents.tools.mcp.malformed import MALFORMED
+from agents.tools.mcp.malformed import MALFORMED, MAX_PLACE
 from config.definitions.mcp_server import TOOL_NAME
 from config.visible import visible
 
@@ -94,7 +94,8 @@ def _usable(tool: Tool) -> ServerTool | str:
     if not TOOL_NAME.fullmatch(tool.name):
         return "this is no name by the protocol"
     if tool.meta and MALFORMED in tool.meta:
-        return f"its definition is none by the protocol, at {visible(str(tool.meta[MALFORMED]))}"
+        place = visible(str(tool.meta[MALFORMED])[:MAX_PLACE])
+        return f"its definition is none by the protocol{', at ' if place else ''}{place}"
     hints = tool.annotations.model_dump(by_alias=True, exclude_none=True, mode="json") if tool.annotations else {}
     hints |= {name: tool.meta[name] for name in (EFFECT, TIMEOUT) if tool.meta and name in tool.meta}
     one = ServerTool(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp.types import ListToolsResult
+from mcp.types import Tool
 from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
+from agents.tools.mcp.pages import MAX_ITEMS
 from config.visible import visible
 
 MALFORMED = "callboard/malformed"
 """Member of the ``_meta`` of a stand-in, with the place at which the tool is malformed."""
 MAX_PLACE = 200
+MAX_FAULTS = 200
+"""Faults of one error that are read for the place of the first."""
 MAX_TYPE = 80
 """Characters of an unknown type of content."""
 _CONTENT = frozenset({"text", "image", "audio", "resource", "resource_link"})
@@ -46,29 +49,39 @@ def _named(content: dict[str, Any]) -> dict[str, Any]:
 def with_stand_ins(result: dict[str, Any], protocol: str) -> None:
     """Put a stand-in for each malformed tool into a result of ``tools/list``, by the protocol of this version.
 
-    A stand-in has the name, and why the tool cannot be used. A tool without a name is left out.
+    A stand-in has the name, and why the tool cannot be used. A tool without a name is left out, and so are those that
+    would not be read (``MAX_ITEMS``). One tool is judged at a time, so that no error has the faults of all.
     """
-    places = _malformed(result, protocol)
-    if places:
-        tools = [_stand_in(one, places[at]) if at in places else one for at, one in enumerate(result["tools"])]
-        result["tools"] = [one for one in tools if one is not None]
+    frame, found = {**result, "resultType": "complete"}, []
+    for tool in result["tools"][:MAX_ITEMS]:
+        place = _fault(tool, frame, protocol)
+        one = tool if place is None else _stand_in(tool, place)
+        if one is not None:
+            found.append(one)
+    result["tools"] = found
 
 
-def _malformed(result: dict[str, Any], protocol: str) -> dict[int, str]:
-    """Return the first place of each malformed tool, by its number in the list."""
-    found: dict[int, str] = {}
-    for validate in (
-        lambda: validate_server_result("tools/list", protocol, result),
-        lambda: ListToolsResult.model_validate(result, by_name=False),
-    ):
-        try:
-            validate()
-        except ValidationError as error:
-            for one in error.errors(include_url=False, include_context=False, include_input=False):
-                within, *place = one["loc"] or ("",)
-                if within == "tools" and place and isinstance(place[0], int):
-                    found.setdefault(place[0], ".".join(map(str, place[1:]))[:MAX_PLACE])
-    return found
+def _fault(tool: Any, frame: dict[str, Any], protocol: str) -> str | None:
+    """Return the first place at which a tool is malformed, None where it is not; ``frame`` is its list's result."""
+    frame["tools"] = [tool]
+    try:
+        Tool.model_validate(tool, by_name=False)
+    except ValidationError as error:
+        return place_of(error)
+    try:
+        validate_server_result("tools/list", protocol, frame)
+    except ValidationError as error:
+        place = place_of(error)
+        return None if place and not place.startswith("tools.0") else place.removeprefix("tools.0").lstrip(".")
+    return None
+
+
+def place_of(error: ValidationError) -> str:
+    """Return the first place of an error; empty where it has too many faults to be read, each costs a kilobyte."""
+    if error.error_count() > MAX_FAULTS:
+        return ""
+    place = error.errors(include_url=False, include_context=False, include_input=False)[0]["loc"]
+    return ".".join(map(str, place))[:MAX_PLACE]
 
 
 def _stand_in(tool: Any, place: str) -> dict[str, Any] | None:

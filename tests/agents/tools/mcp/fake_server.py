@@ -1,7 +1,8 @@
 """An MCP server without the SDK, which misbehaves as its tools' names say. It speaks the protocol of 2025 on stdio.
 
 Words of its command line change how it begins and ends: ``exit``, ``silent``, ``garbage``, ``early``, ``stays``,
-``deaf``, ``version=VERSION``; and what it lists: ``endless_list``, ``endless_values``, ``many_tools``.
+``deaf``, ``version=VERSION``; and what it lists: ``endless_list``, ``endless_values``, ``endless_faults``,
+``many_tools``.
 """
 
 import json
@@ -36,6 +37,7 @@ if "many_tools" in WORDS:
 ENDLESS = {
     "endless_list": lambda: {"type": "object", "description": "x" * 4_000_000},
     "endless_values": lambda: {"type": "object", "enum": [[]] * 45_000},
+    "endless_faults": lambda: {"type": "object", "required": [5] * 90_000},
 }
 
 

@@ -13,6 +13,7 @@ from agents.tool_errors import McpServerDown
 from agents.tools.mcp.changes import ListedTools
 from agents.tools.mcp.listed import sorted_out
 from agents.tools.mcp.malformed import with_stand_ins
+from agents.tools.mcp.pages import MAX_ITEMS
 from agents.tools.mcp.pool import McpPool
 from config.errors import ToolCutOff
 from tests.agents.tools.mcp.conftest import Define, Run, said
@@ -138,3 +139,22 @@ def test_a_call_whose_server_does_not_list_its_tools_was_not_made(
 
     with pytest.raises(McpServerDown, match=r"status 3\. That was its list of tools; the call was not made"):
         asyncio.run(McpPool().listed_now("t", define(), "echo"))
+
+
+def test_of_a_tool_with_very_many_faults_no_place_is_read() -> None:
+    bad = {"name": "bad", "inputSchema": OBJECT, "icons": [{}] * 50_000}
+    result: dict[str, Any] = {"tools": [bad, {"name": "good", "inputSchema": OBJECT}]}
+
+    with_stand_ins(result, "2025-11-25")
+
+    found, refused = sorted_out([Tool.model_validate(one, by_name=False) for one in result["tools"]])
+    assert list(found) == ["good"]
+    assert refused == {"bad": "its definition is none by the protocol"}
+
+
+def test_no_more_tools_are_judged_than_are_read() -> None:
+    result: dict[str, Any] = {"tools": [{}] * MAX_ITEMS + [{"name": "late", "inputSchema": OBJECT}]}
+
+    with_stand_ins(result, "2025-11-25")
+
+    assert result["tools"] == []
