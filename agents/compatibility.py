@@ -18,7 +18,7 @@ from agents.tools.questions import missing_form
 from agents.tools.tool import Tool
 from bus.journal import AcceptedCall, CodeVersion, Ending, FirstCommit, OpenStep, Progress
 from config.definitions.agent import AgentDefinition, pinned_definition
-from config.definitions.errors import DefinitionInvalid, ToolUnknown
+from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable, ToolUnknown
 from config.effects import POLICIES, Effect
 from config.errors import CallboardError, Retryable
 from config.guardrails.deployment import guardrails_of
@@ -111,6 +111,8 @@ def compatible_work(
         CallboardError: the run is new, and the agent cannot be used.
     """
     if isinstance(loaded, CallboardError):
+        if isinstance(loaded, DefinitionUnreadable):
+            raise CodeVersion(f"this worker cannot read what the run needs: {loaded}") from loaded
         if progress == Progress() or isinstance(loaded, CodeVersion):
             raise loaded
         raise CodeVersion(f"this worker cannot continue the run: {loaded}") from loaded

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from agents.errors import AgentUnknown
 from config.definitions.agent import AGENT_ID, AgentDefinition, load_definition
-from config.definitions.errors import DefinitionInvalid
+from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
+from config.definitions.yaml_lines import YAML_SUFFIXES, yaml_files
 from config.identity.access import may_see_machines, may_start, sees_agent
 from config.identity.errors import AgentForbidden
 from config.identity.principal import LOCAL, Principal
 
-_ENDINGS = (".yaml", ".yml")
 _Stamp = tuple[str, int, int, int]
 
 
@@ -37,6 +37,7 @@ class AgentRegistry:
         Raises:
             AgentUnknown: no folder has it; suggests the most similar one.
             DefinitionInvalid: its file cannot be used.
+            DefinitionUnreadable: the system does not let this process read it now.
         """
         path = self._find(agent_id)
         if path is None:
@@ -63,6 +64,11 @@ class AgentRegistry:
             raise self.unknown(agent_id)
         try:
             definition = self.get(agent_id)
+        except DefinitionUnreadable as error:
+            last = self._last_read(agent_id)
+            if last is None or sees_agent(principal, last):
+                raise
+            raise self.unknown(agent_id) from error
         except DefinitionInvalid as error:
             if self.shows_problems(principal):
                 raise
@@ -103,27 +109,28 @@ class AgentRegistry:
 
     def _files(self) -> list[Path]:
         first: dict[str, Path] = {}
-        for folder in self._folders:
-            try:
-                entries = sorted(folder.iterdir())
-            except OSError:
-                continue  # a folder that is not there has no agents
-            for path in entries:
-                if path.suffix in _ENDINGS and not path.name.startswith("."):
-                    first.setdefault(path.stem, path)
+        for path in yaml_files(self._folders):
+            first.setdefault(path.stem, path)
         return list(first.values())
 
     def _find(self, agent_id: str) -> Path | None:
         if not AGENT_ID.fullmatch(agent_id) or agent_id.startswith("."):
             return None
-        places = (folder / f"{agent_id}{ending}" for folder in self._folders for ending in _ENDINGS)
-        return next((path for path in places if path.exists()), None)
+        paths = (folder / f"{agent_id}{ending}" for folder in self._folders for ending in YAML_SUFFIXES)
+        try:
+            return next((path for path in paths if path.exists()), None)
+        except OSError as error:
+            raise DefinitionUnreadable.of(self._folders[0], error) from error
+
+    def _last_read(self, agent_id: str) -> AgentDefinition | None:
+        last = self._read.get(agent_id)
+        return last[1] if last is not None and isinstance(last[1], AgentDefinition) else None
 
     def _load(self, path: Path) -> AgentDefinition | DefinitionInvalid:
         try:
             facts = path.stat()
         except OSError as error:
-            return DefinitionInvalid(str(path), None, None, f"cannot be read: {error.strerror}.")
+            return DefinitionUnreadable.of(path, error)
         stamp = (str(path), facts.st_mtime_ns, facts.st_size, facts.st_ino)
         known = self._read.get(path.stem)
         if known is not None and known[0] == stamp:
@@ -131,6 +138,8 @@ class AgentRegistry:
         found: AgentDefinition | DefinitionInvalid
         try:
             found = load_definition(path)
+        except DefinitionUnreadable as error:
+            return error
         except DefinitionInvalid as error:
             found = error
         self._read[path.stem] = (stamp, found)

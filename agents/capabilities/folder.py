@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agents.tools.tool import Tool
-from config.definitions.errors import DefinitionInvalid, ToolUnknown
+from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable, ToolUnknown
 from config.definitions.yaml_lines import yaml_files
 from config.settings import Settings
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 def declared(settings: Settings) -> Declared:
     """Return the capabilities of the settings' folders by id, with the error in place of an invalid one."""
-    return _read(tuple(settings.capability_folders))
+    capabilities = _read(tuple(settings.capability_folders))
+    if any(isinstance(capability, DefinitionUnreadable) for capability in capabilities.values()):
+        forget()
+    return capabilities
 
 
 def get_capability(capability_id: str, settings: Settings) -> Tool | None:
@@ -28,10 +31,13 @@ def get_capability(capability_id: str, settings: Settings) -> Tool | None:
 
     Raises:
         ToolUnknown: it is invalid, retired, or names something that is not there.
+        DefinitionUnreadable: the system does not let this process read its file now.
     """
     found = declared(settings).get(capability_id)
     if found is None:
         return None
+    if isinstance(found, DefinitionUnreadable):
+        raise found.with_traceback(None)
     if isinstance(found, DefinitionInvalid):
         raise ToolUnknown(f"capability '{capability_id}' cannot be used: {found}", name=capability_id) from None
     if found.retired is not None:

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from config.definitions.credentials import require_no_credentials
 from config.definitions.dotted_path import reason_of
-from config.definitions.errors import DefinitionInvalid
+from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
 from config.definitions.json_schema import SchemaRefused, check_schema
 from config.definitions.mcp_use import tool_lines
 from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
@@ -289,6 +289,8 @@ def _only_definition_errors(origin: str) -> Iterator[None]:
         yield
     except (DefinitionInvalid, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
+    except OSError as error:  # of this moment, and not of the file
+        raise DefinitionUnreadable.of(Path(origin), error) from error
     except BaseException as error:  # a panic of Rust code is no Exception
         problem = f"cannot be read ({reason_of(error)}); make it simpler."
         raise DefinitionInvalid(origin, None, None, problem) from error

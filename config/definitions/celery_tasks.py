@@ -16,7 +16,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from config.capabilities import LABEL, Classification
-from config.definitions.errors import DefinitionInvalid
+from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
 from config.definitions.json_schema import JsonSchema
 from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
 from config.effects import Effect
@@ -216,9 +216,11 @@ def _read_published(path: Path, file: str, written: LinedYaml) -> Published:
         if path.stat().st_size > PUBLISHED_MAX_BYTES:
             raise DefinitionInvalid(file, line, "published", f"{path} is larger than {PUBLISHED_MAX_BYTES:,} bytes.")
         data = orjson.loads(path.read_bytes())
-    except OSError as error:
+    except (FileNotFoundError, IsADirectoryError) as error:
         problem = f"{path} cannot be read: {error.strerror}; let the application publish its tasks there."
         raise DefinitionInvalid(file, line, "published", problem) from error
+    except OSError as error:
+        raise DefinitionUnreadable.of(path, error) from error
     except orjson.JSONDecodeError as error:
         problem = f"{path} is not JSON; let the application publish its tasks there again."
         raise DefinitionInvalid(file, line, "published", problem) from error

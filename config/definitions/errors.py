@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from config.errors import ModelVisible, Permanent, Topic
 
 
@@ -18,6 +20,24 @@ class DefinitionInvalid(Permanent):
         where = file if line is None else f"{file}:{line}"
         what = f" {field}:" if field else ""
         super().__init__(f"{where}:{what} {problem}", file=file, line=line, field=field)
+
+
+class DefinitionUnreadable(DefinitionInvalid):
+    """A file of the configuration cannot be read now: no free file, no permission, a disk that fails.
+
+    Nothing is known about what it says, so nothing keeps this error: the next call reads the file again.
+    """
+
+    code = "definition_unreadable"
+    status = 503
+    retryable = True
+    public_text = "a file of this server's configuration cannot be read now; its log names the file."
+    remedy = "The message names the file and the system's reason; mend that, and the next call reads the file."
+
+    @classmethod
+    def of(cls, path: Path, error: OSError) -> DefinitionUnreadable:
+        """Return the error of a file or folder that the system does not let this process read."""
+        return cls(str(path), None, None, f"cannot be read now: {error.strerror or error}.")
 
 
 class ToolUnknown(Permanent):

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from config.definitions.errors import DefinitionInvalid
+from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
 
 MAX_BYTES = 256 * 1024
 """Largest accepted file; libyaml holds the interpreter lock for 0.17 ms per KiB."""
@@ -25,18 +25,26 @@ MAX_DEPTH = 64
 MAX_NODES = 50_000
 """Most values of a file with its aliases expanded."""
 
+YAML_SUFFIXES = (".yaml", ".yml")
+
 Place = tuple[str | int, ...]
 """Where in the data: keys and list positions from the root."""
 
 
 def yaml_files(folders: Iterable[Path]) -> Iterator[Path]:
-    """Yield the YAML files of the folders, by folder and name; a folder that is not there has none."""
+    """Yield the YAML files of the folders, by folder and name; a folder that is not there has none.
+
+    Raises:
+        DefinitionUnreadable: a folder is there and cannot be listed.
+    """
     for folder in folders:
         try:
             entries = sorted(folder.iterdir())
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
-        yield from (path for path in entries if path.suffix in (".yaml", ".yml") and not path.name.startswith("."))
+        except OSError as error:
+            raise DefinitionUnreadable.of(folder, error) from error
+        yield from (path for path in entries if path.suffix in YAML_SUFFIXES and not path.name.startswith("."))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +80,8 @@ def read_yaml(path: Path, beginning: str) -> LinedYaml:
     ``beginning`` is what a file of this kind begins with, for one that has no fields.
 
     Raises:
-        DefinitionInvalid: unreadable, too large, not YAML, or not plain data; names the line.
+        DefinitionInvalid: too large, not YAML, or not plain data; names the line.
+        DefinitionUnreadable: the system does not let this process read it now.
     """
     text = _text_of(path)
     try:
@@ -103,7 +112,7 @@ def _text_of(path: Path) -> str:
             raise _refused(path, f"has {facts.st_size:,} bytes and the limit is {MAX_BYTES:,}; make it shorter.")
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise _refused(path, f"cannot be read: {error.strerror}.") from error
+        raise DefinitionUnreadable.of(path, error) from error
     except UnicodeDecodeError as error:
         raise _refused(path, "is not UTF-8 text; save it as UTF-8.") from error
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from config.definitions.errors import DefinitionInvalid
+from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
 from config.definitions.yaml_lines import dotted, read_yaml
 from config.errors import SettingInvalid
 from config.guardrails.checks import GuardrailFields
@@ -20,14 +20,17 @@ def guardrails_of(settings: Settings, agent: GuardrailFields = PLAIN) -> Guardra
 
     Raises:
         SettingInvalid: the deployment's file cannot be used.
+        DefinitionUnreadable: the system does not let this process read it now.
     """
     if not settings.guardrails_file:
         return agent
     path = (ROOT / settings.guardrails_file).resolve()
     try:
         stamp = path.stat()
-    except OSError as error:
+    except FileNotFoundError as error:
         raise _unusable(path, f"cannot be read: {error.strerror}") from error
+    except OSError as error:
+        raise DefinitionUnreadable.of(path, error) from error
     return _joined(_read(path, stamp.st_mtime_ns, stamp.st_size), agent)
 
 
@@ -42,6 +45,8 @@ def _read(path: Path, changed_ns: int, size: int) -> GuardrailFields:
     del changed_ns, size
     try:
         return GuardrailFields.model_validate(read_yaml(path, "`input: ...` or `output: ...`").data)
+    except DefinitionUnreadable:
+        raise
     except DefinitionInvalid as error:
         raise _unusable(path, str(error)) from error
     except ValidationError as error:

@@ -71,11 +71,13 @@ class CertificatePrincipals:
         stamp = _stamp(self._path)
         if stamp == self._stamp:
             return
-        self._stamp = stamp
         try:
             self._rules = read_rules(self._path)
         except SettingInvalid as error:
+            if isinstance(error.__cause__, OSError):  # of this moment; the next request reads the file again
+                stamp = self._stamp
             log.error("the former rules for client certificates stay in use: %s", error)
+        self._stamp = stamp
 
 
 @cache

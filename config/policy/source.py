@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from config.definitions.errors import DefinitionUnreadable
 from config.forks import after_fork
 from config.policy.errors import PolicyInvalid
 from config.policy.local import LocalPolicy
@@ -31,6 +32,7 @@ class PolicySource:
         """``places``: files and folders; none has the shipped rules alone."""
         self._places = tuple(places)
         self._seen: object = None
+        self._logged = ""
         self._policy: LocalPolicy | None = None
 
     def current(self) -> LocalPolicy:
@@ -55,14 +57,17 @@ class PolicySource:
 
     def _read(self, seen: object) -> None:
         try:
-            self._policy, self._seen = read_policy(self._places), seen
+            self._policy, self._seen, self._logged = read_policy(self._places), seen, ""
         except PolicyInvalid as error:
             if self._policy is None:
                 raise
-            self._seen = seen
-            log.error(
-                "the policy %s stays in force, since the edited one cannot be used: %s", self._policy.version, error
-            )
+            if not isinstance(error.__cause__, DefinitionUnreadable | OSError):  # a valid edit may be behind that
+                self._seen = seen
+            if str(error) != self._logged:
+                self._logged = str(error)
+                log.error(
+                    "the policy %s stays in force, since the edited one cannot be used: %s", self._policy.version, error
+                )
 
     def _state(self) -> object:
         """Return what differs after an edit."""

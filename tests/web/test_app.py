@@ -224,6 +224,20 @@ def test_agents_are_listed_and_broken_files_named(client, settings: Settings) ->
     assert client.get("/v1/agents/broken").status_code == 422
 
 
+def test_a_definition_that_cannot_be_read_now_is_answered_with_503_until_it_can(client, settings: Settings) -> None:
+    path = settings.agent_folders[0] / "late.yaml"
+    path.symlink_to("/proc/self/mem")  # a regular file whose reading fails with EIO
+    start = {"agent": "late", "input": "x"}
+
+    refused = client.post("/v1/runs", json=start)
+    path.unlink()
+    path.write_text("name: L\nmodel: demo/assistant\nsystem_prompt: y\n")
+
+    assert (refused.status_code, refused.json["code"]) == (503, "definition_unreadable")
+    assert refused.headers["Retry-After"]
+    assert client.post("/v1/runs", json=start).status_code == 202
+
+
 def test_an_agent_with_a_tool_that_is_not_allowed_is_named_beside_the_others(client, settings: Settings) -> None:
     fields = "name: Odd\nmodel: demo/assistant\nsystem_prompt: y\ntools: ['builtins:min']\n"
     (settings.agent_folders[0] / "odd.yaml").write_text(fields)

@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 from config.database import errors as database
+from config.definitions.errors import DefinitionUnreadable
 from config.errors import BadRequest, CallboardError, RoomTaken, SettingInvalid
 from config.identity.errors import Forbidden
 from web.calls.call import HttpCall, Media
@@ -44,6 +45,7 @@ EVERYWHERE: tuple[type[CallboardError], ...] = (
     database.DatabaseReadOnly,
     database.DatabaseDamaged,
     SettingInvalid,
+    DefinitionUnreadable,
     RoomTaken,
 )
 """The errors that every call may have."""

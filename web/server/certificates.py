@@ -39,16 +39,24 @@ class Certificates:
         stamps = self._look()
         if stamps == self._stamps:
             return
-        self._stamps = stamps
         try:
             self._context = server_context(self._settings)
-        except SettingInvalid as error:  # a renewal replaces one file after the other
+        except (SettingInvalid, OSError) as error:  # a renewal replaces one file after the other
             log.warning("the former certificate stays in use: %s", error)
+            if not _is_of_this_moment(error):
+                self._stamps = stamps
             return
+        self._stamps = stamps
         log.info("certificate read again")
 
     def _look(self) -> list[tuple[int, int]]:
         return [_stamp(path) for path in tls_files(self._settings)]
+
+
+def _is_of_this_moment(error: BaseException) -> bool:
+    """Return whether the system did not let this process read a file, so that a later look may succeed."""
+    cause = error if isinstance(error, OSError) else error.__cause__
+    return isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError)
 
 
 _made: dict[tuple[object, ...], Certificates] = {}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.tools.mcp.drift import DRIFT
+from config.definitions.errors import DefinitionUnreadable
 from config.definitions.mcp_server import McpServerDefinition, name_of, read_servers
 from config.definitions.yaml_lines import yaml_files
 from config.errors import CallboardError
@@ -90,7 +91,8 @@ class ServerFiles:
         if stamps != self._stamps:
             servers, broken = read_servers(self._folders)
             self._read = servers, {name_of(error): str(error) for error in broken}
-            self._stamps = stamps
+            is_readable = not any(isinstance(error, DefinitionUnreadable) for error in broken)
+            self._stamps = stamps if is_readable else None
         return self._read
 
 

@@ -1,0 +1,188 @@
+"""An error of reading says nothing about what a file says: it is 503, and the next call reads the file again."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from agents.capabilities import folder as capabilities
+from agents.compatibility import compatible_work
+from agents.errors import AgentUnknown
+from agents.registry import AgentRegistry
+from agents.tools.mcp.states import ServerFiles
+from bus.celery_tasks.application import find_application
+from bus.journal import CodeVersion, Progress
+from config.definitions.agent import AgentDefinition
+from config.definitions.errors import DefinitionUnreadable
+from config.guardrails.deployment import guardrails_of
+from config.identity.certificates import CertificatePrincipals
+from config.identity.principal import Principal
+from config.policy.source import PolicySource
+from config.settings import Settings
+
+AGENT = "name: A\nmodel: demo/assistant\nsystem_prompt: x\n"
+CAPABILITY = (
+    "name: Count\ndescription: Counts.\nversion: 1.0.0\nmaintainer: a\nkind: transformer\neffect: pure\n"
+    "input_schema: {type: object}\nrunner: {type: process, command: ['true']}\n"
+)
+STRANGER = Principal(id="p", tenant="acme")
+
+
+@contextmanager
+def no_free_file() -> Iterator[None]:
+    """This process has no free file descriptor, so that each ``open`` fails with EMFILE."""
+    lowest_free = os.dup(0)
+    os.close(lowest_free)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@contextmanager
+def failing_disk() -> Iterator[None]:
+    """Files can be listed, and none can be read."""
+
+    def fail(path: Path, *_: object, **__: object) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Path, "read_bytes", fail)
+        patched.setattr(Path, "read_text", fail)
+        yield
+
+
+def written(folder: Path, name: str, text: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(text)
+    return folder
+
+
+def agent(folder: Path) -> Callable[[], object]:
+    registry = AgentRegistry([written(folder, "a.yaml", AGENT)])
+    return lambda: registry.get("a").name
+
+
+def agents_list(folder: Path) -> Callable[[], object]:
+    registry = AgentRegistry([written(folder, "a.yaml", AGENT)])
+
+    def read() -> object:
+        (found,) = registry.all()
+        if not isinstance(found, AgentDefinition):
+            raise found
+        return found.name
+
+    return read
+
+
+def capability(folder: Path) -> Callable[[], object]:
+    capabilities.forget()
+    settings = Settings(capabilities_dir=str(written(folder, "count.yaml", CAPABILITY)))
+
+    def read() -> object:
+        tool = capabilities.get_capability("count", settings)
+        assert tool is not None
+        return tool.name
+
+    return read
+
+
+def celery_application(folder: Path) -> Callable[[], object]:
+    settings = Settings(celery_tasks_dir=str(written(folder, "shop.yaml", "broker: redis://localhost/1\n")))
+    return lambda: find_application("shop", settings).id
+
+
+def deployment_guardrails(folder: Path) -> Callable[[], object]:
+    path = written(folder, "guardrails.yaml", "input: {max_chars: 7}\n") / "guardrails.yaml"
+    return lambda: guardrails_of(Settings(guardrails_file=str(path))).input is not None
+
+
+KINDS = [agent, agents_list, capability, celery_application, deployment_guardrails]
+
+
+@pytest.mark.parametrize("fault", [no_free_file, failing_disk])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_that_cannot_be_read_now_is_read_by_the_next_call(
+    tmp_path: Path, kind: Callable[[Path], Callable[[], object]], fault: Callable[[], Iterator[None]]
+) -> None:
+    read = kind(tmp_path / "definitions")
+
+    for _ in range(2):
+        with pytest.raises(DefinitionUnreadable) as raised, fault():  # type: ignore[attr-defined]  # a context manager
+            read()
+        assert (raised.value.status, raised.value.retryable) == (503, True)
+        assert str(tmp_path) not in raised.value.public
+
+    assert read()
+
+
+def test_an_mcp_servers_file_is_read_again(tmp_path: Path) -> None:
+    files = ServerFiles([written(tmp_path / "servers", "shop.yaml", "command: x\n")])
+    with failing_disk():
+        servers, broken = files.read()
+    assert (servers, "cannot be read now" in broken["shop"]) == ({}, True)
+
+    assert list(files.read()[0]) == ["shop"]
+
+
+def test_a_folder_that_cannot_be_listed_is_no_empty_one(tmp_path: Path) -> None:
+    registry = AgentRegistry([written(tmp_path / "agents", "a.yaml", AGENT), tmp_path / "absent"])
+
+    with pytest.raises(DefinitionUnreadable), no_free_file():
+        registry.ids()
+
+    assert registry.ids() == ["a"]
+
+
+def test_an_edited_policy_counts_once_it_can_be_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text("rules: []")
+    source = PolicySource([path])
+    before = source.current()
+    path.write_text("rules: [{name: one, verdict: block, reason: 'No.'}]")
+
+    with failing_disk():
+        assert source.current() is source.current() is before
+
+    assert source.current().version != before.version
+    assert len(caplog.records) == 1
+
+
+def test_edited_rules_for_certificates_count_once_they_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "principals.yaml"
+    path.write_text("- {certificate: CN=billing, principal: billing}\n")
+    principals = CertificatePrincipals(path)
+    certificate = {"subject": ((("commonName", "billing"),),)}
+    path.write_text("- {certificate: CN=billing, principal: other}\n")
+
+    with failing_disk():
+        former = principals.principal_of(certificate)
+    latter = principals.principal_of(certificate)
+
+    assert former is not None
+    assert latter is not None
+    assert (former.principal.id, latter.principal.id) == ("billing", "other")
+
+
+def test_a_foreign_agent_stays_unknown_while_its_file_cannot_be_read(tmp_path: Path) -> None:
+    registry = AgentRegistry([written(tmp_path / "agents", "a.yaml", AGENT + "access: {tenants: [other]}\n")])
+    assert registry.get("a").name == "A"
+    written(tmp_path / "agents", "a.yaml", AGENT + "access: {tenants: [other, another]}\n")
+
+    with pytest.raises(AgentUnknown), failing_disk():
+        registry.get_for(STRANGER, "a")
+
+
+def test_a_run_waits_for_a_worker_that_can_read_what_it_needs(tmp_path: Path) -> None:
+    unreadable = DefinitionUnreadable.of(tmp_path, OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
+
+    with pytest.raises(CodeVersion, match="cannot read what the run needs"):
+        compatible_work(unreadable, None, Progress(), None)  # type: ignore[arg-type]  # it is not looked at
