@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import orjson
@@ -37,6 +37,10 @@ class EngineAnswer:
     @property
     def is_changed(self) -> bool:
         return self.redacted is not _NO_CHANGE
+
+    def unchanged(self) -> EngineAnswer:
+        """Return the answer without what it gives in place of the input or output."""
+        return replace(self, redacted=_NO_CHANGE)
 
 
 def read_answer(body: bytes, sent: Mapping[str, Any], input_type: InputType) -> EngineAnswer:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from agents.governance.answer import INPUT, OUTPUT, EngineAnswer, InputType
-from agents.governance.errors import EngineUnavailable
+from agents.governance.errors import EngineInputCut, EngineUnavailable, NoUsableAnswer
 from agents.governance.shown import merged, shown
 from bus.payloads import ErrorPayload, Payload
 from config.clock import stamp
@@ -26,6 +26,7 @@ RULE = "governance engine"
 VERSION = "remote"
 OutageRule = Literal["by_effect", "fail_open", "fail_closed"]
 _NO_OUTPUT = object()
+_UNUSABLE = (EngineUnavailable, EngineInputCut)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,8 +68,8 @@ class Judgement:
     decision: PolicyDecision
     notes: Sequence[Payload] = ()
     """Events to be committed: the engine gave no answer, and the call is made all the same."""
-    error: EngineUnavailable | None = None
-    """Why the engine gave no answer, where the call is refused for it."""
+    error: NoUsableAnswer | None = None
+    """Why the engine gave no usable answer, where the call is refused for it."""
     output: Any = field(default=_NO_OUTPUT)
 
     @property
@@ -84,13 +85,14 @@ class Governance:
 
     async def before(self, call: GovernedCall) -> Judgement:
         """Return what the engine decides about a call that is about to be made."""
-        sent = shown(dict(call.arguments))
-        event = self._event("ActivityStarted", **_fields(call), activity_input=[sent])
+        sent, is_cut = shown(dict(call.arguments))
+        is_open = self._opens(call.effect)
+        event = self._event("ActivityStarted", **_fields(call), activity_input=[sent], is_cut=is_cut)
         try:
-            answer = await self._engine.evaluate(event, INPUT)
+            answer = _usable(await self._engine.evaluate(event, INPUT), is_cut=is_cut, is_open=is_open)
             arguments = _arguments(answer, call.arguments, sent)
-        except EngineUnavailable as error:
-            return self._silent(error, call, is_open=self._opens(call.effect))
+        except _UNUSABLE as error:
+            return self._silent(error, call, is_open=is_open)
         return Judgement(decision=_decision(answer, arguments))
 
     async def after(
@@ -106,22 +108,24 @@ class Governance:
 
         Without an answer its result is kept back only with ``fail_closed``: the call has happened.
         """
-        sent = shown(output)
-        facts = {"activity_output": sent, "status": status, "duration_ms": duration_ms}
-        facts |= {"activity_input": [shown(dict(call.arguments))], "spans": list(spans), "span_count": len(spans)}
+        (arguments, is_input_cut), (sent, is_output_cut) = shown(dict(call.arguments)), shown(output)
+        is_cut, is_open = is_input_cut or is_output_cut, self._when_silent != "fail_closed"
+        facts = {"activity_output": sent, "status": status, "duration_ms": duration_ms, "is_cut": is_cut}
+        facts |= {"activity_input": [arguments], "spans": list(spans), "span_count": len(spans)}
         event = self._event("ActivityCompleted", **_fields(call), **facts)
         try:
-            answer = await self._engine.evaluate(event, OUTPUT)
-            changed = merged(output, sent, answer.redacted) if answer.is_changed else output
-        except (EngineUnavailable, ValueError) as error:
-            problem = error if isinstance(error, EngineUnavailable) else EngineUnavailable(problem=str(error))
-            return self._silent(problem, call, is_open=self._when_silent != "fail_closed")
+            answer = _usable(await self._engine.evaluate(event, OUTPUT), is_cut=is_cut, is_open=is_open)
+        except _UNUSABLE as error:
+            return self._silent(error, call, is_open=is_open)
+        changed = merged(output, sent, answer.redacted) if answer.is_changed else output
         judged = Judgement(decision=_decision(answer))
         return judged if changed is output else replace(judged, output=changed)
 
     async def report(self, event_type: str, **facts: Any) -> EngineAnswer | None:
         """Send an event of the run's life; None where the engine gave no usable answer."""
-        event = self._event(event_type, **{name: shown(value) for name, value in facts.items()})
+        parts = {name: shown(value) for name, value in facts.items()}
+        is_cut = any(is_part_cut for _, is_part_cut in parts.values())
+        event = self._event(event_type, **{name: value for name, (value, _) in parts.items()}, is_cut=is_cut)
         input_type: InputType = INPUT if event_type == "WorkflowStarted" else OUTPUT
         try:
             return await self._engine.evaluate(event, input_type)
@@ -154,7 +158,7 @@ class Governance:
         """Return whether a call is made without the engine's answer."""
         return effect is Effect.PURE if self._when_silent == "by_effect" else self._when_silent == "fail_open"
 
-    def _silent(self, error: EngineUnavailable, call: GovernedCall, *, is_open: bool) -> Judgement:
+    def _silent(self, error: NoUsableAnswer, call: GovernedCall, *, is_open: bool) -> Judgement:
         said = f"{'passed' if is_open else 'refused'} without an answer: {error.facts['problem']}"
         log.warning("%s run_id=%s step_id=%s: %s", call.name, self._run.run_id, call.step_id, said)
         if not is_open:
@@ -176,11 +180,25 @@ def _fields(call: GovernedCall) -> dict[str, Any]:
     }
 
 
+def _usable(answer: EngineAnswer, *, is_cut: bool, is_open: bool) -> EngineAnswer:
+    """Return the answer, about a cut event as a refusal alone; ``is_open``: silence would permit the call.
+
+    Raises:
+        EngineInputCut: the event was cut, and the answer is no stricter than silence.
+    """
+    if not is_cut:
+        return answer
+    order, least = tuple(Verdict).index, Verdict.REQUIRE_APPROVAL if is_open else Verdict.BLOCK
+    if order(_decision(answer).verdict) < order(least):
+        raise EngineInputCut
+    return answer.unchanged()
+
+
 def _arguments(answer: EngineAnswer, original: Mapping[str, Any], sent: Any) -> Mapping[str, Any] | None:
     """Return the arguments that the engine gives in place of the call's own; None where it changed none.
 
     Raises:
-        EngineUnavailable: they are no arguments, or a change of something that the engine was shown in part.
+        EngineUnavailable: they are no arguments.
     """
     if not answer.is_changed:
         return None
@@ -189,10 +207,7 @@ def _arguments(answer: EngineAnswer, original: Mapping[str, Any], sent: Any) -> 
         given = given[0]
     if not isinstance(given, dict) and given != sent:
         raise EngineUnavailable(problem="its redacted_input is not the input's object")
-    try:
-        changed = merged(dict(original), sent, given)
-    except ValueError as error:
-        raise EngineUnavailable(problem=f"its redacted_input cannot be used: {error}") from error
+    changed = merged(dict(original), sent, given)
     return None if changed == original else changed
 
 

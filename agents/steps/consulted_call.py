@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from agents.errors import PolicyRefused
 from agents.governance.governance import GovernedCall, combined
@@ -11,11 +12,13 @@ from agents.steps.preflight import version_of
 from agents.steps.recorded_call import UNDER_WAY, RecordedCall
 from agents.tool_errors import ArgumentsInvalid, CallBlocked
 from agents.tools.arguments import validate_arguments
+from agents.tools.results import validate_output
 from bus.journal import (
     USED_UP,
     canonical_digest,
 )
 from bus.payloads import Payload
+from config.errors import ModelVisible
 from config.policy.decision import PolicyDecision, Verdict
 
 LOST = "The worker was lost while this call was under way, and it is not known whether it took effect."
@@ -121,4 +124,15 @@ class ConsultedCall(RecordedCall):
             problem = f"The call was made, and its result is kept back: {decision.reason or decision.rule}"
             self._settle("failed", problem, CallBlocked(problem))
         elif judged.is_output_changed:
-            self._result = judged.output
+            self._replace_result(judged.output)
+
+    def _replace_result(self, result: Any) -> None:
+        """Make the engine's result the call's, if it conforms to the tool's schema; else the result is kept back."""
+        assert self._tool is not None
+        try:
+            if self._outcome == "done":
+                validate_output(self._tool, result)
+            self._result = result
+        except ModelVisible as error:
+            problem = "The call was made, and its result is kept back: the governance engine changed it, and"
+            self._settle("failed", f"{problem} {error}", error)

@@ -10,7 +10,7 @@ from typing import Any
 
 from agents.context import RunContext
 from agents.errors import PolicyRefused
-from agents.governance.errors import EngineUnavailable
+from agents.governance.errors import NoUsableAnswer
 from agents.governance.governance import RULE, GovernedCall, combined
 from agents.models.call import ModelCall
 from agents.models.cost import cost_of
@@ -44,7 +44,7 @@ class ModelStep:
         self._is_answered = False
         self._pieces = 0
         self._notes: list[Payload] = []
-        self._unanswered: EngineUnavailable | None = None
+        self._unanswered: NoUsableAnswer | None = None
 
         self.decision = context.policy.decide(context.call_facts("model", call.model))
         """What the policy decides about the call."""
@@ -81,9 +81,15 @@ class ModelStep:
                 "prompt": newest if isinstance(newest, str) else "",
                 "messages": len(self._call.messages),
                 "tools": sorted(self._call.effects),
+                **self._unseen,
             },
             attempt=self._attempts_before + self.attempt,
         )
+
+    @property
+    def _unseen(self) -> Mapping[str, Any]:
+        """What else of the input the engine has to see, because no event of another call has it."""
+        return {}
 
     def _change_prompt(self, changed: Mapping[str, Any]) -> None:
         before = self._governed.arguments
@@ -108,7 +114,11 @@ class ModelStep:
         decision = judged.decision
         if decision.verdict in _REFUSING:
             raise judged.error or PolicyRefused(rule=decision.rule, reason=decision.reason)
-        return judged.output if isinstance(judged.output, str) else text
+        if not judged.is_output_changed:
+            return text
+        if not isinstance(judged.output, str):
+            raise PolicyRefused(rule=RULE, reason="The engine replaced the answer by something that is no text.")
+        return judged.output
 
     @property
     def model(self) -> str:
@@ -136,7 +146,8 @@ class ModelStep:
 
         Raises:
             PolicyRefused: the policy does not allow the call.
-            EngineUnavailable: the governance engine gave no answer, and the operator's setting is ``fail_closed``.
+            EngineUnavailable, EngineInputCut: there is no usable answer of the governance engine, and the operator's
+                setting is ``fail_closed``.
             CallboardError: the error of the last attempt that the retry policy allows.
         """
         if self.decision.verdict in _REFUSING:

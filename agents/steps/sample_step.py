@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import Any
 
 from agents.context import RunContext
 from agents.models.auto import resolve_model
@@ -39,6 +40,10 @@ class SampleStep(ModelStep):
     def started(self) -> StepStarted:
         """Return the journal's entry."""
         return self._started(KIND)
+
+    @property
+    def _unseen(self) -> Mapping[str, Any]:
+        return {"earlier": [dict(message) for message in self._call.messages[:-1]]}
 
     async def _attempt(self) -> StreamedResponseWrapper:
         opened = await open_stream(self._call)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from agents.tools.catalogue import forget
 from agents.tools.mcp.pool import close_pools
 from bus.payloads import ResponsePayload, ToolLogPayload
 from config.database.tables import steps
+from tests.agents.governance.engine_server import EngineServer
 from tests.agents.tools.mcp.conftest import FAKE
 from tests.agents.tools.mcp.test_notifications import TALKING
 
@@ -25,6 +27,13 @@ pytestmark = [pytest.mark.parity, pytest.mark.timeout(60)]
 
 @pytest.fixture
 def kit(tmp_path: Path) -> Iterator[AgentKit]:
+    with sampling_kit(tmp_path) as made:
+        yield made
+
+
+@contextmanager
+def sampling_kit(tmp_path: Path, **settings: str) -> Iterator[AgentKit]:
+    """Have agents that use servers which ask for samplings."""
     servers = tmp_path / "servers"
     servers.mkdir()
     talking = {"command": sys.executable, "args": [str(TALKING), "stdio"]}
@@ -39,7 +48,8 @@ def kit(tmp_path: Path) -> Iterator[AgentKit]:
     for name, fields in files.items():
         (servers / f"{name}.yaml").write_text(json.dumps(fields))
     (tmp_path / "policy.yaml").write_text("rules: []")
-    with AgentKit(settings={"mcp_servers_dir": str(servers), "policy": str(tmp_path / "policy.yaml")}) as made:
+    settings |= {"mcp_servers_dir": str(servers), "policy": str(tmp_path / "policy.yaml")}
+    with AgentKit(settings=settings) as made:
         for name in files:
             made.agent(name, tools=[f"mcp:{name}"])
         yield made
@@ -107,6 +117,18 @@ def test_the_policy_decides_about_a_sampling(kit: AgentKit, tmp_path: Path) -> N
     assert (sampled.status, json.loads(sampled.decision_json)["rule"]) == ("failed", "one")
     assert len(kit.model.requests) == 1
     assert "the model was not asked, or did not answer: policy_refused" in notes(handle)
+
+
+def test_the_engine_sees_all_that_a_server_has_the_model_read(tmp_path: Path) -> None:
+    with EngineServer() as engine, sampling_kit(tmp_path, governance_url=engine.url) as kit:
+        kit.model.script(Turn(calls=(Call(name="colour"),)), Turn(text="Blue."), Turn(text="It is blue."))
+
+        kit.run(agent_id="old").result(30)
+
+    (_, sampled, _) = engine.of("ActivityStarted", "model")
+    (given,) = sampled["activity_input"]
+    seen = [*(message["content"] for message in given["earlier"]), given["prompt"]]
+    assert seen == [message["content"] for message in kit.model.requests[1].messages]
 
 
 def test_a_loop_of_samplings_ends(kit: AgentKit) -> None:

@@ -189,22 +189,6 @@ def test_an_engine_that_is_not_there(ask):
     asyncio.run(run())
 
 
-def test_a_change_of_what_was_shown_in_part_is_refused(ask):
-    long = calls(Effect.UNSAFE, text="x" * 70_000)
-
-    judged, _ = ask({"action": "continue", "guardrails": {"redacted_input": {"text": "y"}}}, long)
-
-    assert "shown in part" in judged.decision.reason
-
-
-@pytest.mark.parametrize("arguments", [{"text": "x" * 1_000_000}, {"items": ["x" * 1000] * 900}])
-def test_large_arguments_are_cut(ask, arguments):
-    judged, (asked,) = ask({"action": "continue"}, calls(**arguments))
-
-    assert len(asked.body) < 300_000
-    assert judged.decision.verdict is Verdict.ALLOW
-
-
 @pytest.mark.parametrize("local", [None, *Verdict])
 @pytest.mark.parametrize("remote", list(Verdict))
 def test_the_stricter_of_both_wins(local, remote):

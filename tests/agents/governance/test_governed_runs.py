@@ -219,6 +219,59 @@ def test_the_output_is_redacted_before_it_is_kept(kit: AgentKit, engine: EngineS
     assert "555-0100" not in str(played.events)
 
 
+def test_a_result_that_the_engine_makes_unfit_for_its_schema_is_kept_back(engine: EngineServer) -> None:
+    schema = {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}
+
+    @tool(effect="pure", output_schema=schema)
+    def find(name: str) -> dict[str, int]:
+        """Find a person's number."""
+        return {"number": 5550100}
+
+    guardrails = {"input_type": "activity_output", "redacted_input": {"number": "[REDACTED]"}}
+    engine.respond = refuse("ActivityCompleted", "find", {"action": "continue", "guardrails": guardrails})
+    with AgentKit(tools=[find], settings={"governance_url": engine.url}) as kit:
+        kit.model.script(Turn(calls=[Call(name="find", arguments={"name": "Ann"})]), Turn(text="done"))
+
+        played = kit.play()
+
+    (result,) = played.of(ToolResultPayload)
+    assert (result.outcome, result.code) == ("failed", "output_unfit")
+    assert "the governance engine changed it, and the result of find does not fit its output schema" in result.result
+    assert "5550100" not in str(played.events)
+
+
+def test_an_answer_that_the_engine_replaces_by_no_text_is_kept_back(kit: AgentKit, engine: EngineServer) -> None:
+    guardrails = {"input_type": "activity_output", "redacted_input": {"text": "[REDACTED]"}}
+    engine.respond = refuse("ActivityCompleted", "model", {"action": "continue", "guardrails": guardrails})
+    kit.model.script(Turn(text="Her number is 555-0100."))
+
+    played = kit.play()
+
+    assert (played.end.reason, played.end.output) == ("policy_refused", None)
+
+
+def test_a_call_of_which_the_engine_sees_a_part_is_not_made(kit: AgentKit, engine: EngineServer) -> None:
+    kit.model.script(Turn(calls=[Call(name="send", arguments={"text": "x" * 70_000 + "555"})]), Turn(text="done"))
+
+    played = kit.play()
+
+    (result,) = played.of(ToolResultPayload)
+    assert (result.outcome, made) == ("refused", [])
+    assert "shown in part" in result.result
+    assert [event["is_cut"] for event in engine.of("ActivityStarted", "send")] == [True]
+    assert not engine.of("ActivityStarted", "model")[0]["is_cut"]
+
+
+def test_a_closed_engine_that_sees_a_part_of_the_prompt_ends_the_run(engine: EngineServer) -> None:
+    closed = {"governance_url": engine.url, "governance_policy": "fail_closed"}
+    with AgentKit(tools=[look], settings=closed) as kit:
+        kit.model.script(Turn(text="never said"))
+
+        played = kit.play("x" * 70_000)
+
+    assert (played.end.status, played.end.reason, played.text) == ("failed", "governance_input_cut", "")
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
