@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+
 from config.errors import Permanent, Retryable
+
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class HostRefused(Permanent):
@@ -51,8 +55,13 @@ class StrategyUnknown(Permanent):
     text = "there is no strategy '{strategy:.80}'; known strategies: {known}."
 
 
+def is_exhausted(error: BaseException) -> bool:
+    """Return whether the system has no file or memory left for this process; closed connections give some back."""
+    return isinstance(error, OSError) and error.errno in _EXHAUSTED
+
+
 class Overloaded(Retryable):
-    """The process has as many clients or viewers as it can serve."""
+    """The process has as many clients or viewers as it can serve, or no free file."""
 
     code = "overloaded"
     text = "too much is being sent to this server at once; send the request again in a moment."

@@ -25,6 +25,7 @@ from web.errors import (
     RequestTimeout,
     TransferEncodingRefused,
     UriTooLong,
+    is_exhausted,
 )
 
 log = logging.getLogger(__name__)
@@ -110,7 +111,12 @@ def of_status(status: int, otherwise: str = "", *, sentence: str | None = None, 
 
 
 def of_unexpected(error: Exception) -> Response:
-    """Return the problem of a bug; the log has the traceback under the response's error id."""
+    """Return the problem of a bug; the log has the traceback under the response's error id.
+
+    A process without a free file has no bug; its client is asked to try again.
+    """
+    if is_exhausted(error):
+        return of_error(Overloaded())
     error_id = new_id("err")
     facts = {"error_id": error_id, "method": request.method, "path": request.path}
     log.error("request failed: %s", type(error).__name__, exc_info=error, extra=facts)

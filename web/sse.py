@@ -19,7 +19,9 @@ from flask import Response
 
 from web.auth.authentication import current_caller
 from web.auth.validity import can_end
+from web.errors import Overloaded, is_exhausted
 from web.feeds.viewers import Stream, Viewer, Viewers
+from web.problems import of_error
 from web.server.tls_socket import TlsSocket
 
 SEND_BUFFER_BYTES = 128 * 1024
@@ -44,6 +46,14 @@ class StreamResponse(Response):
         """Respond; hand the socket to the loop where the server exposes it."""
         if environ["REQUEST_METHOD"] == "HEAD":
             return super().__call__(environ, start_response)
+        try:
+            return self._stream(environ, start_response)
+        except OSError as error:
+            if not is_exhausted(error):
+                raise
+            return of_error(Overloaded())(environ, start_response)
+
+    def _stream(self, environ: dict[str, Any], start_response: Any) -> Any:
         viewer = Viewer(self._viewers, self._open_stream, self._cursor, self._caller, self._owner)
         lent = lent_socket(environ)
         if lent is None:
@@ -69,8 +79,9 @@ def lent_socket(environ: dict[str, Any]) -> socket.socket | None:
 
 def hand_over(lent: socket.socket, viewers: Viewers, viewer: Viewer) -> NoReturn:
     """Let the loop serve the viewer on the client's socket, and end the request for gunicorn."""
+    ours = take_over(lent)  # before the TLS session is lent: an answer that says why not still needs it
     channel = lent.lend_channel() if isinstance(lent, TlsSocket) else None
-    viewers.welcome(take_over(lent), viewer, channel)
+    viewers.welcome(ours, viewer, channel)
     raise StopIteration  # gunicorn closes its socket silently, as it does behind a WebSocket
 
 
@@ -79,10 +90,17 @@ def take_over(lent: socket.socket) -> socket.socket:
 
     gunicorn shuts its socket down when it closes it, which would also end a duplicate; and it reads until the client
     has closed, which must not take time.
+
+    Raises:
+        OSError: this process has no free file; ``lent`` is as it was.
     """
-    ours = socket.socket(fileno=os.dup(lent.fileno()))
     dummy, other = socket.socketpair()
     other.close()
+    try:
+        ours = socket.socket(fileno=os.dup(lent.fileno()))
+    except OSError:
+        dummy.close()
+        raise
     os.dup2(dummy.fileno(), lent.fileno(), inheritable=False)
     dummy.close()
     ours.setblocking(False)
@@ -96,10 +114,14 @@ def take_over(lent: socket.socket) -> socket.socket:
 
 
 def portable(viewers: Viewers, viewer: Viewer) -> Iterator[bytes]:
-    """Yield the viewer's bytes on the server's own thread, read from the other end of the viewer's socket pair."""
+    """Return the viewer's bytes, read on the server's own thread from the other end of the viewer's socket pair."""
     ours, other = socket.socketpair()
     ours.setblocking(False)
     viewers.welcome(ours, viewer)
+    return _received(other)
+
+
+def _received(other: socket.socket) -> Iterator[bytes]:
     with other:
         while data := other.recv(PIECE_BYTES):
             yield data

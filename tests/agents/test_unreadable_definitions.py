@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +24,7 @@ from config.identity.certificates import CertificatePrincipals
 from config.identity.principal import Principal
 from config.policy.source import PolicySource
 from config.settings import Settings
+from tests.processes import no_free_file
 
 AGENT = "name: A\nmodel: demo/assistant\nsystem_prompt: x\n"
 CAPABILITY = (
@@ -32,19 +32,6 @@ CAPABILITY = (
     "input_schema: {type: object}\nrunner: {type: process, command: ['true']}\n"
 )
 STRANGER = Principal(id="p", tenant="acme")
-
-
-@contextmanager
-def no_free_file() -> Iterator[None]:
-    """This process has no free file descriptor, so that each ``open`` fails with EMFILE."""
-    lowest_free = os.dup(0)
-    os.close(lowest_free)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @contextmanager

@@ -6,7 +6,6 @@ gunicorn's own worker reads and writes on the request's thread, so as many slow 
 
 from __future__ import annotations
 
-import errno
 import logging
 import selectors
 import socket
@@ -19,6 +18,7 @@ from gunicorn.workers import gthread
 from config.database.timeouts import time_limit
 from config.errors import SettingInvalid
 from config.settings import settings
+from web.errors import is_exhausted
 from web.server.certificates import certificates_of
 from web.server.client_socket import ClientSocket
 from web.server.connection import (
@@ -46,7 +46,6 @@ MAX_HELD_BYTES = 12 * 1024 * 1024
 """Bytes held for all clients together; beyond it the oldest large transfer is refused."""
 LARGE_BYTES = 64 * 1024
 PLAIN_HTTP = "this port serves TLS, and the request was plain HTTP; begin the address with https://."
-NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 WAITING = frozenset(Phase) - {Phase.ANSWERING}
 
 
@@ -86,7 +85,7 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno in NO_FILES and not self._shed_oldest():
+                if is_exhausted(error) and not self._shed_oldest():
                     time.sleep(POLL_S / 10)  # every connection is in progress; new ones stay in the backlog
                 return
             self._register(taken, client, listener.getsockname())

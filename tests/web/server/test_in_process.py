@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from flask import Flask
 
+from agents.runner import Runner
+from tests.processes import no_free_file
 from tests.web.conftest import RunOwner, accept
 from web import gunicorn_conf
 from web.server.client_socket import ClientSocket
@@ -194,3 +196,24 @@ def test_it_serves_on_when_the_process_that_started_it_ends() -> None:
             shell.communicate(timeout=30)  # returns when the server's end of the pipe is closed
 
     assert all(answer.endswith(b"ok") for answer in answers)
+
+
+@pytest.mark.parametrize("path", ["/v1/runs/{run}/events", "/v1/events", "/static/app.js"])
+def test_a_process_without_a_free_file_answers_503(
+    port: int, runner: Runner, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_id = accept(runner)
+    ask = f"GET {path.format(run=run_id)} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    with say(port, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n") as client:
+        assert b"200 OK" in client.recv(65536)
+
+        with no_free_file():
+            client.sendall(ask)
+            refused = client.recv(65536)
+
+    assert b" 503 " in refused
+    assert b"overloaded" in refused
+    assert b"Retry-After" in refused
+    assert not [record for record in caplog.records if record.exc_info]
+    with say(port, ask) as client:
+        assert b"200 OK" in client.recv(65536)
