@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.capabilities.errors import CapabilityFailed
+from agents.capabilities.runners.call_folder import calls_folder
 from agents.capabilities.runners.container import Container, ContainerRunner
 from agents.capabilities.runners.endpoint import EndpointRunner
 from agents.capabilities.runners.limits import ProcessLimits
@@ -88,7 +89,14 @@ def _runner_of(definition: CapabilityDefinition, settings: Settings) -> Capabili
     assert isinstance(runner, ProcessSpec)
     command = [_beside(word, definition) for word in runner.command]
     limits, environment = _limits(runner.limits), runner.environment
-    return ProcessRunner(command=command, environment=environment, secrets=secrets, config=config, limits=limits)
+    return ProcessRunner(
+        folders=calls_folder(settings.state),
+        command=command,
+        environment=environment,
+        secrets=secrets,
+        config=config,
+        limits=limits,
+    )
 
 
 def _limits(limits: RunnerLimits) -> ProcessLimits:

@@ -42,8 +42,8 @@ from config.project import own_version
 from config.redis.socket import with_running_redis
 from config.settings import Settings, settings
 from config.spans.hooks import enable_hooks
-from handlers.worker.containers import watch_containers
 from handlers.worker.drain import CHILD_SIGNAL, Drain, ParentDrain, end_without_teardown
+from handlers.worker.lost_calls import watch_lost_calls
 from handlers.worker.maintenance import maintain
 from handlers.worker.poller import Poller
 from handlers.worker.slots import open_slot_pool
@@ -222,7 +222,7 @@ def take_up_work(process: Process, number: int) -> Drain:
     journal.loop.submit(Poller(process, slots).run())
     journal.loop.submit(TaskWatcher(process).run())
     journal.loop.submit(maintain(process))
-    journal.loop.submit(watch_containers(process.settings))
+    journal.loop.submit(watch_lost_calls(process.settings))
     return own
 
 

@@ -44,6 +44,7 @@ class Command:
     environment: Mapping[str, str]
     """All of it; nothing of the worker's own is added."""
     folder: Path
+    """Where it works."""
     stdin: bytes
     wall_s: float
     """Seconds after which it is ended although its worker does not end it."""
@@ -55,6 +56,8 @@ class Command:
     """Processes and threads that it may add to those of the user; None: as many as the user."""
     cleanup: Sequence[str] = ()
     """The command that is executed after this one was interrupted."""
+    removed: Path | None = None
+    """The folder that is removed at its end."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,6 +117,7 @@ def _start(command: Command, opened: ExitStack) -> subprocess.Popen[bytes]:
         limits=command.limits,
         processes=command.processes,
         cleanup=command.cleanup,
+        removed=command.removed,
     )
     try:
         return subprocess.Popen(

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import secrets as random_source
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import orjson
 
 from agents.capabilities.errors import CapabilityFailed, ContainersDisabled, ImageMissing
+from agents.capabilities.runners.call_folder import LOST_S, lost_at_s
 from agents.capabilities.runners.calling import call_variables, result_of, secret_values
 from agents.capabilities.runners.child import Command, Finished, run_command
 from agents.capabilities.runners.limits import ProcessLimits
@@ -28,9 +29,9 @@ PREFIX = "callboard-"
 """How the name of a container begins; behind it is the time (s since 1970, UTC) after which it counts as lost."""
 ENGINE_FAILED = 125
 """Exit status of an engine that could not start the container."""
-LOST_S = 60
-"""Seconds beyond the end of a call's time after which its container counts as lost."""
 INSPECT_S = 10.0
+NOWHERE = Path("/")
+"""The working folder of the engine's command: no tool writes there, and a container gets none of the machine's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,7 +82,7 @@ def container_argv(
 def container_name(key: str, wall_s: float) -> str:
     """Return the name of a call's container, by which it is found and removed if its worker is lost."""
     digest = hashlib.sha256(key.encode()).hexdigest()[:16]
-    return f"{PREFIX}{int(time.time() + wall_s) + LOST_S}-{digest}-{random_source.token_hex(4)}"
+    return f"{PREFIX}{lost_at_s(wall_s)}-{digest}-{random_source.token_hex(4)}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,7 +115,7 @@ class ContainerRunner:
             raise ContainersDisabled()
         done = await run_command(self._command(self.engine, container, stdin, current_call()))
         if done.code == ENGINE_FAILED:
-            await _require_image(self.engine, container.image, current_call())
+            await _require_image(self.engine, container.image)
             raise CapabilityFailed(f"its container could not be started: {done.errors.strip()[-500:]}")
         return done
 
@@ -123,7 +124,6 @@ class ContainerRunner:
         wall_s = call.timeout_s + BEYOND_S
         name = container_name(call.idempotency_key, wall_s)
         return _engine_command(
-            call,
             container_argv(engine, container, name, tuple(variables), wall_s),
             wall_s,
             environment=engine_variables() | variables,
@@ -133,17 +133,17 @@ class ContainerRunner:
         )
 
 
-async def _require_image(engine: Engine, image: str, call: ToolContext) -> None:
+async def _require_image(engine: Engine, image: str) -> None:
     """Return if the machine has the image.
 
     Raises:
         ImageMissing: it has not.
     """
-    done = await run_command(_engine_command(call, [*engine.command, "image", "inspect", "--", image], INSPECT_S))
+    done = await run_command(_engine_command([*engine.command, "image", "inspect", "--", image], INSPECT_S))
     if done.code != 0 and not done.is_cut:
         raise ImageMissing(image=image)
 
 
-def _engine_command(call: ToolContext, argv: Sequence[str], wall_s: float, **fields: Any) -> Command:
+def _engine_command(argv: Sequence[str], wall_s: float, **fields: Any) -> Command:
     usual: dict[str, Any] = {"environment": engine_variables(), "stdin": b"", "max_output": 64 * 1024, "limits": {}}
-    return Command(argv=argv, folder=call.sandbox, wall_s=wall_s, **(usual | fields))
+    return Command(argv=argv, folder=NOWHERE, wall_s=wall_s, **(usual | fields))

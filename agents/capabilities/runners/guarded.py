@@ -28,10 +28,12 @@ def guarded_argv(
     limits: Mapping[str, int] | None = None,
     processes: int | None = None,
     cleanup: Sequence[str] = (),
+    removed: Path | None = None,
 ) -> list[str]:
     """Return the command that executes ``argv`` under a guard of this process; ``wall_s`` 0 is no limit of time.
 
     ``limits`` are by their names in the module ``resource``; ``processes`` are those that it may add to the user's.
+    ``removed`` is a folder that the guard removes at the end.
     """
     given = {
         "parent": os.getpid(),
@@ -39,6 +41,7 @@ def guarded_argv(
         "limits": dict(limits or {}),
         "processes": processes,
         "cleanup": list(cleanup),
+        "removed": str(removed) if removed is not None else None,
     }
     return [sys.executable, "-I", "-S", GUARD, orjson.dumps(given).decode(), *argv]
 

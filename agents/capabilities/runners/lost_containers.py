@@ -6,6 +6,7 @@ import logging
 import subprocess
 import time
 
+from agents.capabilities.runners.call_folder import is_lost
 from agents.capabilities.runners.container import PREFIX
 from config.engine import Engine, engine_variables
 
@@ -22,7 +23,9 @@ def remove_lost_containers(engine: Engine, now_s: float | None = None) -> list[s
     """
     now_s = time.time() if now_s is None else now_s
     try:
-        lost = [name for name in _names(engine) if _is_lost(name, now_s)]
+        lost = [
+            name for name in _names(engine) if name.startswith(PREFIX) and is_lost(name.removeprefix(PREFIX), now_s)
+        ]
         if lost:
             _ask(engine.removing(*lost))
             log.warning("removed %d containers that lost workers left", len(lost))
@@ -35,11 +38,6 @@ def remove_lost_containers(engine: Engine, now_s: float | None = None) -> list[s
 def _names(engine: Engine) -> list[str]:
     listing = [*engine.command, "ps", "--all", "--filter", f"name={PREFIX}", "--format", "{{.Names}}"]
     return _ask(listing).split()
-
-
-def _is_lost(name: str, now_s: float) -> bool:
-    ends_s = name.removeprefix(PREFIX).partition("-")[0]
-    return name.startswith(PREFIX) and ends_s.isdecimal() and len(ends_s) < 16 and int(ends_s) < now_s
 
 
 def _ask(command: list[str]) -> str:

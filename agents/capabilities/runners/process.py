@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import orjson
 
+from agents.capabilities.runners.call_folder import CallFolder
 from agents.capabilities.runners.calling import call_variables, inherited_variables, result_of, secret_values
 from agents.capabilities.runners.child import Command, run_command
 from agents.capabilities.runners.limits import ProcessLimits
@@ -19,8 +21,10 @@ BEYOND_S = 5.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessRunner:
-    """Executes a program of this machine for each call, in the sandbox folder."""
+    """Executes a program of this machine for each call, with an empty home and an empty working folder of its own."""
 
+    folders: Path
+    """Below it are the folders of the calls."""
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict)
@@ -34,15 +38,23 @@ class ProcessRunner:
         Raises:
             CapabilityFailed, ToolCutOff, OutputTooLong, OutputNotJson, SecretMissing: see ``result_of``.
         """
-        done = await run_command(self._command(arguments, current_call()))
+        call = current_call()
+        with CallFolder(self.folders, call.timeout_s + BEYOND_S) as folder:
+            done = await run_command(self._command(arguments, call, folder))
         return result_of(done, self.limits.output_kb * 1024)
 
-    def _command(self, arguments: Mapping[str, Any], call: ToolContext) -> Command:
-        own = {"HOME": str(call.sandbox), **self.environment, **secret_values(self.secrets)}
+    def _command(self, arguments: Mapping[str, Any], call: ToolContext, folder: CallFolder) -> Command:
+        own = {
+            "HOME": str(folder.home),
+            "CALLBOARD_SANDBOX": str(call.sandbox),
+            **self.environment,
+            **secret_values(self.secrets),
+        }
         return Command(
             argv=self.command,
             environment=inherited_variables() | call_variables(call, self.config) | own,
-            folder=call.sandbox,
+            folder=folder.work,
+            removed=folder.path,
             stdin=orjson.dumps(dict(arguments)),
             wall_s=call.timeout_s + BEYOND_S,
             max_output=self.limits.output_kb * 1024,

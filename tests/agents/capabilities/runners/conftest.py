@@ -85,8 +85,9 @@ class Bench:
             await settle()
 
     def left(self):
-        """Return what is left of its calls: processes and containers."""
+        """Return what is left of its calls: processes, folders and containers."""
         found = [str(one) for one in processes_with(f"CALLBOARD_RUN_ID={self.context.run_id}")]
+        found += [str(path) for path in self.context.sandbox.parent.glob("calls/*")]
         return found + (containers(self.engine) if self.engine else [])
 
 
@@ -137,7 +138,8 @@ def bench(kind, context, request):
     if kind == "function":
         pass
     elif kind == "process":
-        runner = ProcessRunner(command=["/bin/sh", str(BEHAVE)], secrets=secrets, config=config, limits=LIMITS)
+        folders, command = context.sandbox.parent / "calls", ["/bin/sh", str(BEHAVE)]
+        runner = ProcessRunner(folders=folders, command=command, secrets=secrets, config=config, limits=LIMITS)
         function = runner.call
     elif kind == "container":
         box = Container(image="callboard-test:1", command=("/bin/sh", "/behave.sh"), limits=LIMITS)

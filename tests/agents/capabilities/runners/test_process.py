@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import orjson
 import pytest
 
 from agents.capabilities.errors import CapabilityFailed
 from agents.capabilities.runners import guard
+from agents.capabilities.runners.call_folder import CallFolder, remove_lost_folders
 from agents.capabilities.runners.limits import ProcessLimits
 from agents.capabilities.runners.process import ProcessRunner
 from agents.tools.tool import enter_call
@@ -28,7 +30,8 @@ def run(context):
 
     def run(code, *words, **limits):
         command = words or (sys.executable, "-I", "-S", "-c", code)
-        runner = ProcessRunner(command=command, limits=ProcessLimits(**limits))
+        folders = context.sandbox.parent / "calls"
+        runner = ProcessRunner(folders=folders, command=command, limits=ProcessLimits(**limits))
 
         async def called():
             enter_call(context)
@@ -39,11 +42,50 @@ def run(context):
     return run
 
 
-def test_it_works_in_the_sandbox_and_may_write_there(run, context):
-    code = "import os, json; open('note.txt', 'w').write('x'); print(json.dumps([os.getcwd(), os.environ['HOME']]))"
+HERE = "import os, json; home, sandbox = os.environ['HOME'], os.environ['CALLBOARD_SANDBOX']"
 
-    assert run(code) == [str(context.sandbox)] * 2
+
+def test_it_knows_the_sandbox_and_may_write_there(run, context):
+    assert run(f"{HERE}; open(f'{{sandbox}}/note.txt', 'w').write('x'); print(json.dumps(sandbox))") == str(
+        context.sandbox
+    )
     assert (context.sandbox / "note.txt").read_text() == "x"
+
+
+def test_home_and_working_folder_are_its_own_and_are_gone_with_it(run, context):
+    code = f"{HERE}; print(json.dumps([home, os.getcwd(), os.listdir(home), os.listdir()]))"
+    leave = "os.makedirs(f'{home}/a/b'); os.chmod(f'{home}/a', 0); os.symlink(sandbox, 'away'); open('x', 'w')"
+    (context.sandbox / "kept").touch()
+
+    home, work, *contents = run(code.replace("print", f"{leave}; print", 1).replace("os.listdir()", "[]", 1))
+    again = run(code)
+
+    assert contents == [["a"], []]
+    assert again[2:] == [[], []]
+    assert len({home, work, *again[:2]}) == 4
+    assert not any(Path(folder).is_relative_to(context.sandbox) for folder in (home, work))
+    assert os.listdir(context.sandbox.parent / "calls") == []
+    assert (context.sandbox / "kept").exists()
+
+
+@pytest.mark.parametrize("words", [("a\0b",), ("/nowhere/program",)])
+def test_a_program_that_does_not_begin_leaves_no_folder(run, context, words):
+    with pytest.raises(CapabilityFailed):
+        run("", *words)
+
+    assert os.listdir(context.sandbox.parent / "calls") == []
+
+
+def test_folders_of_lost_workers_are_removed_when_their_time_is_over(tmp_path):
+    kept = CallFolder(tmp_path / "calls", wall_s=1000).__enter__()
+    lost = CallFolder(tmp_path / "calls", wall_s=10).__enter__()
+    (lost.home / "x").touch()
+    (tmp_path / "calls" / "not-ours").mkdir()
+
+    assert remove_lost_folders(tmp_path / "nowhere") == []
+    assert remove_lost_folders(tmp_path / "calls") == []
+    assert remove_lost_folders(tmp_path / "calls", time.time() + 100) == [lost.path.name]
+    assert sorted(os.listdir(tmp_path / "calls")) == [kept.path.name, "not-ours"]
 
 
 def test_more_memory_than_allowed_is_a_failure(run):
@@ -112,7 +154,7 @@ def test_it_inherits_no_file_of_the_worker(run):
 
 def start_guard(*command, wall_s=30.0, cleanup=(), parent=None):
     given = {"parent": parent or os.getpid(), "wall_s": wall_s, "limits": {}, "processes": None, "cleanup": cleanup}
-    words = [sys.executable, "-I", "-S", guard.__file__, orjson.dumps(given).decode(), *command]
+    words = [sys.executable, "-I", "-S", guard.__file__, orjson.dumps(given | {"removed": None}).decode(), *command]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
 

@@ -24,9 +24,9 @@ BEHAVE = Path(__file__).with_name("behave.sh")
 AT_ONCE = 8
 
 
-def runner_of(kind, engine):
+def runner_of(kind, folder, engine):
     if kind == "process":
-        return ProcessRunner(command=["/bin/sh", str(BEHAVE)])
+        return ProcessRunner(folders=Path(folder) / "calls", command=["/bin/sh", str(BEHAVE)])
     box = Container(image="callboard-test:1", command=("/bin/sh", "/behave.sh"))
     return ContainerRunner(engine=engine_of(engine), container=box)
 
@@ -47,7 +47,7 @@ def has_begun(pid):
 
 def main():
     seed, number, mark, kind, folder = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:6]
-    chance, runner = random.Random(seed), runner_of(kind, sys.argv[6] if kind == "container" else "")
+    chance, runner = random.Random(seed), runner_of(kind, folder, sys.argv[6] if kind == "container" else "")
     longest_s = 0.6 if kind == "process" else 3.0
     due: dict[int, float] = {}
     begun = at_work = 0
