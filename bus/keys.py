@@ -32,7 +32,8 @@ class Keys:
         return f"{self.prefix}{tenant}:{{{run_id}}}:meta"
 
     def live(self, tenant: str, run_id: str) -> str:
-        """Channel: each entry of the stream, signature included, as it is appended."""
+        """Channel: each entry of the stream, signature included, as it is appended; and, in the same form, hints that
+        SQL has events which are not in the stream."""
         return f"{self.prefix}{tenant}:{{{run_id}}}:live"
 
     def account(self, tenant: str) -> tuple[str, str, str]:

@@ -151,7 +151,8 @@ class Journal:
         return await self.loop.read(self._read, wall_ms)
 
     def writer(self, lease: Lease, notify: Notify) -> RunWriter:
-        return RunWriter(lease, self.commits, self.loop, notify, on_wake=self.relay.publish_soon)
+        on_wake, on_left = self.relay.publish_soon, self.hot_log.hint_stored
+        return RunWriter(lease, self.commits, self.loop, notify, on_wake=on_wake, on_left=on_left)
 
     def begin_writing(self, lease: Lease, writer: RunWriter) -> None:
         """Let the events of a claimed run reach the hot log; called on the loop."""

@@ -118,13 +118,18 @@ def keyring(secret: str = "5e" * 32) -> Keyring:
 class Owner:
     """One owner of a run: its lease, its writer, and what was delivered to its observers."""
 
-    def __init__(self, harness: JournalHarness, lease: Lease, hot_log: HotLog | None = None) -> None:
+    def __init__(
+        self, harness: JournalHarness, lease: Lease, hot_log: HotLog | None = None, *, is_streamed: bool = True
+    ) -> None:
+        """``is_streamed``: whether the run has the observer ``sse``, so that its events are in the hot log."""
         self.harness = harness
         self.lease = lease
         self.delivered: list[Payload] = []
         self.woken: list[str] = []
-        self.writer = RunWriter(lease, harness.commits, harness.loop, self.notify, on_wake=self.woken.append)
         self.hot_log = hot_log or harness.hot_log
+        self.is_streamed = is_streamed
+        on_wake, on_left = self.woken.append, self.hot_log.hint_stored
+        self.writer = RunWriter(lease, harness.commits, harness.loop, self.notify, on_wake=on_wake, on_left=on_left)
         if harness.loop.is_loop_thread():
             self.hot_log.attach(lease.run_id, lease.fence, self.writer)
         else:
@@ -132,8 +137,9 @@ class Owner:
 
     def notify(self, payload: Payload) -> None:
         self.delivered.append(payload)
-        line = encode(payload, self.lease.run_id, self.lease.thread_id)
-        self.hot_log.append(self.lease.run_id, payload.seq, line)
+        if self.is_streamed:
+            line = encode(payload, self.lease.run_id, self.lease.thread_id)
+            self.hot_log.append(self.lease.run_id, payload.seq, line)
 
     def notify_of_claim(self) -> None:
         for payload in self.lease.first_events:

@@ -134,8 +134,10 @@ def process_of(app: Flask) -> WebProcess:
 class RunOwner:
     """Writes a run's events as a worker would: numbered, committed, and into the hot log."""
 
-    def __init__(self, journal: Journal, run_id: str) -> None:
+    def __init__(self, journal: Journal, run_id: str, *, is_streamed: bool = True) -> None:
+        """``is_streamed``: whether the run has the observer ``sse``."""
         self.journal = journal
+        self.is_streamed = is_streamed
         self.run_id = run_id
         self.message_id = "msg_1"
         lease = journal.loop.run(journal.claim(run_id))
@@ -176,7 +178,8 @@ class RunOwner:
         self._tell(payload)
 
     def _tell(self, payload: Payload) -> None:
-        self.journal.hot_log.append(self.run_id, payload.seq, encode(payload, self.run_id, self._thread_id))
+        if self.is_streamed:
+            self.journal.hot_log.append(self.run_id, payload.seq, encode(payload, self.run_id, self._thread_id))
 
 
 def accept(runner: Runner, text: str = "Hello", **options: object) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from bus.journal.log.line import Line, to_line
+from bus.journal.log.line import Line, stored_line, to_line
 
 T = TypeVar("T")
 Listener = Callable[[list[Line]], None]
@@ -41,6 +41,9 @@ class HotLog(Protocol):
 
     def append(self, run_id: str, seq: int, line: bytes) -> None:
         """Add one event behind the others; returns at once."""
+
+    def hint_stored(self, run_id: str, upto: int) -> None:
+        """Have the run's followers read in SQL what it has up to this number and was not appended here."""
 
     async def detach(self, run_id: str, fence: int | None = None) -> None:
         """Let the run's log expire, after everything appended has left; with a ``fence``, only if it is
@@ -144,8 +147,16 @@ class MemoryHotLog:
         run.lines.append(entry)
         if len(run.lines) > self._max_events:
             self._trim(run)
+        self._notify(run_id, entry)
+
+    def hint_stored(self, run_id: str, upto: int) -> None:
+        run = self._runs.get(run_id)
+        if run is None or not run.lines or run.lines[-1].seq < upto:
+            self._notify(run_id, to_line(stored_line(upto)))
+
+    def _notify(self, run_id: str, line: Line) -> None:
         for listener in tuple(self._listeners.get(run_id, ())):
-            listener([entry])
+            listener([line])
 
     def _trim(self, run: _HeldRun) -> None:
         """Forget what SQL has; where that is too little, have more put there."""

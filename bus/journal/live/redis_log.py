@@ -16,7 +16,7 @@ from bus.journal.live.subscriber import Subscriber
 from bus.journal.live.tenant_budgets import BudgetOf, TenantBudgets
 from bus.journal.live.trimmer import Trimmer
 from bus.journal.live.written_run import Pending, WrittenRun
-from bus.journal.log.line import Line, pack
+from bus.journal.log.line import Line, pack, stored_line
 from bus.keys import Keys
 from bus.redis_wire import Command, RedisWire, connect
 from config.database.errors import DatabaseUnreachable
@@ -98,6 +98,7 @@ class RedisHotLog:
         run = self._runs.get(run_id)
         if run is None:
             return
+        run.last = seq
         if run.pending and run.pending[-1].size < MAX_ENTRY_BYTES:
             pending = run.pending[-1]
             pending.last = seq
@@ -107,6 +108,13 @@ class RedisHotLog:
             run.pending.append(Pending(seq, seq, [line], len(line)))
             self._dirty[run_id] = run
         self._schedule()
+
+    def hint_stored(self, run_id: str, upto: int) -> None:
+        run = self._runs.get(run_id)
+        if run is not None and run.last < upto:
+            run.stored_to = upto
+            self._dirty[run_id] = run
+            self._schedule()
 
     async def detach(self, run_id: str, fence: int | None = None) -> None:
         run = self._runs.get(run_id)
@@ -210,6 +218,7 @@ class RedisHotLog:
 
     def _take_batch(self) -> tuple[list[Command], list[WrittenRun]]:
         commands: list[Command] = []
+        hints: list[Command] = []
         runs: list[WrittenRun] = []
         for run in self._dirty.values():
             run.key = run.key or self.keyring.key_of(run.channel)
@@ -220,8 +229,10 @@ class RedisHotLog:
                 limits = (self._ttl_ms, self._max_bytes, run.source.sealed_to)
                 commands.append(("EVALSHA", SCRIPT_SHA, 2, run.stream, run.meta, *entry, *limits))
                 runs.append(run)
-            run.pending = []
-        commands += self._others
+            if run.stored_to:
+                hints.append(("PUBLISH", run.channel, sign(run.key, stored_line(run.stored_to))))
+            run.pending, run.stored_to = [], 0
+        commands += hints + self._others
         self._dirty, self._others = {}, []
         return commands, runs
 
@@ -256,7 +267,7 @@ class RedisHotLog:
         """Drop what is pending: SQL has the log or gets it, and readers poll there."""
         self._go_down(error)
         for run in self._dirty.values():
-            run.pending = []
+            run.pending, run.stored_to = [], 0
             run.source.seal_soon()
         self._dirty, self._others = {}, []
 

@@ -33,6 +33,10 @@ class WrittenRun:
     key: bytes = b""
     """What its events are signed with; made when the first leave."""
     pending: list[Pending] = field(default_factory=list)
+    last: int = 0
+    """The number of the last event appended."""
+    stored_to: int = 0
+    """Up to which number followers are to read SQL, where a hint is to leave with the next batch."""
     held: int = 0
     """Bytes that Redis holds of the run, as the last answer said."""
     accounted: int = 0

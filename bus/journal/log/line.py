@@ -33,6 +33,11 @@ class Line(NamedTuple):
         return self.type == "status" and b',"status":"waiting"' in self.data
 
     @property
+    def stored_to(self) -> int:
+        """Up to which number SQL has the log, where the line is a hint of that; 0 for events."""
+        return int(self.data[len(_STORED) : -1]) if self.type == "stored" else 0
+
+    @property
     def withdrawn_ranges(self) -> list[tuple[int, int]]:
         """The closed ranges of numbers that a ``withdrawn`` event declares; empty for other events."""
         if self.type != "withdrawn":
@@ -45,6 +50,7 @@ class Line(NamedTuple):
 
 _SEQ = b'{"seq":'
 _TYPE = b',"type":"'
+_STORED = b'{"seq":0,"type":"stored","upto":'
 _EVENTS = re.compile(rb'^\{"seq":.*$', re.MULTILINE)
 """Lines that may be events. A million other lines cost 8 ms; to split the body into them costs 100."""
 
@@ -59,6 +65,11 @@ def to_line(data: bytes) -> Line:
         raise ValueError("not an event")
     start = data.index(_TYPE) + len(_TYPE)  # cannot stand inside a string: its quotes would be escaped
     return Line(int(data[7 : data.index(b",", 7)]), data[start : data.index(b'"', start)].decode(), data)
+
+
+def stored_line(upto: int) -> bytes:
+    """Return the hint that SQL has every event up to this number. It has the number 0, which no event has."""
+    return b"%b%d}" % (_STORED, upto)
 
 
 def pack(lines: Iterable[bytes]) -> bytes:

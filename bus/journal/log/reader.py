@@ -139,11 +139,11 @@ class Reader:
             await self._hot_log.unfollow(self._tenant, self._run_id, self._on_lines)
 
     def _on_lines(self, lines: list[Line]) -> None:
-        if lines:
+        if not lines or lines[-1].stored_to > self._merge.last:  # events may have been missed, or are in SQL alone
+            self._must_read = True
+        else:
             self._arrived += lines
             self._is_polling = False
-        else:  # live events may have been missed
-            self._must_read = True
         self._wake()
 
     async def _next(self) -> list[Line]:
@@ -155,14 +155,17 @@ class Reader:
                 self._must_read = True  # there may be another page
                 return ready
         self._is_idle = False
-        if not self._arrived:
+        if not self._arrived and not self._must_read:
             is_live = self._hot_log.is_live and not self._is_polling
             await self._wait(min(IDLE_S if is_live else POLL_S, self._gap_left_s()))
         if not self._arrived:
             self._must_read = self._is_idle = True
             return []
         arrived, self._arrived = self._arrived, []
-        return self._merge.offer(arrived)
+        ready = self._merge.offer(arrived)
+        if self._merge.has_gap and any(line.is_end or line.is_waiting for line in arrived):
+            self._must_read = True  # whose commit came after all before it
+        return ready
 
     def _gap_left_s(self) -> float:
         """Return the seconds left to wait for the numbers of the present gap."""

@@ -52,13 +52,23 @@ class RunWriter:
     """Writes all events, steps and messages of one owner of a run; to be used on the loop's thread."""
 
     def __init__(
-        self, lease: Lease, commits: GroupCommit, loop: ProcessLoop, notify: Notify, *, on_wake: Callable[[str], None]
+        self,
+        lease: Lease,
+        commits: GroupCommit,
+        loop: ProcessLoop,
+        notify: Notify,
+        *,
+        on_wake: Callable[[str], None],
+        on_left: Callable[[str, int], None],
     ) -> None:
+        """``on_wake`` gets the run that a commit made claimable; ``on_left`` the run's id and its last number, after
+        the commit that ended or released it."""
         self.lease = lease
         self._group = commits
         self._loop = loop
         self._notify = notify
         self._on_wake = on_wake
+        self._on_left = on_left
         self.claimed_s = time.monotonic()
         """When the run was claimed (monotonic): a writer is made in that transaction."""
         self._next = lease.next_seq
@@ -249,6 +259,8 @@ class RunWriter:
         self.is_closed = is_last
         for payload in numbered:
             self._notify(payload)
+        if is_last:
+            self._on_left(self.lease.run_id, self._next - 1)
         if woken is not None:
             self._on_wake(woken)
         return numbered

@@ -33,6 +33,24 @@ def test_a_call_returns_the_result_of_its_run(place: Place, mode: str) -> None:
     assert place.service.runner.handle(state["run_id"]).status() == "succeeded"
 
 
+def test_a_call_gets_its_end_by_the_commit_though_no_observer_streams_it(
+    place: Place, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GAP_S", "IDLE_S", "POLL_S"):
+        monkeypatch.setattr(f"bus.journal.log.reader.{name}", 3600.0)
+    definition = Path(place.service.settings.agents_dir) / "counter.yaml"
+    definition.write_text(f"{AGENT}observers: [logger]\n")
+
+    async def work(client: Client) -> Any:
+        calling = asyncio.ensure_future(client.call_tool("wait_outside", {}))
+        while not place.service.journal.hot_log._listeners:  # type: ignore[attr-defined]  # of the hot log in memory
+            await asyncio.sleep(0)
+        counter.is_open.set()
+        return (await calling).structured_content
+
+    assert place.use(work, mode)["output"] == "in"
+
+
 def test_an_agent_is_a_tool_whose_thread_can_be_continued(place: Place, mode: str) -> None:
     first = place.state("counter", mode, input="What is 2 + 3?", thread_id="sums")
     second = place.state("counter", mode, input="And 3 + 4?", thread_id="sums")

@@ -685,7 +685,8 @@ def test_a_writer_that_lost_the_run_writes_nothing_more(small_harness: JournalHa
 
 def test_a_run_that_ended_is_not_written_to_by_a_second_writer_of_the_same_lease(harness: JournalHarness):
     owner = harness.own()
-    second = RunWriter(owner.lease, harness.commits, harness.loop, owner.notify, on_wake=owner.woken.append)
+    on_wake, on_left = owner.woken.append, owner.hot_log.hint_stored
+    second = RunWriter(owner.lease, harness.commits, harness.loop, owner.notify, on_wake=on_wake, on_left=on_left)
     harness.do(owner.end())
 
     with pytest.raises(StaleOwner):
