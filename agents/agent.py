@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from agents.context import RunContext
@@ -31,7 +32,6 @@ from bus.journal import (
     end_commit,
     end_event,
 )
-from bus.payloads import Payload
 from config.definitions.agent import AgentDefinition
 
 CALLS_AT_ONCE = 16
@@ -167,7 +167,7 @@ class Agent:
         return ModelStep(context, call, prior=prior)
 
     def _begin(self, step: ModelStep) -> ModelStep:
-        """Make ``step`` the current one before it is committed, so that a stop during the commit finds it."""
+        """Make ``step`` the current one: its start is committed, and so are the results of the calls before it."""
         self._spent, self._step = self._total.plus(Totals(steps=1)), step
         self._calls = []
         return step
@@ -212,13 +212,9 @@ class Agent:
             release=release,
         )
         try:
-            await self._context.save(change)
+            await self._context.save(change, then=lambda: self._track_calls(calls, step))
         except StickyOver:  # revoked since it was read
             return await self._use_tools(step, text, asked)
-        except asyncio.CancelledError:  # the commit is finished all the same: the calls are announced
-            self._track_calls(calls, step)
-            raise
-        self._track_calls(calls, step)
         return None if release else await self._run_calls()
 
     async def _checked(self, call: ToolCall) -> ToolStep:
@@ -249,8 +245,7 @@ class Agent:
                 outcome = open_calls.outcomes([call], self._calls_of)
                 if left == 0 and self._calls == [call]:
                     return await self._continue(outcome)
-                self._calls.remove(call)
-                await self._context.save(outcome)
+                await self._context.save(outcome, then=partial(self._calls.remove, call))
         except BaseException:  # a stop, or another worker owns the run: every call is cancelled
             for task in tasks:
                 task.cancel()
@@ -265,26 +260,34 @@ class Agent:
         """Commit ``change`` with the start of the next model step, or with the release where this process ends."""
         for item in change.history:
             self._context.chat_history.add(item)
-        release, following = self._context.release_as, None
-        notes: Sequence[Payload] = ()
-        if release is None:
-            step = self._model_step()
-            notes = await step.consult()  # before the present calls are left behind: a stop has to find them
-            following = self._begin(step)
-        started = [following.started()] if following is not None else []
-        events = [*change.events, *notes, *open_calls.moved(release)]
-        await self._context.writer.commit(replace(change, events=events, started=started, release=release))
+        release = self._context.release_as
+        following = self._model_step() if release is None else None
+        notes = await following.consult() if following is not None else ()
+        change = replace(
+            change,
+            events=[*change.events, *notes, *open_calls.moved(release)],
+            started=[following.started()] if following is not None else [],
+            release=release,
+        )
+        await self._context.writer.commit(change, then=partial(self._leave, following))
         await self._context.note_calls_over()
         return following
+
+    def _leave(self, following: ModelStep | None) -> None:
+        """Begin the step that follows, where this process makes it."""
+        if following is not None:
+            self._begin(following)
 
     # --- ending early
 
     async def release(self) -> None:
         """Release the run in the middle of a step; results of completed calls are committed."""
+        await self._context.writer.settle()  # which calls are open depends on the commit under way
         await self._context.save(open_calls.given_back(self._calls, self._calls_of))
 
     async def finish(self, ending: Ending) -> None:
         """End a run early: partial text is kept and marked, and every open call gets a result."""
+        await self._context.writer.settle()  # which calls are open depends on the commit under way
         parts = [self._step.cut_off(ending.step_status)] if self._step is not None else []
         closed = open_calls.joined([*parts, open_calls.cut_off(self._calls, self._calls_of)])
         await self._context.save(end_commit(ending, closed, self._total, self._context.duration_ms))

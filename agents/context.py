@@ -250,13 +250,15 @@ class RunContext:
             self.end = payload
         self._invoker.agent_on_response(self._run_facts, self._agent_facts, payload)
 
-    async def save(self, change: Commit) -> list[Payload]:
+    async def save(self, change: Commit, then: Callable[[], object] = lambda: None) -> list[Payload]:
         """Commit events, steps and history together, and add the history to this context's.
+
+        ``then`` is called once they are committed, also where a stop cancels the caller meanwhile.
 
         Raises:
             StaleOwner: another worker owns the run now.
         """
-        numbered = await self.writer.commit(change)
+        numbered = await self.writer.commit(change, then)
         for item in change.history:
             self.chat_history.add(item)
         return numbered

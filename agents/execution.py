@@ -205,7 +205,7 @@ async def _work(journal: Journal, agent: RunWork, claimed: ClaimedRun) -> None:
         if context.writer.is_stale:
             log.info(NEW_OWNER, context.lease.run_id)
         elif context.is_stopped:
-            await agent.finish(STOPPED)
+            await _finish(journal, agent, context, STOPPED)
         elif context.release_as is not None:
             await agent.release()
         else:
@@ -213,10 +213,21 @@ async def _work(journal: Journal, agent: RunWork, claimed: ClaimedRun) -> None:
     except StaleOwner:
         raise
     except CallboardError as error:
-        await agent.finish(Ending.failed(error))
+        await _finish(journal, agent, context, Ending.failed(error))
     except Exception:
         log.exception("run failed unexpectedly run_id=%s", context.lease.run_id)
-        await agent.finish(Ending.failed(RunFailed()))
+        await _finish(journal, agent, context, Ending.failed(RunFailed()))
+
+
+async def _finish(journal: Journal, agent: RunWork, context: RunContext, ending: Ending) -> None:
+    """End the run early by what its owner has in memory; where that cannot be committed, by what the journal has."""
+    try:
+        await agent.finish(ending)
+    except StaleOwner:
+        raise
+    except Exception:
+        log.exception("run is ended by its journal alone run_id=%s", context.lease.run_id)
+        await journal.fail_owned(context.lease, ending.error or RunFailed())
 
 
 async def _give_up(journal: Journal, context: RunContext, error: CallboardError) -> None:

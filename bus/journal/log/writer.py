@@ -201,23 +201,30 @@ class RunWriter:
         self._next += len(numbered)
         return numbered
 
-    async def commit(self, change: Commit) -> list[Payload]:
+    async def commit(self, change: Commit, then: Callable[[], object] = lambda: None) -> list[Payload]:
         """Commit the change, deliver its events to the observers, and return them with their numbers.
 
         Cancelling the caller does not interrupt the commit: it is finished all the same, and the next commit comes
-        after it.
+        after it. ``then`` is called once the change is committed, also where the caller was cancelled.
 
         Raises:
             StaleOwner: another process owns the run; nothing was written.
         """
-        return await asyncio.shield(self._commit(change))
+        return await asyncio.shield(self._commit(change, then=then))
+
+    async def settle(self) -> None:
+        """Return when the commits that were begun have succeeded or failed."""
+        async with self._busy:
+            pass
 
     async def withdraw(self, message_id: str, *events: Payload) -> None:
         """Withdraw every delta of a message that will not be finished, and commit ``events`` with that."""
         self._blocked = [(kind, fields) for kind, fields in self._blocked if fields["message_id"] != message_id]
         await asyncio.shield(self._commit(Commit(events=events), [message_id]))
 
-    async def _commit(self, change: Commit, gone: Sequence[str] = ()) -> list[Payload]:
+    async def _commit(
+        self, change: Commit, gone: Sequence[str] = (), then: Callable[[], object] = lambda: None
+    ) -> list[Payload]:
         """Commit ``change`` after the withdrawal of the messages in ``gone``.
 
         New deltas are held back meanwhile; earlier ones get their numbers first.
@@ -229,7 +236,9 @@ class RunWriter:
                 raise StaleOwner(self.lease.run_id, self.lease.fence)
             self._committing = True
             try:
-                return await self._number_and_save(change, gone)
+                numbered = await self._number_and_save(change, gone)
+                then()
+                return numbered
             finally:
                 self._committing = False
                 self._release_blocked()
