@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 
 from agents.tools import current_call, tool
 
 LEDGER = "SLOW_DISK_LEDGER"
 """Environment variable with the ledger's path."""
+PAY_S = "SLOW_DISK_PAY_S"
+"""Environment variable with the seconds that a call takes after that; none by default."""
 
 
 @tool(effect="unsafe")
@@ -19,4 +22,5 @@ def pay() -> str:
         os.write(file, f"{call.run_id} {call.idempotency_key}\n".encode())
     finally:
         os.close(file)
+    time.sleep(float(os.environ.get(PAY_S, "0")))  # the other side takes its time
     return "paid"

@@ -1,7 +1,6 @@
 import contextlib
 import io
 import re
-import resource
 import subprocess
 import sys
 
@@ -10,6 +9,7 @@ import pytest
 from cli.supervisor import output as module
 from cli.supervisor.output import Output
 from config.folders import ROOT
+from tests.full_disk import full_disk
 
 WARNING = "2026-11-20T12:00:00Z WARNING worker-1 it is late"
 
@@ -37,17 +37,6 @@ def output(log):
     output = Output(log, verbose=False)
     yield output
     output.close()
-
-
-@contextlib.contextmanager
-def full_disk(log, room_for=0):
-    """No file grows beyond the log's size and a few bytes."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size + room_for, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_every_line_is_in_the_log_and_warnings_are_on_the_terminal(output, log, capsys):

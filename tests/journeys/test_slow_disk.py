@@ -1,8 +1,9 @@
-"""A slow disk under a backlog: runs become slower, and nothing else. No worker that lives loses a run."""
+"""A slow or full disk: runs become slower, and nothing else. No worker that lives loses a run."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from config.database.migrate import migrate
 from config.settings import Settings
 from tests.backends import PostgresCluster, postgres_tool
 from tests.backlog import define_payer, outcome, queue, until_ended
+from tests.bench import full_disk
 from tests.bench.slow_disk_tools import LEDGER
 from tests.conftest import need
 from tests.fleet import Worker
@@ -75,3 +77,12 @@ def test_a_slow_disk_under_postgres(by_default: Settings, tmp_path: Path, slow_d
         settings = by_default.model_copy(update={"database_url": cluster.new_database()})
 
         assert_only_slower(settings, tmp_path, {})
+
+
+def test_a_disk_that_is_full_for_longer_than_a_lease(tmp_path: Path) -> None:
+    need(shutil.which("gcc"), "gcc")
+
+    found = full_disk.endure(tmp_path, outages=3, full_s=6, lease_s=3.0, beat_s=1.0, reap_s=1.0)
+
+    assert found.is_clean(3 * full_disk.SIZE), found
+    assert "heartbeat failed: DatabaseFull" in (tmp_path / "worker.log").read_text()

@@ -2,7 +2,6 @@ import json
 import logging
 import os
 import re
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +31,7 @@ from observers.discovery import observers_for
 from observers.invoker import drain
 from observers.logfile.record import json_line, record_of, text_line
 from observers.logger import SimpleLoggerObserver
+from tests.full_disk import full_disk
 from tests.observers.conftest import AGENT, AT, Room
 
 SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
@@ -276,16 +276,11 @@ def test_a_write_cut_off_by_the_system_leaves_whole_lines(tmp_path: Path) -> Non
     room = Room(logger)
     room.tell(StatusPayload, status="running")
     assert drain(10) == []
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
 
-    # The kernel takes the first bytes of the next write and refuses the rest, as a full disk does.
-    resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "runs-0.log").stat().st_size + 20, limits[1]))
-    try:
+    with full_disk(tmp_path / "runs-0.log", room_for=20):  # of the next write the first bytes fit
         room.tell(StatusPayload, status="running", reason="second")
         assert drain(10) == []
         first = (tmp_path / "runs-0.log").read_text()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     room.tell(EndPayload, status="succeeded")
     assert drain(10) == []
 

@@ -1,4 +1,5 @@
-"""A slow disk: processes started with its environment wait longer in each fsync, for as long as a test says."""
+"""A slow or full disk, for as long as a test says: processes started with its environment wait longer in each fsync,
+or cannot let their database grow."""
 
 from __future__ import annotations
 
@@ -6,11 +7,11 @@ import os
 import subprocess
 from pathlib import Path
 
-SOURCE = Path(__file__).parent / "fsync.c"
+SOURCE = Path(__file__).parent / "disk.c"
 
 
 class SlowDisk:
-    """Delays fsync and fdatasync of every process that has ``environment``, its children included. Linux only."""
+    """The disk of every process that has ``environment``, its children included. Linux only."""
 
     def __init__(self, folder: Path) -> None:
         """Compile the library into ``folder`` with gcc; the disk is as quick as before until ``delay``.
@@ -27,6 +28,13 @@ class SlowDisk:
 
     def delay(self, ms: int) -> None:
         """Let each fsync from now on take so many ms longer; 0 is the disk as it is."""
+        self._set(str(ms))
+
+    def fill(self) -> None:
+        """Refuse every write by which a file of the database grows, until ``delay``."""
+        self._set("full")
+
+    def _set(self, state: str) -> None:
         new = self._file.with_suffix(".new")
-        new.write_text(str(ms))
+        new.write_text(state)
         os.replace(new, self._file)

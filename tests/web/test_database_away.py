@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import resource
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from config.database.errors import DatabaseUnreachable
 from config.database.migrate import migrate
 from config.database.tables import events, idempotency_keys, messages, runs, threads
 from config.settings import Settings
+from tests.full_disk import full_disk
 from tests.web.conftest import RunOwner, accept, opened, process_of
 from tests.web.test_run_feed import Client
 from web.app import create_app
@@ -269,13 +269,8 @@ def test_health_and_ready_say_that_the_database_is_locked(client, lock) -> None:
 @pytest.mark.usefixtures("quick_probe")
 def test_health_and_ready_say_that_the_disk_takes_no_more(client, file: Path) -> None:
     before = states(client)
-    grown = file.with_name(file.name + "-wal").stat().st_size
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (grown, hard))
-    try:
+    with full_disk(file.with_name(file.name + "-wal")):
         full = states(client)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     assert [status for status, _ in full] == [503, 503]
     assert {code for _, code in full} <= {"database_full", "database_unreachable"}

@@ -1,4 +1,4 @@
-"""A run's first row and its removal, and a write that changes nothing."""
+"""A run's first row and its removal, and the check that its row can be written."""
 
 from __future__ import annotations
 
@@ -22,11 +22,15 @@ _INSERT = insert(runs).inline().values(created_ms=WALL_MS)
 
 
 def require_writable(connection: Connection, run_id: str) -> None:
-    """Check that the database takes writes, by an update that changes nothing."""
-    connection.execute(_SAME, {"id_": run_id})
+    """Check that the pages of a run whose lease expired can be written: the lease ends one millisecond earlier.
+
+    A value has to change: SQLite commits an update that changes no byte without a write, also on a full disk. A lease
+    is what a heartbeat writes, so where this fits on the disk, a heartbeat does.
+    """
+    connection.execute(_EARLIER, {"id_": run_id})
 
 
-_SAME = update(runs).where(runs.c.id == bindparam("id_")).values(crashes=runs.c.crashes)
+_EARLIER = update(runs).where(runs.c.id == bindparam("id_")).values(lease_until=runs.c.lease_until - 1)
 
 
 def delete_rows(connection: Connection, which: ColumnElement[bool]) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -42,6 +43,7 @@ from config.settings import Settings
 from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, cancel, claim
 from tests.bus.questions import answer_of, asks, question, question_before
 from tests.bus.racing import at_once
+from tests.full_disk import full_disk
 
 ME = Principal()
 RACERS = 50
@@ -640,6 +642,23 @@ def test_a_live_owner_keeps_its_run_during_the_lease_grace(harness: JournalHarne
 
     assert [one.run_id for one in reaper.look()] == [killed.run_id]
     assert [harness.run_row(lease.run_id).crashes for lease in (living, killed)] == [0, 1]
+
+
+@pytest.mark.usefixtures("sqlite_url")  # a file of its own, whose log ends where the last commit does
+def test_no_grace_begins_on_a_full_disk(small_harness: JournalHarness, settings: Settings, tmp_path: Path) -> None:
+    """Heartbeats do not get through, and so the reaper must not: what it writes first has to change a byte."""
+    living = lost(small_harness, small_harness.accept().run_id).writer.lease
+    reaper = Reaper(small_harness.database, settings, lambda _: None, clock=itertools.count(step=100).__next__)
+    with full_disk(tmp_path / "callboard.db-wal"):
+        with pytest.raises((DatabaseFull, DatabaseUnreachable)):
+            beat(small_harness.database, living.owner, 60, [(living.run_id, living.fence)])
+        with pytest.raises((DatabaseFull, DatabaseUnreachable)):
+            reaper.look()
+
+    assert reaper.look() == [], "the grace begins"
+    beat(small_harness.database, living.owner, 60, [(living.run_id, living.fence)])
+    assert reaper.look() == []
+    assert small_harness.run_row(living.run_id).crashes == 0
 
 
 def test_each_owner_of_a_run_has_a_last_call(harness: JournalHarness, settings: Settings) -> None:
