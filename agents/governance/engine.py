@@ -15,6 +15,7 @@ from agents.governance.answer import EngineAnswer, InputType, read_answer
 from agents.governance.errors import EngineUnavailable
 from config.egress.exchange import Limits
 from config.egress.fetch import Fetcher
+from config.egress.lookup import resolver_of
 from config.egress.policy import Allowed, EgressPolicy
 from config.egress.request import Outgoing
 from config.egress.target import Target, parse_target
@@ -38,7 +39,7 @@ class RemoteEngine:
             self._headers.append(("Authorization", f"Bearer {key.get_secret_value()}"))
         limits = Limits(total_s=timeout_s, connect_s=timeout_s, max_bytes=MAX_BYTES, max_redirects=0)
         self._timeout_s = timeout_s
-        self._fetcher = Fetcher(policy=_only(self._target), limits=limits)
+        self._fetcher = Fetcher(policy=_only(self._target), limits=limits, resolver=resolver_of("the engine"))
 
     async def evaluate(self, event: Mapping[str, Any], input_type: InputType) -> EngineAnswer:
         """Return what the engine decides about an event.

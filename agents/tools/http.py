@@ -11,6 +11,7 @@ from agents.tools.tool import OUTWARD, UNTRUSTED, current_call, tool
 from config.egress.errors import RequestRefused
 from config.egress.exchange import HttpAnswer
 from config.egress.fetch import Fetcher
+from config.egress.lookup import resolver_of
 from config.egress.policy import EgressPolicy, allowed_in, hosts_in
 from config.egress.request import Outgoing, checked_body, checked_headers
 from config.egress.target import parse_target
@@ -112,7 +113,7 @@ def _fetcher() -> Fetcher:
     if call.hosts is not None:
         narrower.append(hosts_in(call.hosts))
     policy = EgressPolicy(allowed=allowed_in(chosen.http_allowed_hosts), within=tuple(narrower), remedy=REMEDY)
-    return Fetcher(policy=policy)
+    return Fetcher(policy=policy, resolver=resolver_of(f"the tenant {call.tenant}"))
 
 
 def _content(body: str | None, data: Any) -> tuple[bytes, str]:

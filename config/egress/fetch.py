@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from config.egress.addresses import Address, address_in
 from config.egress.errors import HostNotAllowed, HostUnreachable, RedirectRefused, UrlRefused
 from config.egress.exchange import Exchange, HttpAnswer, Limits, trusted
+from config.egress.lookup import LOOKUP_S, Resolver, resolve
 from config.egress.policy import EgressPolicy
 from config.egress.request import Outgoing
 from config.egress.target import Target
@@ -25,15 +24,6 @@ from config.spans.collector import span_if_collecting
 from config.spans.http import named, note_answer, note_request
 
 log = logging.getLogger(__name__)
-
-Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Returns the addresses of a host, as text."""
-
-
-async def resolve(host: str, port: int) -> Sequence[str]:
-    """Return the addresses of a host, as this machine resolves it."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(entry[4][0]) for entry in found]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,6 +101,9 @@ class Fetcher:
             return [target.address]
         try:
             texts = await self.resolver(target.host, target.port)
+        except TimeoutError as error:
+            problem = f"{target.host} was not looked up within {LOOKUP_S:g} seconds"
+            raise HostUnreachable(f"{problem}; ask for another host, or try again later.") from error
         except (OSError, UnicodeError) as error:
             raise HostUnreachable(f"there is no host {target.host}; check the name.") from error
         found = [address_in(text) for text in dict.fromkeys(texts)]

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from config.egress.addresses import address_in, is_metadata
 from config.egress.errors import HostNotAllowed
-from config.egress.fetch import Resolver, resolve
+from config.egress.lookup import Resolver, resolver_of
 from config.egress.policy import Allowed
 from config.egress.target import Target, parse_target
 
@@ -22,7 +22,7 @@ LOOKUP_S = 3.0
 REMEDY = "Correct the address, or list it by number in CALLBOARD_HTTP_ALLOWED_HOSTS if it is meant."
 
 
-async def require_operators_url(url: str, allowed: Sequence[Allowed] = (), resolver: Resolver = resolve) -> None:
+async def require_operators_url(url: str, allowed: Sequence[Allowed] = (), resolver: Resolver | None = None) -> None:
     """Return if the URL leads to no metadata service, or to one that the list has by its number.
 
     A name that cannot be looked up passes: the client behind a proxy never looks it up either.
@@ -36,7 +36,8 @@ async def require_operators_url(url: str, allowed: Sequence[Allowed] = (), resol
     if target.address is None:
         try:
             async with asyncio.timeout(LOOKUP_S):
-                texts = await resolver(target.host, target.port)
+                own = resolver or resolver_of(f"the operator's {target.host}")
+                texts = await own(target.host, target.port)
         except (OSError, UnicodeError):  # also a lookup that took too long
             return
     _require(target, texts, allowed)

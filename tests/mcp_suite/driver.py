@@ -33,7 +33,7 @@ from bus.loop import process_loop
 from bus.payloads import StatusPayload
 from config.definitions.errors import ToolUnknown
 from config.definitions.mcp_server import McpServerDefinition, load_server
-from config.egress.fetch import Resolver, resolve
+from config.egress.lookup import Resolver, resolve
 from config.guardrails.sealing import sealer_of
 
 SCENARIO_S = 50.0

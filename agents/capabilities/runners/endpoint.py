@@ -16,6 +16,7 @@ from config.definitions.runner_spec import SECRET_IN_HEADER
 from config.egress.addresses import is_risky
 from config.egress.exchange import HttpAnswer, Limits
 from config.egress.fetch import Fetcher
+from config.egress.lookup import resolver_of
 from config.egress.policy import EgressPolicy, hosts_in
 from config.egress.request import Outgoing, checked_body, checked_headers
 from config.egress.target import Target, parse_target
@@ -71,7 +72,8 @@ class EndpointRunner:
             body=checked_body(orjson.dumps(dict(arguments))),
         )
         limits = Limits(total_s=call.timeout_s, max_bytes=self.max_bytes)
-        fetcher = Fetcher(policy=EgressPolicy(allowed=allowed, within=narrower, remedy=REMEDY), limits=limits)
+        policy = EgressPolicy(allowed=allowed, within=narrower, remedy=REMEDY)
+        fetcher = Fetcher(policy=policy, limits=limits, resolver=resolver_of(f"the tenant {call.tenant}"))
         return self._result_of(await fetcher.fetch(request))
 
     def _result_of(self, answer: HttpAnswer) -> Any:

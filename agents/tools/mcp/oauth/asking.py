@@ -14,7 +14,8 @@ from agents.tool_errors import McpServerDown
 from config.definitions.mcp_server import McpServerDefinition
 from config.egress.errors import HostNotAllowed, RedirectRefused, UrlRefused
 from config.egress.exchange import HttpAnswer, Limits
-from config.egress.fetch import Fetcher, Resolver, resolve
+from config.egress.fetch import Fetcher
+from config.egress.lookup import Resolver, resolver_of
 from config.egress.policy import Allowed, EgressPolicy, allowed_in
 from config.egress.request import Outgoing
 from config.egress.target import Target, parse_target
@@ -31,10 +32,10 @@ _KEPT = frozenset({"accept", "authorization", "content-type", "mcp-protocol-vers
 class OAuthAsker:
     """Sends the requests of one server's flow."""
 
-    def __init__(self, server: McpServerDefinition, resolver: Resolver = resolve) -> None:
+    def __init__(self, server: McpServerDefinition, resolver: Resolver | None = None) -> None:
         said = (server.url, server.oauth.issuer if server.oauth else None)
         self._own = {parse_target(url).origin for url in said if url is not None}
-        self._server, self._resolver = server.name, resolver
+        self._server, self._resolver = server.name, resolver or resolver_of(f"the MCP server {server.name}")
 
     async def ask(self, request: httpx2.Request) -> httpx2.Response:
         """Return what is answered; redirects are not followed.
