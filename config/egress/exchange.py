@@ -60,6 +60,9 @@ class Exchange:
     def __init__(self, request: Outgoing, limits: Limits, tls: ssl.SSLContext) -> None:
         import httpx2  # takes 60 ms
 
+        from config.egress.informational import bound_informational
+
+        bound_informational()
         self._request = request
         self._limits = limits
         self._is_sent = False
@@ -135,13 +138,23 @@ def _trace() -> dict[str, str]:
     return {name: value for name, value in current_headers().items() if value.isascii() and value.isprintable()}
 
 
-def _problem(error: BaseException) -> str:
-    """Return what happened without addresses and the words of libraries."""
+def causes_of(error: BaseException) -> Sequence[BaseException]:
+    """Return the error and what led to it, the nearest first."""
     causes: list[BaseException] = []
     one: BaseException | None = error
     while one is not None and len(causes) < 8:
         causes.append(one)
         one = one.__cause__ or one.__context__
+    return causes
+
+
+def _problem(error: BaseException) -> str:
+    """Return what happened without addresses and the words of libraries."""
+    from config.egress.informational import PROBLEM, InformationalFlood
+
+    causes = causes_of(error)
+    if any(isinstance(cause, InformationalFlood) for cause in causes):
+        return PROBLEM
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
         return "has a TLS certificate that is not valid for it, or not signed by a trusted authority"
     if any(isinstance(cause, ssl.SSLError) for cause in causes):

@@ -9,6 +9,7 @@ from typing import cast
 import httpx2
 
 from config.egress.errors import HostNotAllowed, UrlRefused
+from config.egress.informational import bound_informational
 from config.egress.operators import require_operators_url_here
 from config.egress.policy import allowed_in
 from config.settings import settings
@@ -47,6 +48,7 @@ def guard(request: httpx2.Request) -> None:
     Raises:
         httpx2.ConnectError: it leads there, or its address is malformed.
     """
+    bound_informational()
     try:
         require_operators_url_here(str(request.url), allowed_in(settings().http_allowed_hosts))
     except (HostNotAllowed, UrlRefused) as error:

@@ -25,7 +25,8 @@ from agents.tools.mcp.traffic import Inbound, Outbound, TooMuch, Traffic, watche
 from agents.tools.mcp.values import BodyValues, EventValues
 from config.definitions.mcp_server import McpServerDefinition
 from config.egress.errors import HostNotAllowed, UrlRefused
-from config.egress.exchange import trusted
+from config.egress.exchange import causes_of, trusted
+from config.egress.informational import PROBLEM, InformationalFlood, bound_informational
 from config.egress.operators import require_operators_url
 from config.egress.policy import allowed_in
 from config.settings import settings
@@ -107,6 +108,7 @@ class HttpConnection:
         self._refused = refused
 
     def _client(self) -> httpx2.AsyncClient:
+        bound_informational()
         limits = httpx2.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=20)
         inner = httpx2.AsyncHTTPTransport(verify=trusted(), trust_env=False, http2=False, limits=limits)
         allowed = inner if self._tokens is None else Authorized(inner, self._tokens, self._server.url or "")
@@ -154,7 +156,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
             self._note((fault, problem))
             return self._own_answer(request, NOT_SENT, problem)
         except httpx2.TransportError as error:
-            return self._own_answer(request, CUT_OFF, f"the connection broke ({type(error).__name__})")
+            return self._own_answer(request, CUT_OFF, _broken(error))
         if request.method == "POST":
             self._note(_refused(answer))
         if answer.headers.get("content-encoding", "identity").strip().lower() != "identity":
@@ -191,6 +193,12 @@ class _Bounded(httpx2.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _broken(error: httpx2.TransportError) -> str:
+    if any(isinstance(cause, InformationalFlood) for cause in causes_of(error)):
+        return f"it {PROBLEM}"
+    return f"the connection broke ({type(error).__name__})"
 
 
 def _refusal(answer: httpx2.Response) -> str:

@@ -11,7 +11,9 @@ from cryptography import x509
 
 from config.egress.errors import HostNotAllowed, HostUnreachable, RedirectRefused, UrlRefused
 from config.egress.exchange import HttpAnswer, Limits
-from config.egress.fetch import Fetcher, Resolver
+from config.egress.fetch import Fetcher
+from config.egress.informational import MOST
+from config.egress.lookup import Resolver
 from config.egress.policy import EgressPolicy, allowed_in
 from config.egress.request import Outgoing
 from config.egress.target import parse_target
@@ -337,6 +339,22 @@ def test_an_answer_without_a_usable_head_leaves_the_outcome_open(pieces, forever
             assert time.perf_counter() - began < 4
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("status", [100, 102, 103])
+def test_informational_answers_are_counted(status):
+    early = b"HTTP/1.1 %d Early\r\n\r\n" % status
+    last = HEAD + b"Content-Length: 4\r\n\r\ndone"
+
+    async def run(*pieces: bytes) -> bytes:
+        async with Peer(sends(*pieces)) as shop:
+            return (await fetch(shop.url("shop.example"), "POST")).body
+
+    assert asyncio.run(run(early * MOST + last)) == b"done"
+    with pytest.raises(
+        ToolCutOff, match=r"sent more than 16 informational answers \(1xx\) and no other, after the req"
+    ):
+        asyncio.run(run(early * (MOST + 1) + last))
 
 
 def test_a_request_that_was_sent_goes_to_no_other_address():

@@ -228,6 +228,10 @@ class Odd(BaseHTTPRequestHandler):
     def packed(self, number: int) -> None:
         self.answer(200, gzip.compress(bytes(50 * MIB)), Content_Encoding="gzip")
 
+    def informational(self, number: int) -> None:
+        self.wfile.write(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 17)
+        self.stays(number)
+
     def closes(self, number: int) -> None:
         self.close_connection = True
 
@@ -310,6 +314,7 @@ def odd() -> Iterator[Callable[[str], McpServerDefinition]]:
         ("garbage", ToolCutOff, "its answer is no message"),
         ("packed", ToolCutOff, "compressed its answer"),
         ("closes", ToolCutOff, "connection broke"),
+        ("informational", ToolCutOff, "it sent more than 16 informational answers (1xx) and no other"),
         ("half", ToolCutOff, "connection broke"),
         ("endless", ToolCutOff, "more than 4,194,304 bytes"),
         ("endless_event", ToolCutOff, "4194304 byte limit"),
