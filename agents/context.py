@@ -155,6 +155,7 @@ class RunContext:
         effect: Effect = Effect.PURE,
         classification: Classification = Classification.INTERNAL,
         labels: Iterable[str] = (),
+        identity: str = "",
     ) -> CallFacts:
         """Return what the policy may look at of a call that is about to be made; ``labels`` are the call's own."""
         lease, totals = self.lease, self.totals()
@@ -162,6 +163,7 @@ class RunContext:
         return CallFacts(
             point=point,
             name=name,
+            identity=identity,
             arguments=arguments,
             effect=effect,
             classification=classification,

@@ -152,7 +152,7 @@ class Preflight:
         """Ask the policy about the call, and make its changes."""
         labels = (OUTWARD,) if tool.is_outward else ()
         facts = self._context.call_facts(
-            "tool", tool.name, self.arguments, tool.effect, tool.classification, labels=labels
+            "tool", tool.name, self.arguments, tool.effect, tool.classification, labels=labels, identity=tool.identity
         )
         decision = self._context.policy.decide(facts)
         self._is_required_by_policy = decision.verdict is Verdict.REQUIRE_APPROVAL
@@ -193,9 +193,7 @@ class Preflight:
 
     def _is_covered(self, tool: Tool, version: str, sticky: StickyApproval) -> bool:
         thread_id = self._context.lease.thread_id
-        return sticky.scope in self.scopes_of(tool)[0] and sticky.covers(
-            thread_id, tool.name, version, self.policy_version
-        )
+        return sticky.scope in self.scopes_of(tool)[0] and sticky.covers(thread_id, version, self.policy_version)
 
     def scopes_of(self, tool: Tool) -> tuple[tuple[str, ...], int]:
         """Return for which later calls an approval may hold too, and for how many seconds at most.
@@ -233,7 +231,7 @@ def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, 
 
 def version_of(tool: Tool) -> str:
     """Return the SHA-256 of what a person approves of a tool: what it says of itself, and what carries it out."""
-    shown = {"name": tool.name, "version": tool.version, "description": tool.description}
+    shown = {"name": tool.identity or tool.name, "version": tool.version, "description": tool.description}
     if tool.implementation is not None:
         shown["implementation"] = tool.implementation
     return canonical_digest(shown | {"parameters": dict(tool.parameters), "effect": str(tool.effect)})

@@ -17,14 +17,15 @@ from typing import Any
 from agents.capabilities import folder
 from agents.capabilities.folder import get_capability
 from agents.tools import celery_tasks, mcp
-from agents.tools.mcp.names import distinct_names
-from agents.tools.mcp.renewal import Accepted, accepted_by_persons
+from agents.tools.mcp.names import names_of
+from agents.tools.mcp.renewal import Accepted, accepted_by_persons, first_seen
 from agents.tools.schema import build_tool
 from agents.tools.tool import FOR_AGENT, Tool
 from config.definitions import plugins
 from config.definitions.agent import AgentDefinition
 from config.definitions.dotted_path import NotImportable, reason_of, require_own
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
+from config.definitions.mcp_names import prefixed_name, sent_name
 from config.definitions.plugins import PluginLoader
 from config.effects import Effect
 from config.forks import after_fork
@@ -173,26 +174,43 @@ def _build(definition: AgentDefinition, settings: Settings, given: Mapping[str, 
                 definition.file, None, place, f"'{path}' is another tool called '{tool.name}'; keep one."
             )
         tools[tool.name] = _wrap(tool) if _wrap is not None else tool
-    for name, override in definition.tool_overrides.items():
-        if name not in tools:
+    for key, override in definition.tool_overrides.items():
+        name = _overridden(key, tools)
+        if name is None:
             listing = ", ".join(tools) or "none"
-            problem = f"the agent has no tool '{name[:80]}'.{did_you_mean(name, tools)} Its tools: {listing}."
-            raise DefinitionInvalid(definition.file, None, f"tool_overrides.{name}", problem)
+            problem = f"the agent has no tool '{key[:80]}'.{did_you_mean(key, tools)} Its tools: {listing}."
+            raise DefinitionInvalid(definition.file, None, f"tool_overrides.{key}", problem)
         changes = override.model_dump(exclude_none=True)
         if "effect" in changes and changes["effect"].policy.needs_check and tools[name].check is None:
             problem = "the tool has no `check`, so its outcome could not be checked; write another effect."
-            raise DefinitionInvalid(definition.file, None, f"tool_overrides.{name}.effect", problem)
+            raise DefinitionInvalid(definition.file, None, f"tool_overrides.{key}.effect", problem)
         if changes.get("effect") is Effect.UNSAFE and tools[name].attempts > 1:
             problem = "the capability's `retry` would repeat an unsafe call; write another effect."
-            raise DefinitionInvalid(definition.file, None, f"tool_overrides.{name}.effect", problem)
+            raise DefinitionInvalid(definition.file, None, f"tool_overrides.{key}.effect", problem)
         tools[name] = dataclasses.replace(tools[name], **changes)
     return tools
+
+
+def _overridden(key: str, tools: Mapping[str, Tool]) -> str | None:
+    """Return the name of the tool that a line of ``tool_overrides`` is about; None where there is none.
+
+    The line has the tool's name or its identity; or, of an MCP server's tool, its name there if no other tool has the
+    name that follows from it, or that with the server's name before it.
+    """
+    if key in tools:
+        return key
+    for tool in tools.values():
+        if tool.mcp is None:
+            continue
+        if key in (tool.identity, prefixed_name(tool.identity)) or (key == tool.mcp[1] and tool.name == sent_name(key)):
+            return tool.name
+    return None
 
 
 def _named(
     definition: AgentDefinition, settings: Settings, given: Mapping[str, Tool]
 ) -> Iterator[tuple[str, str, Tool]]:
-    """Yield each tool with its place and line; those of MCP servers whose names are not the only ones get others.
+    """Yield each tool with its place and line, those of MCP servers under the names that ``names_of`` gives them.
 
     So no server takes the name of a tool that is not its own, and none makes an agent unloadable by its tools' names.
     """
@@ -203,7 +221,8 @@ def _named(
     ]
     for field in READING:
         found += [(field, field, tool) for tool in _reading_tools(field, getattr(definition, field), settings)]
-    names = distinct_names([(tool.name, None if path in given else tool.mcp) for _, path, tool in found])
+    origins = [(tool.name, None if path in given else tool.mcp) for _, path, tool in found]
+    names = names_of(origins, first_seen(definition.tools, settings))
     for name, (place, path, tool) in zip(names, found, strict=True):
         yield place, path, tool if name == tool.name else dataclasses.replace(tool, name=name)
 

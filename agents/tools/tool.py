@@ -16,6 +16,7 @@ from agents.tools.sample import Sample
 from agents.tools.task_call import TaskCall
 from config.capabilities import CapabilityKind, Classification
 from config.definitions.errors import SecretMissing, ToolUnknown
+from config.definitions.mcp_names import identity_of
 from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM, required_secret
 from config.effects import Effect, OnExpiry, Scope
 from config.identity.contexts import GoldenContext, SecurityContext
@@ -82,6 +83,11 @@ class Tool:
     labels: frozenset[str] = frozenset()
     """What its result is, for policies: ``untrusted``, ``trusted``, ``sensitive``, or a label of the deployment's own.
     ``outward`` and ``inward`` say of its calls whether they leave for another system."""
+
+    @property
+    def identity(self) -> str:
+        """``mcp:server/tool``, by which rules and approvals know it; empty of a tool of no MCP server."""
+        return "" if self.mcp is None else identity_of(*self.mcp)
 
     def __post_init__(self) -> None:
         """Refuse, before any call, an effect whose recovery asks a ``check`` that is not there.

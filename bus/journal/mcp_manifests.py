@@ -31,6 +31,13 @@ class McpManifests:
         with self._database.read() as connection:
             return tuple((row.server, row.tool, row.digest) for row in connection.execute(query.order_by(*columns)))
 
+    def first_seen(self, servers: Collection[str]) -> dict[tuple[str, str], int]:
+        """Return when each tool of these servers was first seen, in ms since 1970."""
+        columns = (mcp_manifests.c.server, mcp_manifests.c.tool, mcp_manifests.c.created_ms)
+        query = select(*columns).where(mcp_manifests.c.server.in_(servers))
+        with self._database.read() as connection:
+            return {(row.server, row.tool): row.created_ms for row in connection.execute(query)}
+
     def digests(self, server: str) -> dict[str, str]:
         """Return the digests of the definitions of a server's tools, by the tool's name."""
         query = select(mcp_manifests.c.tool, mcp_manifests.c.digest).where(mcp_manifests.c.server == server)

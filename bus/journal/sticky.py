@@ -38,17 +38,17 @@ class StickyApproval:
     scope: str
     thread_id: str
     name: str
-    """The tool's."""
+    """The tool's, as it was called when its call was approved."""
     tool_digest: str
+    """Of what was approved of the tool, its identity included."""
     policy_version: str | None
     approved_by: str
     expires_ms: int
 
-    def covers(self, thread_id: str, name: str, tool_digest: str, policy_version: str | None) -> bool:
+    def covers(self, thread_id: str, tool_digest: str, policy_version: str | None) -> bool:
         """Return whether a call of this tool in this thread is approved by it."""
         is_here = self.scope == Scope.TOOL or self.thread_id == thread_id
-        same = self.name == name and self.tool_digest == tool_digest and self.policy_version == policy_version
-        return is_here and same
+        return is_here and self.tool_digest == tool_digest and self.policy_version == policy_version
 
     @property
     def sentence(self) -> str:

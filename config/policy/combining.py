@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,10 +33,12 @@ def combined(
     matched: Sequence[tuple[CompiledRule, dict[str, Any]]],
     failures: Sequence[Failure],
     default: PolicyDecision,
+    by_name_only: Collection[str] = (),
 ) -> PolicyDecision:
     """Return the strictest verdict with the changes of all ``matched`` rules; of equal ones the first in the file.
 
-    ``default``: the decision where none of these rules says something.
+    ``default``: the decision where none of these rules says something; and it counts beside those of
+    ``by_name_only``, which are not meant for this tool, but for one whose name it has at its server.
     """
     votes = [_Vote(rule.verdict, rule.name, rule.fields.reason) for rule, _ in matched]
     votes += [vote for failure in failures if (vote := _vote_of(failure, facts)) is not None]
@@ -46,6 +48,8 @@ def combined(
     labels = {label for rule, _ in matched for label in rule.fields.labels or ()}
     if not votes:
         return replace(default, reason=_with_notes(default.reason, facts, failures), seen=seen(facts))
+    if all(vote.rule in by_name_only for vote in votes):
+        votes.append(_Vote(default.verdict, default.rule, default.reason))
     first = max(votes, key=lambda vote: _RANKS[vote.verdict])
     limits = [rule.fields.timeout_s for rule, _ in matched if rule.fields.timeout_s is not None]
     return PolicyDecision(
@@ -53,6 +57,7 @@ def combined(
         rule=first.rule,
         reason=_with_notes(first.reason, facts, failures),
         version=default.version,
+        identity=default.identity,
         arguments={**facts.arguments, **changed} if changed else None,
         timeout_s=min(limits, default=None),
         labels=tuple(sorted(labels.union(default.labels))),

@@ -8,7 +8,7 @@ from typing import Any
 
 from config.policy.condition import Condition, Evaluation
 from config.policy.decision import CallFacts, Verdict
-from config.policy.matching import Check, checks_of, is_named, may_match
+from config.policy.matching import Check, checks_of, is_about, may_match
 from config.policy.rule import RuleFields
 
 _NO_CHANGES: dict[str, Any] = {}
@@ -44,18 +44,23 @@ class CompiledRule:
         conditions = (*self.computed.values(), *(() if self.condition is None else (self.condition,)))
         return frozenset[str]().union(*(one.names for one in conditions))
 
-    def names_source(self, tool: str) -> bool:
-        """Return whether its ``provenance`` names this tool, so that runs have to remember that they read from it."""
+    def names_source(self, facts: CallFacts) -> bool:
+        """Return whether its ``provenance`` has a call's tool, so that runs have to remember that they read from it."""
         unless = self.fields.unless
         listed = (*(self.fields.when.provenance or ()), *((unless.provenance if unless else None) or ()))
-        return is_named(tool, listed)
+        return is_about(facts, listed, of_names=True)
+
+    def is_about(self, facts: CallFacts) -> bool:
+        """Return whether it means the tool of a call, and not only a name that its server gave to it."""
+        tools = self.fields.when.tools
+        return tools is None or is_about(facts, tools, of_names=False)
 
     def may_match(self, facts: CallFacts) -> bool:
         """Return whether the rule may match a call of this kind."""
         if self.fields.point != facts.point or not may_match(self.fields.when, facts):
             return False
         unless = self.fields.unless
-        return unless is None or bool(self.exception) or not may_match(unless, facts)
+        return unless is None or bool(self.exception) or not may_match(unless, facts, is_exception=True)
 
     def applies(self, facts: CallFacts, at_ms: int) -> bool:
         """Return whether everything but the condition matches a call of which ``may_match`` is true."""
@@ -65,7 +70,9 @@ class CompiledRule:
         unless = self.fields.unless
         if unless is None or not self.exception:
             return True
-        return not (may_match(unless, facts) and all(check(facts, at_ms) for check in self.exception))
+        return not (
+            may_match(unless, facts, is_exception=True) and all(check(facts, at_ms) for check in self.exception)
+        )
 
     def changes(self, evaluation: Evaluation) -> dict[str, Any]:
         """Return the arguments that take the place of the call's own.
@@ -85,7 +92,7 @@ def compiled(fields: RuleFields, file: str, line: int) -> CompiledRule:
         ConditionRefused: one cannot be used.
     """
     checks = tuple(checks_of(fields.when))
-    exception = tuple(checks_of(fields.unless)) if fields.unless is not None else ()
+    exception = tuple(checks_of(fields.unless, is_exception=True)) if fields.unless is not None else ()
     return CompiledRule(
         fields=fields,
         file=file,

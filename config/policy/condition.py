@@ -181,7 +181,8 @@ def _of_context(name: str) -> Callable[[CallFacts, int], str]:
 
 _READ: Mapping[str, Callable[[CallFacts, int], Any]] = {
     "arguments": lambda facts, _: dict(facts.arguments),
-    "tool": lambda facts, _: facts.name if facts.point == "tool" else "",
+    "tool": lambda facts, _: facts.own_name if facts.point == "tool" else "",
+    "identity": lambda facts, _: facts.identity,
     "model": lambda facts, _: facts.model,
     "effect": lambda facts, _: str(facts.effect),
     "classification": lambda facts, _: str(facts.classification),
@@ -233,7 +234,7 @@ def environment() -> Any:
         "privileged": kinds.BOOL,
         "now": kinds.TIMESTAMP,
     }
-    texts = ("tool", "model", "effect", "classification", "principal", "tenant", "agent", *_CONTEXT_FACTS)
+    texts = ("tool", "identity", "model", "effect", "classification", "principal", "tenant", "agent", *_CONTEXT_FACTS)
     return cel.NewEnv(variables={**names, **dict.fromkeys(texts, kinds.STRING)})
 
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Literal, Protocol
 
 from config.capabilities import Classification
+from config.definitions.mcp_names import names_for_models
 from config.effects import Effect, Scope
 from config.identity.contexts import GoldenContext
 from config.identity.principal import Role
@@ -38,7 +39,9 @@ class CallFacts:
 
     point: Literal["model", "tool"]
     name: str
-    """The tool's name, or the model's."""
+    """The tool's name for the run's model, or the model's."""
+    identity: str = ""
+    """Of an MCP server's tool ``mcp:server/tool``, which no other tool is; empty of others."""
     arguments: Mapping[str, Any]
     """Of a tool call, valid ones; of a model call none."""
     effect: Effect = Effect.PURE
@@ -61,6 +64,11 @@ class CallFacts:
     steps: int = 0
     """Calls of models and tools that the run has made so far."""
 
+    @property
+    def own_name(self) -> str:
+        """The name that does not depend on what other MCP servers list."""
+        return next(names_for_models(self.identity)) if self.identity else self.name
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PolicyDecision:
@@ -77,6 +85,8 @@ class PolicyDecision:
     """With ``constrain``: the arguments with which the call is made instead of its own."""
     timeout_s: float | None = None
     """With ``constrain``: the most seconds that the call may take."""
+    identity: str = ""
+    """The tool as ``mcp:server/tool``, whatever the model calls it; empty of a tool of no MCP server."""
     remote: str = ""
     """What the remote engine said of the call: its verdict, or why it gave none; empty where it was not asked."""
     labels: tuple[str, ...] = ()

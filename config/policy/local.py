@@ -32,6 +32,8 @@ class Candidates:
     """The facts that these may read."""
     default: PolicyDecision
     """Where none of them matches."""
+    by_name_only: frozenset[str]
+    """Those that match for the name alone that an MCP server gave to its tool: they never loosen the default."""
 
     def known(self, pending: Sequence[CompiledRule], facts: Evaluation) -> dict[int, Any]:
         """Return what is known of the conditions that were asked at once; the others are asked one by one."""
@@ -77,7 +79,7 @@ class LocalPolicy:
             return candidates.default
         matched, failures = self._matches(candidates, facts, self._now_ms() if at_ms is None else at_ms)
         if matched or failures:
-            return combined(facts, matched, failures, candidates.default)
+            return combined(facts, matched, failures, candidates.default, candidates.by_name_only)
         return replace(candidates.default, seen=seen(facts)) if facts.labels else candidates.default
 
     def matching(self, facts: CallFacts, at_ms: int) -> list[str]:
@@ -90,9 +92,15 @@ class LocalPolicy:
         rules = tuple(rule for rule in self.rules if rule.may_match(facts))
         groups = self._groups([rule.condition for rule in rules if rule.condition is not None])
         default = self._defaults[facts.point]
-        if facts.point == "tool" and any(rule.names_source(facts.name) for rule in self.rules):
-            default = replace(default, labels=(f"{READ_FROM}{facts.name}",))
-        found = Candidates(rules, groups, frozenset[str]().union(*(rule.names for rule in rules)), default)
+        if facts.identity:
+            default = replace(default, identity=facts.identity)
+        if any(rule.names_source(facts) for rule in self.rules):
+            sources = filter(None, (facts.name, facts.identity))
+            default = replace(default, labels=tuple(f"{READ_FROM}{source}" for source in sources))
+        names = frozenset[str]().union(*(rule.names for rule in rules))
+        found = Candidates(
+            rules, groups, names, default, frozenset(one.name for one in rules if not one.is_about(facts))
+        )
         if len(self._by_kind) >= MAX_KINDS:
             self._by_kind.clear()
             self._grouped.clear()

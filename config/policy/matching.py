@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 
+from config.definitions.mcp_names import PREFIX, own_names, prefixed_name
 from config.policy.decision import CallFacts
 from config.policy.rule import CallMatch, SpentAtLeast
 
@@ -15,10 +16,13 @@ Check = Callable[[CallFacts, int], bool]
 """Takes the facts of a call and the time, in ms since 1970."""
 
 
-def may_match(match: CallMatch, facts: CallFacts) -> bool:
-    """Return whether the parts of ``match`` that are the same for all such calls fit; see ``fixed_facts``."""
+def may_match(match: CallMatch, facts: CallFacts, *, is_exception: bool = False) -> bool:
+    """Return whether the parts of ``match`` that are the same for all such calls fit; see ``fixed_facts``.
+
+    ``is_exception``: it says which calls a rule is not about, for which a name at some server is not enough.
+    """
     return (
-        (match.tools is None or (facts.point == "tool" and is_named(facts.name, match.tools)))
+        (match.tools is None or is_about(facts, match.tools, of_names=not is_exception))
         and (match.models is None or is_named(facts.model, match.models))
         and (match.agents is None or is_named(facts.agent_id, match.agents))
         and (match.tenants is None or is_named(facts.tenant, match.tenants))
@@ -33,6 +37,7 @@ def fixed_facts(facts: CallFacts) -> tuple[object, ...]:
     return (
         facts.point,
         facts.name,
+        facts.identity,
         facts.model,
         facts.agent_id,
         facts.tenant,
@@ -42,7 +47,7 @@ def fixed_facts(facts: CallFacts) -> tuple[object, ...]:
     )
 
 
-def checks_of(match: CallMatch) -> list[Check]:
+def checks_of(match: CallMatch, *, is_exception: bool = False) -> list[Check]:
     """Return what has to be looked at for each call besides ``may_match``."""
     found: list[Check] = []
     if match.labels is not None:
@@ -55,8 +60,8 @@ def checks_of(match: CallMatch) -> list[Check]:
         principals = Names(match.principals)
         found.append(lambda facts, _at_ms: principals.include(facts.principal))
     if match.provenance is not None:
-        sources = Names(match.provenance)
-        found.append(lambda facts, _at_ms: any(sources.include(name) for name in read_from(facts.labels)))
+        sources, of_names = ToolNames(match.provenance), not is_exception
+        found.append(lambda facts, _at_ms: any(sources.has(name, of_names) for name in read_from(facts.labels)))
     if match.spent is not None:
         spent = match.spent
         found.append(lambda facts, _at_ms: _has_spent(facts, spent))
@@ -64,6 +69,15 @@ def checks_of(match: CallMatch) -> list[Check]:
         window = match.time
         found.append(lambda _facts, at_ms: window.includes(at_ms))
     return found
+
+
+def is_about(facts: CallFacts, listed: Sequence[str], *, of_names: bool) -> bool:
+    """Return whether a call's tool is listed, by its identity or the name that its run's model uses.
+
+    ``of_names``: or by its name at its server, which other servers may give to a tool of theirs.
+    """
+    names = ToolNames(listed)
+    return facts.point == "tool" and (names.has(facts.name) or names.has(facts.identity, of_names))
 
 
 class Names:
@@ -80,6 +94,28 @@ class Names:
         if name in self._names:
             return True
         return bool(self._patterns) and any(fnmatchcase(name, pattern) for pattern in self._patterns)
+
+
+class ToolNames:
+    """Tools: what begins with ``mcp:`` is an identity, or with ``mcp:server`` a whole server; all others are names."""
+
+    __slots__ = ("_identities", "_listed", "_names")
+
+    def __init__(self, listed: Iterable[str]) -> None:
+        self._listed = frozenset(listed)
+        identities = [one for one in listed if one.startswith(PREFIX)]
+        self._identities = Names([*identities, *(f"{one}/*" for one in identities if "/" not in one)])
+        self._names = Names([one for one in listed if not one.startswith(PREFIX)])
+
+    def has(self, name: str, of_names: bool = False) -> bool:
+        """Return whether a name or an identity is listed; ``of_names``: or a name that belongs to the identity."""
+        if not name.startswith(PREFIX):
+            return self._names.include(name)
+        return self._identities.include(name) or (of_names and self._has_name_of(name))
+
+    def _has_name_of(self, identity: str) -> bool:
+        """Return whether a name is listed that its server may call a tool by, or that a clash of names gives to it."""
+        return prefixed_name(identity) in self._listed or any(map(self._names.include, own_names(identity)))
 
 
 def read_from(labels: Iterable[str]) -> list[str]:

@@ -68,7 +68,7 @@ def test_a_call_continues_the_trace_of_its_run_and_has_no_correlation_id(kit: Ag
     assert "order 4711" not in str(meta)
 
 
-@pytest.mark.parametrize(("name", "outcome"), [("fake_crash", "unknown"), ("read_crash", "failed")])
+@pytest.mark.parametrize(("name", "outcome"), [("crash", "unknown"), ("read_crash", "failed")])
 def test_a_crash_in_a_call_is_unknown_unless_repeating_does_no_harm(kit: AgentKit, name: str, outcome: str) -> None:
     handle = called(kit, name)
 

@@ -17,6 +17,8 @@ class RecordedDecision(Answer):
     point: Literal["model", "tool"]
     name: str
     """The model, or the tool."""
+    identity: Maybe[str] = None
+    """The tool as ``mcp:server/tool``, whatever the model calls it; absent of a tool of no MCP server."""
     call_id: Maybe[str] = None
     effect: Maybe[str] = None
     """The tool's effect class; absent where the call was not made."""

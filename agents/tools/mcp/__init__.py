@@ -1,4 +1,3 @@
 """MCP servers that agents use: their processes and connections, one session a server, tenant and credentials."""
 
-PREFIX = "mcp:"
-"""How a definition writes that tools are those of an MCP server."""
+from config.definitions.mcp_names import PREFIX as PREFIX

@@ -1,54 +1,30 @@
-"""The names by which models call the tools of MCP servers."""
+"""The names by which models call the tools of MCP servers: decided when a tool is first seen, and kept."""
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from config.definitions.mcp_names import identity_of, names_for_models
 
 Origin = tuple[str, str]
 """A server, and the name of its tool there."""
-
-MAX_NAME = 64
-"""Characters of a tool's name that every provider of models takes."""
-_DIGEST, _LONG_DIGEST = 8, 16
-"""Characters of a digest; a server can find two names of its own with one short digest."""
-_UNFIT = re.compile(r"[^A-Za-z0-9_-]")
+_NEVER: Mapping[Origin, int] = MappingProxyType({})
 
 
-def sent_name(name: str) -> str:
-    """Return a name as every provider of models takes it."""
-    fit = _UNFIT.sub("_", name)
-    return fit if len(fit) <= MAX_NAME else _with_digest(fit, fit, _DIGEST)
-
-
-def distinct_names(tools: Sequence[tuple[str, Origin | None]]) -> list[str]:
+def names_of(tools: Sequence[tuple[str, Origin | None]], first_seen: Mapping[Origin, int] = _NEVER) -> list[str]:
     """Return the name of each tool, which is given by its present name and its origin (None: of no MCP server).
 
-    Tools of one name get their servers' names before it; where that is another tool's name, they also get a digest of
-    their origin. A tool of no MCP server keeps its name. The order of the tools does not matter. The same tool twice
-    has one name.
+    A tool of no MCP server keeps its name. Of MCP servers' tools with one name the one that was seen first has it; the
+    others get their server's name before it, and where that is another tool's, also a digest of their origin. So a
+    tool that is listed later takes no name away. ``first_seen`` also has the tools that are absent at present,
+    whose names no tool gets. The order of ``tools`` does not matter, and the same tool twice has one name.
     """
-    choices = [_choices(name, origin) for name, origin in tools]
-    chosen = [0] * len(tools)
-    while True:
-        names = [known[at] for known, at in zip(choices, chosen, strict=True)]
-        tools_of = Counter(name for name, _ in {(names[at], tool[1] or at) for at, tool in enumerate(tools)})
-        clashing = [at for at, name in enumerate(names) if tools_of[name] > 1 and chosen[at] < len(choices[at]) - 1]
-        if not clashing:
-            return names
-        for at in clashing:
-            chosen[at] += 1
-
-
-def _choices(name: str, origin: Origin | None) -> tuple[str, ...]:
-    """Return the names that a tool may get, each for the case that another tool has the one before."""
-    if origin is None:
-        return (name,)
-    prefixed = sent_name(f"{origin[0]}_{name}")
-    return name, prefixed, _with_digest(prefixed, "/".join(origin), _LONG_DIGEST)
-
-
-def _with_digest(name: str, content: str, length: int) -> str:
-    return f"{name[: MAX_NAME - length - 1]}_{hashlib.sha256(content.encode()).hexdigest()[:length]}"
+    never = float("inf")
+    origins = {origin for _, origin in tools if origin is not None} | set(first_seen)
+    taken = {name for name, origin in tools if origin is None}
+    names: dict[Origin, str] = {}
+    for origin in sorted(origins, key=lambda one: (first_seen.get(one, never), one)):
+        names[origin] = next(name for name in names_for_models(identity_of(*origin)) if name not in taken)
+        taken.add(names[origin])
+    return [name if origin is None else names[origin] for name, origin in tools]

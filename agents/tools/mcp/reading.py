@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from agents.tools.mcp.names import sent_name
 from agents.tools.mcp.tool import labels_of
 from agents.tools.tool import Tool
+from config.definitions.mcp_names import sent_name
 from config.definitions.mcp_server import McpReadFields, McpServerDefinition
 from config.effects import Effect
 from config.visible import visible

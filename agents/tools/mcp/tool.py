@@ -12,7 +12,6 @@ from agents.tools.mcp import PREFIX
 from agents.tools.mcp.faults import with_remedy
 from agents.tools.mcp.listed import EFFECT, TIMEOUT, ServerTool, listed
 from agents.tools.mcp.manifest import pinned_tools, require_accepted
-from agents.tools.mcp.names import sent_name
 from agents.tools.mcp.pages import where_sought
 from agents.tools.mcp.pool import mcp_pool
 from agents.tools.mcp.result import to_value
@@ -22,6 +21,7 @@ from agents.tools.tool import INWARD, OUTWARD, TRUSTED, UNTRUSTED, Tool, current
 from bus.loop import process_loop
 from config.definitions.errors import ToolUnknown
 from config.definitions.json_schema import SchemaRefused, check_schema, schema_errors
+from config.definitions.mcp_names import sent_name
 from config.definitions.mcp_server import McpServerDefinition, McpToolFields, name_of, read_servers
 from config.effects import Effect
 from config.errors import CallboardError, ToolFailed

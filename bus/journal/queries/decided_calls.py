@@ -71,6 +71,7 @@ def decided_calls(connection: Connection, run: Row[Any]) -> list[DecidedCall]:
             continue  # a call that was not valid
         decision = orjson.loads(row.decision_json) if row.decision_json else {}
         known = {"arguments": arguments.get(row.id, {}), "labels": frozenset(decision.get("seen", ()))}
+        known["identity"] = decision.get("identity", "")
         facts = _facts(run, row, total_of(rows[: _asked_with(rows, place)]), known)
         found.append(
             DecidedCall(

@@ -1178,6 +1178,8 @@ export interface components {
             call_id?: string;
             /** @description The tool's effect class; absent where the call was not made. */
             effect?: string;
+            /** @description The tool as ``mcp:server/tool``, whatever the model calls it; absent of a tool of no MCP server. */
+            identity?: string;
             /** @description What the rules label the run with after the call. */
             labels?: string[];
             /** @description The model, or the tool. */

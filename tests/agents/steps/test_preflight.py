@@ -89,6 +89,13 @@ def approved(arguments: Mapping[str, Any], booking: Tool = BOOKING, policy_versi
     )
 
 
+def test_an_approval_is_of_a_servers_tool_whatever_the_model_calls_it() -> None:
+    of_bank = replace(BOOKING, mcp=("bank", "book"))
+
+    assert version_of(replace(of_bank, name="bank_book")) == version_of(of_bank)
+    assert len({version_of(one) for one in (BOOKING, of_bank, replace(of_bank, mcp=("evil", "book")))}) == 3
+
+
 def test_a_principal_without_the_role_is_refused_before_its_arguments_are_read(context: RunContext) -> None:
     context.policy = rule = Rule(Verdict.ALLOW)
     context.lease = replace(context.lease, roles=frozenset({Role.VIEWER}))

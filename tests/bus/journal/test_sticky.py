@@ -49,19 +49,19 @@ def test_an_approval_with_a_scope_holds_for_later_calls_until_its_end(harness: J
     (one,) = valid(harness)
 
     assert (one.id, one.scope, one.approved_by, one.policy_version) == (sticky_id, "thread", "ana", "p1")
-    assert one.covers(one.thread_id, "refund_order", "0" * 64, "p1")
+    assert one.covers(one.thread_id, "0" * 64, "p1")
     assert valid(harness, "ana") == []
 
 
 @pytest.mark.parametrize(
     ("changed", "value"),
-    [(0, "other"), (1, "send_mail"), (2, "1" * 64), (3, None), (3, "p2")],
-    ids=["thread", "tool", "version", "no policy", "another policy"],
+    [(0, "other"), (1, "1" * 64), (2, None), (2, "p2")],
+    ids=["thread", "tool", "no policy", "another policy"],
 )
 def test_it_covers_no_other_call(harness: JournalHarness, changed: int, value: Any) -> None:
     approve(harness, policy_version="p1")
     (one,) = valid(harness)
-    call = [one.thread_id, one.name, one.tool_digest, one.policy_version]
+    call = [one.thread_id, one.tool_digest, one.policy_version]
     call[changed] = value
 
     assert not one.covers(*call)  # type: ignore[arg-type]  # one of them is another kind of text
@@ -72,7 +72,7 @@ def test_with_the_scope_tool_it_covers_other_threads(harness: JournalHarness) ->
 
     (one,) = valid(harness)
 
-    assert one.covers("other", one.name, one.tool_digest, None)
+    assert one.covers("other", one.tool_digest, None)
 
 
 def test_the_log_and_the_audit_log_have_it(harness: JournalHarness) -> None:

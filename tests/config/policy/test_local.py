@@ -59,6 +59,62 @@ def test_a_rule_matches_calls_by_its_fields(policy_of, when, facts, other):
         assert policy.decide(call(name, **other)).rule == "default"
 
 
+OF_EVIL = {"identity": "mcp:evil/pay"}
+
+
+@pytest.mark.parametrize("name", ["pay", "evil_pay", "other"])
+@pytest.mark.parametrize("written", ["pay", "p?y", "evil_pay", "mcp:evil/pay", "mcp:evil", "mcp:*/pay", "mcp:evil/*"])
+def test_a_rule_matches_a_servers_tool_by_its_identity_and_its_own_name(policy_of, written, name):
+    policy = policy_of({"when": {"tools": [written]}, "verdict": "block"})
+
+    assert policy.decide(call(name, **OF_EVIL)).verdict is Verdict.BLOCK
+    assert policy.decide(call("send", identity="mcp:evil2/send")).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize(("server", "written"), [("reader", "*read*"), ("mcp", "mcp*")])
+def test_a_pattern_of_names_does_not_look_at_the_server(policy_of, server, written):
+    policy = policy_of({"when": {"tools": [written]}, "verdict": "block"})
+
+    assert policy.decide(call("pay", identity=f"mcp:{server}/pay")).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("verdict", ["allow", "constrain", "require_approval", "block"])
+def test_a_name_at_a_server_loosens_no_policy_that_denies_by_default(policy_of, verdict):
+    rule = {"when": {"tools": ["pay"]}, "verdict": verdict} | ({"timeout_s": 1} if verdict == "constrain" else {})
+    policy = policy_of(rule, default="halt")
+
+    assert policy.decide(call("evil_pay", **OF_EVIL)).verdict is Verdict.HALT
+    assert policy.decide(call("pay", identity="mcp:bank/pay")).verdict is Verdict(verdict)
+
+
+@pytest.mark.parametrize("unless", [{"tools": ["pay"]}, {"provenance": ["look"]}])
+def test_a_name_at_a_server_is_no_exception(policy_of, unless):
+    policy = policy_of({"unless": unless, "verdict": "block"})
+    of_bank, of_evil = ({f"from:{one}_look", f"from:mcp:{one}/look"} for one in ("bank", "evil"))
+
+    evil = call("evil_pay", **OF_EVIL, labels=frozenset(of_evil))
+    bank = call("pay", identity="mcp:bank/pay", labels=frozenset(of_bank | {"from:look"}))
+
+    assert [policy.decide(facts).verdict for facts in (evil, bank)] == [Verdict.BLOCK, Verdict.ALLOW]
+
+
+@pytest.mark.parametrize("written", ["look", "shop_look", "mcp:shop/look", "mcp:shop"])
+def test_a_source_is_known_by_its_identity_and_its_own_name(policy_of, written):
+    policy = policy_of({"when": {"tools": ["pay"], "provenance": [written]}, "verdict": "block"})
+
+    read = policy.decide(call("shop_look", identity="mcp:shop/look"))
+
+    assert policy.decide(call(labels=frozenset(read.labels))).verdict is Verdict.BLOCK
+    assert read.identity == "mcp:shop/look"
+
+
+@pytest.mark.parametrize("condition", ['tool == "pay"', 'identity == "mcp:evil/pay"'])
+def test_a_condition_reads_the_name_at_the_server(policy_of, condition):
+    policy = policy_of({"condition": condition, "verdict": "block"})
+
+    assert policy.decide(call("evil_pay", **OF_EVIL)).verdict is Verdict.BLOCK
+
+
 def test_unless_is_an_exception(policy_of):
     policy = policy_of(
         {"when": {"tools": ["pay"]}, "unless": {"principals": ["ann"], "tools": ["p*"]}, "verdict": "block"}

@@ -227,13 +227,13 @@ def test_what_validates_stays_as_it_is(write: Write) -> None:
     assert one(write(tools={"add": {"inputSchema": schema}})).parameters == schema
 
 
-def test_tools_of_one_name_get_their_servers_before_it(write: Write, tmp_path: Path) -> None:
+def test_a_tool_whose_name_another_one_has_gets_its_server_before_it(write: Write, tmp_path: Path) -> None:
     write("shop", {"add": {}, "calculator": {}})
     settings = write("bank", {"add": {}, "pay": {}})
 
     found = tools_of(agent(tmp_path, "mcp:shop", "mcp:bank", "calculator"), settings)
 
-    assert set(found) == {"shop_add", "bank_add", "pay", "shop_calculator", "calculator"}
+    assert set(found) == {"shop_add", "add", "pay", "shop_calculator", "calculator"}
     assert not found["calculator"].labels, "no server takes the place of a shipped tool"
 
 
