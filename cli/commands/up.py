@@ -30,6 +30,12 @@ from config.settings import Settings
 SLOW_PAGE_S = 60.0
 """Seconds without an answer of the page after which `up` says so; it waits further."""
 
+FOLDER_GONE = (
+    "was deleted or moved while `up` runs; nothing is accepted. Move it back, or stop `up` and start it again: what "
+    "only the deleted files had is lost then."
+)
+FOLDER_BACK = "is back."
+
 
 @click.command()
 @options.host
@@ -62,14 +68,15 @@ def up(open_page: bool, verbose: bool, **flags: object) -> int:
     with contextlib.closing(output), serving.bind(settings, "up") as listener:
         address = serving.address_of(listener, settings)
         lock.announce(address, 1 if is_one_process else settings.workers)
+        look = FolderWatch(lock, settings, output).look
         announce = partial(_announce, settings, serving.page_address(address, settings), output, open_page)
         try:
             if is_one_process:
                 from cli.supervisor.one_process import serve
 
-                serve(settings, listener, output, announce)
+                serve(settings, listener, output, announce, look)
             else:
-                _serve(settings, listener, redis, output, announce)
+                _serve(settings, listener, redis, output, announce, look)
         finally:
             lock.release()
     return 0
@@ -81,6 +88,7 @@ def _serve(
     redis: EmbeddedRedis | None,
     output: Output,
     announce: Callable[[], None],
+    look: Callable[[], None],
 ) -> None:
     """Keep the processes running until a signal ends them; ``redis`` is None if one is configured."""
     if settings.redis_url:
@@ -104,7 +112,24 @@ def _serve(
             name = f"worker-{number}"
             command = serving.worker_command(name, None)
             supervisor.keep(spec(name=name, argv=command, env=environment(), essential=False))
-        supervisor.wait()
+        supervisor.wait(look)
+
+
+class FolderWatch:
+    """Says once when the state folder is deleted or moved under the running processes, and once when it is back."""
+
+    def __init__(self, lock: PidLock, settings: Settings, output: Output) -> None:
+        self._lock = lock
+        self._folder = settings.state
+        self._output = output
+        self._was_in_place = True
+
+    def look(self) -> None:
+        """Compare the folder's lock file with the one that this process holds."""
+        is_in_place = self._lock.is_in_place()
+        if is_in_place != self._was_in_place:
+            self._was_in_place = is_in_place
+            self._output.warn(f"the state folder {self._folder} {FOLDER_BACK if is_in_place else FOLDER_GONE}")
 
 
 def _announce(settings: Settings, address: str, output: Output, open_page: bool) -> None:

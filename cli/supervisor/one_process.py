@@ -39,8 +39,17 @@ MISSING = (
 WANTED = "everything runs in one process, because CALLBOARD_EMBEDDED is 'process'; unset it for worker processes."
 
 
-def serve(settings: Settings, listener: socket.socket, output: Output, on_serving: Callable[[], None]) -> None:
-    """Serve the page and execute runs until SIGTERM or SIGINT; ``on_serving`` is called when the page answers."""
+def serve(
+    settings: Settings,
+    listener: socket.socket,
+    output: Output,
+    on_serving: Callable[[], None],
+    look: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve the page and execute runs until SIGTERM or SIGINT.
+
+    ``on_serving`` is called when the page answers, and ``look`` each second from then on.
+    """
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -57,7 +66,8 @@ def serve(settings: Settings, listener: socket.socket, output: Output, on_servin
     worker = threading.Thread(target=_consume, args=(_celery_worker(),), name="worker", daemon=True)
     worker.start()
     drain = take_up_work(current_process(), settings.slots)
-    stop.wait()
+    while not stop.wait(1.0):
+        look()
     server.stop()
     drain.begin()
     state.should_stop = 0

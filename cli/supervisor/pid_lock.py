@@ -63,6 +63,14 @@ class PidLock:
         self._file.write(json.dumps({"pid": os.getpid(), "address": address, "workers": workers}))
         self._file.flush()
 
+    def is_in_place(self) -> bool:
+        """Return whether the locked file is still at its path; another `up` could start beside this one if not."""
+        assert self._file is not None, "take() comes first"
+        try:
+            return os.path.samestat(os.fstat(self._file.fileno()), self._path.stat())
+        except OSError:
+            return False
+
     def release(self) -> None:
         if self._file is not None:
             self._file.truncate(0)

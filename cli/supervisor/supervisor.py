@@ -227,13 +227,14 @@ class Supervisor:
         child.start()
         return child
 
-    def wait(self) -> None:
-        """Return when a signal asked this process to stop.
+    def wait(self, look: Callable[[], None] = lambda: None) -> None:
+        """Return when a signal asked this process to stop; call ``look`` each second until then.
 
         Raises:
             ChildHopeless: a child cannot be kept running.
         """
         while not self.stop_asked.wait(1.0):
+            look()
             for child in self.children:
                 child.raise_if_hopeless()
 

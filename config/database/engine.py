@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -27,7 +28,7 @@ from sqlalchemy.sql.functions import GenericFunction
 
 from config.clock import boot_id, boot_ms, epoch_ms
 from config.database.error_codes import named_error
-from config.database.errors import DatabaseBusy
+from config.database.errors import DatabaseBusy, StateDirGone
 from config.database.timeouts import left_s, one_limit
 from config.database.turn import FairLock, FileTurn
 from config.errors import SettingInvalid
@@ -72,7 +73,11 @@ class Database:
         self.engine = engine
         self.is_sqlite = engine.dialect.name == "sqlite"
         self._turns = FairLock() if self.is_sqlite else None
-        self._file_turn = FileTurn(engine.url.database if self.is_sqlite else None)
+        file = engine.url.database if self.is_sqlite else None
+        self._file = file if file and not file.startswith((":memory:", "file:")) else None
+        self._inode: tuple[int, int] | None = None
+        """Of the file, as this process opened it."""
+        self._file_turn = FileTurn(self._file)
         self._patience_ms = self._left_ms = BUSY_TIMEOUT_MS
         # SQLite keeps its locks in process memory: a child that inherits an open file would believe it holds them.
         self._in_use: AbstractContextManager[None] = ForkGate(engine.dispose) if self.is_sqlite else nullcontext()
@@ -114,7 +119,12 @@ class Database:
             self._turns.give_back()
 
     def _begin_writing(self, connection: Connection) -> None:
-        """Take SQLite's write lock within the rest of the caller's timeout."""
+        """Take SQLite's write lock within the rest of the caller's timeout.
+
+        Raises:
+            StateDirGone: the file is another one than this process opened, or none.
+        """
+        self._require_own_file()
         is_another = not BUSY_TIMEOUT_MS - 100 <= self._left_ms <= BUSY_TIMEOUT_MS
         if is_another:
             connection.exec_driver_sql(f"PRAGMA busy_timeout={self._left_ms}")
@@ -127,6 +137,19 @@ class Database:
         finally:
             if is_another:
                 connection.exec_driver_sql(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+
+    def _require_own_file(self) -> None:
+        """An open file outlives its name: a commit to one that was deleted succeeds, and is lost with the process."""
+        if self._file is None:
+            return
+        try:
+            facts = os.stat(self._file)
+        except FileNotFoundError:
+            raise StateDirGone(file=self._file) from None
+        inode = facts.st_dev, facts.st_ino
+        self._inode = self._inode or inode
+        if inode != self._inode:
+            raise StateDirGone(file=self._file)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:

@@ -72,6 +72,21 @@ class DatabaseUnreachable(Retryable):
     public_text = "the database does not answer the server, whose log says why; try again in a moment."
 
 
+class StateDirGone(DatabaseUnreachable):
+    """The database's file was deleted, moved or replaced while processes had it open: what they write would be lost."""
+
+    code = "state_dir_gone"
+    text = (
+        "the database {file} that this process opened is no longer at its path, so nothing is accepted. Move it "
+        "back, or stop every process and start Callboard again, which begins with the folder as it is then."
+    )
+    remedy = (
+        "Move the state folder back and work continues; if it is deleted, "
+        "[save what the processes still hold](operations.md#the-state-folder-was-deleted), and start again."
+    )
+    public_text = "the server's state folder is gone, so nothing is accepted; its administrator has to put it back."
+
+
 class DatabaseBusy(Retryable):
     """The database is locked, or every connection is in use."""
 

@@ -78,9 +78,8 @@ class FileTurn:
     """
 
     def __init__(self, database_file: str | None) -> None:
-        """``database_file``: None or in memory disables the queue, as does a file that cannot be created."""
-        is_file = database_file and not database_file.startswith((":memory:", "file:"))
-        self._path = Path(f"{database_file}-turn") if is_file else None
+        """``database_file``: None, for one in memory, disables the queue, as does a file that cannot be created."""
+        self._path = Path(f"{database_file}-turn") if database_file else None
         self._file = -1
         self._pid = 0
         self._skip_until_s = {GATE: 0.0, TURN: 0.0}

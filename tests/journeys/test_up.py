@@ -1,9 +1,13 @@
 """`./callboard up`: its three ways, its supervisor, and what it says when something is in the way."""
 
+import json
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 
 import psutil
 import pytest
@@ -234,3 +238,29 @@ class TestWhatIsInTheWay:
         said = self.refused("setting_invalid", "--state-dir", str(tmp_path), status=2, CALLBOARD_PORT="eight")
 
         assert "CALLBOARD_PORT" in said
+
+
+@pytest.mark.parametrize("way", ["wheel", "process"])
+def test_a_state_folder_that_is_deleted_under_it_is_noticed_and_nothing_is_accepted(tmp_path, way):
+    state, moved = tmp_path / "state", tmp_path / "moved"
+    with Up(state, "--port", "0", "--workers", "1", CALLBOARD_EMBEDDED=way) as up:
+        up.ask("assistant", "Hello")
+        state.rename(moved)
+
+        up.wait_for("was deleted or moved while `up` runs; nothing is accepted")
+        refused = []
+        for path, body in (("/health", None), ("/v1/runs", b'{"agent": "assistant", "input": "Hello"}')):
+            request = urllib.request.Request(up.address + path, body, {"Content-Type": "application/json"})
+            with pytest.raises(urllib.error.HTTPError) as answered:
+                urllib.request.urlopen(request, timeout=30)
+            problem = json.load(answered.value)
+            refused.append((answered.value.code, problem.get("code") or problem["database"]))
+        shutil.rmtree(state, ignore_errors=True)  # the log of `up`
+        moved.rename(state)
+        up.wait_for("is back.")
+        end = up.ask("assistant", "Hello")
+        up.stop()
+
+    assert refused == [(503, "state_dir_gone")] * 2
+    assert end["status"] == "succeeded"
+    assert not [line for line in up.lines if "Traceback" in line]
