@@ -1,4 +1,4 @@
-"""The page's modules by themselves: Markdown in pieces, the event stream's grammar, events folded into a story."""
+"""The page's modules by themselves: Markdown, the event stream's grammar, events folded into a story."""
 
 from __future__ import annotations
 
@@ -12,51 +12,9 @@ from tests.browser.visitor import Visitor
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
-DOCUMENT = """# Title
-
-A *first* paragraph with **strong _and_ soft** words, `code`, ~~gone~~ and https://example.org/a_(b).
-Second line.
-
-- one
-  - inner
-- two
-
-  with a paragraph
-
-3. three
-4. four
-
-| a | b |
-|---|--:|
-| 1 | 2 |
-| x `|` | 4 |
-
-```python
-def f():
-
-    return "<b>"
-```
-
-> said
-> twice
-
----
-[a link](https://example.org "t") and ![a picture](https://example.org/p.png)
-- [x] done
-- [ ] open
-"""
 WHOLE = """
   const { renderMarkdown } = await import("/static/markdown/stream.js");
   return renderMarkdown(given).innerHTML;
-"""
-PIECES = """
-  const { MarkdownStream } = await import("/static/markdown/stream.js");
-  const stream = new MarkdownStream();
-  for (let at = 0; at < given.text.length; at += given.size) {
-    stream.append(given.text.slice(at, at + given.size));
-    stream.paint();
-  }
-  return stream.finish().element.innerHTML;
 """
 TELL = """
   const { newStory, applyEvent } = await import("/static/state/story.js");
@@ -75,13 +33,6 @@ def page(browser: Browser, callboard_url: str) -> Iterator[Visitor]:
 
 
 # --- Markdown -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 40, 1000])
-def test_pieces_of_any_size_make_the_same_as_the_whole(page: Visitor, size: int) -> None:
-    whole = page.module(WHOLE, DOCUMENT)
-
-    assert page.module(PIECES, {"text": DOCUMENT, "size": size}) == whole
 
 
 @pytest.mark.parametrize(

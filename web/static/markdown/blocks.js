@@ -6,18 +6,20 @@ const DEEPEST = 5;
 // No paragraph is longer than about this: what is parsed and laid out at once stays small.
 const LONGEST = 8000;
 
-/** Return the blocks of a source: {kind, source, ...}, in order. */
-export function parseBlocks(source, depth = 0) {
-  const lines = source.split("\n");
+/** Return the blocks of a text: {kind, source, start, ...}, in order; `start` is where in the text a block begins. */
+export function parseBlocks(text, depth = 0) {
+  const lines = text.split("\n");
   const blocks = [];
-  for (let at = 0; at < lines.length; ) {
+  for (let at = 0, start = 0; at < lines.length; ) {
     if (lines[at].trim() === "") {
+      start += lines[at].length + 1;
       at += 1;
       continue;
     }
     const [block, next] = readBlock(lines, at, depth);
-    block.source = lines.slice(at, next).join("\n");
-    blocks.push(block);
+    const source = lines.slice(at, next).join("\n");
+    blocks.push(Object.assign(block, { source, start }));
+    start += source.length + 1;
     at = next;
   }
   return blocks;
@@ -40,7 +42,8 @@ function readFence(lines, at, { marker, info }) {
   let end = at + 1;
   while (end < lines.length && !closesFence(lines[end], marker)) end += 1;
   const closed = end < lines.length;
-  const text = lines.slice(at + 1, end).join("\n");
+  // With the end of each line that has one, so that the text of an open fence can be appended to it.
+  const text = lines.slice(at + 1, end).join("\n") + (closed && end > at + 1 ? "\n" : "");
   return [{ kind: "code", language: info.split(/\s/, 1)[0], text, closed, marker }, closed ? end + 1 : end];
 }
 
@@ -68,7 +71,7 @@ function readList(lines, at, depth) {
   }
   while (end > at && lines[end - 1].trim() === "") end -= 1;
   const lastItem = lines.slice(starts.at(-1), end).join("\n");
-  return [{ kind: "list", ordered, start: ordered ? parseInt(marker, 10) : 1, items, lastItem }, end];
+  return [{ kind: "list", ordered, first: ordered ? parseInt(marker, 10) : 1, items, lastItem }, end];
 }
 
 // An item continues over indented lines, and over plain lines that no blank line parts from it.
@@ -108,7 +111,7 @@ function readTable(lines, at) {
   while (end < lines.length && lines[end].includes("|") && lines[end].trim() !== "") end += 1;
   const head = cellsOf(lines[at]);
   const align = cellsOf(lines[at + 1]).map((cell) => (cell.endsWith(":") ? (cell.startsWith(":") ? "center" : "right") : "left"));
-  return [{ kind: "table", head, align, rows: lines.slice(at + 2, end).map(cellsOf), headSource: `${lines[at]}\n${lines[at + 1]}` }, end];
+  return [{ kind: "table", head, align, rows: lines.slice(at + 2, end).map(cellsOf), lastRow: lines[end - 1], headSource: `${lines[at]}\n${lines[at + 1]}` }, end];
 }
 
 function readParagraph(lines, at, depth) {

@@ -17,10 +17,9 @@ const RENDERERS = {
   heading: (block) => h(`h${Math.min(6, block.level + 2)}`, { dir: "auto" }, inline(block.text)),
   rule: () => h("hr"),
   quote: (block) => h("blockquote", {}, block.blocks.map(renderBlock)),
-  list: (block) => h(block.ordered ? "ol" : "ul", { start: block.ordered && block.start !== 1 ? block.start : null }, block.items.map(listItem)),
+  list: (block) => h(block.ordered ? "ol" : "ul", { start: block.ordered && block.first !== 1 ? block.first : null }, block.items.map(listItem)),
   table: renderTable,
-  // A closed fence ends with a line end, as it does when it arrives in pieces.
-  code: (block) => new CodeBlock(block.language).append(block.text && `${block.text}\n`).element,
+  code: (block) => new CodeBlock(block.language).append(block.text).element,
 };
 
 /** A fenced block that grows cheaply: text goes into short pieces, so that only the last is laid out again. */

@@ -10,10 +10,8 @@ import { CodeBlock, renderBlock } from "./render.js";
 const LONGEST = 6000;
 // Blocks that are laid out; the rest of a longer answer is shown as plain text.
 const MOST_BLOCKS = 4000;
-// Characters that are parsed at once: the open block is parsed again each time and has to stay short.
-const GULP = 65_536;
-// More line ends than these change nothing.
-const MOST_BLANKS = 3;
+// Line ends after which no block continues: its own, and two empty lines.
+const FINAL_ENDS = 3;
 
 /** `append` text in pieces of any size, `paint` when a frame comes, `finish` when it is whole. */
 export class MarkdownStream {
@@ -37,87 +35,86 @@ export class MarkdownStream {
   paint() {
     if (!this.#dirty) return;
     this.#dirty = false;
-    const text = this.#waiting.join("").replaceAll("\r\n", "\n").replaceAll("\0", "\uFFFD");
-    this.#waiting = [];
-    for (let at = 0; at === 0 || at < text.length; at += GULP) {
-      this.#tail += text.slice(at, at + GULP);
-      this.#settle();
-    }
-    this.#showTail();
+    const text = this.#waiting.join("");
+    // The second half of a line end may be in the next piece.
+    const end = text.length - (text.endsWith("\r") ? 1 : 0);
+    this.#waiting = end < text.length ? ["\r"] : [];
+    this.#take(text.slice(0, end));
   }
 
   finish() {
-    this.#dirty = true;
-    this.paint();
+    this.#take(this.#waiting.join(""));
+    this.#waiting = [];
     if (this.#fence) this.#leaveFence(this.#tail);
     return this;
+  }
+
+  #take(text) {
+    this.#tail += text.replaceAll("\r\n", "\n").replaceAll("\0", "\uFFFD");
+    this.#settle();
+    this.#showTail();
   }
 
   // Makes final every block that later lines cannot change.
   #settle() {
     for (let before = -1; before !== this.#tail.length; ) {
       before = this.#tail.length;
-      if (this.#kept >= MOST_BLOCKS && !this.#fence) this.#openFence("too long for a layout", null);
       if (this.#fence) this.#settleFence();
       else this.#settleBlocks();
     }
   }
 
+  // Where a block ends or is cut depends on the text alone, never on its pieces: a reload shows the same.
   #settleBlocks() {
-    const end = this.#tail.lastIndexOf("\n") + 1;
-    if (end < this.#tail.length - LONGEST) return this.#cutLine(end);
+    const end = endOfLines(this.#tail);
     const blocks = parseBlocks(this.#tail.slice(0, end));
-    const last = blocks.pop();
-    const rest = this.#tail.slice(end);
-    if (!last) {
-      this.#tail = rest;
-      return;
-    }
-    const room = Math.max(0, MOST_BLOCKS - this.#kept);
+    const [first, second] = blocks;
+    if (!first && end > 0) this.#tail = this.#tail.slice(end);
+    else if (first && this.#kept >= MOST_BLOCKS) this.#openFence("too long for a layout", null, this.#tail.slice(first.start));
+    else if (second) this.#keepWhole(blocks);
+    else if (first?.kind === "code" && !first.closed) this.#openFence(first.language, first.marker, first.text + this.#tail.slice(end));
+    else if (first && isFinal(first, this.#tail.slice(0, end))) this.#finishBlock(first, end);
+    else if (first?.source.length > LONGEST) this.#cut(first);
+    else if (this.#tail.length > end + LONGEST && !lineIn(this.#tail, end)) this.#cutLine(end);
+  }
+
+  // The last block of several is still open.
+  #keepWhole(blocks) {
+    const room = Math.min(blocks.length - 1, MOST_BLOCKS - this.#kept);
     for (const block of blocks.slice(0, room)) this.#keep(renderBlock(block));
-    if (blocks.length > room) {
-      this.#tail = [...blocks.slice(room), last].map((block) => `${block.source}\n`).join("\n") + rest;
-      return;
-    }
-    if (last.kind === "code") this.#enterFence(last, rest);
-    else this.#tail = this.#cut(last, blanksAfter(this.#tail, end)) + rest;
+    this.#tail = this.#tail.slice(blocks[room].start);
+  }
+
+  #finishBlock(block, end) {
+    this.#keep(renderBlock(block));
+    this.#tail = this.#tail.slice(end);
   }
 
   // One endless line: what is there is shown as a paragraph of its own.
   #cutLine(from) {
     const space = this.#tail.lastIndexOf(" ", from + LONGEST);
     const at = space > from ? space + 1 : from + LONGEST;
-    for (const block of parseBlocks(this.#tail.slice(0, at))) this.#keep(renderBlock(block), "is-cut");
+    this.#keepCut(this.#tail.slice(0, at));
     this.#tail = this.#tail.slice(at);
   }
 
-  // Returns what stays open of the last block.
-  #cut(block, blanks) {
-    if (block.source.length <= LONGEST) return block.source + blanks;
-    if (block.kind === "list" && block.items.length > 1) return this.#cutList(block) + blanks;
-    this.#keep(renderBlock(block), "is-cut");
-    return block.kind === "table" ? `${block.headSource}\n` : "";
+  #cut(block) {
+    const [done, open] = halves(block);
+    this.#keepCut(done);
+    this.#tail = open + this.#tail.slice(block.start + block.source.length);
   }
 
-  #cutList(block) {
-    const done = block.source.slice(0, block.source.length - block.lastItem.length);
-    for (const part of parseBlocks(done)) this.#keep(renderBlock(part), "is-cut");
-    return block.lastItem;
+  #keepCut(source) {
+    const parts = parseBlocks(source).map(renderBlock);
+    parts.at(-1)?.classList.add("is-cut");
+    for (const part of parts) this.#keep(part);
   }
 
-  #enterFence(block, rest) {
-    if (block.closed) {
-      this.#keep(renderBlock(block));
-      this.#tail = rest;
-      return;
-    }
-    this.#openFence(block.language, block.marker);
-    this.#tail = (block.text ? `${block.text}\n` : "") + rest;
-  }
-
-  #openFence(language, marker) {
-    this.#fence = { view: new CodeBlock(language), marker };
+  #openFence(language, marker, text) {
+    this.#fence = { view: new CodeBlock(language), marker, isInLine: false };
     this.#keep(this.#fence.view.element);
+    this.#tail = text;
+    this.#settleFence();
   }
 
   #settleFence() {
@@ -128,15 +125,16 @@ export class MarkdownStream {
         this.#tail = this.#tail.slice(end + 1);
         return this.#leaveFence(code);
       }
+      this.#fence.isInLine = false;
       from = end + 1;
+    }
+    // A line too long to wait for its end.
+    if (this.#tail.length > from + LONGEST) {
+      this.#fence.isInLine = true;
+      from = this.#tail.length;
     }
     this.#fence.view.append(this.#tail.slice(0, from));
     this.#tail = this.#tail.slice(from);
-    // A line too long to wait for its end.
-    if (this.#tail.length > LONGEST) {
-      this.#fence.view.append(this.#tail);
-      this.#tail = "";
-    }
   }
 
   #leaveFence(code) {
@@ -146,7 +144,7 @@ export class MarkdownStream {
   }
 
   #closes(line) {
-    return closesFence(line, this.#fence.marker);
+    return !this.#fence.isInLine && closesFence(line, this.#fence.marker);
   }
 
   #showTail() {
@@ -169,10 +167,9 @@ export class MarkdownStream {
     this.#tailNodes = [];
   }
 
-  #keep(element, name) {
+  #keep(element) {
     this.#clearTail();
     this.#kept += 1;
-    if (name) element.classList.add(name);
     this.element.append(element);
   }
 }
@@ -184,9 +181,32 @@ export function renderMarkdown(text) {
   return stream.finish().element;
 }
 
-// Blank lines after a block decide whether the next line still belongs to it.
-function blanksAfter(text, end) {
-  let lines = 0;
-  for (let at = end - 1; at >= 0 && lines < MOST_BLANKS && text[at].trim() === ""; at--) if (text[at] === "\n") lines += 1;
-  return "\n".repeat(Math.max(1, lines));
+// Returns where the lines end that are parsed together: not far behind the end of a block that is cut, and before an endless line.
+function endOfLines(text) {
+  let end = 0;
+  for (let line = lineIn(text, end); line; line = lineIn(text, end)) {
+    end += line.length;
+    if (end > LONGEST + 1 && line.trim()) break;
+  }
+  return end;
+}
+
+// Returns the line that begins there, with its end; "" where it has none yet, and for an endless one.
+function lineIn(text, from) {
+  const most = text.slice(from, from + LONGEST + 1);
+  return most.slice(0, most.indexOf("\n") + 1);
+}
+
+function isFinal(block, text) {
+  return block.closed || text.slice(block.start + block.source.length).split("\n").length > FINAL_ENDS;
+}
+
+// Returns the part of a long block that is made final, and the text with which its rest begins.
+function halves({ kind, source, items, ordered, first, lastItem, rows, lastRow, headSource }) {
+  if (kind === "list" && items.length > 1) {
+    const number = Math.min(first + items.length - 1, 999_999_999);
+    return [source.slice(0, -lastItem.length), ordered ? lastItem.replace(/\d+/, number) : lastItem];
+  }
+  const repeatsHead = kind === "table" && rows.length > 1 && headSource.length < LONGEST / 2;
+  return repeatsHead ? [source.slice(0, -lastRow.length), `${headSource}\n${lastRow}`] : [source, ""];
 }
