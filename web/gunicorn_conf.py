@@ -16,6 +16,7 @@ from bus.loop import process_loop
 from config.errors import CallboardError
 from config.logs import line_format
 from config.settings import settings
+from web.page_files import page_files
 
 collect_rarely()  # gunicorn reads this file before it imports the application
 
@@ -56,7 +57,7 @@ worker_tmp_dir = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gett
 
 
 def post_worker_init(worker: Any) -> None:
-    """Open the database and Redis before the first request, which would otherwise take most of a second longer.
+    """Compress the page and open the database and Redis before the first request, which would take a second longer.
 
     The processes that answer requests send the liveness bytes, so a stuck arbiter alone does not end them.
     """
@@ -72,6 +73,7 @@ def worker_exit(_server: Any, worker: Any) -> None:
 
 
 def _open_early(app: Any) -> None:
+    page_files()
     try:
         app.extensions["callboard"].require_ready()
     except CallboardError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import threading
 from copy import deepcopy
@@ -90,6 +91,7 @@ def watch(app: Flask) -> None:
         if request.url_rule is not None and request.method != "HEAD" and answer.status_code != 405:
             is_empty = answer.is_streamed or answer.mimetype == "text/event-stream" or answer.status_code in (204, 304)
             body = b"" if is_empty else answer.get_data()
+            body = gzip.decompress(body) if body and answer.headers.get("Content-Encoding") == "gzip" else body
             contract = contract_of(app)
             found = (request.url_rule.endpoint, request.method, answer.status_code, answer.mimetype or "", body)
             app.extensions[DIFFERENCES] += contract.differences(*found)

@@ -167,10 +167,9 @@ def test_the_page_is_checked_by_its_tag(door) -> None:
 
 
 def test_static_files_have_their_types_and_stay_in_their_folder(door) -> None:
-    script = door.get("/static/services/api.js?v=1")
+    script = door.get("/static/services/api.js")
 
     assert script.headers["Content-Type"] == "text/javascript; charset=utf-8"
-    assert "immutable" in script.headers["Cache-Control"]
     for path in ("../app.py", "..%2fapp.py", "%2e%2e/api/runs.py", "/etc/passwd", "services", "none.js", "../../x.txt"):
         assert door.get(f"/static/{path}").status_code == 404
 

@@ -1,14 +1,19 @@
-"""The page's files as they lie there: small, and nothing in them that the content policy would refuse."""
+"""The page's files as they lie there and as they are served: nothing in them that the content policy would refuse."""
 
 from __future__ import annotations
 
+import base64
 import gzip
+import hashlib
+import json
+import os
 import re
 from pathlib import Path
 
 import pytest
 
 from bus.payloads import EVENT_TYPES
+from web.page_files import PageFiles
 
 STATIC = Path(__file__).parents[2] / "web" / "static"
 SHELLS = {path.name: path.read_text() for path in STATIC.glob("*.html")}
@@ -18,20 +23,25 @@ FORBIDDEN = re.compile(
     r"\b(innerHTML|outerHTML|insertAdjacentHTML|setHTML|document\.write|DOMParser|createContextualFragment)\b"
     r"|\beval\(|\bnew Function\b"
 )
-MAX_COMPRESSED = 150 * 1024
+IMPORTS = re.compile(r'^(?:import|export) .*from "([^"]+)";', re.MULTILINE)
+ANY_IMPORT = re.compile(r'(?:^(?:import|export) .*from |\bimport\()"([^"]+)"', re.MULTILINE)
 
 
-def test_the_page_is_small() -> None:
-    sizes = [len(gzip.compress(path.read_bytes())) for path in STATIC.rglob("*") if path.is_file()]
-
-    assert sum(sizes) <= MAX_COMPRESSED
-
-
-def test_every_module_is_preloaded() -> None:
+def test_the_modules_of_the_first_load_are_preloaded() -> None:
     preloaded = re.findall(r'<link rel="modulepreload" href="/static/([^"]+)">', INDEX)
-    own = [str(path.relative_to(STATIC)) for path in MODULES if path.parent.name != "reference"]
+    needed = [STATIC / "app.js"]
+    for module in needed:
+        imported = {(module.parent / name).resolve() for name in IMPORTS.findall(module.read_text())}
+        needed += sorted(imported - set(needed))
 
-    assert sorted([*preloaded, "app.js"]) == sorted(own)
+    assert sorted([*preloaded, "app.js"]) == sorted(str(path.relative_to(STATIC)) for path in needed)
+
+
+def test_every_module_is_used() -> None:
+    imported = {(path.parent / name).resolve() for path in MODULES for name in ANY_IMPORT.findall(path.read_text())}
+    entries = {STATIC / name for shell in SHELLS.values() for name in re.findall(r'src="/static/([^"]+)"', shell)}
+
+    assert set(MODULES) == imported | entries
 
 
 def test_the_story_has_an_entry_for_each_event_type() -> None:
@@ -60,6 +70,74 @@ def test_no_module_makes_markup_or_code_from_text(module: Path) -> None:
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(STATIC)))
 def test_every_import_names_a_file_that_is_there(module: Path) -> None:
-    named = re.findall(r'^(?:import|export) .*from "([^"]+)";', module.read_text(), re.MULTILINE)
+    named = ANY_IMPORT.findall(module.read_text())
 
     assert [name for name in named if not (module.parent / name).is_file()] == []
+
+
+# --- as they are served --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/", "/docs"])
+def test_a_shell_names_each_file_by_its_content(door, path: str) -> None:
+    shell = door.get(path).text
+    imports = json.loads(re.findall(r'<script type="importmap">(.*?)</script>', shell)[0])["imports"]
+    named = set(re.findall(r'(?:href|src)="(/static/[^"]+)"', shell)) | set(imports.values())
+
+    answers = {url: door.get(url) for url in named}
+
+    assert set(imports) == {f"/static/{path.relative_to(STATIC)}" for path in MODULES}
+    for url, answer in answers.items():
+        assert url.endswith(f"?v={hashlib.sha256(answer.data).hexdigest()[:12]}")
+        assert answer.headers["Cache-Control"] == "max-age=31536000, immutable"
+
+
+@pytest.mark.parametrize("query", ["", "?v=", "?v=000000000000"])
+def test_a_file_of_another_version_is_not_kept(door, query: str) -> None:
+    answer = door.get(f"/static/app.js{query}")
+
+    assert (answer.status_code, answer.headers["Cache-Control"]) == (200, "no-cache")
+
+
+@pytest.mark.parametrize("path", ["/", "/static/app.js", "/static/index.css", "/favicon.ico", "/openapi.json"])
+def test_each_client_gets_the_form_that_it_takes(door, path: str) -> None:
+    whole = door.get(path)
+    compressed = door.get(path, headers={"Accept-Encoding": "br;q=1.0, gzip;q=0.8"})
+    refused = door.get(path, headers={"Accept-Encoding": "gzip;q=0"})
+    again = door.get(path, headers={"Accept-Encoding": "gzip", "If-None-Match": compressed.headers["ETag"]})
+
+    assert (whole.headers.get("Content-Encoding"), compressed.headers["Content-Encoding"]) == (None, "gzip")
+    assert gzip.decompress(compressed.data) == whole.data == refused.data
+    assert {answer.headers["Vary"] for answer in (whole, compressed, refused)} == {"Accept-Encoding"}
+    assert (again.status_code, again.data) == (304, b"")
+
+
+def test_the_content_policy_allows_the_import_map_and_no_other_script_inside_the_shell(door) -> None:
+    answer = door.get("/")
+    scripts = re.findall(r"<script(?![^>]*\bsrc=)[^>]*>(.*?)</script>", answer.text)
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+
+    sources = re.findall(r"script-src ([^;]*);", answer.headers["Content-Security-Policy"])
+
+    assert sources == [f"'self' 'sha256-{digests[0]}'"]
+    assert len(digests) == 1
+
+
+def test_an_edited_file_is_served_with_the_next_shell(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text('<link rel="stylesheet" href="/static/a.css">\n')
+    (tmp_path / "a.css").write_text("/* the first */\np { color: red }\n")
+    files = PageFiles(tmp_path)
+    before = files.shells["index.html"].content
+
+    (tmp_path / "a.css").write_text("p { color: blue }\n")
+    os.utime(tmp_path / "a.css", (0, 0))
+    files.refresh()
+
+    assert files.files["index.css"].content == b"p { color: blue }\n"
+    assert files.shells["index.html"].content != before
+
+
+def test_a_comment_leaves_an_empty_line(tmp_path: Path) -> None:
+    (tmp_path / "a.js").write_text('// one\n/** two\n * lines */\nlet url = "https://x"; // stays\n  // four\nend();')
+
+    assert PageFiles(tmp_path).files["a.js"].content == b'\n\n\nlet url = "https://x"; // stays\n\nend();'

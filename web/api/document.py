@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 
 import orjson
-from flask import Blueprint, Response, current_app, request
+from flask import Blueprint, Response, current_app
 
 from config.forks import after_fork
 from web.calls.call import call
 from web.calls.document import document as document_of
+from web.fixed_body import FixedBody
 from web.schemas.document import OpenApi
 
 document = Blueprint("document", __name__)
@@ -31,10 +32,8 @@ def _renew() -> None:
 def openapi() -> Response:
     """Return this document: OpenAPI 3.1, made of the code that serves the calls."""
     with _making:
-        body = current_app.extensions.get(KEY)
+        body: FixedBody | None = current_app.extensions.get(KEY)
         if body is None:
-            body = current_app.extensions[KEY] = orjson.dumps(document_of(current_app))
-    answer = Response(body, content_type="application/json", headers={"Cache-Control": "no-cache"})
-    answer.add_etag()
-    answer.make_conditional(request)
-    return answer
+            content = orjson.dumps(document_of(current_app))
+            body = current_app.extensions[KEY] = FixedBody(content, "application/json")
+    return body.answer()

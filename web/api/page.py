@@ -1,64 +1,56 @@
-"""The page: the files of ``web/static``, revalidated by their ETags."""
+"""The page: its shells, revalidated by their ETags, and the files they name, which browsers keep for ever."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import NotFound
-from werkzeug.security import safe_join
+
+from web.page_files import page_files
+from web.security import CONTENT_POLICY
 
 page = Blueprint("page", __name__)
 
-STATIC = Path(__file__).resolve().parent.parent / "static"
-TYPES = {
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".html": "text/html; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
-"""Fixed, since guesses differ between machines; files with other suffixes are not served."""
 YEAR_S = 31_536_000
 
 
 @page.get("/")
 def index() -> Response:
-    return _file("index.html")
+    return _shell("index.html")
 
 
 @page.get("/auth/callback")
 def callback() -> Response:
     """Return the page, which finishes the sign-in: only its own script can know that this browser began it."""
-    return _file("index.html")
+    return _shell("index.html")
 
 
 @page.get("/docs")
 def reference() -> Response:
     """Return the page that shows the calls to readers, made of /openapi.json in the browser."""
-    return _file("reference.html")
+    return _shell("reference.html")
 
 
 @page.get("/favicon.ico")
 def icon() -> Response:
     """Return the icon that browsers request by default."""
-    return _file("favicon.svg")
+    return static_file("favicon.svg")
 
 
 @page.get("/static/<path:name>")
 def static_file(name: str) -> Response:
-    """Return a file of the page; with ``?v=`` in its URL it may be cached for ever."""
-    return _file(name, kept="v" in request.args)
+    """Return a file of the page; with the ``?v=`` of its content it may be kept for ever."""
+    file = page_files().files.get(name)
+    if file is None:
+        raise NotFound
+    is_this = request.args.get("v") == file.version
+    return file.answer(f"max-age={YEAR_S}, immutable" if is_this else "no-cache")
 
 
-def _file(name: str, kept: bool = False) -> Response:
-    kind = TYPES.get(Path(name).suffix)
-    if kind is None:
-        raise NotFound
-    path = safe_join(str(STATIC), name)
-    if path is None or not Path(path).is_file():
-        raise NotFound
-    answer = Response(Path(path).read_bytes(), content_type=kind)
-    answer.headers["Cache-Control"] = f"public, max-age={YEAR_S}, immutable" if kept else "no-cache"
-    answer.add_etag()
-    answer.make_conditional(request)
+def _shell(name: str) -> Response:
+    files = page_files()
+    files.refresh()
+    answer = files.shells[name].answer()
+    answer.headers["Content-Security-Policy"] = CONTENT_POLICY.replace(
+        "script-src 'self'", f"script-src 'self' {files.script_source}"
+    )
     return answer

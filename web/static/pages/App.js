@@ -7,7 +7,6 @@ import { Board } from "../components/Board.js";
 import { ChatWindow } from "../components/ChatWindow.js";
 import { Composer } from "../components/Composer.js";
 import { HealthLine } from "../components/HealthLine.js";
-import { LinkView } from "../components/LinkView.js";
 import { NavBar } from "../components/NavBar.js";
 import { SessionOver } from "../components/SessionOver.js";
 import { Shortcuts } from "../components/Shortcuts.js";
@@ -45,7 +44,7 @@ export class App {
     this.rate = useRate();
     this.chosen = this.history.recall("agent");
     this.keys = new Shortcuts();
-    this.link = new LinkView();
+    this.link = null;
     this.healthLine = new HealthLine();
     this.threads = new ThreadList({ nameOf: this.nameOf, runOf: (runId) => this.feed?.board.get(runId), onSearch: () => this.#threadsSoon(200), onRetry: this.readThreads });
     this.account = new Account({ onSignOut: this.signOut });
@@ -59,7 +58,8 @@ export class App {
   }
 
   mount(root) {
-    root.replaceChildren(h("a.skip", { href: "#talk", onclick: (event) => this.#skip(event) }, "To the conversation"), this.nav.element, this.nav.shade, this.chat.element, this.board.element, this.nav.tabs, this.keys.element, this.link.element, this.over.element);
+    root.replaceChildren(h("a.skip", { href: "#talk", onclick: (event) => this.#skip(event) }, "To the conversation"), this.nav.element, this.nav.shade, this.chat.element, this.board.element, this.nav.tabs, this.keys.element, this.over.element);
+    this.root = root;
     this.feed = useBoard({ onRuns: this.noteRuns, onLine: (state) => this.#boardLine(state) });
     this.health = useHealth((health) => this.healthLine.show(health));
     this.replaceRoute = useRoute((route) => this.#go(route));
@@ -161,9 +161,20 @@ export class App {
     document.body.dataset.page = route.name === "board" ? "board" : "talk";
     if (route.name === "board") this.#tab("board", false);
     else this.#open(route.name === "approval" ? { name: "new" } : route);
-    this.link.open(route.token);
+    this.#showLink(route.token);
     this.#menu(false);
     this.#mark();
+  }
+
+  // Few readers come by a link: its view is not part of the first load.
+  async #showLink(token) {
+    if (!token && !this.link) return;
+    this.link ??= import("../components/LinkView.js").then(({ LinkView }) => {
+      const view = new LinkView();
+      this.root.append(view.element);
+      return view;
+    });
+    (await this.link).open(token);
   }
 
   #open({ name, threadId, runId }) {

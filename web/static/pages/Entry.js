@@ -1,6 +1,5 @@
 // What comes before the page: finds out who is reading, and asks for a sign-in where one is needed.
 
-import { SignIn } from "../components/SignIn.js";
 import { forgetHistory } from "../hooks/useLocalChatHistory.js";
 import { hasSession, keepToken, forgetCredential } from "../services/credential.js";
 import { beginSignIn, finishSignIn, waysToSignIn, whoAmI } from "../services/signIn.js";
@@ -33,7 +32,7 @@ export function leave(providerUrl = "") {
 }
 
 async function ask(root, error) {
-  const ways = await waysToSignIn().catch(() => null);
+  const [{ SignIn }, ways] = await Promise.all([import("../components/SignIn.js"), waysToSignIn().catch(() => null)]);
   const providerUrl = error ? undefined : sessionStorage.getItem(SIGNED_OUT) ?? undefined;
   if (providerUrl !== undefined) forgetHistory(); // the page kept its conversation as it was left
   sessionStorage.removeItem(SIGNED_OUT);
