@@ -66,6 +66,16 @@ class Keys:
         return f"{self.prefix}_:limits"
 
     @property
+    def databases(self) -> str:
+        """Set: the ids of the databases whose workers use these keys; one, unless two installations share a name. Lives
+        for a day after the last worker looked for work."""
+        return f"{self.prefix}_:databases"
+
+    def database(self, database_id: str) -> str:
+        """String, empty: a worker of this database looked for work. Lives for half a minute."""
+        return f"{self.prefix}_:database:{database_id}"
+
+    @property
     def probe(self) -> str:
         """String, empty: written by ``/health`` to test whether Redis accepts writes. Lives for a second.
 

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     )
     from bus.journal.idempotency import IdempotencyKey, canonical_digest
     from bus.journal.journal import Journal
+    from bus.journal.live.database_id import database_id, is_shared
     from bus.journal.live.hotlog import writing_to
     from bus.journal.log.commit import Commit
     from bus.journal.log.line import Line, parse_cursor
@@ -110,6 +111,7 @@ _NAMES = {
     ),
     "idempotency": "IdempotencyKey canonical_digest",
     "journal": "Journal",
+    "live.database_id": "database_id is_shared",
     "live.hotlog": "writing_to",
     "log.commit": "Commit",
     "log.line": "Line parse_cursor",

@@ -23,6 +23,7 @@ from bus.journal.guarded_answer import guarded
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.internal_events import InternalEvents
 from bus.journal.links import ApprovalLinks, UsedLink
+from bus.journal.live.database_id import database_id
 from bus.journal.live.hotlog import HotLog, MemoryHotLog, begin_writing, end_writing
 from bus.journal.live.redis_log import RedisHotLog
 from bus.journal.live.signatures import SECRET_NAME, Keyring
@@ -80,6 +81,7 @@ class Journal:
         self.database: Database = database or open_database(
             settings.database, pool_size=settings.database_pool_size, max_overflow=settings.database_max_overflow
         )
+        self._database_id: str | None = None
         self.keys = Keys(settings.deployment)
         self.hot_log: HotLog = _open_hot_log(
             settings, self.keys, Keyring(partial(self.loop.read, shared_secret, self.database, SECRET_NAME))
@@ -103,6 +105,12 @@ class Journal:
         self.unowned = UnownedRuns(self.database, self.owner, settings.lease_s, self.publish)
         if not self.database.is_sqlite:
             self.loop.widen_writes(POSTGRES_WRITERS)
+
+    def database_id(self) -> str:
+        """Return the id by which processes of another database are told apart in Redis."""
+        if self._database_id is None:
+            self._database_id = database_id(self.database)
+        return self._database_id
 
     # --- writing
 

@@ -34,6 +34,7 @@ CHECKS = {
     "addresses": "servers:check_addresses",
     "tls": "tls:check_tls",
     "database": "database:check_database",
+    "deployment": "servers:check_deployment",
     "authentication": "authentication:check_authentication",
     "workers": "workers:check_workers",
     "queues": "queues:check_queues",

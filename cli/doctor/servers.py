@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import closing
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
+from bus.journal import database_id, is_shared
+from bus.keys import Keys
+from bus.redis_wire import connect
+from cli.doctor.database import reading_database
 from cli.doctor.finding import Verdicts, fail, ok, warn
 from cli.supervisor.embedded_redis import program_of
 from cli.supervisor.serving import is_loopback
+from config.database.engine import Database
 from config.redis.errors import RedisRefused, RedisUnreachable
 from config.redis.server import ask, require_broker, require_usable
 from config.redis.socket import with_running_redis
 from config.redis.url import each_url, redis_form, without_password
 from config.settings import Settings
+
+SHARED = (
+    "workers of another database use the name '{name}' in this Redis, so each installation takes the other's wake-ups "
+    "and runs begin late. Set another CALLBOARD_DEPLOYMENT for one of them, and restart its processes."
+)
 
 PLAIN = ("redis", "amqp", "pyamqp", "sentinel", "valkey")
 ENCRYPTED = ("rediss", "amqps", "valkeys")
@@ -42,6 +54,27 @@ def check_redis(settings: Settings) -> Verdicts:
         yield ok(f"version {facts.version} answers, maxmemory-policy {facts.policy}")
     if not facts.persists:
         yield warn("has no append-only file: after its restart viewers read SQL. `redis-cli config set appendonly yes`")
+
+
+@reading_database
+def check_deployment(settings: Settings, database: Database) -> Verdicts:
+    """Yield whether workers of another database use the keys of this deployment's name."""
+    url = with_running_redis(settings).redis_url
+    if url is None:
+        return
+    try:
+        is_taken = asyncio.run(_is_taken(url, Keys(settings.deployment), database_id(database)))
+    except (RedisUnreachable, ConnectionError):
+        return  # the check above says so
+    if is_taken:
+        yield fail(SHARED.format(name=settings.deployment))
+    else:
+        yield ok(f"'{settings.deployment}' is this installation's alone")
+
+
+async def _is_taken(url: str, keys: Keys, own_id: str) -> bool:
+    with closing(await connect(url)) as wire:
+        return await is_shared(keys, own_id, wire.send)
 
 
 def check_broker(settings: Settings) -> Verdicts:

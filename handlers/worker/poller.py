@@ -58,6 +58,7 @@ class Poller:
 
     async def look(self) -> int:
         """Take the claimable runs for which there are slots, and return how many were begun."""
+        self._journal.hot_log.announce(await self._journal.loop.read(self._journal.database_id))
         free = self._slots.free
         if free <= 0:
             return 0
@@ -65,8 +66,6 @@ class Poller:
         rows = await self._journal.loop.read(self._journal.unowned.claimable, LOOKED_AT, self._queues)
         waiting = [row for row in rows if row.id in deferred or row.id in self._seen]
         self._seen = frozenset(row.id for row in rows)
-        if self._journal.settings.redis_url is not None:
-            self._journal.hot_log.nudge(self._journal.keys.nudges, "")  # finds out whether Redis can be reached
         for row in waiting[:free]:
             task = asyncio.create_task(self._work(RunAgentMessage.of_run(row)), name=f"polled {row.id}")
             self._working.add(task)

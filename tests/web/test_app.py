@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,15 @@ import pytest
 import redis
 from flask import Flask
 
+from agents.process import Process
+from agents.registry import AgentRegistry
+from bus.journal import Journal
+from cli.doctor.servers import check_deployment
 from config.database.errors import DatabaseBusy, DatabaseDamaged, DatabaseFull
 from config.errors import SettingInvalid
 from config.settings import Settings
+from handlers.worker.poller import Poller
+from handlers.worker.slots import SlotPool
 from tests.backends import RedisServer
 from tests.web.conftest import RunOwner, accept
 from web.app import create_app
@@ -295,3 +302,30 @@ def test_health_says_that_redis_takes_no_writes(settings: Settings, runner, tmp_
         app.extensions["callboard"].close()
     assert well["redis"] == "ok"
     assert (full.status_code, full.json["redis"], full.json["status"]) == (200, "refuses_writes", "degraded")
+
+
+@pytest.mark.parity
+def test_health_and_doctor_say_that_workers_of_another_database_use_the_same_keys(
+    redis_settings: Settings, runner, empty_database: Path, tmp_path: Path
+) -> None:
+    ours = redis_settings.model_copy(update={"database_url": runner.settings.database_url})
+    others_url = f"sqlite:///{shutil.copy(empty_database, tmp_path / 'others.db')}"
+    others = ours.model_copy(update={"database_url": others_url})
+    app = create_app(ours, runner)
+    answers = []
+
+    for settings in (ours, others):
+        look_for_work(settings)
+        health: Any = app.test_client().get("/health").json
+        answers.append((health["redis"], [verdict for verdict, _ in check_deployment(ours)]))
+
+    app.extensions["callboard"].close()
+    assert answers == [("ok", ["ok"]), ("shared", ["fail"])]
+
+
+def look_for_work(settings: Settings) -> None:
+    """Look for queued runs as a worker of this installation does."""
+    journal = Journal(settings, publish=lambda message: None)
+    process = Process(settings=settings, journal=journal, registry=AgentRegistry(settings.agent_folders))
+    journal.loop.run(Poller(process, SlotPool(1)).look())
+    journal.close()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flask import Blueprint, Response
 
@@ -22,6 +22,9 @@ from web.problems import RETRY_AFTER_S, of_error
 from web.process import WebProcess, current_process
 from web.schemas.health import Health, NotReady, Ready
 from web.security import current_principal
+
+if TYPE_CHECKING:
+    from bus.journal import Journal
 
 health = Blueprint("health", __name__)
 
@@ -109,20 +112,28 @@ def _waiting(queues: Sequence[str]) -> dict[str, Any]:
 
 
 def _redis(process: WebProcess) -> str:
-    """Return ``ok``, ``unreachable``, ``refuses_writes`` (full, or a replica), or ``none`` if none is configured."""
+    """Return ``ok``, ``none`` if none is configured, or what is wrong.
+
+    That is ``unreachable``, ``refuses_writes`` (full, or a replica), or ``shared`` (workers of another database
+    use the same deployment name).
+    """
     url = process.settings.redis_url
     if url is None:
         return "none"
     try:
-        takes_writes = process.journal.loop.run(_try(url, process.journal.keys.probe))
+        return process.journal.loop.run(_try(url, process.journal))
     except (CallboardError, ConnectionError, TimeoutError):
         return "unreachable"
-    return "ok" if takes_writes else "refuses_writes"
 
 
-async def _try(url: str, key: str) -> bool:
-    """Return whether Redis accepts a write; a full one would answer a PING, too."""
+async def _try(url: str, journal: Journal) -> str:
+    """Write to Redis, since a full one would answer a PING, too, and look for workers of another database."""
+    from bus.journal import is_shared  # the first request opens the journal
+
+    own_id = await journal.loop.read(journal.database_id)
     async with asyncio.timeout(REDIS_TIMEOUT_S):
         with closing(await connect(url)) as wire:
-            (reply,) = await wire.send([("SET", key, "", "PX", PROBE_MS)])
-    return not isinstance(reply, Exception)
+            (reply,) = await wire.send([("SET", journal.keys.probe, "", "PX", PROBE_MS)])
+            if isinstance(reply, Exception):
+                return "refuses_writes"
+            return "shared" if await is_shared(journal.keys, own_id, wire.send) else "ok"

@@ -35,7 +35,7 @@ class Health(Answer):
     """``ok``, or the code of its error."""
     detail: Maybe[str] = None
     """What is wrong with the database, as a sentence."""
-    redis: Maybe[Literal["ok", "unreachable", "refuses_writes", "none"]] = None
+    redis: Maybe[Literal["ok", "unreachable", "refuses_writes", "shared", "none"]] = None
     workers: Maybe[int] = None
     """Workers that are alive."""
     workers_starting: Maybe[int] = None

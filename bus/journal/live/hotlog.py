@@ -72,6 +72,9 @@ class HotLog(Protocol):
     def nudge(self, channel: str, text: str) -> None:
         """Send a hint to every process that listens on ``channel``, where possible."""
 
+    def announce(self, database_id: str) -> None:
+        """Say that workers of this database are at work, and find out whether other processes can be reached."""
+
     async def listen(self, channel: str, function: Callable[[str], None]) -> None:
         """Call ``function`` with each text nudged on ``channel``."""
 
@@ -194,6 +197,9 @@ class MemoryHotLog:
     def nudge(self, channel: str, text: str) -> None:
         for function in tuple(self._channels.get(channel, ())):
             function(text)
+
+    def announce(self, database_id: str) -> None:
+        """There is no other process."""
 
     async def listen(self, channel: str, function: Callable[[str], None]) -> None:
         self._channels.setdefault(channel, []).append(function)

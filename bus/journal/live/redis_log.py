@@ -10,6 +10,7 @@ from contextvars import Context
 from pathlib import Path
 from typing import Any
 
+from bus.journal.live.database_id import announcement
 from bus.journal.live.hotlog import Listener, LogSource
 from bus.journal.live.signatures import Keyring, sign
 from bus.journal.live.subscriber import Subscriber
@@ -137,6 +138,10 @@ class RedisHotLog:
 
     def nudge(self, channel: str, text: str) -> None:
         self._others.append(("PUBLISH", channel, text))
+        self._schedule()
+
+    def announce(self, database_id: str) -> None:
+        self._others += announcement(self._keys, database_id)
         self._schedule()
 
     def _schedule(self) -> None:

@@ -543,7 +543,7 @@ export interface components {
                 [key: string]: components["schemas"]["McpServerHealth"];
             };
             /** @enum {string} */
-            redis?: "ok" | "unreachable" | "refuses_writes" | "none";
+            redis?: "ok" | "unreachable" | "refuses_writes" | "shared" | "none";
             /** @enum {string} */
             status: "ok" | "degraded";
             /** @description Streams that this process serves. */
