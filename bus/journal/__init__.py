@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from bus.journal.ownership.leases import Claim, FirstCommit, Lease
     from bus.journal.ownership.tools import LoadedTool, ToolMetadata
     from bus.journal.ownership.workers import WorkerRow, Workers, abandoned_calls
+    from bus.journal.queries.board import Board
     from bus.journal.queries.decided_calls import DecidedCall
     from bus.journal.queries.run_record import RunRecord, read_record, run_of_thread
     from bus.journal.queries.runs import STATUSES, RunFilter, Runs
@@ -125,6 +126,7 @@ _NAMES = {
     "ownership.leases": "Claim FirstCommit Lease",
     "ownership.tools": "LoadedTool ToolMetadata",
     "ownership.workers": "WorkerRow Workers abandoned_calls",
+    "queries.board": "Board",
     "queries.decided_calls": "DecidedCall",
     "queries.run_record": "RunRecord read_record run_of_thread",
     "queries.runs": "STATUSES RunFilter Runs",

@@ -74,6 +74,36 @@ def test_sends_what_changes_and_nothing_else(board: Board, runner, journal) -> N
     assert "output" not in ended
 
 
+def test_says_how_many_there_are_and_which_are_shown_no_more(board: Board, client, runner, journal) -> None:
+    first = board.next("snapshot")["counts"]
+    run_id = accept(runner)
+    queued = board.next("board")
+    RunOwner(journal, run_id).finish("answer")
+    client.delete(f"/v1/runs/{run_id}")
+    journal.nudge_board("default", run_id)
+
+    removed = board.next("board")
+    while run_id not in removed["gone"]:
+        removed = board.next("board")
+
+    assert (queued["counts"]["queued"], queued["gone"]) == (1, [])
+    assert removed["counts"] == first
+    assert set(first.values()) == {0}
+
+
+def test_is_returned_once_as_json(client, runner) -> None:
+    run_id = accept(runner)
+    board = Board(client)
+
+    page = client.get("/v1/events", headers={"Accept": "application/json"})
+    streamed = board.next("snapshot")
+    board.close()
+
+    assert [run["run_id"] for run in page.json["runs"]] == [run_id]
+    assert page.json["counts"]["queued"] == 1
+    assert {"runs": streamed["runs"], "counts": streamed["counts"]} == page.json
+
+
 def test_is_asked_once_for_all(app, client) -> None:
     boards = [Board(client) for _ in range(3)]
     for each in boards:

@@ -125,9 +125,10 @@ def test_who_opens_the_board_later_does_not_see_a_removed_run(client, app, runne
 
     client.delete(f"/v1/runs/{over}")
     feed.nudge()
-    eventually(lambda: over not in feed._known)
+    eventually(lambda: over not in feed._shown.runs)
     second = Board(client)
 
+    assert first.next("board")["gone"] == [over]
     assert second.next("snapshot")["runs"] == []
     for board in (first, second):
         board.close()

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from bus.journal import CursorAhead, CursorInvalid, Line, RunUnknown
 from bus.payloads import TERMINAL
+from web.api.answers import answer
 from web.auth.authentication import require_still_valid
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
@@ -17,7 +18,7 @@ from web.conditions import Preferring, applied
 from web.errors import TooManyViewers
 from web.parameters import EventCursor, Filter, Whole
 from web.process import WebProcess, current_process
-from web.schemas.event import BoardEvent, Event, EventPage
+from web.schemas.event import BoardEvent, BoardSnapshot, Event, EventPage
 from web.schemas.paths import RunId
 from web.security import current_principal
 from web.sse import StreamResponse
@@ -38,12 +39,16 @@ class BoardCursor(Input):
 
 
 @events.get("/v1/events")
-@call({200: {"text/event-stream": BoardEvent}}, problems=(TooManyViewers,))
+@call({200: {"text/event-stream": BoardEvent, "application/json": BoardSnapshot}}, problems=(TooManyViewers,))
 def board(query: BoardCursor) -> Response:
-    """Stream the summaries of all runs, then each that changed; a new connection gets all of them again."""
-    principal, hub = current_principal(), current_process().hub
-    hub.viewers.require_room(principal)
-    return StreamResponse(hub.viewers, lambda: hub.board_feed(principal))
+    """Stream the board: what it shows, then each change; a new connection begins anew. Or return it once, as JSON."""
+    principal, process = current_principal(), current_process()
+    if _wants_page():
+        with process.large_work():
+            shown = process.journal.runs.board(principal)
+            return answer({"runs": shown.runs, "counts": shown.counts})
+    process.hub.viewers.require_room(principal)
+    return StreamResponse(process.hub.viewers, lambda: process.hub.board_feed(principal))
 
 
 class Resumed(Preferring):
@@ -79,12 +84,11 @@ def of_run(run_id: RunId, query: WhichEvents, headers: Resumed) -> Response:
     204 where no event follows, and none will: it makes a browser's EventSource stop.
     """
     process, cursor = current_process(), headers.last_event_id or query.after or query.last_event_id
-    wants_page = request.accept_mimetypes.best_match(["text/event-stream", "application/json"]) == "application/json"
     preferred_s = min(headers.wait_s, MAX_WAIT_S) if query.wait_s is None else 0
     wait_s, limit = query.wait_s or preferred_s, query.limit
     thread_id, status, last = process.journal.runs.bounds(current_principal(), run_id, cursor)
     is_over = status in TERMINAL and cursor >= last  # no event follows, and none will
-    if wants_page or query.wait_s is not None:
+    if _wants_page() or query.wait_s is not None:
         page = _page(process, run_id, thread_id, cursor, 0 if status in TERMINAL else wait_s, limit, is_over)
         page.headers.update(applied(preferred_s))
         return page
@@ -93,6 +97,10 @@ def of_run(run_id: RunId, query: WhichEvents, headers: Resumed) -> Response:
     hub, tenant = process.hub, current_principal().tenant
     hub.viewers.require_room(current_principal())
     return StreamResponse(hub.viewers, lambda: hub.run_feed(tenant, run_id, thread_id), cursor)
+
+
+def _wants_page() -> bool:
+    return request.accept_mimetypes.best_match(["text/event-stream", "application/json"]) == "application/json"
 
 
 def _page(

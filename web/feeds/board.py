@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
@@ -78,7 +78,8 @@ class TenantBoards:
 
 
 class BoardFeed(Stream):
-    """A ``snapshot`` first, then a ``run`` for each summary that changed. Numbers only grow within a process."""
+    """A ``snapshot`` first, then a ``run`` for each summary that changed, and a ``board`` with the counts and the ids
+    of runs that are no longer shown. Numbers only grow within a process."""
 
     def __init__(
         self,
@@ -93,7 +94,7 @@ class BoardFeed(Stream):
         self._subscribe = subscribe
         self._on_stopped = on_stopped
         self._viewers: set[Viewer] = set()
-        self._known: dict[str, bytes] = {}
+        self._shown = _EncodedBoard({}, b"{}")
         self._number = 0
         self._is_database_away = False  # logged once per outage
         self._snapshot: bytes | None = None
@@ -153,34 +154,31 @@ class BoardFeed(Stream):
 
     async def _refresh(self) -> None:
         try:
-            found = await self._journal.loop.read(self._read)
+            shown = await self._journal.loop.read(self._read)
         except CallboardError as error:
             if not self._is_database_away:
                 log.warning("board not refreshed until the database answers: %s", error)
             self._is_database_away = True
             return
         self._is_database_away = False
-        is_first = not self._number
-        fresh = [data for run_id, data in found.items() if self._known.get(run_id) != data]
-        is_gone = found.keys() < self._known.keys()  # a run was removed: new viewers must not see it
-        self._known = found
-        if fresh or is_first or is_gone:
-            self._snapshot = None
-        if is_first:
+        before, self._shown = self._shown, shown
+        if not self._number:
             self._number = 1
             for viewer in tuple(self._viewers):
                 viewer.write(self._snapshot_frame())
-        elif fresh:
-            self._send_changes(fresh)
+        elif shown != before:
+            self._snapshot = None
+            self._send(shown.changes_since(before))
 
-    def _read(self) -> dict[str, bytes]:
-        return {row["run_id"]: orjson.dumps(row) for row in self._journal.runs.board(self.principal)}
+    def _read(self) -> _EncodedBoard:
+        board = self._journal.runs.board(self.principal)
+        return _EncodedBoard({run["run_id"]: orjson.dumps(run) for run in board.runs}, orjson.dumps(board.counts))
 
-    def _send_changes(self, fresh: list[bytes]) -> None:
+    def _send(self, changes: list[tuple[str, bytes]]) -> None:
         frames = []
-        for data in reversed(fresh):  # the newest run last, in the order of the changes
+        for event, data in changes:
             self._number += 1
-            frames.append(frame(Line(self._number, "run", data)))
+            frames.append(frame(Line(self._number, event, data)))
         joined = b"".join(frames)
         for viewer in tuple(self._viewers):
             if not viewer.stuck_since:
@@ -188,6 +186,23 @@ class BoardFeed(Stream):
 
     def _snapshot_frame(self) -> bytes:
         if self._snapshot is None:
-            runs = b'{"runs":[%s]}' % b",".join(self._known.values())
-            self._snapshot = frame(Line(self._number, "snapshot", runs))
+            self._snapshot = frame(Line(self._number, "snapshot", self._shown.as_json()))
         return self._snapshot
+
+
+class _EncodedBoard(NamedTuple):
+    """What the board shows, encoded."""
+
+    runs: dict[str, bytes]
+    counts: bytes
+
+    def as_json(self) -> bytes:
+        return b'{"runs":[%s],"counts":%s}' % (b",".join(self.runs.values()), self.counts)
+
+    def changes_since(self, before: _EncodedBoard) -> list[tuple[str, bytes]]:
+        """Return the events that make a client that shows ``before`` show this."""
+        events = [("run", data) for run_id, data in self.runs.items() if before.runs.get(run_id) != data]
+        gone = [run_id for run_id in before.runs if run_id not in self.runs]
+        if gone or self.counts != before.counts:
+            events.append(("board", b'{"counts":%s,"gone":%s}' % (self.counts, orjson.dumps(gone))))
+        return events

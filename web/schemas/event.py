@@ -55,11 +55,34 @@ class EventPage(Answer):
     """Whether no event follows this page, and none will: the run has ended, and this is its last page."""
 
 
+class BoardCounts(Answer):
+    """How many runs the caller sees in each state, also where the board does not show all of them."""
+
+    queued: int
+    running: int
+    waiting: int
+    questions: int
+    """Waiting runs that ask a person."""
+    failed: int
+    """Failed and dead runs that ended within the last 24 hours."""
+
+
 class BoardSnapshot(Answer):
-    """The first event of the board, ``snapshot``: all open runs and the last that ended."""
+    """The first event of the board, ``snapshot``: what it shows."""
 
     runs: list[RunSummary]
+    """Up to 100 of each group: questions, running, waiting, queued, failed within 24 hours, ended otherwise. Questions,
+    waiting and queued runs are the oldest, the others the newest."""
+    counts: BoardCounts
 
 
-BoardEvent = TypeAliasType("BoardEvent", BoardSnapshot | RunSummary)
-"""``snapshot``, then a ``run`` for each summary that changes."""
+class BoardChange(Answer):
+    """An event ``board``: the numbers, after the summaries that changed."""
+
+    counts: BoardCounts
+    gone: list[str]
+    """The ids of runs that the board shows no more: removed, or behind others of their group."""
+
+
+BoardEvent = TypeAliasType("BoardEvent", BoardSnapshot | RunSummary | BoardChange)
+"""``snapshot``, then a ``run`` for each summary that changes, and a ``board`` where the numbers do."""

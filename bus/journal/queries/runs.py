@@ -13,6 +13,7 @@ from bus.journal.errors import ApprovalDecided, CursorAhead, RunUnknown
 from bus.journal.idempotency import IdempotencyKey, used_before
 from bus.journal.log.events import last_error
 from bus.journal.log.pages import Pages
+from bus.journal.queries.board import Board, board_rows
 from bus.journal.queries.call_spans import call_spans
 from bus.journal.queries.decided_calls import PAGE, RUN_COLUMNS, DecidedCall, decided_calls, decisions_of
 from bus.journal.queries.inbox import asked_lately, inbox
@@ -31,8 +32,6 @@ from config.identity.principal import Principal, Verb
 
 LIMIT = 50
 """Runs in a list without an explicit limit."""
-ON_BOARD = 60
-"""Ended runs on the board."""
 STATUSES = (*OPEN, *sorted(TERMINAL))
 _BRIEF = [column for column in runs.c if column.name not in ("output_json", "metadata_json")]
 
@@ -106,13 +105,11 @@ class Runs:
             )
         return [_summary(row) for row in rows], is_cut
 
-    def board(self, principal: Principal, *, ended: int = ON_BOARD) -> list[dict[str, Any]]:
-        """Return every open run and the last ``ended`` ended ones, the newest first, without large fields."""
-        newest = select(*_BRIEF).where(rows_for(principal, Verb.SEE, runs)).order_by(runs.c.created_ms.desc())
-        going = newest.where(runs.c.status.in_(OPEN)).limit(500)
-        over = newest.where(runs.c.ended_ms.is_not(None)).limit(ended)
+    def board(self, principal: Principal) -> Board:
+        """Return what the board shows: exact counts, and of each state the runs to look at, without large fields."""
         with self._database.read() as connection:
-            return [_brief(row) for query in (going, over) for row in connection.execute(query)]
+            rows, counts = board_rows(connection, principal, _BRIEF)
+        return Board(runs=[_brief(row) for row in rows], counts=counts)
 
     def status(self, run_id: str) -> str | None:
         """Return the status of a run of any principal; None where it was removed."""

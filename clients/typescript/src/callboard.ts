@@ -2,7 +2,7 @@ import { jsonOf } from "./errors.js";
 import { Feed, type FeedHandlers, type FeedPage } from "./feed.js";
 import { Http, newKey, type HttpOptions } from "./http.js";
 import { RunHandle } from "./run.js";
-import type { AcceptedRun, Agents, BoardEvent, Health, Message, Messages, OpenApprovals, Run, Runs, Thread, Threads } from "./types.js";
+import type { AcceptedRun, Agents, BoardEvent, BoardSnapshot, Health, Message, Messages, OpenApprovals, Run, Runs, Thread, Threads } from "./types.js";
 
 const BOARD_POLL_MS = 2500;
 
@@ -92,11 +92,17 @@ export class Callboard {
     await this.#http.call("DELETE", threadPath(threadId), { query: { owner } });
   }
 
-  /** Return a feed of the board: a snapshot of the runs, then each summary that changes; start() opens it. */
+  /** Return a feed of the board: a snapshot of its runs and counts, then each change; start() opens it. */
   board(handlers: FeedHandlers<BoardEvent>): Feed {
+    let next = 0;
     return new Feed({
       url: () => this.#http.url("/v1/events"),
-      poll: () => this.#pollBoard(),
+      poll: async () => {
+        await new Promise((resolve) => setTimeout(resolve, next - Date.now()));
+        next = Date.now() + BOARD_POLL_MS;
+        const data: BoardSnapshot = await this.#http.call("GET", "/v1/events");
+        return { events: [{ id: "", event: "snapshot", data }], ended: false };
+      },
       headers: () => this.#http.headers(),
       ...handlers,
     });
@@ -110,12 +116,6 @@ export class Callboard {
   /** Return the agents that can be asked, and the problems of definitions that cannot be used. */
   agents(): Promise<Agents> {
     return this.#http.call("GET", "/v1/agents");
-  }
-
-  async #pollBoard(): Promise<FeedPage> {
-    await new Promise((resolve) => setTimeout(resolve, BOARD_POLL_MS));
-    const { runs } = await this.runs({ limit: 100 });
-    return { events: [{ id: "", event: "snapshot", data: { runs } }], ended: false };
   }
 }
 

@@ -8,6 +8,8 @@ const BACKOFF_MS = [400, 1000, 2000, 4000, 8000, 15_000];
 const BEHIND_MS = 2000;
 // The server says something at once; a proxy that holds it back for longer than this holds back everything.
 const FIRST_BYTE_MS = 6000;
+// One slow answer is no proof of such a proxy.
+const STREAM_AGAIN_MS = 60_000;
 
 export interface FeedEvent<Data = unknown> {
   readonly id: string;
@@ -15,9 +17,12 @@ export interface FeedEvent<Data = unknown> {
   readonly data: Data;
 }
 
-/** What a feed is doing: `waiting` for its next attempt, `behind` by seconds; after `refused` and `ended` nothing comes. */
+/**
+ * What a feed is doing: `polling` where streams are held back, `waiting` for its next attempt, `behind` by seconds; after
+ * `refused` and `ended` nothing comes.
+ */
 export interface FeedState {
-  readonly name: "connecting" | "live" | "behind" | "waiting" | "offline" | "refused" | "ended";
+  readonly name: "connecting" | "live" | "polling" | "behind" | "waiting" | "offline" | "refused" | "ended";
   readonly seconds?: number;
   readonly error?: ApiError | undefined;
 }
@@ -49,7 +54,7 @@ type Failure = ApiError | "ended" | "again" | undefined;
 export class Feed {
   cursor: string;
   stopped = true;
-  /** True where the stream did not come through, and pages are polled in its place. */
+  /** True where the stream did not come through: pages are polled in its place, and it is tried again each minute. */
   heldBack = false;
   state: FeedState = { name: "connecting" };
   readonly #options: FeedOptions;
@@ -60,6 +65,7 @@ export class Feed {
   #wake: (() => void) | null = null;
   #quiet: ReturnType<typeof setTimeout> | undefined;
   #opened = 0;
+  #streamAt = 0;
 
   constructor(options: FeedOptions) {
     this.#options = options;
@@ -107,7 +113,7 @@ export class Feed {
   async #live(): Promise<void> {
     const opened = (this.#opened += 1);
     while (!this.stopped) {
-      const failure = await (this.heldBack ? this.#poll() : this.#attempt());
+      const failure = await (this.#isToPoll() ? this.#poll() : this.#attempt());
       if (this.stopped || opened !== this.#opened) return;
       if (failure === "ended") return this.#finish({ name: "ended" });
       // A defect of the server may be gone at the next attempt; a stream is for as long as the page is open.
@@ -116,12 +122,18 @@ export class Feed {
     }
   }
 
+  #isToPoll(): boolean {
+    if (!this.heldBack) return false;
+    this.#streamAt ||= Date.now() + STREAM_AGAIN_MS;
+    return Date.now() < this.#streamAt;
+  }
+
   async #poll(): Promise<Failure> {
     try {
       const { events, ended } = await this.#options.poll!(this.cursor);
       this.#failures = 0;
       this.#lastByte = Date.now();
-      if (this.state.name !== "live") this.#setState({ name: "live" });
+      this.#current();
       for (const event of events) this.#take(event);
       return ended ? "ended" : "again";
     } catch (error) {
@@ -146,7 +158,8 @@ export class Feed {
   async #attempt(): Promise<Failure> {
     this.#controller = new AbortController();
     this.#lastByte = Date.now();
-    if (this.state.name !== "waiting") this.#setState({ name: "connecting" });
+    this.#streamAt = 0;
+    if (this.state.name !== "waiting" && !this.heldBack) this.#setState({ name: "connecting" });
     const firstByte = this.#expectFirstByte();
     try {
       const headers = { Accept: "text/event-stream", ...this.#options.headers?.() };
@@ -169,7 +182,8 @@ export class Feed {
       const { value, done } = await reader.read();
       if (done || this.stopped) return;
       clearTimeout(firstByte);
-      if (this.state.name === "connecting" || this.state.name === "waiting") this.#setState({ name: "live" });
+      this.heldBack = false;
+      if (this.state.name !== "behind") this.#current();
       this.#lastByte = Date.now();
       this.#failures = 0;
       parser.push(value);
@@ -197,9 +211,14 @@ export class Feed {
   #measure(at: string | undefined): void {
     const age = at ? Date.now() - Date.parse(at) - clockOffset(at) : 0;
     if (age > BEHIND_MS) this.#setState({ name: "behind", seconds: Math.round(age / 1000) });
-    else if (this.state.name !== "live") this.#setState({ name: "live" });
+    else this.#current();
     clearTimeout(this.#quiet);
-    if (this.state.name === "behind") this.#quiet = setTimeout(() => this.#setState({ name: "live" }), 1200);
+    if (this.state.name === "behind") this.#quiet = setTimeout(() => this.#current(), 1200);
+  }
+
+  #current(): void {
+    const name = this.heldBack ? "polling" : "live";
+    if (this.state.name !== name) this.#setState({ name });
   }
 
   async #pause(error: ApiError | undefined): Promise<void> {

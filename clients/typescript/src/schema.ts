@@ -190,9 +190,30 @@ export interface components {
             /** @description Where the next page begins; absent on the last one. */
             next?: number;
         };
-        BoardEvent: components["schemas"]["BoardSnapshot"] | components["schemas"]["RunSummary"];
-        /** @description The first event of the board, ``snapshot``: all open runs and the last that ended. */
+        /** @description An event ``board``: the numbers, after the summaries that changed. */
+        BoardChange: {
+            counts: components["schemas"]["BoardCounts"];
+            /** @description The ids of runs that the board shows no more: removed, or behind others of their group. */
+            gone: string[];
+        };
+        /** @description How many runs the caller sees in each state, also where the board does not show all of them. */
+        BoardCounts: {
+            /** @description Failed and dead runs that ended within the last 24 hours. */
+            failed: number;
+            /** @description Waiting runs that ask a person. */
+            questions: number;
+            queued: number;
+            running: number;
+            waiting: number;
+        };
+        BoardEvent: components["schemas"]["BoardSnapshot"] | components["schemas"]["RunSummary"] | components["schemas"]["BoardChange"];
+        /** @description The first event of the board, ``snapshot``: what it shows. */
         BoardSnapshot: {
+            counts: components["schemas"]["BoardCounts"];
+            /**
+             * @description Up to 100 of each group: questions, running, waiting, queued, failed within 24 hours, ended otherwise. Questions,
+             *     waiting and queued runs are the oldest, the others the newest.
+             */
             runs: components["schemas"]["RunSummary"][];
         };
         /** @description A definition that cannot be used. */

@@ -9,6 +9,7 @@ export type Agent = Schemas["AgentSummary"];
 export type Approval = Schemas["Approval"];
 export type OpenApprovals = Schemas["ApprovalPage"];
 export type BoardEvent = Schemas["BoardEvent"];
+export type BoardSnapshot = Schemas["BoardSnapshot"];
 export type ControlledRun = Schemas["ControlledRun"];
 export type Decided = Schemas["DecidedApproval"];
 export type Decisions = Schemas["DecisionPage"];

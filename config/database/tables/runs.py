@@ -113,6 +113,7 @@ runs = Table(
     partial_index("ix_runs_open_of_thread", "thread_key", "turn", where="ended_ms IS NULL"),
     # What limits count: a tenant's and a principal's open and queued runs.
     partial_index("ix_runs_open_of_tenant", "tenant", "principal", "status", where="ended_ms IS NULL"),
+    partial_index("ix_runs_failed", "tenant", "ended_ms", where="error_code IS NOT NULL"),  # the board shows a day's
     partial_index("ix_runs_traced", "tenant", "trace_id", where="trace_id IS NOT NULL"),
     partial_index("ix_runs_correlated", "tenant", "correlation_id", where="correlation_id IS NOT NULL"),
     Index(None, "status", "lease_until"),

@@ -30,7 +30,7 @@ def seen(harness: JournalHarness, principal: Principal) -> set[str]:
     """Return the runs that every query about several runs shows."""
     found = {run["run_id"] for run in Runs(harness.database).newest(principal)}
     assert {run["run_id"] for run in Runs(harness.database).page(principal)[0]} == found
-    assert {run["run_id"] for run in Runs(harness.database).board(principal)} == found
+    assert {run["run_id"] for run in Runs(harness.database).board(principal).runs} == found
     assert {run.run_id for run in Runs(harness.database).explain(principal)} == found
     return found
 

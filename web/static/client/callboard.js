@@ -55,11 +55,17 @@ export class Callboard {
     async removeThread(threadId, { owner } = {}) {
         await this.#http.call("DELETE", threadPath(threadId), { query: { owner } });
     }
-    /** Return a feed of the board: a snapshot of the runs, then each summary that changes; start() opens it. */
+    /** Return a feed of the board: a snapshot of its runs and counts, then each change; start() opens it. */
     board(handlers) {
+        let next = 0;
         return new Feed({
             url: () => this.#http.url("/v1/events"),
-            poll: () => this.#pollBoard(),
+            poll: async () => {
+                await new Promise((resolve) => setTimeout(resolve, next - Date.now()));
+                next = Date.now() + BOARD_POLL_MS;
+                const data = await this.#http.call("GET", "/v1/events");
+                return { events: [{ id: "", event: "snapshot", data }], ended: false };
+            },
             headers: () => this.#http.headers(),
             ...handlers,
         });
@@ -71,11 +77,6 @@ export class Callboard {
     /** Return the agents that can be asked, and the problems of definitions that cannot be used. */
     agents() {
         return this.#http.call("GET", "/v1/agents");
-    }
-    async #pollBoard() {
-        await new Promise((resolve) => setTimeout(resolve, BOARD_POLL_MS));
-        const { runs } = await this.runs({ limit: 100 });
-        return { events: [{ id: "", event: "snapshot", data: { runs } }], ended: false };
     }
 }
 function threadPath(threadId) {

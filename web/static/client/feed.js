@@ -7,11 +7,13 @@ const BACKOFF_MS = [400, 1000, 2000, 4000, 8000, 15_000];
 const BEHIND_MS = 2000;
 // The server says something at once; a proxy that holds it back for longer than this holds back everything.
 const FIRST_BYTE_MS = 6000;
+// One slow answer is no proof of such a proxy.
+const STREAM_AGAIN_MS = 60_000;
 /** One stream of events that reconnects by itself: it resumes after its cursor and reports its state. */
 export class Feed {
     cursor;
     stopped = true;
-    /** True where the stream did not come through, and pages are polled in its place. */
+    /** True where the stream did not come through: pages are polled in its place, and it is tried again each minute. */
     heldBack = false;
     state = { name: "connecting" };
     #options;
@@ -22,6 +24,7 @@ export class Feed {
     #wake = null;
     #quiet;
     #opened = 0;
+    #streamAt = 0;
     constructor(options) {
         this.#options = options;
         this.cursor = options.cursor ?? "";
@@ -66,7 +69,7 @@ export class Feed {
     async #live() {
         const opened = (this.#opened += 1);
         while (!this.stopped) {
-            const failure = await (this.heldBack ? this.#poll() : this.#attempt());
+            const failure = await (this.#isToPoll() ? this.#poll() : this.#attempt());
             if (this.stopped || opened !== this.#opened)
                 return;
             if (failure === "ended")
@@ -78,13 +81,18 @@ export class Feed {
                 await this.#pause(failure);
         }
     }
+    #isToPoll() {
+        if (!this.heldBack)
+            return false;
+        this.#streamAt ||= Date.now() + STREAM_AGAIN_MS;
+        return Date.now() < this.#streamAt;
+    }
     async #poll() {
         try {
             const { events, ended } = await this.#options.poll(this.cursor);
             this.#failures = 0;
             this.#lastByte = Date.now();
-            if (this.state.name !== "live")
-                this.#setState({ name: "live" });
+            this.#current();
             for (const event of events)
                 this.#take(event);
             return ended ? "ended" : "again";
@@ -108,7 +116,8 @@ export class Feed {
     async #attempt() {
         this.#controller = new AbortController();
         this.#lastByte = Date.now();
-        if (this.state.name !== "waiting")
+        this.#streamAt = 0;
+        if (this.state.name !== "waiting" && !this.heldBack)
             this.#setState({ name: "connecting" });
         const firstByte = this.#expectFirstByte();
         try {
@@ -136,8 +145,9 @@ export class Feed {
             if (done || this.stopped)
                 return;
             clearTimeout(firstByte);
-            if (this.state.name === "connecting" || this.state.name === "waiting")
-                this.#setState({ name: "live" });
+            this.heldBack = false;
+            if (this.state.name !== "behind")
+                this.#current();
             this.#lastByte = Date.now();
             this.#failures = 0;
             parser.push(value);
@@ -166,11 +176,16 @@ export class Feed {
         const age = at ? Date.now() - Date.parse(at) - clockOffset(at) : 0;
         if (age > BEHIND_MS)
             this.#setState({ name: "behind", seconds: Math.round(age / 1000) });
-        else if (this.state.name !== "live")
-            this.#setState({ name: "live" });
+        else
+            this.#current();
         clearTimeout(this.#quiet);
         if (this.state.name === "behind")
-            this.#quiet = setTimeout(() => this.#setState({ name: "live" }), 1200);
+            this.#quiet = setTimeout(() => this.#current(), 1200);
+    }
+    #current() {
+        const name = this.heldBack ? "polling" : "live";
+        if (this.state.name !== name)
+            this.#setState({ name });
     }
     async #pause(error) {
         const step = BACKOFF_MS[Math.min(this.#failures++, BACKOFF_MS.length - 1)];

@@ -2,11 +2,15 @@ import { threadKey } from "../state/me.js";
 import { fill, h, say } from "../dom/h.js";
 import { paintSoon } from "../dom/paint.js";
 import { count } from "../dom/format.js";
-import { LineState, runsWords } from "./LineState.js";
+import { LANES } from "../state/board.js";
+import { LineState } from "./LineState.js";
 import { LoadingIndicator } from "./LoadingIndicator.js";
 import { RunCard } from "./RunCard.js";
 
-const LANES = { running: ["Running", 80], waiting: ["Waiting", 80], ended: ["Ended", 40] };
+const TITLES = { questions: "Need a person", running: "Running", waiting: "Waiting", failed: "Failed in 24 hours", ended: "Ended" };
+// What the rest of a lane is listed with.
+const STATUS = { questions: "waiting", running: "running", waiting: "open", failed: "failed", ended: "succeeded" };
+const MOST = { questions: 40, running: 20, waiting: 20, failed: 20, ended: 40 };
 
 /** The call board: every run as a card, in lanes by state. */
 export class Board {
@@ -19,7 +23,8 @@ export class Board {
     this.line = new LineState({ onRetry });
     this.lanes = h("div.lanes");
     this.empty = h("div.board-empty", {}, LoadingIndicator("Reading the board"));
-    for (const [name, [title]] of Object.entries(LANES)) this.lanes.append(this.#lane(name, title));
+    const [questions, running, waiting, failed, ended] = LANES.map((name) => this.#lane(name));
+    this.lanes.append(questions, running, waiting, h("div.lane-pair", {}, failed, ended));
     this.element = h("aside.board", { id: "board", "aria-label": "The board" }, h("header.board-head", {}, h("h2", {}, "The board"), this.line.element), this.empty, this.lanes);
     this.lanes.hidden = true;
   }
@@ -30,7 +35,7 @@ export class Board {
   }
 
   showLine(state) {
-    this.line.show(state, runsWords(this.board().size));
+    this.line.show(state, `${count(this.board().open)} open`);
   }
 
   tick() {
@@ -57,12 +62,14 @@ export class Board {
     next?.focus();
   }
 
-  #lane(name, title) {
-    const total = h("span.total", {}, "0");
+  #lane(name) {
+    const title = TITLES[name];
+    const total = h("span.total");
     const cards = h("div.cards");
     const more = h("p.more", { hidden: true });
-    this.#lanes[name] = { total, cards, more };
-    return h("section.lane", { dataset: { lane: name }, "aria-label": title }, h("h3.caps", {}, h("span", {}, title), total), cards, more);
+    const element = h("section.lane", { dataset: { lane: name }, "aria-label": title }, h("h3.caps", {}, h("span", {}, title), total), cards, more);
+    this.#lanes[name] = { element, total, cards, more };
+    return element;
   }
 
   #paint = () => {
@@ -72,23 +79,28 @@ export class Board {
     this.empty.hidden = some;
     if (!some) fill(this.empty, h("p", {}, "No runs yet."), h("p.faint", {}, "Ask an agent something, or start one from a terminal:"), h("pre", {}, "./callboard run assistant \"What is 17 * 23?\""));
     const kept = new Set();
-    for (const [name, [, most]] of Object.entries(LANES)) this.#fillLane(this.#lanes[name], lanes[name], most, kept);
+    for (const name of LANES) this.#fillLane(name, lanes[name], kept);
     for (const id of this.#cards.keys()) if (!kept.has(id)) this.#drop(id);
     this.mark(this.marked);
     this.showLine(this.line.state);
   };
 
-  #fillLane({ total, cards, more }, runs, most, kept) {
-    say(total, count(runs.length));
+  #fillLane(name, runs, kept) {
+    const { element, total, cards, more } = this.#lanes[name];
+    const number = this.board().total(name) ?? runs.length;
+    say(total, name === "ended" ? "latest" : count(number));
+    // Without questions and failures their headings would be noise.
+    element.hidden = !runs.length && (name === "questions" || name === "failed");
+    const shown = runs.slice(0, MOST[name]);
     let place = cards.firstElementChild;
-    for (const run of runs.slice(0, most)) {
+    for (const run of shown) {
       kept.add(run.run_id);
       const element = this.#cardOf(run).element;
       if (element === place) place = place.nextElementSibling;
       else cards.insertBefore(element, place);
     }
-    more.hidden = runs.length <= most;
-    say(more, `and ${count(runs.length - most)} more: ./callboard runs`);
+    more.hidden = number <= shown.length || name === "ended";
+    say(more, `and ${count(number - shown.length)} more: ./callboard runs --status ${STATUS[name]}`);
   }
 
   #cardOf(run) {

@@ -1,5 +1,6 @@
 import { h, say } from "../dom/h.js";
-import { plural } from "../dom/format.js";
+
+const POLLING = "Something on the way holds streams back: the page asks every few seconds, and tries the stream again each minute.";
 
 /** The state of a connection in words: whether what is shown is current. */
 export class LineState {
@@ -16,8 +17,8 @@ export class LineState {
     this.element.dataset.line = state.name;
     this.element.hidden = this.quietWhenLive && (state.name === "live" || state.name === "ended" || state.name === "none");
     this.retry.hidden = state.name !== "waiting";
-    this.element.title = state.error?.message ?? "";
-    say(this.words, lineWords(state) + (state.name === "live" && extra ? ` · ${extra}` : ""));
+    this.element.title = state.error?.message ?? (state.name === "polling" ? POLLING : "");
+    say(this.words, lineWords(state) + (extra && (state.name === "live" || state.name === "polling") ? ` · ${extra}` : ""));
   }
 }
 
@@ -25,6 +26,7 @@ export class LineState {
 export function lineWords({ name, seconds, error }) {
   switch (name) {
     case "live": return "live";
+    case "polling": return "polling";
     case "behind": return `behind by ${seconds} s`;
     case "waiting": return seconds > 0 ? `reconnecting in ${seconds} s` : "reconnecting…";
     case "offline": return "offline — this device has no network";
@@ -33,9 +35,4 @@ export function lineWords({ name, seconds, error }) {
     case "ended": case "none": return "";
     default: return "connecting…";
   }
-}
-
-/** Return `live · 6 runs` without the state. */
-export function runsWords(n) {
-  return plural(n, "run");
 }

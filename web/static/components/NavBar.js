@@ -1,3 +1,4 @@
+import { count } from "../dom/format.js";
 import { h, icon } from "../dom/h.js";
 
 /** The rail: name, places, threads, account, health and the reference of the HTTP calls. On a phone its places are tabs at the foot. */
@@ -19,7 +20,7 @@ export class NavBar {
 
   /** Show how many runs are open, and whether one of them waits for an answer. */
   count(open, asks) {
-    const text = open ? String(open) : "";
+    const text = open ? count(open) : "";
     for (const place of [...document.querySelectorAll(".count")]) {
       if (place.textContent !== text) place.textContent = text;
       place.classList.toggle("is-asked", asks);

@@ -127,15 +127,13 @@ export class App {
   };
 
   noteRuns = (runs, isSnapshot) => {
-    const lanes = this.feed?.board.lanes();
     this.board.update();
     this.threads.update();
     for (const run of runs) this.conversation.noteRun(run);
-    if (lanes) {
-      this.nav.count(lanes.running.length + lanes.waiting.length, lanes.waiting.some((run) => run.reason === "approval"));
-      this.health.curious = lanes.waiting.some((run) => run.status === "queued");
-    }
-    if (!isSnapshot) this.#threadsSoon();
+    const { board } = this.feed;
+    this.nav.count(board.open, board.total("questions") > 0);
+    this.health.curious = board.lanes().waiting.some((run) => run.status === "queued");
+    if (runs.length && !isSnapshot) this.#threadsSoon();
   };
 
   #chatCallbacks() {
@@ -247,7 +245,7 @@ export class App {
     if (state.name === "waiting") this.healthLine.show(null);
     if (state.name === "offline") this.healthLine.show(null, "this device has no network");
     // A server that comes back may be another one, with other agents.
-    if (state.name === "live" && this.wasDown) this.#backAgain();
+    if ((state.name === "live" || state.name === "polling") && this.wasDown) this.#backAgain();
     this.wasDown = state.name === "waiting" || state.name === "offline" || (this.wasDown && state.name === "connecting");
   }
 

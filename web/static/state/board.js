@@ -1,27 +1,33 @@
-// All runs the caller may see, in lanes: what the board shows.
+// The runs on the board, in lanes, and how many there are of each kind: more than it shows, where they are many.
 
 import { OVER } from "./story.js";
 
-const KEPT = 500;
+/** The lanes in reading order. */
+export const LANES = ["questions", "running", "waiting", "failed", "ended"];
 
-/** Holds run summaries; `apply` takes the board feed's events. */
+const STATES = { questions: ["questions"], running: ["running"], waiting: ["waiting", "queued"], failed: ["failed"] };
+
+/** Holds run summaries and their numbers; `apply` takes the board feed's events. */
 export class BoardState {
   #runs = new Map();
+  #counts = {};
 
-  /** Take a `snapshot` or a `run` event; returns the summaries that changed. */
+  /** Take a `snapshot`, a `run` or a `board` event; returns the summaries that changed. */
   apply(event, data) {
-    if (event === "snapshot") {
-      this.#runs = new Map((data.runs ?? []).map((run) => [run.run_id, run]));
-      return data.runs ?? [];
-    }
-    if (event !== "run" || !data.run_id) return [];
-    this.#runs.set(data.run_id, data);
-    this.#forgetOldest();
-    return [this.#runs.get(data.run_id)];
+    if (event === "snapshot") this.#runs = new Map(data.runs.map((run) => [run.run_id, run]));
+    if (event === "run") this.#runs.set(data.run_id, data);
+    if (event === "board") for (const runId of data.gone) this.#runs.delete(runId);
+    this.#counts = data.counts ?? this.#counts;
+    return event === "snapshot" ? data.runs : event === "run" ? [data] : [];
   }
 
   get size() {
     return this.#runs.size;
+  }
+
+  /** How many runs have not ended. */
+  get open() {
+    return this.#count("queued", "running", "waiting");
   }
 
   /** Return one summary, if the board has it. */
@@ -29,26 +35,36 @@ export class BoardState {
     return this.#runs.get(runId);
   }
 
-  /** Return {running, waiting, ended}, each with the latest first. */
+  /** Return how many runs a lane has, shown or not; undefined for those that ended well, which are not counted. */
+  total(lane) {
+    const others = lane === "waiting" ? this.#count("questions") : 0;
+    return STATES[lane] && this.#count(...STATES[lane]) - others;
+  }
+
+  /** Return the runs by lane: questions and what waits in the order of their age, the others with the latest first. */
   lanes() {
-    const lanes = { running: [], waiting: [], ended: [] };
+    const lanes = Object.fromEntries(LANES.map((name) => [name, []]));
     for (const run of this.#runs.values()) lanes[laneOf(run)].push(run);
+    lanes.questions.sort(byAge);
     lanes.running.sort((a, b) => stamp(b.started_at ?? b.created_at) - stamp(a.started_at ?? a.created_at));
-    // Who waits longest stands first: it is the one to look at.
-    lanes.waiting.sort((a, b) => stamp(a.created_at) - stamp(b.created_at));
-    lanes.ended.sort((a, b) => stamp(b.ended_at ?? b.created_at) - stamp(a.ended_at ?? a.created_at));
+    lanes.waiting.sort((a, b) => (a.status === "queued") - (b.status === "queued") || byAge(a, b));
+    for (const name of ["failed", "ended"]) lanes[name].sort((a, b) => stamp(b.ended_at ?? b.created_at) - stamp(a.ended_at ?? a.created_at));
     return lanes;
   }
 
-  #forgetOldest() {
-    if (this.#runs.size <= KEPT * 1.2) return;
-    for (const run of this.lanes().ended.slice(KEPT)) this.#runs.delete(run.run_id);
+  #count(...names) {
+    return names.reduce((sum, name) => sum + (this.#counts[name] ?? 0), 0);
   }
 }
 
-/** Return the lane a run stands in. */
-export function laneOf(run) {
-  return OVER.has(run.status) ? "ended" : run.status === "running" ? "running" : "waiting";
+function laneOf({ status, reason }) {
+  if (status === "failed" || status === "dead") return "failed";
+  if (OVER.has(status)) return "ended";
+  return status === "running" ? "running" : status === "waiting" && reason === "approval" ? "questions" : "waiting";
+}
+
+function byAge(a, b) {
+  return stamp(a.created_at) - stamp(b.created_at);
 }
 
 function stamp(at) {

@@ -1,0 +1,102 @@
+"""The board with many runs: exact counts, and of each group those to look at."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from bus.journal.queries.board import DAY_MS, MOST_RUNS, board_rows
+from bus.journal.queries.runs import Runs
+from config.database.tables import runs
+from config.identity.principal import Principal
+from tests.bus.crowd import ASKS, Crowd
+from tests.bus.journal_harness import JournalHarness
+
+ME = Principal()
+
+
+@pytest.fixture
+def crowd(harness: JournalHarness) -> Crowd:
+    return crowd_of(harness)
+
+
+def crowd_of(harness: JournalHarness) -> Crowd:
+    """Return what adds runs to a board without any: the one that they are like is another tenant's."""
+    like = harness.accept(principal=Principal(tenant="template")).run_id
+    return Crowd(harness.database, like, tenant=ME.tenant)
+
+
+def test_counts_are_exact_and_questions_are_shown_with_5000_open_runs(harness: JournalHarness, crowd: Crowd) -> None:
+    crowd.add("running", 200, status="running")
+    crowd.add("queued", 4290, status="queued")
+    crowd.add("task", 3, status="waiting", reason="task")
+    crowd.add("asks", 507, **ASKS)
+
+    board = Runs(harness.database).board(ME)
+
+    assert board.counts == {"queued": 4290, "running": 200, "waiting": 510, "questions": 507, "failed": 0}
+    names = [run["run_id"].split("-")[0] for run in board.runs]
+    assert Counter(names) == {"asks": MOST_RUNS, "running": MOST_RUNS, "task": 3, "queued": MOST_RUNS}
+    assert names[:MOST_RUNS] == ["asks"] * MOST_RUNS
+
+
+def test_shows_who_waits_longest_and_what_runs_newest(harness: JournalHarness, crowd: Crowd) -> None:
+    crowd.add("running", 3, status="running")
+    crowd.add("queued", 3, status="queued")
+    crowd.add("asks", 3, **ASKS)
+
+    shown = [run["run_id"] for run in Runs(harness.database).board(ME).runs]
+
+    assert shown == [
+        *("asks-3", "asks-2", "asks-1"),
+        *("running-1", "running-2", "running-3"),
+        *("queued-3", "queued-2", "queued-1"),
+    ]
+
+
+def test_failures_of_a_day_stay_however_many_runs_succeed(harness: JournalHarness, crowd: Crowd) -> None:
+    crowd.add("failed", 2, 3_600_000, status="failed", error_code="model_failed")
+    crowd.add("dead", 1, DAY_MS - 60_000, status="dead", error_code="crashed")
+    crowd.add("old", 1, DAY_MS + 60_000, status="failed", error_code="model_failed")
+    crowd.add("succeeded", 500, 0, status="succeeded")
+    crowd.add("stopped", 1, 0, status="cancelled", reason="stopped")
+
+    board = Runs(harness.database).board(ME)
+
+    shown = Counter(run["run_id"].split("-")[0] for run in board.runs)
+    assert (shown["failed"], shown["dead"], shown["old"], shown["stopped"]) == (2, 1, 0, 1)
+    assert shown["succeeded"] == MOST_RUNS - 1
+    assert board.counts["failed"] == 3
+
+
+def test_counts_what_the_principal_sees_alone(harness: JournalHarness, crowd: Crowd) -> None:
+    crowd.add("mine", 2, status="running")
+    crowd.add("hers", 3, status="running", principal="ann")
+    crowd.add("failed", 1, 0, status="failed", error_code="model_failed", principal="ann")
+    crowd.add("foreign", 4, status="running", tenant="acme")
+
+    mine, hers = (Runs(harness.database).board(Principal(id=name)).counts for name in (ME.id, "ann"))
+
+    assert (mine["running"], mine["failed"]) == (2, 0)
+    assert (hers["running"], hers["failed"]) == (3, 1)
+
+
+def test_the_work_does_not_grow_with_the_runs_that_have_ended(small_harness: JournalHarness) -> None:
+    crowd, work = crowd_of(small_harness), []
+    crowd.add("asks", 3, **ASKS)
+    crowd.add("queued", 3, status="queued")
+    for number in (300, 3000):
+        crowd.add(f"ended{number}", number, DAY_MS + 1, status="succeeded")
+        crowd.add(f"failed{number}", number, DAY_MS + 1, status="failed", error_code="model_failed")
+        steps = itertools.count()
+        with small_harness.database.read() as connection:
+            raw: Any = connection.connection.dbapi_connection
+            raw.set_progress_handler(lambda steps=steps: next(steps) < 0, 1)
+            board_rows(connection, ME, [runs.c.id])
+            raw.set_progress_handler(None, 0)
+        work.append(next(steps))
+
+    assert work[1] < 1.1 * work[0]
