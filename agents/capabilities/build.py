@@ -17,8 +17,9 @@ from agents.capabilities.runners.limits import ProcessLimits
 from agents.capabilities.runners.process import ProcessRunner
 from agents.capabilities.runners.runner import CapabilityRunner
 from agents.tools.schema import build_tool
-from agents.tools.tool import INWARD, OUTWARD, TRUSTED, UNTRUSTED, Tool
+from agents.tools.tool import Tool
 from bus.journal import canonical_digest
+from config.capabilities import INWARD, OUTWARD, TRUSTED, UNTRUSTED
 from config.definitions.capability import CapabilityDefinition, RetryRule
 from config.definitions.dotted_path import NotImportable, import_path, require_own
 from config.definitions.errors import ToolUnknown

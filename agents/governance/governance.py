@@ -57,7 +57,11 @@ class GovernedCall:
     name: str
     arguments: Mapping[str, Any]
     """Of a model call: ``model``, ``prompt`` (its newest message), ``messages`` (how many) and ``tools`` (names)."""
+    identity: str = ""
+    """Of an MCP server's tool ``mcp:server/tool``; empty of others."""
     effect: Effect = Effect.PURE
+    is_outward: bool = False
+    """Whether the tool's calls leave for another system."""
     attempt: int = 1
 
 
@@ -86,7 +90,7 @@ class Governance:
     async def before(self, call: GovernedCall) -> Judgement:
         """Return what the engine decides about a call that is about to be made."""
         sent, is_cut = shown(dict(call.arguments))
-        is_open = self._opens(call.effect)
+        is_open = self._opens(call)
         event = self._event("ActivityStarted", **_fields(call), activity_input=[sent], is_cut=is_cut)
         try:
             answer = _usable(await self._engine.evaluate(event, INPUT), is_cut=is_cut, is_open=is_open)
@@ -154,9 +158,11 @@ class Governance:
             **facts,
         }
 
-    def _opens(self, effect: Effect) -> bool:
+    def _opens(self, call: GovernedCall) -> bool:
         """Return whether a call is made without the engine's answer."""
-        return effect is Effect.PURE if self._when_silent == "by_effect" else self._when_silent == "fail_open"
+        if self._when_silent == "by_effect":
+            return call.effect is Effect.PURE and not call.is_outward
+        return self._when_silent == "fail_open"
 
     def _silent(self, error: NoUsableAnswer, call: GovernedCall, *, is_open: bool) -> Judgement:
         said = f"{'passed' if is_open else 'refused'} without an answer: {error.facts['problem']}"
@@ -174,6 +180,7 @@ def _fields(call: GovernedCall) -> dict[str, Any]:
     return {
         "activity_id": call.step_id,
         "activity_type": call.name if call.point == "tool" else "model",
+        "activity_identity": call.identity or None,
         "call_id": call.call_id,
         "effect": str(call.effect),
         "attempt": call.attempt,

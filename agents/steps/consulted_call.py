@@ -53,8 +53,10 @@ class ConsultedCall(RecordedCall):
             call_id=self.call.id,
             point="tool",
             name=self.call.name,
+            identity=self._tool.identity if self._tool is not None else "",
             arguments=self.arguments,
             effect=self.effect,
+            is_outward=self._tool is None or self._tool.is_outward,
             attempt=self._attempts,
         )
 

@@ -13,9 +13,10 @@ from agents.models.streams.tool_calls import ToolCall
 from agents.tool_errors import ArgumentsInvalid, CallBlocked, GoldenContextMissing, RoleMissing, ToolNotOffered
 from agents.tools.arguments import parse_arguments, validate_arguments
 from agents.tools.questions import missing_form
-from agents.tools.tool import OUTWARD, Tool
+from agents.tools.tool import Tool
 from bus.journal import NOTHING_SAID, USED_UP, OpenStep, StickyApproval, canonical_digest
 from bus.payloads import Outcome
+from config.capabilities import OUTWARD
 from config.errors import ModelVisible
 from config.guardrails.errors import SecretInArguments
 from config.policy.decision import TOOLS_OWN, PolicyDecision, Verdict

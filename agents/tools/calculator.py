@@ -7,6 +7,9 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
+from typing import Annotated
+
+from pydantic import Field
 
 from agents.tools.tool import tool
 from config.errors import ToolFailed
@@ -38,7 +41,7 @@ _ROOT = re.compile(r"√\s*(\d+(?:\.\d+)?)")
 
 
 @tool(effect="pure", timeout_s=5)
-def calculator(expression: str) -> str:
+def calculator(expression: Annotated[str, Field(max_length=MAX_CHARS)]) -> str:
     """Calculate an arithmetic expression and return the number.
 
     Knows + - * / // % ** with parentheses, "15% of 80", sqrt, abs, round, min, max, floor, ceil, exp, log,

@@ -5,6 +5,9 @@ from __future__ import annotations
 import unicodedata
 import zoneinfo
 from functools import lru_cache
+from typing import Annotated
+
+from pydantic import Field
 
 from agents.tools.tool import tool
 from config.clock import utc_now
@@ -37,7 +40,7 @@ _ALSO = {city: zone for zone, cities in _CITIES.items() for city in cities.split
 
 
 @tool(effect="pure", timeout_s=5)
-def clock(timezone: str = "UTC") -> dict[str, str]:
+def clock(timezone: Annotated[str, Field(max_length=200)] = "UTC") -> dict[str, str]:
     """Tell the date and time now.
 
     Args:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from agents.tools.isolation.sql_process import OUT_OF_MEMORY, OUT_OF_TIME, QueryFailed, ask
 from agents.tools.tool import tool
@@ -30,7 +32,7 @@ _NO_FUNCTION = re.compile(r"not authorized to use function: (\S+)")
 
 
 @tool(effect="pure", timeout_s=20)
-def query_countries(sql: str) -> dict[str, Any]:
+def query_countries(sql: Annotated[str, Field(max_length=MAX_SQL)]) -> dict[str, Any]:
     """Ask the countries' data set with one SQLite SELECT and get columns and rows, at most 200.
 
     Tables: countries(code, name, capital, continent, area_km2, population) with 195 states, code being ISO two

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from agents.tool_errors import PathRefused
 from agents.tools.file_labels import labels_of, note_labels
-from agents.tools.isolation.sandbox import MAX_LISTED, Sandbox
-from agents.tools.tool import INWARD, UNTRUSTED, current_call, tool
+from agents.tools.isolation.sandbox import MAX_LISTED, MAX_PATH, MAX_WRITE, Sandbox
+from agents.tools.tool import current_call, tool
+from config.capabilities import INWARD, UNTRUSTED
 from config.spelling import did_you_mean
+
+FilePath = Annotated[str, Field(max_length=MAX_PATH)]
 
 
 @tool(effect="pure", timeout_s=20, labels={UNTRUSTED})  # a name may be what an earlier run read
-def list_files(folder: str = "") -> dict[str, Any]:
+def list_files(folder: FilePath = "") -> dict[str, Any]:
     """List the files in your sandbox folder with their sizes in bytes.
 
     Args:
@@ -26,7 +31,7 @@ def list_files(folder: str = "") -> dict[str, Any]:
 
 
 @tool(effect="pure", timeout_s=20, labels={UNTRUSTED})  # it may hold what an earlier run fetched
-def read_file(path: str) -> str:
+def read_file(path: FilePath) -> str:
     """Read a text file from your sandbox folder.
 
     Args:
@@ -46,7 +51,7 @@ def read_file(path: str) -> str:
 
 
 @tool(effect="idempotent", timeout_s=20, labels={INWARD})
-def write_file(path: str, text: str) -> dict[str, Any]:
+def write_file(path: FilePath, text: Annotated[str, Field(max_length=MAX_WRITE)]) -> dict[str, Any]:
     """Write a text file into your sandbox folder; what the file held before is replaced.
 
     Args:

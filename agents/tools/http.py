@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
+from pydantic import Field
 
-from agents.tools.tool import OUTWARD, UNTRUSTED, current_call, tool
+from agents.tools.tool import current_call, tool
+from config.capabilities import OUTWARD, UNTRUSTED
 from config.egress.errors import RequestRefused
 from config.egress.exchange import HttpAnswer
 from config.egress.fetch import Fetcher
 from config.egress.lookup import resolver_of
 from config.egress.policy import EgressPolicy, allowed_in, hosts_in
-from config.egress.request import Outgoing, checked_body, checked_headers
-from config.egress.target import parse_target
+from config.egress.request import (
+    MAX_BODY_BYTES,
+    MAX_HEADER_CHARS,
+    MAX_HEADERS,
+    Outgoing,
+    checked_body,
+    checked_headers,
+)
+from config.egress.target import MAX_URL, parse_target
 from config.errors import ToolCutOff
 from config.settings import settings
 
+Url = Annotated[str, Field(max_length=MAX_URL)]
+Headers = Annotated[dict[str, Annotated[str, Field(max_length=MAX_HEADER_CHARS)]], Field(max_length=MAX_HEADERS)]
 MAX_TEXT = 200_000
 """Characters of a body that the result has."""
 MAX_VALUE = 1000
@@ -48,9 +59,7 @@ _TEXT_TYPES = ("text/", "application/xml", "application/javascript", "applicatio
 
 
 @tool(effect="pure", timeout_s=40, labels={UNTRUSTED, OUTWARD})
-async def http_get(
-    url: str, headers: dict[str, str] | None = None, method: Literal["GET", "HEAD"] = "GET"
-) -> dict[str, Any]:
+async def http_get(url: Url, headers: Headers | None = None, method: Literal["GET", "HEAD"] = "GET") -> dict[str, Any]:
     """Read a public web address: get its status, its main headers, and its text or JSON. Redirects are followed.
 
     Args:
@@ -63,10 +72,10 @@ async def http_get(
 
 @tool(effect="unsafe", timeout_s=40, labels={UNTRUSTED, OUTWARD})
 async def http_request(
-    url: str,
+    url: Url,
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = "POST",
-    headers: dict[str, str] | None = None,
-    body: str | None = None,
+    headers: Headers | None = None,
+    body: Annotated[str, Field(max_length=MAX_BODY_BYTES)] | None = None,
     json: Any = None,
 ) -> dict[str, Any]:
     """Send an HTTP request to a public web address, which may change something there.

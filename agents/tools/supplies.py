@@ -21,7 +21,7 @@ PRICES_EUR = {"paper": 24.90, "pens": 8.50, "coffee": 13.20, "envelopes": 11.00,
 def order_supplies(
     item: Literal["paper", "pens", "coffee", "envelopes", "toner", "notebooks"],
     boxes: Annotated[int, Field(ge=1, le=100)],
-    note: str = "",
+    note: Annotated[str, Field(max_length=2000)] = "",
 ) -> dict[str, Any]:
     """Order boxes of an office supply. The order is placed at once and cannot be taken back.
 

@@ -14,7 +14,7 @@ from agents.tools.questions import DEFAULT_FORM, QuestionAsked, require_few, req
 from agents.tools.reports import CallReports
 from agents.tools.sample import Sample
 from agents.tools.task_call import TaskCall
-from config.capabilities import CapabilityKind, Classification
+from config.capabilities import INWARD, OUTWARD, SENSITIVE, TRUSTED, UNTRUSTED, CapabilityKind, Classification
 from config.definitions.errors import SecretMissing, ToolUnknown
 from config.definitions.mcp_names import identity_of
 from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM, required_secret
@@ -22,11 +22,6 @@ from config.effects import Effect, OnExpiry, Scope
 from config.identity.contexts import GoldenContext, SecurityContext
 from config.identity.principal import Role
 
-UNTRUSTED, SENSITIVE, TRUSTED = "untrusted", "sensitive", "trusted"
-"""Labels of results: others may have written them; they must not leave; others have not, although they are read from
-another system."""
-OUTWARD, INWARD = "outward", "inward"
-"""Labels of calls: they leave for another system; they do not, although they have an effect."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 

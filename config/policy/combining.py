@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from config.capabilities import OUTWARD
 from config.effects import Effect, Scope
 from config.policy.compiled import CompiledRule
 from config.policy.decision import CallFacts, PolicyDecision, Verdict
@@ -22,7 +23,9 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class _Vote:
+class Vote:
+    """What one rule says of a call."""
+
     verdict: Verdict
     rule: str
     reason: str
@@ -37,19 +40,22 @@ def combined(
 ) -> PolicyDecision:
     """Return the strictest verdict with the changes of all ``matched`` rules; of equal ones the first in the file.
 
+    A rule whose condition failed counts as ``vote_of`` says, and labels the call as if it matched.
+
     ``default``: the decision where none of these rules says something; and it counts beside those of
     ``by_name_only``, which are not meant for this tool, but for one whose name it has at its server.
     """
-    votes = [_Vote(rule.verdict, rule.name, rule.fields.reason) for rule, _ in matched]
-    votes += [vote for failure in failures if (vote := _vote_of(failure, facts)) is not None]
+    votes = [Vote(rule.verdict, rule.name, rule.fields.reason) for rule, _ in matched]
+    votes += [vote for failure in failures if (vote := vote_of(failure, facts)) is not None]
     changed, clash = _merged(matched)
     if clash is not None:
         votes.append(clash)
-    labels = {label for rule, _ in matched for label in rule.fields.labels or ()}
+    rules = [*(rule for rule, _ in matched), *(failure.rule for failure in failures)]
+    labels = tuple(sorted({label for rule in rules for label in rule.fields.labels or ()}.union(default.labels)))
     if not votes:
-        return replace(default, reason=_with_notes(default.reason, facts, failures), seen=seen(facts))
+        return replace(default, reason=_with_notes(default.reason, facts, failures), labels=labels, seen=seen(facts))
     if all(vote.rule in by_name_only for vote in votes):
-        votes.append(_Vote(default.verdict, default.rule, default.reason))
+        votes.append(Vote(default.verdict, default.rule, default.reason))
     first = max(votes, key=lambda vote: _RANKS[vote.verdict])
     limits = [rule.fields.timeout_s for rule, _ in matched if rule.fields.timeout_s is not None]
     return PolicyDecision(
@@ -60,7 +66,7 @@ def combined(
         identity=default.identity,
         arguments={**facts.arguments, **changed} if changed else None,
         timeout_s=min(limits, default=None),
-        labels=tuple(sorted(labels.union(default.labels))),
+        labels=labels,
         seen=seen(facts),
         **_sticky(first.verdict, [rule for rule, _ in matched], failures),
     )
@@ -81,23 +87,27 @@ def seen(facts: CallFacts) -> tuple[str, ...]:
     return tuple(sorted(facts.labels))
 
 
-def _vote_of(failure: Failure, facts: CallFacts) -> _Vote | None:
-    """Return what a failed condition counts as: nothing for a pure call, and for a rule that allows."""
-    if facts.effect is Effect.PURE or failure.rule.verdict is Verdict.ALLOW:
+def vote_of(failure: Failure, facts: CallFacts) -> Vote | None:
+    """Return what a failed condition counts as, so that no argument lifts a rule; None where the rule does not match.
+
+    A rule that blocks or halts blocks, one that requires an approval does, and one that constrains blocks unless the
+    call is pure and does not leave. One that allows lifts nothing, so it does not match.
+    """
+    verdict, stays = failure.rule.verdict, facts.effect is Effect.PURE and OUTWARD not in facts.labels
+    if verdict is Verdict.ALLOW or (verdict is Verdict.CONSTRAIN and stays):
         return None
-    asks = failure.rule.verdict is Verdict.REQUIRE_APPROVAL
-    reason = f"The rule could not be evaluated, and the call has an effect: {failure.why}."
-    return _Vote(Verdict.REQUIRE_APPROVAL if asks else Verdict.BLOCK, failure.rule.name, reason)
+    counts_as = verdict if verdict is Verdict.REQUIRE_APPROVAL else Verdict.BLOCK
+    return Vote(counts_as, failure.rule.name, f"The rule could not be evaluated, so it counts as met: {failure.why}.")
 
 
 def _with_notes(reason: str, facts: CallFacts, failures: Sequence[Failure]) -> str:
     """Return the reason with what could not be evaluated and was passed over."""
-    passed = [failure for failure in failures if _vote_of(failure, facts) is None]
+    passed = [failure for failure in failures if vote_of(failure, facts) is None]
     notes = [f"Rule '{one.rule.name}' could not be evaluated and was passed over: {one.why}." for one in passed]
     return " ".join(part for part in (reason, *notes) if part)
 
 
-def _merged(matched: Sequence[tuple[CompiledRule, dict[str, Any]]]) -> tuple[dict[str, Any], _Vote | None]:
+def _merged(matched: Sequence[tuple[CompiledRule, dict[str, Any]]]) -> tuple[dict[str, Any], Vote | None]:
     """Return all changes of arguments, and a block where two rules want different values of one argument."""
     changed: dict[str, Any] = {}
     by: dict[str, str] = {}
@@ -105,6 +115,6 @@ def _merged(matched: Sequence[tuple[CompiledRule, dict[str, Any]]]) -> tuple[dic
         for name, value in changes.items():
             if name in changed and changed[name] != value:
                 reason = f"Rules '{by[name]}' and '{rule.name}' want different values of the argument '{name}'."
-                return {}, _Vote(Verdict.BLOCK, rule.name, reason)
+                return {}, Vote(Verdict.BLOCK, rule.name, reason)
             changed[name], by[name] = value, rule.name
     return changed, None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from config.clock import epoch_ms
-from config.policy.combining import Failure, combined, seen
+from config.policy.combining import Failure, combined, seen, vote_of
 from config.policy.compiled import CompiledRule
 from config.policy.condition import MAX_PARTS, Condition, ConditionFailed, Conditions, Evaluation
 from config.policy.decision import CallFacts, PolicyDecision, Verdict
@@ -70,8 +70,7 @@ class LocalPolicy:
     def decide(self, facts: CallFacts, at_ms: int | None = None) -> PolicyDecision:
         """Return what becomes of the call at a time, in ms since 1970; by default now.
 
-        A condition that fails counts as a match of a ``block`` where the call has an effect, and as none where it is
-        pure; the decision says so.
+        What a condition that fails counts as, ``vote_of`` says, and the decision.
         """
         kind = fixed_facts(facts)
         candidates = self._by_kind.get(kind) or self._candidates(kind, facts)
@@ -83,10 +82,12 @@ class LocalPolicy:
         return replace(candidates.default, seen=seen(facts)) if facts.labels else candidates.default
 
     def matching(self, facts: CallFacts, at_ms: int) -> list[str]:
-        """Return the names of all rules that match a call."""
+        """Return the names of all rules that match a call, or count as if they did since they failed."""
         kind = fixed_facts(facts)
         candidates = self._by_kind.get(kind) or self._candidates(kind, facts)
-        return [rule.name for rule, _ in self._matches(candidates, facts, at_ms)[0]]
+        matched, failures = self._matches(candidates, facts, at_ms)
+        counted = [failure.rule.name for failure in failures if vote_of(failure, facts) is not None]
+        return [*(rule.name for rule, _ in matched), *counted]
 
     def _candidates(self, kind: tuple[object, ...], facts: CallFacts) -> Candidates:
         rules = tuple(rule for rule in self.rules if rule.may_match(facts))

@@ -17,8 +17,9 @@ from agents.tools.mcp.pool import mcp_pool
 from agents.tools.mcp.result import to_value
 from agents.tools.mcp.rounds import AskingCall
 from agents.tools.mcp.shown_schema import shown_schema
-from agents.tools.tool import INWARD, OUTWARD, TRUSTED, UNTRUSTED, Tool, current_call
+from agents.tools.tool import Tool, current_call
 from bus.loop import process_loop
+from config.capabilities import INWARD, OUTWARD, TRUSTED, UNTRUSTED
 from config.definitions.errors import ToolUnknown
 from config.definitions.json_schema import SchemaRefused, check_schema, schema_errors
 from config.definitions.mcp_names import sent_name

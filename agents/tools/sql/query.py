@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from agents.tools.sql.answer import SqlAnswer, SqlQuery, SqlRefused
 from agents.tools.sql.databases import SqlPlace, place_of
 from agents.tools.sql.postgres import ask_postgres
 from agents.tools.sql.sqlite import ask_sqlite
-from agents.tools.tool import FOR_AGENT, SENSITIVE, UNTRUSTED, Tool, tool
+from agents.tools.tool import FOR_AGENT, Tool, tool
+from config.capabilities import SENSITIVE, UNTRUSTED
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
 from config.settings import Settings
@@ -18,13 +21,17 @@ from config.spans.collector import span_if_collecting
 from config.spans.sql import statement_name
 from config.spelling import did_you_mean
 
+MAX_NAME = 64
+"""Characters of a database's name."""
 MAX_SQL = 10_000
 """Characters of the longest query."""
 _ODD = re.compile("[\0\ud800-\udfff]")
 
 
 @tool(effect="pure", timeout_s=60, labels={SENSITIVE, UNTRUSTED})  # rows hold what customers wrote
-async def sql_query(database: str, sql: str) -> dict[str, Any]:
+async def sql_query(
+    database: Annotated[str, Field(max_length=MAX_NAME)], sql: Annotated[str, Field(max_length=MAX_SQL)]
+) -> dict[str, Any]:
     """Query a database with one SELECT statement and get columns and rows. Nothing can be changed.
 
     Args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -13,6 +14,7 @@ from sqlalchemy import select
 
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
+from agents.tools.catalogue import as_tool
 from agents.tools.tool import tool
 from bus.journal import Decision, canonical_digest
 from bus.payloads import ErrorPayload, ToolPayload, ToolResultPayload
@@ -290,6 +292,18 @@ def test_a_result_is_kept_back(kit: AgentKit, engine: EngineServer, answer: Any,
     if reason is None:
         assert "kept back: Personal data." in played.results("look")[0]
         assert "555-0100" not in str(played.events)
+
+
+def test_without_the_engine_a_pure_call_that_leaves_is_not_made(kit: AgentKit, engine: EngineServer) -> None:
+    engine.respond = lambda event: 500
+    kit.agent(tools=[replace(as_tool(look), labels=frozenset({"outward"}), mcp=("shop", "look"))])
+    kit.model.script(Turn(calls=[Call(name="look", arguments={"name": "Ann"})]), Turn(text="done"))
+
+    played = kit.play()
+
+    assert made == []
+    assert [result.outcome for result in played.of(ToolResultPayload)] == ["refused"]
+    assert engine.of("ActivityStarted", "look")[0]["activity_identity"] == "mcp:shop/look"
 
 
 @pytest.mark.parametrize("said", [500, b"<html>", {"action": "perhaps"}], ids=["500", "no JSON", "no action"])

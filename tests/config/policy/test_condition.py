@@ -120,37 +120,37 @@ def test_a_usual_search_is_made_in_tens_of_thousands_of_characters(source):
     assert holds(source, {"s": "x" * 50_000, "p": "y"}) in (True, False)
 
 
-@pytest.mark.parametrize(
-    ("verdict", "effect", "becomes"),
-    [
-        ("block", Effect.UNSAFE, Verdict.BLOCK),
-        ("halt", Effect.KEYED, Verdict.BLOCK),
-        ("require_approval", Effect.IDEMPOTENT, Verdict.REQUIRE_APPROVAL),
-        ("allow", Effect.UNSAFE, Verdict.ALLOW),
-        ("block", Effect.PURE, Verdict.ALLOW),
-        ("halt", Effect.PURE, Verdict.ALLOW),
-    ],
-)
-def test_a_failed_condition_is_closed_for_effects_and_open_for_pure_calls(policy_of, verdict, effect, becomes):
-    policy = policy_of({"verdict": verdict, "condition": "arguments.amount > 1"})
-
-    decision = policy.decide(call(effect=effect))
-
-    assert decision.verdict is becomes
-    assert "could not be evaluated" in decision.reason
-    assert 'Key not found in map : "amount"' in decision.reason
+FACTS: dict[str, dict[str, Any]] = {
+    "stays": {"effect": Effect.PURE},
+    "leaves": {"effect": Effect.PURE, "labels": frozenset({"outward"})},
+    "acts": {},
+}
+LONG = {"amount": ["x" * 5000] * 5000}
 
 
-def test_a_failed_condition_does_not_open_a_policy_that_denies_by_default(policy_of):
-    policy = policy_of({"verdict": "allow", "condition": "arguments.amount < 1"}, default="block")
+@pytest.mark.parametrize("arguments", [{}, {"amount": "much"}, LONG], ids=["missing", "of another type", "long"])
+@pytest.mark.parametrize("kind", FACTS)
+@pytest.mark.parametrize("verdict", ["allow", "constrain", "require_approval", "block", "halt"])
+def test_no_argument_lifts_a_rule(policy_of, verdict, kind, arguments):
+    more = {"timeout_s": 1} if verdict == "constrain" else {}
+    rule = {"verdict": verdict, "condition": "[1].all(n, arguments.amount > n)", "labels": ["seen"], **more}
+    is_open = verdict == "allow" or (verdict == "constrain" and kind == "stays")
+    counts_as = Verdict.REQUIRE_APPROVAL if verdict == "require_approval" else Verdict.BLOCK
 
-    assert policy.decide(call()).verdict is Verdict.BLOCK
+    decision = policy_of(rule).decide(call(arguments=arguments, **FACTS[kind]))
+
+    assert decision.verdict is (Verdict.ALLOW if is_open else counts_as)
+    assert f"could not be evaluated {'and was passed over' if is_open else ''}".strip() in decision.reason
+    assert decision.labels == ("seen",), "nor what the rule says of the result"
+    assert policy_of(rule, default="halt").decide(call(arguments=arguments, **FACTS[kind])).verdict is (
+        Verdict.HALT if is_open else counts_as
+    )
 
 
-def test_a_failed_condition_about_a_model_is_open(policy_of):
+def test_a_failed_condition_about_a_model_blocks_too(policy_of):
     policy = policy_of({"point": "model", "verdict": "halt", "condition": "arguments.amount > 1"})
 
-    assert policy.decide(asked_model()).verdict is Verdict.ALLOW
+    assert policy.decide(asked_model()).verdict is Verdict.BLOCK
 
 
 @pytest.mark.parametrize("source", ["arguments.missing", "now", "b'x'", "type(1)", "{1: 2}"])

@@ -234,6 +234,12 @@ def distinct(rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+def counting(rule: dict[str, Any], amount: int | None) -> Verdict:
+    """Return what a matching rule counts as: one that would halt the run blocks where it fails."""
+    has_failed = amount is None and ">" in rule.get("condition", "")
+    return Verdict.BLOCK if has_failed and rule["verdict"] == "halt" else Verdict(rule["verdict"])
+
+
 def read(folder: Path, rules: list[dict[str, Any]]) -> LocalPolicy:
     path = folder / "policy.yaml"
     path.write_text(yaml.safe_dump({"rules": rules}))
@@ -252,7 +258,7 @@ def test_the_strictest_matching_rule_decides_whatever_the_order(tmp_path_factory
     decision = policy.decide(facts)
 
     matching = [rule for rule in written if rule["name"] in policy.matching(facts, 0)]
-    strictest = max((RANKS.index(Verdict(rule["verdict"])) for rule in matching), default=0)
+    strictest = max((RANKS.index(counting(rule, amount)) for rule in matching), default=0)
     assert decision.verdict is RANKS[strictest]
     shuffled = list(written)
     seed.shuffle(shuffled)

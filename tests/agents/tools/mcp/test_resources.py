@@ -13,9 +13,9 @@ import pytest
 from agents.testing import AgentKit
 from agents.tools.catalogue import forget, tools_of
 from agents.tools.mcp.pool import close_pools
-from agents.tools.tool import OUTWARD, UNTRUSTED, Tool
+from agents.tools.tool import Tool
 from bus.payloads import ToolResultPayload
-from config.capabilities import Classification
+from config.capabilities import OUTWARD, UNTRUSTED, Classification
 from config.definitions.agent import AgentDefinition, load_definition
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
 from config.effects import Effect

@@ -17,8 +17,9 @@ from agents.tools.executor import call_tool
 from agents.tools.mcp.pool import close_pools
 from agents.tools.questions import CallAsks
 from agents.tools.results import validate_output
-from agents.tools.tool import OUTWARD, UNTRUSTED, Tool, ToolContext
+from agents.tools.tool import Tool, ToolContext
 from bus.loop import process_loop
+from config.capabilities import OUTWARD, UNTRUSTED
 from config.definitions.agent import AgentDefinition, load_definition
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
 from config.effects import Effect

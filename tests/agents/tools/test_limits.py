@@ -1,0 +1,50 @@
+"""The limits of the shipped tools' arguments are in their schemas, which are checked before the policy is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from agents.testing import AgentKit, Call, Turn
+from agents.tools.catalogue import TOOLS, find_tool
+from agents.tools.http import http_get
+from bus.payloads import ToolResultPayload
+from config.settings import Settings
+
+OWN = tuple(sorted(name for name, one in TOOLS.entries(Settings()).items() if one.value.startswith("agents.tools.")))
+
+
+def texts(schema: Any, place: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each schema of a text that an argument may be or have."""
+    if isinstance(schema, Mapping):
+        if schema.get("type") == "string":
+            yield place, schema
+        for name, part in schema.items():
+            yield from texts(part, f"{place}.{name}")
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from texts(part, place)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_every_text_that_a_shipped_tool_takes_has_a_limit(name: str, settings: Settings) -> None:
+    parameters = find_tool(name, settings).parameters
+
+    assert [place for place, text in texts(parameters) if not {"maxLength", "enum", "const"} & text.keys()] == []
+
+
+def test_a_call_beyond_a_limit_is_refused_before_the_policy_decides(tmp_path: Any) -> None:
+    (tmp_path / "policy.yaml").write_text(
+        "rules: [{name: never, verdict: halt, reason: 'No.', when: {tools: [http_get]}}]"
+    )
+    with AgentKit(tools=[http_get], settings={"policy": str(tmp_path / "policy.yaml")}) as kit:
+        kit.model.script(
+            Turn(calls=[Call(name="http_get", arguments={"url": "https://a.example/" + "x" * 4096})]), Turn(text="Oh.")
+        )
+        played = kit.play()
+
+    (result,) = played.of(ToolResultPayload)
+    assert (result.outcome, played.end.status) == ("failed", "succeeded")
+    assert "url" in str(result.result)
