@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,13 @@ from tests.journeys.up import Up
 
 CALL = {"expression": "17 * 23"}
 AGENT = "name: Tester\nmodel: demo/assistant\nsystem_prompt: You are a test.\ntools: [calculator]\n"
+MODERN = "2026-07-28"
+META = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+"""What each request of this era has."""
 BARE = """
 from mcp.server import MCPServer
 server = MCPServer("bare")
@@ -70,7 +78,28 @@ def _http(effort: Effort, folder: Path, ours: dict[str, str]) -> list[Figure]:
     with Up(folder / "up", "--port", "0", "--workers", "1", **ours) as up:
         up.wait_for("Callboard is up at")
         up.ask("tester", "What is 2 + 3?")  # returns when the worker is there
-        return asyncio.run(_over_http(effort, up.address))
+        return [*asyncio.run(_over_http(effort, up.address)), asyncio.run(_beside_listeners(effort, up.address))]
+
+
+async def _beside_listeners(effort: Effort, address: str) -> Figure:
+    """Return how long others wait while many clients of one principal listen for changes."""
+    number = effort.pick(300, 10)
+    params = {"notifications": {"toolsListChanged": True, "resourcesListChanged": True}, "_meta": META}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
+    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": MODERN}
+    headers |= {"Mcp-Method": "subscriptions/listen"}
+    rounds, references = [], []
+    limits = httpx2.Limits(max_connections=None)
+    async with httpx2.AsyncClient(timeout=30, base_url=address, limits=limits) as plain:
+        for _ in range(effort.rounds):
+            references.append(await _p95_ms(effort, lambda: plain.get("/v1/agents")))
+            async with AsyncExitStack() as streams:
+                for _ in range(number):
+                    opening = plain.stream("POST", "/mcp", json=message, headers=headers)
+                    assert (await streams.enter_async_context(opening)).is_success
+                rounds.append(await _p95_ms(effort, lambda: plain.get("/v1/agents")))
+    note = f"p95 of GET /v1/agents while {number} clients of one principal listen; beside: while none does"
+    return Figure(name="others beside listeners", unit="ms", rounds=rounds, references=references, note=note)
 
 
 async def _over_http(effort: Effort, address: str) -> list[Figure]:
@@ -78,7 +107,7 @@ async def _over_http(effort: Effort, address: str) -> list[Figure]:
     body = {"tool_name": "calculator", "arguments": CALL}
     async with (
         httpx2.AsyncClient(timeout=30, base_url=address) as plain,
-        Client(streamable_http_client(f"{address}/mcp"), mode="2026-07-28", cache=None) as client,
+        Client(streamable_http_client(f"{address}/mcp"), mode=MODERN, cache=None) as client,
     ):
 
         async def execute() -> None:
@@ -103,12 +132,20 @@ async def _called(client: Client) -> None:
 
 
 async def _median_ms(effort: Effort, work: Callable[[], Awaitable[object]]) -> float:
+    return statistics.median(await _taken_ms(effort, work))
+
+
+async def _p95_ms(effort: Effort, work: Callable[[], Awaitable[object]]) -> float:
+    return statistics.quantiles(await _taken_ms(effort, work), n=20)[-1]
+
+
+async def _taken_ms(effort: Effort, work: Callable[[], Awaitable[object]]) -> list[float]:
     taken = []
     for _ in range(effort.pick(200, 5)):
         began = time.perf_counter()
         await work()
         taken.append((time.perf_counter() - began) * 1000)
-    return statistics.median(taken)
+    return taken
 
 
 if __name__ == "__main__":

@@ -7,8 +7,10 @@ notifications where it has a connection of its own, which is stdio.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from mcp import MCPError
@@ -32,12 +34,28 @@ from web.errors import Unauthenticated
 from web.mcp.errors import said
 from web.mcp.offers import Offers
 from web.mcp.resources import Resources
-from web.mcp.service import Context, Service
+from web.mcp.service import Acting, Context, Service
 
 LOOK_S = 2.0
 """Seconds between two comparisons for one client."""
+SHARED_S = 1.0
+"""Seconds for which a look is shared by the clients of one principal that listen for the same."""
+MAX_KEPT = 1000
 MAX_SUBSCRIBED = 50
 """Resources that one client may subscribe to; each is read for each comparison."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Look:
+    """How one address looked to one principal."""
+
+    begun_s: float
+    digest: asyncio.Task[str | None]
+    """None: it could not be read."""
+
+    @property
+    def has_failed(self) -> bool:
+        return self.digest.done() and not self.digest.cancelled() and self.digest.result() is None
 
 
 class ChangeWatch:
@@ -47,6 +65,7 @@ class ChangeWatch:
         self._service = service
         self._offers = offers
         self._resources = resources
+        self._looks: dict[tuple[Principal, ServerEvent], _Look] = {}
 
     async def watch(
         self, context: Context, wanted: Callable[[], Collection[ServerEvent]]
@@ -57,18 +76,20 @@ class ChangeWatch:
         while True:
             try:
                 caller = await self._service.acting(context)
-                found = await self._service.act(caller, self._state, caller.principal, tuple(wanted()))
-                fails = False
+                events, fails = tuple(wanted()), False
             except Unauthenticated:
                 return
             except Exception as error:
                 if not fails:  # once, and not every two seconds until it is mended
                     said(error)
-                found, fails = seen, True
-            for event, digest in found.items():
-                if seen.get(event, digest) != digest:
+                events, fails = (), True
+            else:
+                seen = {event: digest for event, digest in seen.items() if event in events}
+            for event in events:
+                digest = await self._digest(caller, event)
+                if digest is not None and seen.setdefault(event, digest) != digest:
+                    seen[event] = digest
                     yield event
-            seen = found
             await asyncio.sleep(LOOK_S)
 
     async def listen(self, context: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
@@ -95,10 +116,27 @@ class ChangeWatch:
         finally:
             publishing.cancel()
 
-    def _state(self, principal: Principal, wanted: Collection[ServerEvent]) -> dict[ServerEvent, str]:
-        return {event: self._digest(principal, event) for event in wanted}
+    async def _digest(self, caller: Acting, event: ServerEvent) -> str | None:
+        """Return the digest of what an event is about, as this client or another one of the principal last saw it."""
+        key, now_s = (caller.principal, event), time.monotonic()
+        look = self._looks.get(key)
+        if look is None or (look.digest.done() and now_s - look.begun_s >= SHARED_S):
+            if len(self._looks) >= MAX_KEPT:
+                self._looks = {known: kept for known, kept in self._looks.items() if now_s - kept.begun_s < SHARED_S}
+            has_failed = look is not None and look.has_failed
+            task = asyncio.create_task(self._look(caller, event, has_failed=has_failed))
+            self._looks[key] = look = _Look(begun_s=now_s, digest=task)
+        return await asyncio.shield(look.digest)
 
-    def _digest(self, principal: Principal, event: ServerEvent) -> str:
+    async def _look(self, caller: Acting, event: ServerEvent, *, has_failed: bool) -> str | None:
+        try:
+            return await self._service.act(caller, self._digest_now, caller.principal, event)
+        except Exception as error:
+            if not has_failed:
+                said(error)
+            return None
+
+    def _digest_now(self, principal: Principal, event: ServerEvent) -> str:
         if isinstance(event, ToolsListChanged):
             shown = self._offers.of(principal).values()
             return canonical_digest([one.shown.model_dump(mode="json") for one in shown])

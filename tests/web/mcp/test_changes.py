@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from tests.web.mcp import counter
 from tests.web.mcp.conftest import AGENT, Place
 from web.errors import Unauthenticated
 from web.mcp.changes import MAX_SUBSCRIBED
+from web.mcp.resources import Resources
 from web.mcp.service import Acting
 
 pytestmark = pytest.mark.parity
@@ -39,6 +42,7 @@ MODERN = "2026-07-28"
 def _without_keeping(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make each list of tools anew, and look for changes often, which every open client of these tests costs."""
     monkeypatch.setattr("web.mcp.changes.LOOK_S", 0.02)
+    monkeypatch.setattr("web.mcp.changes.SHARED_S", 0.0, raising=False)
     monkeypatch.setattr("web.mcp.offers.FRESH_S", 0.0)
     monkeypatch.setattr("web.mcp.offers.START_LOOK_S", 0.01)
 
@@ -161,6 +165,32 @@ def test_changes_of_others_are_not_sent(place: Place) -> None:
             await asyncio.wait([event])
 
     looks.place.use(work, MODERN)
+
+
+def test_clients_of_one_principal_share_a_look_and_those_of_another_do_not(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("web.mcp.changes.SHARED_S", 20.0, raising=False)
+    readers, addresses = cycle(Principal(tenant="acme", id=name) for name in ("ann", "eve")), Resources.addresses
+    looks = Looks(Place(replace(place.service, caller=lambda _: Acting(principal=next(readers)))))
+    read: list[str] = []
+
+    def counted(resources: Resources, principal: Principal) -> list[str]:
+        read.append(principal.id)
+        return addresses(resources, principal)
+
+    monkeypatch.setattr(Resources, "addresses", counted)
+
+    async def work(client: Client) -> None:
+        async with AsyncExitStack() as listening:
+            for _ in range(6):
+                await listening.enter_async_context(client.listen(resources_list_changed=True))
+            for _ in range(6):
+                await looks.pass_by()
+
+    looks.place.use(work, MODERN)
+
+    assert sorted(read) == ["ann", "eve"]
 
 
 @pytest.mark.parametrize("uri", ["callboard://runs/no", "callboard://threads/a%00b", "file:///etc/passwd"])
