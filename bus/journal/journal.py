@@ -107,7 +107,7 @@ class Journal:
             self.loop.widen_writes(POSTGRES_WRITERS)
 
     def database_id(self) -> str:
-        """Return the id by which processes of another database are told apart in Redis."""
+        """Return the id that this deployment's workers announce in Redis; see ``bus.journal.live.database_id``."""
         if self._database_id is None:
             self._database_id = database_id(self.database)
         return self._database_id
