@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from queue import Empty
 from typing import Any
 
 import orjson
@@ -54,6 +56,18 @@ class SiftingConsumer(Consumer):  # type: ignore[misc]  # celery has no types
         conn.ensure_connection = partial(conn.ensure_connection, interval_max=RECONNECT_MOST_S)
         return super().ensure_connected(conn)
 
+    def stop(self) -> None:
+        """Consume no more, and return to its queue what Redis hands over all the same.
+
+        Redis gives the next message to a worker that has asked for one, up to a second later. Kombu reads that answer
+        when the connection is closed, which is after the pool's last task.
+        """
+        super().stop()
+        channel: Any = self.task_consumer.channel if self.task_consumer is not None else None
+        if getattr(channel, "_in_poll", None):
+            with suppress(Empty, *self.connection_errors):
+                channel._brpop_read()
+
     def on_decode_error(self, message: Message, exc: Exception) -> None:
         self._drop(exc, message)
 
@@ -78,7 +92,7 @@ class SiftingConsumer(Consumer):  # type: ignore[misc]  # celery has no types
             if command_name != "BRPOP" or not answer:
                 return answer
             try:
-                return answer[0], rewrite_item(answer[1])
+                return answer[0], rewrite_item(answer[1], answer[0].decode().partition(channel.sep)[0])
             except MessageInvalid as error:
                 self._drop(error)
                 return None  # as if the queue had been empty

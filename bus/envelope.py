@@ -55,8 +55,10 @@ def item_of(command: RunAgentMessage, task_id: str, queue: str, origin: str) -> 
     return orjson.dumps(item)
 
 
-def rewrite_item(item: bytes | str) -> bytes:
+def rewrite_item(item: bytes | str, queue: str) -> bytes:
     """Return an item of the queue's Redis list as kombu can read it, without the fields that Callboard does not use.
+
+    Kombu returns a message that it cannot hand over to the queue that the item names: ``queue``, which it came from.
 
     Raises:
         MessageInvalid: it would make kombu raise in Celery's event loop.
@@ -71,7 +73,7 @@ def rewrite_item(item: bytes | str) -> bytes:
         rewritten["headers"] = {**own, **trace_headers_in(headers)}
         rewritten["properties"] = {
             "delivery_tag": _text(properties["delivery_tag"]),
-            "delivery_info": {"exchange": "", "routing_key": ""},
+            "delivery_info": {"exchange": "", "routing_key": queue},
             "body_encoding": "base64",
         }
         base64.b64decode(rewritten["body"], validate=True)

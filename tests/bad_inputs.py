@@ -111,7 +111,7 @@ def _check(schema: Any, data: Any) -> None:
 def _items() -> Iterator[tuple[str, Try]]:
     found = garbage.unreadable() | garbage.huge() | garbage.not_ours() | garbage.asking_for_more()
     for name, item in found.items():
-        yield name, partial(rewrite_item, item)
+        yield name, partial(rewrite_item, item, "runs")
 
 
 def _records() -> Iterator[tuple[str, Try]]:

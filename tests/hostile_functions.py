@@ -201,7 +201,7 @@ ON_THE_LOOP: Mapping[str, Callable[[str], object]] = {
     "an error body": parse_error_body,
     "Retry-After": lambda text: retry_after_s({"retry-after": text}),
     "a finish reason": finish_word,
-    "an item of the queue": rewrite_item,
+    "an item of the queue": lambda text: rewrite_item(text, "runs"),
     "a message of the queue": lambda text: command_of("callboard.run_agent", "application/json", text),
     "a command": lambda text: RunAgentMessage.from_wire({"v": 1, "run_id": text}),
     "a line of the hot log": lambda text: to_line(b'{"seq":' + text.encode("utf-8", "replace") + b',"type":"a"}'),

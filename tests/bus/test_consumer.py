@@ -1,12 +1,21 @@
-"""Celery's consumer as we have it: how it comes back to its broker."""
+"""Celery's consumer as we have it: how it comes back to its broker, and what it leaves there when it ends."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import orjson
 import pytest
+import redis
 from celery import Celery
 from kombu import Connection
 
+from bus.celery_config import broker_url, queue_of, transport_options
 from bus.consumer import RECONNECT_MOST_S, SiftingConsumer
+from bus.envelope import rewrite_item
+from bus.keys import Keys
+from config.settings import Settings
+from tests.bus import garbage
 
 pytestmark = pytest.mark.parity
 
@@ -33,3 +42,23 @@ def test_a_broker_that_stays_away_is_tried_every_few_seconds(monkeypatch: pytest
 
     attempts = consumer.broker_connection_retry_attempt
     assert sum(pauses_s) / attempts <= RECONNECT_MOST_S
+
+
+def test_what_redis_hands_over_to_a_consumer_that_stops_is_in_its_queue_again(
+    redis_settings: Settings, redis_client: redis.Redis
+):
+    url, key = broker_url(redis_settings), f"{Keys(redis_settings.deployment).prefix}{redis_settings.queue}"
+    consumer = SiftingConsumer.__new__(SiftingConsumer)
+    consumer.connection_errors = ()
+    consumer.blueprint = SimpleNamespace(stop=lambda stopped: stopped.task_consumer.cancel())
+    with Connection(url, transport_options=transport_options(redis_settings, url)) as connection:
+        consumer.task_consumer = connection.Consumer([queue_of(redis_settings, redis_settings.queue)])
+        consumer.task_consumer.consume()
+        consumer._sift_what_redis_pops()
+        connection.transport.cycle._register_BRPOP(consumer.task_consumer.channel)  # as Celery's loop asks for one
+        redis_client.lpush(key, garbage.item())
+
+        consumer.stop()
+
+        (item,) = redis_client.lrange(key, 0, -1)
+        assert orjson.loads(rewrite_item(item, "runs"))["body"] == orjson.loads(garbage.item())["body"]

@@ -33,7 +33,7 @@ def message_of(item: bytes) -> Message:
 
 
 def test_what_our_publisher_sends_comes_through():
-    message = message_of(rewrite_item(garbage.item()))
+    message = message_of(rewrite_item(garbage.item(), "runs"))
 
     disarm(message)
 
@@ -45,12 +45,12 @@ def test_what_our_publisher_sends_comes_through():
 @pytest.mark.parametrize("name", garbage.unreadable())
 def test_what_is_no_message_is_refused_before_kombu_looks(name: str):
     with pytest.raises(MessageInvalid):
-        rewrite_item(garbage.unreadable()[name])
+        rewrite_item(garbage.unreadable()[name], "runs")
 
 
 @pytest.mark.parametrize("name", garbage.not_ours())
 def test_what_is_no_command_of_ours_is_refused_before_celery_looks(name: str):
-    message = message_of(rewrite_item(garbage.not_ours()[name]))
+    message = message_of(rewrite_item(garbage.not_ours()[name], "runs"))
 
     with pytest.raises(MessageInvalid):
         disarm(message)
@@ -59,13 +59,13 @@ def test_what_is_no_command_of_ours_is_refused_before_celery_looks(name: str):
 def test_nothing_is_unpickled(tmp_path: Path):
     for name, item in garbage.traps(tmp_path / "sprung").items():
         with pytest.raises(MessageInvalid):
-            disarm(message_of(rewrite_item(item)))
+            disarm(message_of(rewrite_item(item, "runs")))
         assert not (tmp_path / "sprung").exists(), name
 
 
 @pytest.mark.parametrize("name", garbage.asking_for_more())
 def test_nothing_is_obeyed_that_we_do_not_send(name: str):
-    message = message_of(rewrite_item(garbage.asking_for_more()[name]))
+    message = message_of(rewrite_item(garbage.asking_for_more()[name], "runs"))
 
     disarm(message)
 
@@ -85,7 +85,7 @@ def with_headers(**headers: Any) -> bytes:
 
 
 def test_valid_headers_of_a_trace_come_through():
-    message = message_of(rewrite_item(with_headers(**TRACE)))
+    message = message_of(rewrite_item(with_headers(**TRACE), "runs"))
 
     disarm(message)
 
@@ -99,7 +99,7 @@ FORGED_TRACES: tuple[object, ...] = ("", 5, None, ["a"], {"a": "b"}, ID, "00-" +
 @pytest.mark.parametrize("forged", FORGED_TRACES, ids=lambda forged: ascii(forged)[:12])
 def test_a_forged_header_of_a_trace_is_left_out_and_the_message_is_taken(name: str, forged: object):
     is_a_text = name == "x-correlation-id" and forged == ID
-    message = message_of(rewrite_item(with_headers(**TRACE | {name: forged})))
+    message = message_of(rewrite_item(with_headers(**TRACE | {name: forged}), "runs"))
 
     disarm(message)
 
@@ -121,7 +121,7 @@ FIELDS = """
 @given(field=st.sampled_from(FIELDS), value=JSON)
 def test_what_passes_never_makes_kombu_raise(field: str, value: Any):
     try:
-        item = rewrite_item(garbage.item(**{field: value}))
+        item = rewrite_item(garbage.item(**{field: value}), "runs")
     except MessageInvalid:
         return
 
@@ -134,13 +134,13 @@ def test_what_passes_never_makes_kombu_raise(field: str, value: Any):
 @given(item=st.binary(max_size=200) | JSON.map(lambda value: repr(value).encode()))
 def test_bytes_of_any_kind_are_refused_with_one_error(item: bytes):
     with pytest.raises(MessageInvalid):
-        rewrite_item(item)
+        rewrite_item(item, "runs")
 
 
 def test_an_item_is_not_read_at_all_when_it_is_too_long():
     for item in (garbage.item() + b" " * MAX_BYTES, *garbage.huge().values()):
         with pytest.raises(MessageInvalid, match="bytes"):
-            rewrite_item(item)
+            rewrite_item(item, "runs")
 
 
 @pytest.mark.parity  # the application reads its configuration, and so looks for the Redis of an `up`

@@ -40,7 +40,7 @@ def execute(item: bytes, change: Callable[[dict[str, Any]], object] = lambda hea
     """Let Celery execute a message as it lies in the queue, on this thread."""
     envelope = loads(item)
     change(envelope["headers"])
-    received = Message(loads(rewrite_item(orjson.dumps(envelope)).decode()), channel=_BareChannel())
+    received = Message(loads(rewrite_item(orjson.dumps(envelope), "runs").decode()), channel=_BareChannel())
     disarm(received)
     Request(received, app=app, task=run_agent.run_agent, on_ack=lambda *_, **__: None).execute()
 
