@@ -36,7 +36,8 @@ from config.effects import OnExpiry
 from config.failpoints import failpoint
 from config.identity.audit.entry import Action
 from config.identity.audit.recording import record
-from config.identity.principal import Principal, Verb
+from config.identity.keys import person_behind
+from config.identity.principal import LOCAL, Principal, Verb
 
 NOT_MADE = "Not done: no person answered in time, and the tool has no default result."
 BY_EXPIRY = "expiry"
@@ -66,10 +67,11 @@ def decide(
     by: str,
     idempotency: IdempotencyKey | None = None,
     link: UsedLink | None = None,
+    local: str = LOCAL.id,
 ) -> Decided:
     """Record the answer to one question; the run is queued once none is open.
 
-    The same idempotency key and body return the decision as it was made.
+    The same idempotency key and body return the decision as it was made. ``local`` is the installation's own principal.
 
     Raises:
         RunUnknown: there is no such run, or the principal does not see it.
@@ -83,7 +85,8 @@ def decide(
         ScopeRefused: the question does not offer that the approval holds for later calls too.
         LinkOver: the link by which it is answered was used before, or is not for this question.
         ArgumentsDiffer: the digest given with it is not that of the call's arguments.
-        ApproverRefused: several have to approve the call, and the principal has, or it is the one whose run it is.
+        ApproverRefused: several have to approve the call, and this person has, also with an API key that it created, or
+            is the one whose run it is.
         IdempotencyConflict: the key was used with another body.
     """
     decided = partial(Decided, approval_id=approval_id)
@@ -101,7 +104,8 @@ def decide(
             link.use(connection, question)
         answer = _completed(question, answer)
         if answer.decision == "approve" and question.approvers is not None:
-            written = _approve(connection, row, question, answer, by, principal)
+            person = person_behind(connection, principal.id, local)
+            written = _approve(connection, row, question, answer, by, person)
         else:
             written = _answer(connection, row, question, answer, by)
         if idempotency is not None:
@@ -117,17 +121,17 @@ def decide(
 
 
 def _approve(
-    connection: Connection, run: Row[Any], question: Row[Any], answer: Decision, by: str, principal: Principal
+    connection: Connection, run: Row[Any], question: Row[Any], answer: Decision, by: str, person: str
 ) -> CommitResult:
     """Record one of several approvals; the last one that is needed is the answer."""
     names = approved_by(question)
-    if principal.id == run.principal:
+    if run.principal in (person, by):
         raise ApproverRefused("the run is yours, and others have to approve this call.")
-    if principal.id in names:
+    if person in names:
         raise ApproverRefused("you have approved this call already, and another person has to.")
     if answer.arguments is not None:
         raise EditRefused(problems="several persons have to approve this call, so it is made as it is or rejected")
-    names.append(principal.id)
+    names.append(person)
     kept = update(approvals).where(approvals.c.id == question.id).values(approved_json=orjson.dumps(names).decode())
     connection.execute(kept)
     if len(names) >= question.approvers:

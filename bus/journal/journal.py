@@ -212,7 +212,15 @@ class Journal:
         """
         answer = guarded(answer, self.settings)
         decided = decisions.decide(
-            self.database, principal, run_id, approval_id, answer, by=by, idempotency=idempotency, link=link
+            self.database,
+            principal,
+            run_id,
+            approval_id,
+            answer,
+            by=by,
+            idempotency=idempotency,
+            link=link,
+            local=self.settings.principal,
         )
         self.publish(decided.written)
         return decided

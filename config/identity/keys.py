@@ -14,11 +14,11 @@ from config.database.engine import WALL_MS, wall_ms
 from config.database.tables import api_keys, principals
 from config.errors import BadRequest
 from config.identity.audit.entry import Action
-from config.identity.audit.recording import record
+from config.identity.audit.recording import acting_with, record
 from config.identity.credential import Caller, Credential, CredentialKind
 from config.identity.errors import KeyUnknown
 from config.identity.key_form import KeyForm
-from config.identity.principal import Principal, Role, Verb
+from config.identity.principal import LOCAL, Principal, Role, Verb
 from config.identity.principals import register
 from config.redaction import redact
 
@@ -76,9 +76,17 @@ def require_useful_scope(verbs: Collection[Verb], agents: Collection[str]) -> No
 
 
 def create(
-    connection: Connection, form: KeyForm, principal: Principal, *, by: str, lifetime_s: int | None = None
+    connection: Connection,
+    form: KeyForm,
+    principal: Principal,
+    *,
+    by: str,
+    lifetime_s: int | None = None,
+    local: str = LOCAL.id,
 ) -> tuple[ApiKey, str]:
     """Add a key that acts as this principal, with its roles and scope, and return it with the key's text.
+
+    A key that is made with another key has that one's creator. ``local``: see ``person_behind``.
 
     Raises:
         BadRequest: the principal's name is itself a secret, such as the text of a key.
@@ -98,7 +106,7 @@ def create(
         "roles_json": orjson.dumps(sorted(principal.roles)).decode(),
         "verbs_json": None if principal.verbs == frozenset(Verb) else orjson.dumps(sorted(principal.verbs)).decode(),
         "agents_json": None if principal.agents is None else orjson.dumps(sorted(principal.agents)).decode(),
-        "created_by": by,
+        "created_by": person_behind(connection, by, local),
         "created_ms": now_ms,
         "expires_ms": expires_ms,
     }
@@ -113,6 +121,19 @@ def _record(connection: Connection, action: Action, key: ApiKey, by: str) -> Non
     scope = {name: value for name, value in key.shown().items() if name in ("name", "roles", "verbs", "agents")}
     expires = stamp(key.expires_ms) if key.expires_ms is not None else None
     record(connection, Principal(tenant=key.tenant, id=by), action, "key", key.id, **scope, expires=expires)
+
+
+def person_behind(connection: Connection, principal_id: str, local: str) -> str:
+    """Return whose act this is: with the key of this thread's request that of the key's creator.
+
+    ``local``: the installation's own principal. Its keys are made for others, at a terminal that has the database, so
+    each of them stands for itself.
+    """
+    kind, key_id = acting_with.get()
+    if kind != CredentialKind.KEY:
+        return principal_id
+    creator = connection.execute(select(api_keys.c.created_by).where(api_keys.c.id == key_id)).scalar()
+    return principal_id if creator in (None, local) else str(creator)
 
 
 def of_tenant(

@@ -99,7 +99,8 @@ def create(body: CreateKey) -> Response:
     require_still_valid()  # a key that was revoked half a second ago must not leave another behind
     form = current_key_form()
     with current_process().journal.database.write() as connection:
-        key, text = table.create(connection, form, principal, by=creator.id, lifetime_s=body.expires_in_s)
+        lasting_s, local = body.expires_in_s, current_process().settings.principal
+        key, text = table.create(connection, form, principal, by=creator.id, lifetime_s=lasting_s, local=local)
     return answer(key.shown() | {"key": text}, 201)
 
 

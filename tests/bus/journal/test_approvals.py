@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import orjson
@@ -28,6 +30,10 @@ from bus.journal.log.commit import Commit
 from bus.journal.queries.runs import Runs
 from bus.payloads import ApprovalPayload, MessagePayload, decode
 from config.database.tables import approvals, outbox
+from config.identity import keys
+from config.identity.audit.recording import acting_with
+from config.identity.credential import CredentialKind
+from config.identity.key_form import KeyForm
 from config.identity.principal import Principal, Role
 from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, cancel
 from tests.bus.questions import (
@@ -224,6 +230,55 @@ def test_an_approval_that_does_not_count_changes_nothing(
         decide(harness.database, who, run_id, approval_id, answer, by=who.id)
 
     assert harness.run_row(run_id) == before
+
+
+class Keys:
+    """API keys of approvers, and requests that are made with them."""
+
+    def __init__(self, harness: JournalHarness, run_id: str, approval_id: str) -> None:
+        self._harness, self._question = harness, (run_id, approval_id)
+
+    def made(self, name: str, by: str) -> str:
+        """Return the id of a new key that acts as ``name``."""
+        form = KeyForm(lambda: "ab" * 32)
+        with self._harness.database.write() as connection:
+            return keys.create(connection, form, Principal(id=name, roles=frozenset({Role.APPROVER})), by=by)[0].id
+
+    @contextmanager
+    def used(self, key_id: str) -> Iterator[None]:
+        token = acting_with.set((CredentialKind.KEY, key_id))
+        try:
+            yield
+        finally:
+            acting_with.reset(token)
+
+    def approve(self, name: str, key_id: str, local: str = ME.id) -> str:
+        """Return the run's state after an approval with a key."""
+        principal = Principal(id=name, roles=frozenset({Role.APPROVER}))
+        with self.used(key_id):
+            decided = decide(self._harness.database, principal, *self._question, APPROVE, by=name, local=local)
+        return str(decided.written.status)
+
+
+def test_an_approval_by_a_key_counts_as_its_creators(harness: JournalHarness) -> None:
+    run_id, (approval_id,) = waiting(harness, question_before(approvers=2))
+    made = Keys(harness, run_id, approval_id)
+    first = made.made("bot", by="ana")
+    with made.used(first):
+        second = made.made("bot2", by="bot")
+
+    assert made.approve("bot", first) == "waiting"
+    for name, key_id in (("bot2", second), ("ben", made.made("ben", by="ana"))):
+        with pytest.raises(ApproverRefused, match="approved this call already"):
+            made.approve(name, key_id)
+    with pytest.raises(ApproverRefused, match="approved this call already"):
+        decide(harness.database, ANA, run_id, approval_id, APPROVE, by="ana")
+    with pytest.raises(ApproverRefused, match="the run is yours"):
+        made.approve("svc", made.made("svc", by=ME.id), local="installation")
+
+    assert made.approve("ben", made.made("ben", by=ME.id)) == "queued"  # made at the terminal, for Ben
+    (row,) = harness.rows(select(approvals.c.approved_json).where(approvals.c.id == approval_id))
+    assert orjson.loads(row.approved_json) == ["ana", "ben"]
 
 
 def test_one_rejection_suffices(harness: JournalHarness) -> None:
