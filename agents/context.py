@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,7 +30,6 @@ from config.guardrails.sealing import Original, sealer_of
 from config.identity.contexts import DeclaredContext, SecurityContext, reference_of, trace_id_of_run
 from config.identity.folders import sandbox_folder
 from config.policy.decision import ALLOW_ALL, CallFacts, Policy
-from config.private_files import private_folder
 from config.settings import Settings
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import ObserverInvoker
@@ -128,7 +126,6 @@ class RunContext:
         """Whether a client asked this run to stop."""
         self.release_as: Release | None = None
         """How to release the run after its current step: this process ends soon, or a client requested it."""
-        self._sandbox: Path | None = None
         self._deadlines: dict[object, float] = {}
         self._claimed_s = time.monotonic()
         self.halt: Callable[[], object] = lambda: None
@@ -188,14 +185,9 @@ class RunContext:
 
     @property
     def sandbox(self) -> Path:
-        """The folder of the principal's files with this agent; created on first use."""
+        """Where the principal's files with this agent are; the folder may be missing."""
         lease = self.lease
-        if self._sandbox is None or not os.path.isdir(
-            self._sandbox
-        ):  # checking all above it takes a hundred times as long
-            folder = sandbox_folder(self.settings.state, lease.tenant, lease.principal, lease.agent_id)
-            self._sandbox = private_folder(folder)
-        return self._sandbox
+        return sandbox_folder(self.settings.state, lease.tenant, lease.principal, lease.agent_id)
 
     @property
     def quota(self) -> Quota:

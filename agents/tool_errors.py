@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable
+from types import MappingProxyType
 
 from config.errors import ModelVisible
 from config.spelling import did_you_mean
@@ -96,6 +99,29 @@ class SandboxFull(ModelVisible):
 
     code = "sandbox_full"
     remedy = "The model removes files or writes less."
+
+
+class StorageFull(ModelVisible):
+    """The disk of the worker's state folder has no space or no inodes left, or cannot be written; nothing was changed
+    there."""
+
+    code = "storage_full"
+    remedy = "Make room on the disk of the state folder, or make it writable; the sentence says what it lacks."
+
+    _REASONS = MappingProxyType(
+        {
+            errno.ENOSPC: "its disk has no space, or no inodes, left",
+            errno.EDQUOT: "the quota of its disk is used up",
+            errno.EROFS: "its disk is read-only",
+        }
+    )
+    NUMBERS = frozenset(_REASONS)
+    """Numbers of the system's errors that mean it."""
+
+    def __init__(self, problem: str, error: OSError) -> None:
+        number = error.errno or 0
+        reason = self._REASONS.get(number, os.strerror(number).lower())
+        super().__init__(f"{problem}: {reason}. The operator of the worker has to mend that.", reason=reason)
 
 
 class PathRefused(ModelVisible):

@@ -12,6 +12,7 @@ from agents.models.streams.tool_calls import ToolCall
 from agents.steps.preflight import Preflight, version_of
 from agents.steps.task_work import TaskWork
 from agents.texts import readable_call
+from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.questions import CallAsks
 from agents.tools.tool import Tool
 from bus.journal import (
@@ -84,7 +85,8 @@ class RecordedCall:
         self.error: ModelVisible | None = None
         """Why the call was refused or has failed; None where it was done, was cut off, or its outcome is unknown."""
         self._duration_ms: int | None = None
-        self._found_labels: set[str] = set()
+        self._files: CallSandbox | None = None
+        self._file_labels: frozenset[str] = frozenset()
         self._notes: list[Payload] = []
         self.spans: Sequence[Mapping[str, Any]] = ()
         """The HTTP requests, statements and file operations of the call."""
@@ -276,6 +278,12 @@ class RecordedCall:
             self._settle(*result_of_cut_off(str(self.effect), self._decision, is_begun=is_begun))
 
     def _settle(self, outcome: Outcome, result: Any, error: ModelVisible | None = None) -> None:
+        """Set the outcome; where it is not known what the call has read, its text is kept back."""
+        try:
+            self._file_labels |= self._files.labels_read() if self._files is not None else frozenset()
+        except ModelVisible as unread:
+            outcome, error = "failed" if outcome == "done" else outcome, unread
+            result = f"What the call returned is kept back: {unread}"
         if outcome != "done" and isinstance(result, str):  # may repeat what the other side said
             result = self._context.guardrails.text(result)
         if error is not None:  # its text is the error of a run of kind ``tool``
@@ -304,5 +312,10 @@ class RecordedCall:
         """Return all labels of the run where the result adds one; a call that was refused has read nothing."""
         if self._tool is None or self._preflight.refusal is not None or self._outcome == "refused":
             return frozenset()
+        return self._context.add_labels(self._own_labels | self._file_labels)
+
+    @property
+    def _own_labels(self) -> frozenset[str]:
+        """The labels of the call's result by its tool and the policy."""
         by_policy = self.decision.labels if self.decision is not None else self._prior.labels if self._prior else ()
-        return self._context.add_labels({*self._tool.result_labels, *by_policy, *self._found_labels})
+        return frozenset((*(self._tool.result_labels if self._tool is not None else ()), *by_policy))

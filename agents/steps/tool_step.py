@@ -17,6 +17,7 @@ from agents.steps.recorded_call import UNDER_WAY
 from agents.steps.task_work import IN_PLACE_S, TaskWork
 from agents.tool_errors import CallRejected, ToolTimeout
 from agents.tools.executor import call_tool, check_call
+from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.questions import CallAsks
 from agents.tools.reports import CallReports
 from agents.tools.results import validate_output
@@ -75,8 +76,8 @@ class ToolStep(ConsultedCall):
     async def _call(self) -> None:
         assert self._tool is not None
         await self._context.require_go()
-        self.is_begun, self._started_s = True, time.monotonic()
         if self.work is not None:
+            self._note_begin()
             await self._begin(self.work)
             return
         try:
@@ -86,7 +87,7 @@ class ToolStep(ConsultedCall):
                     required_secret(name, reference)
                 async with self._reports() as reports:
                     context = replace(self._tool_context(), reports=reports)
-                    result = await call_tool(self._tool, self.arguments, context, self._timeout_s)
+                    result = await call_tool(self._tool, self.arguments, context, self._timeout_s, self._note_begin)
                 failpoint("tool-after")
             await self._keep(result)
         except CallAsks as asked:
@@ -95,6 +96,9 @@ class ToolStep(ConsultedCall):
             await self._without_reply(error)
         except ModelVisible as error:
             self._settle("failed", f"Error: {error}", error)
+
+    def _note_begin(self) -> None:
+        self.is_begun, self._started_s = True, time.monotonic()
 
     def _reports(self) -> CallReports:
         return CallReports(self.call.id, self.call.name, self.id, self._context.guardrails.text, self._save_reports)
@@ -200,6 +204,8 @@ class ToolStep(ConsultedCall):
 
     def _tool_context(self) -> ToolContext:
         lease = self._context.lease
+        if self._files is None:
+            self._files = CallSandbox(self._context.sandbox, self._context.labels | self._own_labels)
         return ToolContext(
             run_id=lease.run_id,
             thread_id=lease.thread_id,
@@ -210,13 +216,11 @@ class ToolStep(ConsultedCall):
             golden=self._context.golden,
             security=self._context.security,
             privileged=self._context.privileged,
-            sandbox=self._context.sandbox,
+            files=self._files,
             quota=self._context.quota,
             timeout_s=self._timeout_s,
             hosts=self._tool.hosts if self._tool is not None else None,
             secrets=self._tool.secrets if self._tool is not None else {},
-            labels=frozenset(self._context.labels),
-            found_labels=self._found_labels,
             given=self._answered.given,
             state=self._answered.state,
             sample=self._context.sample,

@@ -14,6 +14,7 @@ from agents.capabilities.folder import declared
 from agents.tools.arguments import validate_arguments
 from agents.tools.catalogue import find_tool
 from agents.tools.executor import call_tool
+from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.results import validate_output
 from agents.tools.tool import Tool, ToolContext
 from config.definitions.capability import CapabilityDefinition
@@ -65,6 +66,6 @@ def _context(tool: Tool, folder: Path) -> ToolContext:
         principal="local",
         golden=golden,
         security=SecurityContext(initiator_id="local", roles=frozenset(Role), token_ref="process", trace_id=trace_id),
-        sandbox=folder,
+        files=CallSandbox(folder / "sandbox"),
     )
     return dataclasses.replace(usual, timeout_s=tool.timeout_s or 60, hosts=tool.hosts, secrets=tool.secrets)

@@ -12,7 +12,7 @@ import contextvars
 import dataclasses
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from functools import partial
@@ -49,12 +49,20 @@ def _renew() -> None:
     _slots = threading.BoundedSemaphore(MAX_THREADS)
 
 
-async def call_tool(tool: Tool, arguments: Mapping[str, Any], context: ToolContext, timeout_s: float) -> Any:
+async def call_tool(
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    context: ToolContext,
+    timeout_s: float,
+    on_begin: Callable[[], None] = lambda: None,
+) -> Any:
     """Call ``tool`` and return its result as JSON data.
 
     Cancelling the caller cancels an async tool and abandons a plain one.
 
     A plain tool first waits for a slot, at most ``timeout_s``; without one it is not called.
+
+    ``on_begin`` is called right before the tool is; until then a call that is cancelled was not made.
 
     A tool of which many abandoned calls still run is not called either (``agents/tools/abandoned.py``).
 
@@ -71,6 +79,7 @@ async def call_tool(tool: Tool, arguments: Mapping[str, Any], context: ToolConte
         raise ToolFailed(f"{tool.name} was not called: {refusal}.")
     if not tool.is_async:
         await _take_slot(tool, timeout_s)
+    on_begin()
     try:
         async with asyncio.timeout(timeout_s) as limit:
             return await call(tool, dict(arguments), context)

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from agents.tool_errors import PathRefused
-from agents.tools.file_labels import labels_of, note_labels
 from agents.tools.isolation.sandbox import MAX_LISTED, MAX_PATH, MAX_WRITE, Sandbox
 from agents.tools.tool import current_call, tool
 from config.capabilities import INWARD, UNTRUSTED
@@ -23,7 +22,7 @@ def list_files(folder: FilePath = "") -> dict[str, Any]:
     Args:
         folder: a folder below the sandbox; everything when left out.
     """
-    found = Sandbox(current_call().sandbox).files(folder)
+    found = Sandbox(current_call().files.for_reading()).files(folder)
     listing: dict[str, Any] = {"files": [{"path": file.path, "bytes": file.size} for file in found]}
     if len(found) == MAX_LISTED:
         listing["note"] = f"only the first {MAX_LISTED} are shown"
@@ -37,9 +36,7 @@ def read_file(path: FilePath) -> str:
     Args:
         path: the file, from the sandbox folder, for example notes.txt or reports/may.md.
     """
-    call = current_call()
-    sandbox = Sandbox(call.sandbox)
-    call.found_labels.update(labels_of(call.sandbox))
+    sandbox = Sandbox(current_call().files.for_reading())
     try:
         return sandbox.read_text(path)
     except PathRefused as error:
@@ -59,5 +56,5 @@ def write_file(path: FilePath, text: Annotated[str, Field(max_length=MAX_WRITE)]
         text: the whole new content.
     """
     call = current_call()
-    note_labels(call.sandbox, call.labels)
-    return {"path": path, "bytes": Sandbox(call.sandbox, quota=call.quota).write_text(path, text)}
+    sandbox = Sandbox(call.files.for_writing(), quota=call.quota)
+    return {"path": path, "bytes": sandbox.write_text(path, text)}

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
+from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.isolation.sandbox import Quota
 from agents.tools.questions import DEFAULT_FORM, QuestionAsked, require_few, require_question
 from agents.tools.reports import CallReports
@@ -146,8 +147,8 @@ class ToolContext:
     """The same for all retries of this step; to be sent to services that support idempotency keys."""
     tenant: str
     principal: str
-    sandbox: Path
-    """The folder of the principal's files with this agent, shared by its runs; it exists."""
+    files: CallSandbox
+    """The files of the principal with this agent, shared by its runs."""
     golden: GoldenContext | None = None
     """For which application and environment the run works; None only in tests that do not set it."""
     security: SecurityContext | None = None
@@ -162,10 +163,6 @@ class ToolContext:
     """The tool's ``hosts``."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """The tool's references to secrets."""
-    labels: frozenset[str] = frozenset()
-    """What the run has read before this call."""
-    found_labels: set[str] = field(default_factory=set)
-    """Labels of this call's result besides those of the tool; the tool adds them."""
     given: Mapping[str, Any] = field(default_factory=dict)
     """The answers of persons to what this call asked before, by the question's digest."""
     state: str | None = None
@@ -174,6 +171,15 @@ class ToolContext:
     """Asks the model of the run's agent, for a server that may; None where there is no run."""
     reports: CallReports | None = None
     """What the call says while it is under way; None where there is no run's log for it."""
+
+    @property
+    def sandbox(self) -> Path:
+        """The folder of the files, made when a tool asks for it; the call counts as one that reads and writes there.
+
+        Raises:
+            StorageFull: it cannot be made.
+        """
+        return self.files.for_all()
 
     def progress(self, done: float | None = None, total: float | None = None, message: str = "") -> None:
         """Say how far the call is, in a unit of the tool's own; the run's log gets the newest of each second."""

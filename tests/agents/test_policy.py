@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -15,8 +15,9 @@ from sqlalchemy import select
 from agents.handle import RunHandle
 from agents.steps.preflight import POLICY_CHANGED
 from agents.testing import AgentKit, Call, Turn
-from agents.tools import Tool, tool
+from agents.tools import Tool, current_call, tool
 from agents.tools.catalogue import as_tool
+from agents.tools.files import list_files, read_file, write_file
 from bus.journal import Decision
 from bus.payloads import ApprovalPayload, EndPayload, ToolPayload, ToolResultPayload
 from config.database.tables import steps
@@ -255,6 +256,70 @@ rules:
 
     assert ended(handle).status == "succeeded"
     assert [outcome for outcome, _ in results(handle)] == ["done", "done", "refused"]
+
+
+@tool(effect="pure")
+def export_salaries() -> str:
+    """Write the salaries into a file, by Python."""
+    (current_call().sandbox / "notes.txt").write_text("ann: 1")
+    return "written"
+
+
+@tool(effect="pure")
+def import_notes() -> str:
+    """Read the file, by Python."""
+    return (current_call().sandbox / "notes.txt").read_text()
+
+
+EXPORT = replace(as_tool(export_salaries), labels=frozenset({"sensitive"}))
+WRITE = Call(name="write_file", arguments={"path": "notes.txt", "text": "ann: 1"})
+BY_PYTHON = Call(name="export_salaries", arguments={})
+READ, LIST = Call(name="read_file", arguments={"path": "notes.txt"}), Call(name="list_files", arguments={})
+IMPORT = Call(name="import_notes", arguments={})
+
+
+@pytest.mark.parametrize("writes", [(SALARIES, WRITE), (BY_PYTHON,)], ids=["file tool", "Python"])
+@pytest.mark.parametrize("reads", [(READ,), (LIST,), (FETCH, IMPORT)], ids=["file tool", "names", "Python"])
+def test_labels_follow_what_is_written_into_files(
+    ruled: AgentKit, writes: Sequence[Call], reads: Sequence[Call]
+) -> None:
+    ruled.agent(tools=[*TOOLS, EXPORT, import_notes, read_file, write_file, list_files])
+    assert ended(begin(ruled, *writes)).status == "succeeded"
+
+    handle = begin(ruled, *reads, MAIL)
+
+    assert "a person decides" in str(question(handle).reason)
+    assert "mail eve 2" not in made
+
+
+def test_a_run_that_only_writes_files_has_read_nothing(ruled: AgentKit) -> None:
+    ruled.agent(tools=[*TOOLS, EXPORT, write_file])
+    assert ended(begin(ruled, BY_PYTHON)).status == "succeeded"
+
+    assert ended(begin(ruled, FETCH, WRITE, MAIL)).status == "succeeded"
+
+
+def test_a_label_that_a_rule_gives_a_call_is_that_of_what_it_writes(ruled: AgentKit, file: Path) -> None:
+    file.write_text(
+        "rules: [{name: one, verdict: allow, reason: So., when: {tools: [write_file]}, labels: [sensitive]}]"
+    )
+    ruled.agent(tools=[*TOOLS, write_file, read_file])
+    assert ended(begin(ruled, WRITE)).status == "succeeded"
+
+    assert "a person decides" in str(question(begin(ruled, READ, MAIL)).reason)
+
+
+def test_a_result_of_files_whose_labels_cannot_be_read_is_kept_back(ruled: AgentKit) -> None:
+    ruled.agent(tools=[*TOOLS, write_file, read_file])
+    assert ended(begin(ruled, WRITE)).status == "succeeded"
+    (ruled.settings.state / "sandbox" / "default" / ".labels-tester").mkdir()
+
+    handle = begin(ruled, READ)
+
+    assert ended(handle).status == "succeeded"
+    ((outcome, result),) = results(handle)
+    assert outcome == "failed"
+    assert "ann: 1" not in result
 
 
 def test_a_call_that_was_refused_labels_nothing(ruled: AgentKit, file: Path) -> None:

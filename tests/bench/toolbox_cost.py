@@ -20,6 +20,7 @@ from agents.testing import AgentKit
 from agents.tools import Tool, tool
 from agents.tools.catalogue import as_tool
 from agents.tools.executor import call_tool
+from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.tool import ToolContext
 from agents.window import Window
 from bus.gc_tuning import freeze_gc
@@ -126,7 +127,7 @@ def _figure(
         idempotency_key="key_1",
         tenant="default",
         principal="local",
-        sandbox=Path("/"),
+        files=CallSandbox(Path("/")),
     )
     count, rounds, references = effort.pick(2000, 50), [], []
     journal.loop.run(_each_us(checked, into, 50))

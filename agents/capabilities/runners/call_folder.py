@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from agents.tool_errors import StorageFull
 from config.private_files import private_folder
 
 log = logging.getLogger(__name__)
@@ -34,14 +35,14 @@ class CallFolder:
         """Make it.
 
         Raises:
-            OSError: the disk is full, or cannot be written.
+            StorageFull: the disk is full, or cannot be written.
         """
         try:
             private_folder(self.home)
             private_folder(self.work)
-        except OSError:
+        except OSError as error:
             self.__exit__()
-            raise
+            raise StorageFull("no folder can be made for the call", error) from error
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.tool_errors import PathRefused, SandboxFull
+from agents.tool_errors import PathRefused, SandboxFull, StorageFull
 from agents.tools.isolation.openat import FOLDER_FLAGS, Opener, best_opener
 from config.spans.collector import span_if_collecting
 
@@ -41,10 +41,7 @@ _REASONS = {
     errno.ENAMETOOLONG: "the name is too long",
     errno.EACCES: "the file system does not allow it",
     errno.EPERM: "the file system does not allow it",
-    errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "the disk quota is used up",
     errno.ENXIO: "it is not a plain file",
-    errno.EROFS: "the file system cannot be written",
 }
 
 
@@ -126,6 +123,8 @@ class Sandbox:
     def _listing(self, path: str) -> list[File]:
         names = _names(path) if path not in ("", ".", "./") else []
         found: list[File] = []
+        if not names and not self._folder.exists():  # nothing was written so far
+            return found
         with self._root() as root, _as_refusal(path or "."), _closing(self._open(root, names, FOLDER_FLAGS)) as folder:
             self._collect(folder, "/".join(names), found, MAX_LEVELS)
         return found
@@ -163,6 +162,8 @@ class Sandbox:
     def _root(self) -> Iterator[int]:
         try:
             descriptor = os.open(self._folder, FOLDER_FLAGS & ~os.O_NOFOLLOW)
+        except FileNotFoundError as error:
+            raise PathRefused("there is no such file: the sandbox is empty.") from error
         except OSError as error:
             raise PathRefused(f"the sandbox folder cannot be opened: {error.strerror}.") from error
         with _closing(descriptor):
@@ -207,7 +208,10 @@ class Sandbox:
 
 
 def _names(path: str) -> list[str]:
-    """Return the names ``path`` consists of; nothing in it is expanded, decoded or normalised."""
+    """Return the names ``path`` consists of; nothing in it is expanded, decoded or normalised.
+
+    A file has one path, so that a rule of the policy about a path is one about the file.
+    """
     if "\0" in path or any(letter in _TURNING or unicodedata.category(letter) == "Cc" for letter in path):
         raise _refused(path, "names may not hold control characters")
     try:
@@ -223,6 +227,8 @@ def _names(path: str) -> list[str]:
         raise _refused(path, "it leads out of the sandbox")
     if not names or path.endswith(("/", "/.")):
         raise _refused(path, "it names no file")
+    if names != path.split("/"):  # a policy's rule about the path would not match it
+        raise _refused(path, f"it has empty or '.' parts; write {'/'.join(names)!r}")
     if len(names) > MAX_LEVELS:
         raise _refused(path, f"it is more than {MAX_LEVELS} folders deep")
     if names[-1].startswith(_TEMPORARY):
@@ -265,10 +271,12 @@ def _closing(descriptor: int) -> Iterator[int]:
 
 @contextmanager
 def _as_refusal(path: str) -> Iterator[None]:
-    """Turn an ``OSError`` into a ``PathRefused`` that names the path as it was given."""
+    """Turn an ``OSError`` into a ``PathRefused`` that names the path as it was given, or into a ``StorageFull``."""
     try:
         yield
     except OSError as error:
+        if error.errno in StorageFull.NUMBERS:
+            raise StorageFull("the file cannot be written", error) from error
         reason = _REASONS.get(error.errno or 0, os.strerror(error.errno or 0).lower())
         raise _refused(path, reason) from error
 

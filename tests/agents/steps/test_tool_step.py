@@ -23,6 +23,7 @@ from bus.journal.endings import NOT_FINISHED, NOT_KNOWN
 from bus.journal.ownership import lease_manager as lease_manager_module
 from bus.journal.ownership import leases
 from config.database.engine import Database
+from config.effects import Effect
 from tests.bus.journal_harness import new_run, suspend
 
 never = threading.Event()
@@ -38,6 +39,12 @@ def order_slowly() -> str:
     """Order over a connection so slow that the order leaves after its caller has given up."""
     never.wait()
     return "unreachable"
+
+
+@tool(effect="unsafe", timeout_s=60)
+def post() -> str:
+    """Post a letter."""
+    return "posted"
 
 
 @tool(effect="idempotent", timeout_s=60)
@@ -130,6 +137,23 @@ def test_a_process_that_was_stopped_makes_a_call_only_once_it_knows_that_the_run
 
     assert step.is_begun is not is_lost
     assert context.writer.is_stale is is_lost
+
+
+def test_a_call_whose_run_ends_right_before_it_was_not_begun(kit: AgentKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, step = begun(kit, "tests.agents.steps.test_tool_step:post")
+
+    def stop(_: str) -> None:
+        raise asyncio.CancelledError
+
+    async def run() -> None:
+        with pytest.raises(asyncio.CancelledError):
+            await step.run()
+
+    monkeypatch.setattr("agents.steps.tool_step.failpoint", stop)
+    kit.runner.journal.loop.run(run())
+    step.cut_off()
+
+    assert (step.effect, ended(step).status, ended(step).result) == (Effect.UNSAFE, "failed", NOT_FINISHED)
 
 
 # --- how long it may take

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from agents.tools.executor import call_tool
+from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.schema import build_tool
 from agents.tools.tool import ToolContext, enter_call
 
@@ -20,7 +21,7 @@ def context(tmp_path):
         idempotency_key="key_1",
         tenant="default",
         principal="local",
-        sandbox=sandbox,
+        files=CallSandbox(sandbox),
     )
 
 

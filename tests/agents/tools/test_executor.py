@@ -136,7 +136,7 @@ def free() -> int:
 
 
 def test_a_plain_tool_that_never_returns_keeps_its_place_until_it_does(context, caplog, free):
-    forever, called = threading.Event(), []
+    forever, called, begun = threading.Event(), [], []
 
     def stuck() -> None:
         """Never return."""
@@ -145,7 +145,7 @@ def test_a_plain_tool_that_never_returns_keeps_its_place_until_it_does(context, 
 
     async def many() -> list[BaseException]:
         tool = build_tool(stuck)
-        calls = [call_tool(tool, {}, context, 0.2) for _ in range(free + 5)]
+        calls = [call_tool(tool, {}, context, 0.2, lambda: begun.append(True)) for _ in range(free + 5)]
         return await asyncio.gather(*calls, return_exceptions=True)
 
     found = asyncio.run(many())
@@ -155,7 +155,7 @@ def test_a_plain_tool_that_never_returns_keeps_its_place_until_it_does(context, 
     assert [type(item) for item in found] == [ToolTimeout] * free + [ToolFailed] * 5
     assert "did not answer within 0.2 seconds" in str(found[0])
     assert "was not called: all 64 places" in str(found[-1])
-    assert len(called) == free
+    assert len(called) == len(begun) == free
     assert "left behind" in caplog.text
     assert "tool stuck" in caplog.text.partition("at work:")[2]
     assert taken == 0

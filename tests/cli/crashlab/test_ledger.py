@@ -7,6 +7,7 @@ import pytest
 
 from agents.tools import tool
 from agents.tools.catalogue import find_tool, tools_of, wrap_tools
+from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.schema import build_tool
 from agents.tools.tool import ToolContext, enter_call
 from cli.crashlab import ledger
@@ -49,7 +50,7 @@ def file(tmp_path, monkeypatch):
             idempotency_key="key_1",
             tenant="t",
             principal="p",
-            sandbox=Path(),
+            files=CallSandbox(Path()),
         )
     )
     return path

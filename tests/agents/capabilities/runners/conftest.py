@@ -13,6 +13,7 @@ from agents.capabilities.runners.endpoint import EndpointRunner
 from agents.capabilities.runners.limits import ProcessLimits
 from agents.capabilities.runners.process import ProcessRunner
 from agents.tools.executor import call_tool
+from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.tool import Tool, ToolContext
 from config.engine import engine_of
 from config.errors import ToolFailed
@@ -124,7 +125,13 @@ def context(tmp_path):
         initiator_id="ann", roles=frozenset({Role.OPERATOR}), token_ref="key:key_1", trace_id=TRACE_ID
     )
     return ToolContext(
-        **ids, tenant="default", principal="local", sandbox=sandbox, timeout_s=30, golden=golden, security=security
+        **ids,
+        tenant="default",
+        principal="local",
+        files=CallSandbox(sandbox),
+        timeout_s=30,
+        golden=golden,
+        security=security,
     )
 
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -16,6 +17,8 @@ from agents.capabilities.runners import guard
 from agents.capabilities.runners.call_folder import CallFolder, remove_lost_folders
 from agents.capabilities.runners.limits import ProcessLimits
 from agents.capabilities.runners.process import ProcessRunner
+from agents.tools.file_labels import labels_of
+from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.tool import enter_call
 from config.errors import ToolCutOff
 from config.tracing import trace_id_of, traced
@@ -28,13 +31,13 @@ pytestmark = [pytest.mark.parity, pytest.mark.timeout(60)]
 def run(context):
     """Execute Python code as a capability's program."""
 
-    def run(code, *words, **limits):
+    def run(code, *words, call=context, **limits):
         command = words or (sys.executable, "-I", "-S", "-c", code)
         folders = context.sandbox.parent / "calls"
         runner = ProcessRunner(folders=folders, command=command, limits=ProcessLimits(**limits))
 
         async def called():
-            enter_call(context)
+            enter_call(call)
             return await runner.call(a=1)
 
         return asyncio.run(called())
@@ -50,6 +53,15 @@ def test_it_knows_the_sandbox_and_may_write_there(run, context):
         context.sandbox
     )
     assert (context.sandbox / "note.txt").read_text() == "x"
+
+
+def test_labels_follow_what_it_may_write_and_read_there(run, context):
+    CallSandbox(context.sandbox, {"sensitive"}).for_writing()
+    call = replace(context, files=CallSandbox(context.sandbox, {"untrusted"}))
+
+    run("print(1)", call=call)
+
+    assert call.files.labels_read() == labels_of(context.sandbox) == {"sensitive", "untrusted"}
 
 
 def test_home_and_working_folder_are_its_own_and_are_gone_with_it(run, context):

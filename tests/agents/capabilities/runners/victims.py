@@ -17,6 +17,7 @@ import psutil
 
 from agents.capabilities.runners.container import Container, ContainerRunner
 from agents.capabilities.runners.process import ProcessRunner
+from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.tool import ToolContext, enter_call
 from config.engine import engine_of
 
@@ -33,7 +34,9 @@ def runner_of(kind, folder, engine):
 
 def call_for_ever(runner, mark, folder, do):
     ids: dict[str, Any] = {name: f"{name}_{os.getpid()}" for name in ("thread_id", "call_id", "idempotency_key")}
-    enter_call(ToolContext(run_id=mark, **ids, tenant="default", principal="local", sandbox=folder, timeout_s=60))
+    enter_call(
+        ToolContext(run_id=mark, **ids, tenant="default", principal="local", files=CallSandbox(folder), timeout_s=60)
+    )
     asyncio.run(runner.call(do=do))
 
 

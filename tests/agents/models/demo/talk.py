@@ -10,6 +10,7 @@ from agents.models.scripted.script import Turn
 from agents.prompt import offered
 from agents.tools.catalogue import find_tool
 from agents.tools.executor import call_tool
+from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.tool import ToolContext
 from config.errors import ModelVisible
 from config.settings import read_settings
@@ -32,7 +33,7 @@ class Talk:
             idempotency_key="k",
             tenant="default",
             principal="local",
-            sandbox=sandbox,
+            files=CallSandbox(sandbox),
         )
 
     def say(self, sentence: str) -> str:

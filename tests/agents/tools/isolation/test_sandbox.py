@@ -127,18 +127,28 @@ def test_two_forms_of_one_letter_are_two_names(sandbox):
     assert sandbox.read_text(unicodedata.normalize("NFC", "é.txt")) == "one"
 
 
-def test_a_url_is_a_name_below_the_sandbox(sandbox, folder):
-    sandbox.write_text("file:///etc/passwd", "mine")
+def test_a_url_is_no_path_of_a_file(sandbox, folder):
+    with pytest.raises(PathRefused, match="it has empty or"):
+        sandbox.write_text("file:///etc/passwd", "mine")
 
-    assert (folder / "file:" / "etc" / "passwd").read_text() == "mine"
+    assert not (folder / "file:").exists()
 
 
 def test_reads_and_writes_in_folders(sandbox, folder):
-    size = sandbox.write_text("a/b//./c.txt", "grüß\n")
+    size = sandbox.write_text("a/b/c.txt", "grüß\n")
 
     assert size == 7
     assert (folder / "a" / "b" / "c.txt").read_text() == "grüß\n"
     assert sandbox.read_text("deep/more.txt") == "deeper"
+
+
+@pytest.mark.parametrize("path", "./notes.txt .//notes.txt deep//more.txt deep/./more.txt ././deep/more.txt".split())
+def test_a_file_has_one_path(sandbox, path):
+    usual = "notes.txt" if "deep" not in path else "deep/more.txt"
+
+    for operation in (sandbox.read_text, lambda path: sandbox.write_text(path, "x"), sandbox.files):
+        with pytest.raises(PathRefused, match=f"write '{usual}'"):
+            operation(path)
 
 
 def test_writing_twice_replaces_and_leaves_nothing_behind(sandbox, folder):
