@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+from cli.devtools.own_files import own_files
 from config.folders import FOLDERS, ROOT
 
 ALWAYS = ("tests/test_docs.py", "tests/test_house.py", "tests/test_readme.py", "tests/test_words.py")
@@ -29,8 +30,10 @@ def tests_of_change() -> list[str] | None:
     """Return the test files that the difference from main can affect, committed or not; None for all of them."""
     base = _git("merge-base", "HEAD", "main")
     differing = _git("diff", "--name-only", base[0]) if base else None
-    new = _git("ls-files", "--others", "--exclude-standard")
-    return None if differing is None or new is None else select_tests([*differing, *new])
+    if differing is None:
+        return None
+    own, tests = set(own_files().kept), select_tests(differing)
+    return tests and [name for name in tests if name in own]
 
 
 def select_tests(changed: Iterable[str]) -> list[str] | None:

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from cli.devtools.own_files import LANDMARK, OwnFiles, copied, own_files
 from cli.devtools.progress import GroupProgress, follow
 from cli.main import SUCCEEDED
 from cli.supervisor.serving import child_environment, python
@@ -29,6 +30,8 @@ MEMORY = Path("/dev/shm")
 LEAST_MEMORY_BYTES = 4_000_000_000
 MOST_RETRIED = 3
 """More failures than these in one group are not chance; none of them is retried."""
+MOST_NAMED = 5
+"""Files that are not looked at, of which the names are said."""
 OWN = ("callboard", *FOLDERS, "clients", "docs", "tests")
 """What is looked at: Callboard's own files, and nothing that a user put beside them."""
 
@@ -45,6 +48,8 @@ class Check:
     """Whether it is fine that pytest found nothing: the user narrowed the selection."""
     retries: bool = False
     """Whether tests that failed run once more, alone."""
+    writes: bool = False
+    """Whether it changes files of the checkout; others run in a copy."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -69,9 +74,11 @@ def static_checks(*, fix: bool = False) -> list[Check]:
     """Return what looks at the code without running it."""
     beside = Path(sys.executable).parent
     ruff, linter = str(beside / "ruff"), str(beside / "lint-imports")
+    own = tuple(name for name in own_files().kept if name.endswith(".py") or name == LANDMARK) if fix else OWN
+    formats, mends = ((), ("--fix",)) if fix else (("--check", "--diff"), ())
     return [
-        Check(name="format", argv=(ruff, "format", "--quiet", *(() if fix else ("--check", "--diff")), *OWN)),
-        Check(name="lint", argv=(ruff, "check", "--quiet", *(("--fix",) if fix else ()), *OWN)),
+        Check(name="format", argv=(ruff, "format", "--quiet", *formats, *own), writes=fix),
+        Check(name="lint", argv=(ruff, "check", "--quiet", *mends, *own), writes=fix),
         Check(name="imports", argv=(linter,)),
         Check(name="types", argv=(*python("mypy"), "--no-error-summary")),
     ]
@@ -96,16 +103,21 @@ TEST_FOLDERS = {"tests/browser": ("browser",), "tests/journeys": ("journeys", "p
 
 
 def group_of_tests(group: str, extra: Sequence[str], *, retries: bool = False, beside: bool = False) -> Check:
-    """Return one group of tests; ``extra``, such as files of tests, goes to pytest as it stands.
+    """Return one group of tests; ``extra``, such as files of tests, goes to pytest.
 
     Unit tests are never retried: no other process can delay them, so a failure is a defect. ``beside``: other groups
     run at the same time.
     """
     left_out = (f"--ignore={folder}" for folder, groups in TEST_FOLDERS.items() if group not in groups)
     program = "tests.preforked" if group in FORKED else "pytest"
-    argv = (*python(program), "-q", "-m", MARKS[group], *left_out, *_spread(group, beside), *extra)
+    argv = (*python(program), "-q", "-m", MARKS[group], *left_out, *_spread(group, beside), *_in_any_copy(extra))
     is_retried = retries and group != "unit"
     return Check(name=group, argv=argv, reports_progress=True, may_be_empty=bool(extra), retries=is_retried)
+
+
+def _in_any_copy(words: Sequence[str]) -> Iterator[str]:
+    """Yield the words; the path of a test in the checkout becomes that of the same test in the folder where it runs."""
+    yield from (word.removeprefix(f"{ROOT}{os.sep}") for word in words)
 
 
 def soak_of(minutes: float) -> Check:
@@ -136,13 +148,27 @@ def _spread(group: str, beside: bool) -> tuple[str, ...]:
 def run_all(checks: Sequence[Check], *, beside: int = 1) -> bool:
     """Run so many of the checks beside each other, print a line for each as it ends and one with the total.
 
-    Return whether all are well.
+    They run in a copy of Callboard's own files. Return whether all are well.
     """
     began, before_s = time.monotonic(), _children_cpu_s()
-    with ThreadPoolExecutor(max_workers=beside) as pool:
-        is_well = all([_report(ran.result()) for ran in as_completed([pool.submit(_run, check) for check in checks])])
+    own = own_files()
+    _tell_of_others(own)
+    with copied(own, _memory()) as copy, ThreadPoolExecutor(max_workers=beside) as pool:
+        running = [pool.submit(_run, check, ROOT if check.writes else copy) for check in checks]
+        is_well = all([_report(ran.result()) for ran in as_completed(running)])
     click.echo(f"in all {time.monotonic() - began:11.1f} s  {_children_cpu_s() - before_s:.0f} s of CPU")
     return is_well
+
+
+def _tell_of_others(own: OwnFiles) -> None:
+    """Say which files are not looked at, since a developer may have meant some of them."""
+    if not own.is_tracked:
+        click.secho("git does not tell Callboard's own files here, so that those of config/ are looked at as they are.")
+    elif own.others:
+        names = ", ".join(own.others[:MOST_NAMED]) + (", ..." if len(own.others) > MOST_NAMED else "")
+        click.secho(
+            f"left out, since they are not staged in git: {names} (`git add` what is Callboard's own)", dim=True
+        )
 
 
 def _children_cpu_s() -> float:
@@ -151,28 +177,29 @@ def _children_cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _run(check: Check) -> Outcome:
+def _run(check: Check, folder: Path) -> Outcome:
     began = time.monotonic()
     outcome = Outcome(check=check)
     if check.reports_progress:
-        _run_tests(outcome)
+        _run_tests(outcome, folder)
     else:
-        ran = subprocess.run(check.argv, cwd=ROOT, env=_environment(), capture_output=True, text=True, check=False)
+        environment = _environment(folder)
+        ran = subprocess.run(check.argv, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         outcome.status, outcome.output = ran.returncode, (ran.stdout + ran.stderr).rstrip()
     outcome.seconds = time.monotonic() - began
     return outcome
 
 
-def _run_tests(outcome: Outcome) -> None:
-    """Run a group of tests, and those that failed once more, alone, if the check says so."""
+def _run_tests(outcome: Outcome, copy: Path) -> None:
+    """Run a group of the copy's tests, and those that failed once more, alone, if the check says so."""
     check, progress = outcome.check, GroupProgress(name=outcome.check.name)
     with tempfile.TemporaryDirectory(prefix="cb", dir=_memory()) as folder:
         os.chmod(folder, 0o711)  # Postgres runs as a user of its own
         argv = (*check.argv, "-o", f"cache_dir={folder}/.cache", f"--basetemp={folder}/t")  # short, for unix sockets
-        outcome.status, outcome.output = _run_pytest(argv, progress, folder)
+        outcome.status, outcome.output = _run_pytest(argv, progress, copy, folder)
         if check.retries and outcome.status == TESTS_FAILED and len(progress.failed) <= MOST_RETRIED:
             alone = (*argv, "--last-failed", "-n", "0")
-            outcome.status, again = _run_pytest(alone, GroupProgress(name=f"{check.name} again"), folder)
+            outcome.status, again = _run_pytest(alone, GroupProgress(name=f"{check.name} again"), copy, folder)
             if outcome.status == SUCCEEDED:
                 outcome.flaky = progress.failed
             else:
@@ -189,15 +216,15 @@ def _memory() -> Path | None:
     return MEMORY if is_enough else None
 
 
-def _run_pytest(argv: Sequence[str], progress: GroupProgress, folder: str) -> tuple[int, str]:
-    """Run pytest, show its progress, and return its status and its report; tests write into ``folder``."""
+def _run_pytest(argv: Sequence[str], progress: GroupProgress, copy: Path, folder: str) -> tuple[int, str]:
+    """Run pytest in the copy, show its progress, and return its status and report; tests write into ``folder``."""
     pipe, write_end = os.pipe()
     with os.fdopen(pipe) as reading, tempfile.TemporaryFile("w+") as report:
         argv = (*argv, "-p", "tests.progress", "--tell", str(write_end))
         with subprocess.Popen(
             argv,
-            cwd=ROOT,
-            env=_environment(TMPDIR=folder),
+            cwd=copy,
+            env=_environment(copy, TMPDIR=folder),
             stdout=report,
             stderr=subprocess.STDOUT,
             pass_fds=(write_end,),
@@ -208,13 +235,15 @@ def _run_pytest(argv: Sequence[str], progress: GroupProgress, folder: str) -> tu
         return pytest.returncode, report.read().rstrip()
 
 
-def _environment(**extra: str) -> dict[str, str]:
-    """Return this environment and ``extra``; in it, Python keeps what it compiled.
+def _environment(copy: Path, **extra: str) -> dict[str, str]:
+    """Return this environment and ``extra``; in it, Python imports the copy and keeps what it compiled.
 
     Compiling anew is half of collecting the tests and a quarter of starting a worker, in each of hundreds of processes.
     """
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return child_environment(kept, **extra)
+    environment = child_environment(kept, **extra)
+    paths = environment["PYTHONPATH"].split(os.pathsep)
+    return environment | {"PYTHONPATH": os.pathsep.join(str(copy) if path == str(ROOT) else path for path in paths)}
 
 
 def _report(outcome: Outcome) -> bool:

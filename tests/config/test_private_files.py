@@ -171,6 +171,7 @@ ELSEWHERE = {
     "cli/error_catalogue.py": "a document of the checkout",
     "cli/contracts/__main__.py": "documents of the checkout",
     "cli/commands/lock.py": "files of the checkout",
+    "cli/devtools/own_files.py": "a temporary folder of its own, and caches of the checkout",
     "cli/commands/capability.py": "files of the user's project",
     "agents/tools/file_labels.py": "beside the sandbox, O_NOFOLLOW and 0600 itself",
 }
