@@ -502,3 +502,13 @@ def test_what_no_door_takes_is_refused_here_too(kit: AgentKit, objective: Any, t
 
     with pytest.raises(BadRequest):
         kit.run(objective, thread_id=thread_id)
+
+
+def test_a_calls_name_is_announced_before_its_arguments(kit: AgentKit) -> None:
+    tools(kit, "add")
+    kit.model.script(Turn(calls=[Call(name="add", arguments={"a": 17, "b": 23})]), Turn(text="It is 40."))
+
+    announced, whole = (event for event in events_of(kit.run()) if isinstance(event, ToolPayload))
+
+    assert (announced.call_id, announced.name, announced.arguments) == (whole.call_id, "add", None)
+    assert whole.arguments == {"a": 17, "b": 23}

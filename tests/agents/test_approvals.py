@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import pytest
 from sqlalchemy import update
 
 from agents.handle import RunHandle
+from agents.steps.preflight import CHANGED
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.tool import tool
 from bus.journal import Decision, DecisionRefused, EditRefused, steps_of
@@ -128,6 +130,19 @@ def test_long_edited_arguments_are_cut_for_the_model_as_a_result_is(kit: AgentKi
     answered(handle, decision="approve", arguments={"item": "tea" * 60_000})
 
     assert len(sent_last(kit)) < 65_000
+
+
+def test_what_is_not_what_was_approved_is_asked_for_again(kit: AgentKit) -> None:
+    handle = begin(kit)
+    with kit.runner.journal.database.write() as connection:
+        connection.execute(update(approvals).values(digest="0" * 64))
+
+    handle.decide(question(handle)["approval_id"], Decision(decision="approve"), by="ann")
+    asked = list(islice((e for e in handle.events() if isinstance(e, ApprovalPayload)), 3))
+
+    assert made == []
+    assert [e.reason for e in asked if e.decision is None][1:] == [CHANGED]
+    handle.cancel()
 
 
 def test_the_number_of_approvers_alone_asks_for_approval(kit: AgentKit) -> None:

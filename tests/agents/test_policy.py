@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import select
 
 from agents.handle import RunHandle
+from agents.models.streams.chunk import Usage
 from agents.steps.preflight import POLICY_CHANGED
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import Tool, current_call, tool
@@ -373,3 +374,19 @@ def test_an_edited_policy_counts_for_the_next_run(ruled: AgentKit, file: Path) -
     file.write_text(rule("block"))
 
     assert results(begin(ruled, MAIL))[0][0] == "refused"
+
+
+@pytest.mark.parametrize("spent", ["cost_usd: 2", "tokens: 20"])
+def test_what_a_run_has_spent_ends_it_before_the_next_model_call(
+    spent: str, ruled: AgentKit, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agents.steps.model_step.cost_of", lambda _model, usage: usage and 1.0)
+    file.write_text(
+        f"rules: [{{name: dear, point: model, verdict: halt, reason: It is dear., when: {{spent: {{{spent}}}}}}}]"
+    )
+
+    turn = Turn(calls=[SALARIES], usage=Usage(input_tokens=4, output_tokens=6))
+
+    end = ended(begin(ruled, turn, turn, turn))
+
+    assert (end.status, end.reason, made) == ("failed", "policy_refused", ["salaries", "salaries"])

@@ -111,6 +111,13 @@ def test_an_unknown_id_is_told_from_the_known_ones(declare, find):
         find("count_wrods")
 
 
+@pytest.mark.parametrize("hosts", [None, ["api.example.org", "10.0.0.0/8"]])
+def test_an_endpoint_gets_the_hosts_of_its_file_and_no_others(declare, find, hosts):
+    declare(runner=ENDPOINT, hosts=hosts)
+
+    assert list(find().function.__self__.hosts) == (hosts or [])
+
+
 def test_a_container_is_refused_at_the_call_where_containers_are_off(declare, find):
     declare(runner={"type": "container", "image": "tools/count:1.0"})
     tool = find()

@@ -6,19 +6,20 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.catalogue import as_tool
 from agents.tools.tool import tool
 from bus.journal import Decision, canonical_digest
-from bus.payloads import ErrorPayload, ToolPayload, ToolResultPayload
-from config.database.tables import steps
+from bus.payloads import ApprovalPayload, ErrorPayload, ToolPayload, ToolResultPayload
+from config.database.tables import approvals, steps
 from config.policy.decision import CallFacts, PolicyDecision, Verdict
 from config.policy.source import PolicySource
 from tests.agents.governance.engine_server import EngineServer
@@ -456,6 +457,24 @@ def test_the_engine_does_not_change_what_a_person_approved(kit: AgentKit, engine
 
     (result,) = [event for event in handle.events() if isinstance(event, ToolResultPayload)]
     assert (result.outcome, made) == ("refused", [])
+
+
+def test_an_approval_of_other_arguments_is_no_answer_to_the_engines_question(
+    kit: AgentKit, engine: EngineServer
+) -> None:
+    engine.respond = refuse("ActivityStarted", "send", {"verdict": "require_approval", "reason": "Ask Ann."})
+    kit.model.script(Turn(calls=[Call(name="send", arguments={"text": "hi"})]), Turn(text="done"))
+    handle = kit.run()
+    (question,) = waiting(handle)
+    with kit.runner.journal.database.write() as connection:
+        connection.execute(update(approvals).values(digest="0" * 64))
+
+    handle.decide(question["approval_id"], Decision(decision="approve"))
+    questions = (e for e in handle.events() if isinstance(e, ApprovalPayload) and e.decision is None)
+
+    assert [e.reason for e in islice(questions, 2)] == ["Ask Ann."] * 2
+    assert made == []
+    handle.cancel()
 
 
 def test_an_engine_that_turns_against_an_approved_call_is_believed(kit: AgentKit, engine: EngineServer) -> None:

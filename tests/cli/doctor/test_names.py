@@ -2,10 +2,38 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from cli.doctor.settings import check_settings
-from config.settings import SEED_NAMES, SEED_NAMES_UNREAD, Settings
+from config.settings import ROOT, SEED_NAMES, SEED_NAMES_UNREAD, Settings, read_settings
+
+
+def test_each_name_of_an_earlier_system_is_read_as_the_documents_say() -> None:
+    table = re.findall(
+        r"^\| `(\w+)` \| `CALLBOARD_(\w+)`", (ROOT / "docs" / "configuration.md").read_text(), re.MULTILINE
+    )
+    names = {name: setting.lower() for name, setting in table if not name.startswith("CALLBOARD_")}
+
+    assert names == SEED_NAMES
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "setting", "read"),
+    [
+        ("TEMPORAL_NAMESPACE", "shop", "deployment", "shop"),
+        ("TEMPORAL_TASK_QUEUE", "orders", "queue", "orders"),
+        ("DATABASE_POOL_SIZE", "7", "database_pool_size", 7),
+        ("DATABASE_MAX_OVERFLOW", "9", "database_max_overflow", 9),
+    ],
+)
+def test_a_name_of_an_earlier_system_sets_what_it_set_there(
+    name: str, value: str, setting: str, read: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+
+    assert read_settings().model_dump(exclude_unset=True, exclude={"no_config"}) == {setting: read}
 
 
 def test_each_name_of_an_earlier_system_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:

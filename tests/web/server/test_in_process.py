@@ -15,6 +15,8 @@ import pytest
 from flask import Flask
 
 from agents.runner import Runner
+from config.database.timeouts import left_s
+from config.settings import Settings
 from tests.processes import no_free_file
 from tests.web.conftest import RunOwner, accept
 from web import gunicorn_conf
@@ -94,6 +96,25 @@ def test_a_request_that_waited_too_long_for_a_thread_is_refused(app: Flask, serv
         assert b"\r\nRetry-After: " in answer
         assert all(client.recv(65536).startswith(b"HTTP/1.1 200 ") for client in blocked)
     assert get(port, "/ready").startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_request_has_so_much_time_in_every_server(app: Flask, settings: Settings) -> None:
+    app.add_url_rule("/left", view_func=lambda: str(left_s()))
+
+    assert 0 < float(app.test_client().get("/left").text) <= settings.request_timeout_s
+
+
+def test_the_time_that_is_left_of_a_request_is_what_the_wait_for_a_thread_left(
+    app: Flask, server: InProcessServer, port: int
+) -> None:
+    server._worker.request_s = 20.0
+    app.add_url_rule("/left", view_func=lambda: str(left_s()))
+    request = b"GET /left HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+    with say(port, request) as client:
+        answer = b"".join(iter(lambda: client.recv(65536), b""))
+
+    assert 0 < float(answer.rpartition(b"\r\n")[2]) < 20
 
 
 def test_the_time_of_a_request_begins_when_the_one_before_it_is_answered(

@@ -13,6 +13,9 @@ from agents.capabilities.runners.endpoint import EndpointRunner
 from agents.tools.tool import enter_call
 from config.definitions.errors import SecretMissing
 from config.egress.errors import HostNotAllowed, HostUnreachable, RequestRefused
+from config.egress.exchange import HttpAnswer
+from config.egress.fetch import Fetcher
+from config.egress.target import parse_target
 from config.errors import ToolCutOff
 from config.tracing import trace_id_of, traced
 from tests.agents.capabilities.runners.conftest import CONTEXTS
@@ -78,6 +81,24 @@ def serve():
 def test_an_address_that_the_file_or_the_agent_does_not_allow_is_not_asked(call, url, hosts, call_hosts):
     with pytest.raises(HostNotAllowed):
         call(url, call_hosts, hosts=hosts)
+
+
+@pytest.mark.parametrize(
+    "other", ["http://10.0.0.7/", "http://10.0.0.7:8081/", "http://10.0.0.8:8080/", "https://example.org/"]
+)
+def test_a_file_without_hosts_allows_that_of_its_url_alone(call, monkeypatch, other):
+    policies = []
+
+    async def fetch(self, request):
+        policies.append(self.policy)
+        return HttpAnswer(status=204, url=other, headers={})
+
+    monkeypatch.setattr(Fetcher, "fetch", fetch)
+    call("http://10.0.0.7:8080/count")
+
+    policies[0].require_target(parse_target("http://10.0.0.7:8080/other"))
+    with pytest.raises(HostNotAllowed):
+        policies[0].require_target(parse_target(other))
 
 
 def test_a_secret_that_is_not_there_sends_nothing(call):

@@ -222,6 +222,22 @@ def test_a_forked_child_opens_its_own_and_leaves_the_parents_alone(run: Run, def
     assert in_the_child > 0
 
 
+def test_a_child_begins_without_the_parents_pools_and_their_lock(run: Run) -> None:
+    def left() -> int:
+        signal.alarm(20)  # ends a child that waits for a lock whose holder is in the parent
+        pools.close_pools()
+        return len(pools._pools)
+
+    async def use(_: McpPool) -> tuple[int, int]:
+        mcp_pool()
+        with pools._lock:
+            in_the_child = in_child(left)
+        return len(pools._pools), in_the_child
+
+    in_the_parent, in_the_child = run(use)
+    assert in_the_parent > in_the_child == 0
+
+
 async def own_pid(server: McpServerDefinition) -> int:
     try:
         return await pid_of(mcp_pool(), server)
