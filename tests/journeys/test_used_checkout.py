@@ -24,7 +24,7 @@ SAMPLES = {
     "parity": "tests/cli/test_main.py",
     "journeys": "tests/journeys/test_doctor.py tests/journeys/test_keyless_web.py",
     "browser": "tests/browser/test_start_page.py",
-    "postgres": "tests/cli/doctor/test_disk.py",
+    "postgres": "tests/cli/doctor/test_workers.py",
 }
 """Group -> tests of it that read definitions, settings, plugins, or each file of a folder."""
 
@@ -64,10 +64,10 @@ def test_fixing_leaves_the_users_files_alone(used: UsedCheckout) -> None:
 def test_every_test_is_collected_without_the_users_things(used: UsedCheckout) -> None:
     groups = [word for group in MARKS for word in ("--only", group)]
 
-    ran = used.callboard("test", *groups, "--", "-n", "0", "--collect-only", "-q")
+    ran = used.callboard("test", *groups, "--", "-n", "0", "--collect-only", "--disable-warnings")
 
     assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
-    assert ran.stdout.count(" tests collected") >= len(MARKS)
+    assert ran.stdout.count(" tests collected") == len(MARKS)
 
 
 @pytest.mark.parametrize("group", MARKS)
