@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from agents.runner import Runner
+from agents.vocabulary import vocabulary_of
 from cli import options
 from cli.family import Family
 from cli.opening import open_runner
@@ -63,7 +64,7 @@ def policy(as_json: bool) -> int:
 def _check(as_json: bool) -> int:
     settings = options.apply()
     found = read_policy(settings.policy_places)
-    warnings = warnings_of(found)
+    warnings = warnings_of(found, vocabulary_of(settings))
     if as_json:
         rules = [
             {"name": rule.name, "file": rule.file, "line": rule.line, "verdict": rule.verdict} for rule in found.rules

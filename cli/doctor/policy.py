@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agents.vocabulary import vocabulary_of
 from cli.doctor.finding import Verdicts, fail, ok, warn
 from config.policy.checks import warnings_of
 from config.policy.errors import PolicyInvalid
@@ -16,7 +17,7 @@ def check_policy(settings: Settings) -> Verdicts:
     except PolicyInvalid as error:
         yield fail(str(error))
         return
-    warnings = warnings_of(policy)
+    warnings = warnings_of(policy, vocabulary_of(settings))
     yield from (warn(warning) for warning in warnings)
     if not warnings:
         yield ok(f"rules: {len(policy.rules)}, version {policy.version}")

@@ -1,16 +1,149 @@
-"""What is suspicious about a policy that can be used."""
+"""What is suspicious about a policy that can be used: conditions that are the same for each call, unknown names."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+
+from config.capabilities import OUTWARD, SENSITIVE, UNTRUSTED, Classification
+from config.definitions.mcp_names import PREFIX, own_names
+from config.effects import Effect
+from config.identity.principal import Role
+from config.policy.compiled import CompiledRule
+from config.policy.literals import split_texts
 from config.policy.local import LocalPolicy
+from config.policy.matching import ToolNames
+from config.policy.rule import CallMatch
+from config.policy.vocabulary import Vocabulary
+from config.spelling import did_you_mean
+
+MOST_LISTED = 12
+"""Names that a warning lists."""
+_DOTTED = re.compile(r"(?<![\w.])arguments\s*\.\s*([A-Za-z_]\w*+)\s*+(?!\()")
+_INDEXED = re.compile(r"""(?<![\w.])arguments\s*\[\s*["'](\w+)["']\s*\]""")
+_SOUGHT = re.compile(r"""["']([^"'\\]*+)["']\s*+in\s++(arguments|labels|roles)\b""")
+_COMPARED = re.compile(r"""(?<![\w.])(tool|identity|agent|effect|classification)\s*[!=]=\s*["']([^"'\\]*)["']""")
 
 
-def warnings_of(policy: LocalPolicy) -> list[str]:
-    """Return a sentence about each rule whose condition is the same for every call."""
-    found = []
+def warnings_of(policy: LocalPolicy, vocabulary: Vocabulary | None = None) -> list[str]:
+    """Return a sentence about each part of a rule that has no effect, or another one than it seems to have."""
+    warnings: list[str] = []
+    labels = {label for rule in policy.rules for label in rule.fields.labels or ()}
     for rule in policy.rules:
-        value = rule.condition.without_facts() if rule.condition is not None else None
-        if value is not None:
-            matches = "always true, so leave it out" if value else "never true, so the rule never matches"
-            found.append(f"{rule.file}:{rule.line}: rule '{rule.name}': its condition is {matches}.")
-    return found
+        problems = [*_constant(rule), *(_Named(rule, vocabulary, labels).problems() if vocabulary is not None else ())]
+        warnings += [f"{rule.file}:{rule.line}: rule '{rule.name}': {problem}" for problem in dict.fromkeys(problems)]
+    if warnings and vocabulary is not None and vocabulary.unread:
+        agents = ", ".join(vocabulary.unread[:MOST_LISTED])
+        warnings.append(f"the tools of these agents could not be read, so there may be more names: {agents}.")
+    return warnings
+
+
+def _constant(rule: CompiledRule) -> Iterator[str]:
+    value = rule.condition.without_facts() if rule.condition is not None else None
+    if value is not None:
+        matches = "always true, so leave it out" if value else "never true, so the rule never matches"
+        yield f"its condition is {matches}."
+
+
+class _Named:
+    """What one rule names, compared with what there is."""
+
+    def __init__(self, rule: CompiledRule, vocabulary: Vocabulary, labels: Iterable[str]) -> None:
+        self._rule, self._vocabulary = rule, vocabulary
+        self._labels = {UNTRUSTED, SENSITIVE, OUTWARD, *labels}.union(*(tool.labels for tool in vocabulary.tools))
+
+    def problems(self) -> Iterator[str]:
+        fields = self._rule.fields
+        for place, match in (("when", fields.when), ("unless", fields.unless)):
+            if match is not None:
+                yield from self._of_match(place, match)
+        if fields.point == "tool":
+            yield from self._of_arguments()
+            yield from self._of_texts()
+
+    def _of_match(self, place: str, match: CallMatch) -> Iterator[str]:
+        for field, listed in (("tools", match.tools), ("provenance", match.provenance)):
+            for name in listed or ():
+                yield from self._of_tool(f"`{place}.{field}`", name)
+        yield from _unknown(f"`{place}.labels` has '{{}}', a label of no tool and no rule.", match.labels, self._labels)
+        yield from _unknown(f"`{place}.agents` has '{{}}', which is no agent.", match.agents, self._vocabulary.agents)
+
+    def _of_tool(self, place: str, name: str) -> Iterator[str]:
+        """Yield that there is no such tool, that several are meant, or that a clash of names alone makes it one."""
+        names = ToolNames([name])
+        meant = {tool.identity: tool for tool in self._vocabulary.tools if tool.is_listed(names)}
+        if not meant:
+            yield from _unknown(f"{place} has '{{}}', which is no tool.", [name], self._tool_names(name))
+        elif name.startswith(PREFIX) or "*" in name or "?" in name:
+            return
+        elif len(meant) > 1:
+            which = ", ".join(sorted(identity or f"{tool.name} of no MCP server" for identity, tool in meant.items()))
+            yield f"{place} has '{name}', which several tools are called: {which[:400]}. Write the one that is meant."
+        elif (identity := next(iter(meant))) and name not in own_names(identity):
+            yield f"{place} has '{name}', which {identity} is called only beside a tool of its name. Write {identity}."
+
+    def _tool_names(self, like: str) -> set[str]:
+        if like.startswith(PREFIX):
+            return {tool.identity for tool in self._vocabulary.tools if tool.identity}
+        return {tool.name for tool in self._vocabulary.tools}
+
+    def _of_arguments(self) -> Iterator[str]:
+        """Yield the arguments that no tool has which the rule is about."""
+        fields, tools = self._rule.fields, self._vocabulary.tools
+        if fields.when.tools is not None:
+            tools = tuple(tool for tool in tools if tool.is_listed(ToolNames(fields.when.tools)))
+        known = [tool.arguments for tool in tools if tool.arguments is not None]
+        if not tools or len(known) < len(tools):
+            return
+        names = [
+            *(name for source in self._sources for name in _arguments_in(source)),
+            *fields.arguments,
+            *fields.computed,
+        ]
+        of = tools[0].name if len(tools) == 1 else f"the {len(tools)} tools that the rule is about"
+        yield from _unknown(f"'{{}}' is no argument of {of}.", names, frozenset[str]().union(*known))
+
+    def _of_texts(self) -> Iterator[str]:
+        """Yield the texts to which a condition compares a fact that never has them."""
+        known: dict[str, Iterable[str]] = {
+            "tool": {
+                name
+                for tool in self._vocabulary.tools
+                for name in (own_names(tool.identity) if tool.identity else {tool.name})
+            },
+            "identity": {"", *self._tool_names(PREFIX)},
+            "agent": self._vocabulary.agents,
+            "effect": list(Effect),
+            "classification": list(Classification),
+            "labels": self._labels,
+            "roles": list(Role),
+        }
+        for fact, text in (match for source in self._sources for match in _compared_in(source)):
+            verb = "looks for '{}' in" if fact.endswith("s") else "compares '{}' with"
+            yield from _unknown(f"its condition {verb} `{fact}`, where it never is.", [text], known[fact])
+
+    @property
+    def _sources(self) -> list[str]:
+        fields = self._rule.fields
+        return [*fields.computed.values(), *([] if fields.condition is None else [fields.condition])]
+
+
+def _unknown(sentence: str, listed: Iterable[str] | None, known: Iterable[str]) -> Iterator[str]:
+    """Yield the sentence, with the name in the place of ``{}``, for each name or pattern that fits nothing known."""
+    names = sorted(known)
+    listing = ", ".join(filter(None, names[:MOST_LISTED])) + (", …" if len(names) > MOST_LISTED else "")
+    for name in listed or ():
+        if not any(fnmatchcase(one, name) for one in names):
+            yield f"{sentence.format(name)}{did_you_mean(name, names)} There are: {listing or 'none'}."
+
+
+def _arguments_in(source: str) -> Iterator[str]:
+    yield from _DOTTED.findall(split_texts(source).bare)
+    yield from _INDEXED.findall(source)
+    yield from (text for text, fact in _SOUGHT.findall(source) if fact == "arguments")
+
+
+def _compared_in(source: str) -> Iterator[tuple[str, str]]:
+    yield from _COMPARED.findall(source)
+    yield from ((fact, text) for text, fact in _SOUGHT.findall(source) if fact != "arguments")

@@ -41,6 +41,8 @@ class DryRun:
     """By point: ``tool`` and ``model``."""
     matched: Counter[str] = field(default_factory=Counter)
     """By rule: the calls that it matches."""
+    failed: Counter[str] = field(default_factory=Counter)
+    """By rule: those of them that it matches since its condition fails."""
     decided: Counter[str] = field(default_factory=Counter)
     """By rule: the calls about which it decides."""
     differences: list[Difference] = field(default_factory=list)
@@ -51,6 +53,8 @@ class DryRun:
             return f"no call of a {point} to try it with"
         if not self.matched[name]:
             return "never matches"
+        if self.failed[name]:
+            return f"its condition fails for {self.failed[name]}"
         return "always matches" if self.matched[name] == self.calls[point] else ""
 
 
@@ -59,7 +63,9 @@ def dry_run(policy: LocalPolicy, calls: Iterable[PastCall]) -> DryRun:
     found = DryRun()
     for call in calls:
         found.calls[call.facts.point] += 1
-        found.matched.update(policy.matching(call.facts, call.at_ms))
+        matching = policy.matching(call.facts, call.at_ms)
+        found.matched.update(matching.keys())
+        found.failed.update(name for name, has_failed in matching.items() if has_failed)
         now = policy.decide(call.facts, call.at_ms)
         found.decided[now.rule] += 1
         if _differs(call, now):

@@ -81,13 +81,13 @@ class LocalPolicy:
             return combined(facts, matched, failures, candidates.default, candidates.by_name_only)
         return replace(candidates.default, seen=seen(facts)) if facts.labels else candidates.default
 
-    def matching(self, facts: CallFacts, at_ms: int) -> list[str]:
-        """Return the names of all rules that match a call, or count as if they did since they failed."""
+    def matching(self, facts: CallFacts, at_ms: int) -> dict[str, bool]:
+        """Return the names of all rules that match a call, each with whether that is so since its condition failed."""
         kind = fixed_facts(facts)
         candidates = self._by_kind.get(kind) or self._candidates(kind, facts)
         matched, failures = self._matches(candidates, facts, at_ms)
-        counted = [failure.rule.name for failure in failures if vote_of(failure, facts) is not None]
-        return [*(rule.name for rule, _ in matched), *counted]
+        counted = (failure.rule.name for failure in failures if vote_of(failure, facts) is not None)
+        return {rule.name: False for rule, _ in matched} | dict.fromkeys(counted, True)
 
     def _candidates(self, kind: tuple[object, ...], facts: CallFacts) -> Candidates:
         rules = tuple(rule for rule in self.rules if rule.may_match(facts))

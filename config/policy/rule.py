@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
@@ -10,7 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from config.capabilities import LABEL, Classification
 from config.effects import Effect, Scope
+from config.identity.principal import Role
 from config.policy.decision import Verdict
+from config.spelling import did_you_mean
 
 MAX_RULES = 1000
 MAX_PATTERNS = 200
@@ -102,6 +105,14 @@ class CallMatch(_Fields):
     spent: SpentAtLeast | None = None
     time: TimeWindow | None = None
     privileged: Annotated[bool, Field(strict=True)] | None = None
+
+    @field_validator("roles")
+    @classmethod
+    def _roles_exist(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for name in value or ():
+            if not any(fnmatchcase(role, name) for role in Role):
+                raise ValueError(f"there is no role '{name}'.{did_you_mean(name, Role)} Roles: {', '.join(Role)}")
+        return value
 
 
 class RuleFields(_Fields):

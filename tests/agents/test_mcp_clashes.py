@@ -15,6 +15,8 @@ from agents.tools.catalogue import forget
 from agents.tools.mcp.pool import close_pools
 from bus.journal import Decision
 from bus.payloads import ApprovalPayload, ToolResultPayload
+from cli.doctor.policy import check_policy
+from config.settings import Settings
 from tests.agents.tools.mcp.conftest import FAKE
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(60)]
@@ -130,3 +132,18 @@ def test_an_override_and_a_sticky_approval_stay_with_their_tool(kit: AgentKit, l
 
     assert outcome(kit, "send_mail", "bob") == ("done", "bob")
     assert outcome(kit, "evil_send_mail", "eve") == ("done", "eve")
+
+
+def test_the_doctor_names_a_rule_that_several_servers_tools_match(listing: List, tmp_path: Path) -> None:
+    listing("mailer", "send_mail")
+    listing("evil", "send_mail")
+    (tmp_path / "agents").mkdir()
+    fields = {"name": "O", "model": "demo/assistant", "system_prompt": "x", "tools": ["mcp:mailer", "mcp:evil"]}
+    (tmp_path / "agents" / "office.yaml").write_text(json.dumps(fields))
+    (tmp_path / "policy.yaml").write_text(POLICY.replace("TOOL", "send_mail"))
+    places = {"mcp_servers_dir": str(tmp_path), "agents_dir": str(tmp_path / "agents"), "state_dir": tmp_path}
+
+    ((verdict, said),) = check_policy(Settings.model_validate({"policy": str(tmp_path / "policy.yaml"), **places}))
+
+    assert verdict == "warn"
+    assert "several tools are called: mcp:evil/send_mail, mcp:mailer/send_mail. Write the one that is meant." in said

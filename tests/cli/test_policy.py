@@ -100,6 +100,34 @@ def test_a_condition_that_is_the_same_for_every_call_is_named(
     assert f"rule 'large-sums': its condition is {problem}" in capsys.readouterr().err
 
 
+def test_a_typo_is_said_with_the_nearest_name(type_: Type, file: Path, printed: Any, capsys: Any) -> None:
+    file.write_text(
+        SUMS.replace("tools: [add]", "tools: [ad]").replace("tools: [mail]", "tools: [add], labels: [untrustd]")
+    )
+
+    found = printed("policy", "check")
+
+    warnings = " ".join(found["warnings"])
+    assert "rule 'large-sums': `when.tools` has 'ad', which is no tool." in warnings
+    assert (
+        "rule 'no-mail': `when.labels` has 'untrustd', a label of no tool and no rule. Did you mean 'untrusted'?"
+        in warnings
+    )
+    file.write_text(SUMS.replace("arguments.a > 10", "arguments.aa > 10"))
+    assert type_("policy", "check") == 0
+    assert "rule 'large-sums': 'aa' is no argument of add. Did you mean 'a'?" in capsys.readouterr().err
+
+
+def test_a_dry_run_says_of_which_rules_the_condition_fails(type_: Type, file: Path, printed: Any) -> None:
+    type_("tools", "call", "add", '{"a": 50, "b": 1}')
+    file.write_text(SUMS.replace("arguments.a > 10", "arguments.aa > 10"))
+
+    rules = {rule["name"]: rule for rule in printed("policy", "test")["rules"]}
+
+    large = rules["large-sums"]
+    assert (large["matches"], large["decides"], large["remark"]) == (1, 1, "its condition fails for 1")
+
+
 def test_a_dry_run_says_what_would_differ_and_calls_nothing(type_: Type, file: Path, printed: Any, capsys: Any) -> None:
     type_("tools", "call", "add", '{"a": 50, "b": 1}')
     type_("tools", "call", "add", '{"a": 5, "b": 1}')

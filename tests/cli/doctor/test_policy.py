@@ -12,7 +12,8 @@ RULE = "rules: [{name: one, verdict: block, reason: 'No.', condition: %s}]"
     ("text", "found"),
     [
         ("rules: []", ("ok", "rules: 1, version ")),
-        (RULE % "arguments.a > 1", ("ok", "rules: 2, version ")),
+        (RULE % "steps > 1", ("ok", "rules: 2, version ")),
+        (RULE % "arguments.expresion > 1", ("warn", "rule 'one': 'expresion' is no argument of the ")),
         (RULE % "1 > 2", ("warn", "rule 'one': its condition is never true")),
         (RULE % "1 >", ("fail", "policy.yaml:1: rule 'one': its condition is not CEL")),
         ("rules: 7", ("fail", "policy.yaml:1: rules: has to be a list")),

@@ -279,4 +279,4 @@ def test_conditions_asked_at_once_decide_as_those_asked_one_by_one(tmp_path_fact
 
     matching = policy.matching(call(arguments={"n": 60}), 0)
 
-    assert matching == [f"r{number}" for number in range(count) if 60 % (number + 2) == 0]
+    assert list(matching) == [f"r{number}" for number in range(count) if 60 % (number + 2) == 0]

@@ -1,0 +1,37 @@
+"""What a policy of this deployment may name: the tools that are registered and those of the agents, and the agents."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from agents.registry import AgentRegistry
+from agents.tools.catalogue import TOOLS, find_tool, tools_of
+from agents.tools.tool import Tool
+from config.definitions.agent import AgentDefinition
+from config.errors import CallboardError
+from config.policy.vocabulary import KnownTool, Vocabulary, arguments_in
+from config.settings import Settings
+
+
+def vocabulary_of(settings: Settings) -> Vocabulary:
+    """Return what there is. MCP servers are asked for their tools; what cannot be built is left out."""
+    tools: list[Tool] = []
+    for name in TOOLS.names(settings):
+        with suppress(CallboardError):
+            tools.append(find_tool(name, settings))
+    definitions = [one for one in AgentRegistry(settings.agent_folders).all() if isinstance(one, AgentDefinition)]
+    unread: list[str] = []
+    for definition in definitions:
+        try:
+            tools += tools_of(definition, settings).values()
+        except CallboardError:
+            unread.append(definition.id)
+    known = dict.fromkeys(_known(tool) for tool in tools)
+    agents = frozenset(definition.id for definition in definitions)
+    return Vocabulary(tools=tuple(known), agents=agents, unread=tuple(unread))
+
+
+def _known(tool: Tool) -> KnownTool:
+    labels = tool.labels | tool.result_labels
+    arguments = arguments_in(tool.parameters)
+    return KnownTool(name=tool.name, identity=tool.identity, arguments=arguments, labels=labels)
