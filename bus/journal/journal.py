@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import aclosing, suppress
@@ -38,7 +40,7 @@ from bus.journal.outbox import Publish, Relay, announce
 from bus.journal.ownership.admission import Admission
 from bus.journal.ownership.crashes import clear_suspect
 from bus.journal.ownership.lease_manager import LeaseManager
-from bus.journal.ownership.leases import Claim, Lease, claim_on
+from bus.journal.ownership.leases import Claim, Lease, claim_on, confirm
 from bus.journal.ownership.owner_id import new_owner_id
 from bus.journal.ownership.reaper import Reaper
 from bus.journal.ownership.tools import Tools
@@ -58,14 +60,19 @@ from bus.payloads import encode
 from config.database.engine import Database, open_database, wall_ms
 from config.database.errors import DatabaseBusy, DatabaseUnreachable
 from config.database.shared_secret import shared_secret
-from config.errors import CallboardError
+from config.errors import CallboardError, Retryable
 from config.failpoints import failpoint
 from config.identity.principal import Principal
 from config.settings import Settings
 
+log = logging.getLogger(__name__)
+
 POSTGRES_WRITERS = 8
 SLOW = 1 / 5
 """The fraction of a lease that a commit or heartbeat may take; beyond it no more runs are claimed."""
+CONFIRM_S = 0.25
+"""Seconds before each question to the database whether a claim without an answer was committed; less than a reaper's
+grace."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -91,6 +98,7 @@ class Journal:
         self.relay = Relay(self.database, publish, every_s=settings.reap_s, on_published=self.nudge_board)
         self.lease_manager = LeaseManager(self.owner, settings, self.database, self.loop, self.hot_log, self.keys)
         self.commits = GroupCommit(self.database, 1 if self.database.is_sqlite else POSTGRES_WRITERS)
+        self._closing = threading.Event()
         self.admission = Admission(self._delay_s, settings.lease_s * SLOW)
         self.reaper = Reaper(self.database, settings, self.publish)
         self.runs, self.threads, self.workers = Runs(self.database), Threads(self.database), Workers(self.database)
@@ -127,28 +135,46 @@ class Journal:
 
         ``begin`` is called in the claim's transaction, so that the start of the first step is committed with the
         claim; an exception rolls the claim back. Blocks: to be called on a plain thread. While the database is slow,
-        it waits for its turn.
+        it waits for its turn; where the answer to its commit is lost, until it is known whether the run is claimed.
 
         Raises:
             DatabaseBusy: the database stayed too slow to claim more runs; the run stays queued.
+            DatabaseUnreachable: the database does not answer; the run stays queued.
         """
+        tried: tuple[Lease, T] | None = None
 
         def claim(connection: Connection) -> T | None:
-            lease = claim_on(connection, self.database, run_id, self.owner, self.settings.lease_s)
+            nonlocal tried
+            tried, lease = None, claim_on(connection, self.database, run_id, self.owner, self.settings.lease_s)
             if lease is None:
                 return None
             begun = begin(Claim(connection, lease))
             failpoint("claim-before")
+            tried = lease, begun
             return begun
 
         with self.admission.place():
             if self.lease_manager.is_leaving:  # the process began to drain while this waited for its turn
                 self.relay.publish_soon(run_id)
                 return None
-            begun = self.commits.run(run_id, claim)
+            try:
+                begun = self.commits.run(run_id, claim)
+            except DatabaseUnreachable:
+                if tried is None or not self._is_claimed(tried[0]):
+                    raise
+                begun = tried[1]
         if begun is not None:
             failpoint("claim")
         return begun
+
+    def _is_claimed(self, lease: Lease) -> bool:
+        """Return whether a claim without an answer was committed; waits until the database says it, or ``close``."""
+        while not self._closing.wait(CONFIRM_S):
+            try:
+                return confirm(self.database, lease, self.settings.lease_s)
+            except Retryable as error:
+                log.warning("it is not known yet whether a run was claimed run_id=%s: %s", lease.run_id, error)
+        return False
 
     def _delay_s(self) -> float:
         """Seconds that the slowest pending write has taken so far; 0 while draining, so that waiting claims return."""
@@ -329,6 +355,7 @@ class Journal:
 
     def close(self) -> None:
         """Publish pending wake-ups, write pending commits and close every connection."""
+        self._closing.set()
         self.reaper.stop()
         self.relay.stop()
         self.loop.call_soon(self.lease_manager.close)

@@ -8,6 +8,7 @@ Each outage begins when every run is in its call. The rounds of other measuremen
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -56,9 +57,11 @@ def endure(folder: Path, *, outages: int, full_s: float, **periods: float) -> Ou
     """Return what became of the runs of so many outages; ``periods`` replace those of an installation."""
     disk = SlowDisk(folder)
     with _fleet(folder, disk, periods) as (runner, logs):
+        settings = runner.journal.settings
         for number in range(1, outages + 1):
             queue(runner, SIZE)
             _until(partial(_has_arrived, folder / "ledger", number * SIZE))
+            _empty_the_log(settings)
             disk.fill()
             time.sleep(full_s)  # the outage's length is the scenario
             disk.delay(0)
@@ -90,6 +93,12 @@ def _fleet(folder: Path, disk: SlowDisk, periods: dict[str, float]) -> Iterator[
             open_things.callback(worker.stop)
         _until(lambda: log.read_text().count(" ready.") == 2)
         yield runner, log
+
+
+def _empty_the_log(settings: Settings) -> None:
+    """Leave no room in SQLite's log: what has been copied into the database is overwritten without growing the file."""
+    with contextlib.closing(sqlite3.connect(settings.database.removeprefix("sqlite:///"))) as connection:
+        _until(lambda: connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0)
 
 
 def _has_arrived(ledger: Path, calls: int) -> bool:

@@ -9,14 +9,17 @@ from typing import Any, Literal
 
 import pytest
 
+from bus.journal import journal as journals
 from bus.journal.log import writer as writers
 from config.database.engine import Database
 
-Fault = Literal["busy", "reply_lost", "damaged", "damaged_behind"]
-"""``busy``: not committed, try again. ``reply_lost``: committed, and the reply is lost. ``damaged``: not committed, and
-trying again is no use. ``damaged_behind``: the same is said, and yet it was committed."""
+Fault = Literal["busy", "away", "reply_lost", "damaged", "damaged_behind"]
+"""``busy``: not committed, try again. ``away``: not committed, and no reply. ``reply_lost``: committed, and no reply.
+``damaged``: not committed, and trying again is no use. ``damaged_behind``: the same is said, and yet it was
+committed."""
 _NAMES: dict[Fault, str] = {
     "busy": "SQLITE_BUSY",
+    "away": "SQLITE_IOERR",
     "reply_lost": "SQLITE_IOERR",
     "damaged": "SQLITE_CORRUPT",
     "damaged_behind": "SQLITE_CORRUPT",
@@ -24,25 +27,32 @@ _NAMES: dict[Fault, str] = {
 
 
 class FaultyCommits:
-    """Lets commits of writers fail as ``draw`` says; other commits are left alone."""
+    """Lets commits of writers fail as ``draw`` says, or other commits by their failpoint; the rest is left alone."""
 
-    def __init__(self, database: Database, monkeypatch: pytest.MonkeyPatch, draw: Callable[[], Fault | None]) -> None:
-        self._draw = draw
+    def __init__(
+        self,
+        database: Database,
+        monkeypatch: pytest.MonkeyPatch,
+        draw: Callable[[], Fault | None],
+        at: str = "commit-before",
+    ) -> None:
+        self._draw, self._at = draw, at
         self._thread = threading.local()
         self._commit = database.engine.dialect.do_commit
         monkeypatch.setattr(database.engine.dialect, "do_commit", self._do)
-        monkeypatch.setattr(writers, "failpoint", self._pass)
+        for module in (writers, journals):
+            monkeypatch.setattr(module, "failpoint", self._pass)
         monkeypatch.setattr(writers, "PAUSES_S", (0.001,))
 
     def _pass(self, place: str) -> None:
-        """Stand where a writer's transaction is about to be committed, on its thread."""
-        if place == "commit-before":
+        """Stand where a transaction is about to be committed, on its thread."""
+        if place == self._at:
             self._thread.fault = self._draw()
 
     def _do(self, connection: Any) -> None:
         fault: Fault | None = getattr(self._thread, "fault", None)
         self._thread.fault = None
-        if fault in ("busy", "damaged"):
+        if fault in ("busy", "away", "damaged"):
             raise _error(fault)
         self._commit(connection)
         if fault is not None:

@@ -130,6 +130,17 @@ def claim_on(connection: Connection, database: Database, run_id: str, owner: str
     )
 
 
+def confirm(database: Database, lease: Lease, lease_s: float) -> bool:
+    """Extend the lease of a claim whose commit got no answer, and return whether the claim was committed.
+
+    On Postgres the commit may still be under way; it holds the run's row, and this waits for it.
+    """
+    with database.write() as connection:
+        connection.execute(select(runs.c.id).where(runs.c.id == lease.run_id).with_for_update())
+        extended, _ = owned.extend(connection, database, lease.owner, lease_s, [(lease.run_id, lease.fence)])
+        return bool(extended)
+
+
 _OPEN_THREAD = (
     update(threads)
     .where(threads.c.key == bindparam("key_"))
