@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -57,10 +57,12 @@ class ClaimedRun:
     events: Sequence[Payload] = ()
     """Events that the claim committed for the agent, after the lease's own; observers get them next."""
     held: ExitStack = field(default_factory=ExitStack)
-    """What this process holds for the run, such as the quarantine of a suspect; closed when the run leaves it."""
+    """What this process holds for the run; closed when the run leaves it."""
+    on_cleared: Callable[[], object] = lambda: None
+    """Called when the tool calls that it is suspected of have ended."""
 
     async def clear_suspect(self, journal: Journal) -> None:
-        """End the quarantine: this run completed the tool calls during which its owners crashed."""
+        """Suspect this run less: it completed the tool calls during which its owners crashed."""
         lease = self.context.lease
         try:
             is_noted = await journal.clear_suspect(lease)
@@ -68,7 +70,7 @@ class ClaimedRun:
             log.warning("suspect stays in quarantine until it ends run_id=%s: %s", lease.run_id, error)
             return
         if is_noted:
-            self.held.close()
+            self.on_cleared()
 
 
 def import_for(process: Process, run_id: str) -> CallboardError | None:

@@ -30,7 +30,7 @@ PAUSE_S = 0.5
 
 
 class _Quarantined(Exception):
-    """This process works on another suspect run."""
+    """A run may not share this process with those that it works on."""
 
 
 class _NotServed(Exception):
@@ -101,13 +101,15 @@ class RunAgentHandler:
             try:
                 claimed = journal.claim_and_begin(message.run_id, partial(self._begin, message, loaded, undo))
             except _Quarantined:
-                log.info("run waits for a process without another that crashed as often run_id=%s", message.run_id)
+                log.info("run waits, since it or another run may not share this process run_id=%s", message.run_id)
                 return None
             except _NotServed:
                 log.info("run is left to workers that serve its queue run_id=%s", message.run_id)
                 journal.relay.publish_soon(message.run_id)
                 return None
-            return replace(claimed, held=undo.pop_all()) if claimed is not None else None
+            if claimed is None:
+                return None
+            return replace(claimed, held=undo.pop_all(), on_cleared=partial(slot_pool().clear, message.run_id))
 
     def _begin(
         self, message: RunAgentMessage, loaded: LoadedAgent | CallboardError, undo: ExitStack, claim: Claim
@@ -119,7 +121,7 @@ class RunAgentHandler:
         Raises:
             _NotServed: the message came through another queue: from an older release, or forged.
             _Mismatch: the message names another agent or definition than SQL.
-            _Quarantined: this process works on another suspect.
+            _Quarantined: this process works on another suspect, or one of the runs has to be alone.
         """
         undo.close()
         lease = claim.lease
@@ -127,10 +129,9 @@ class RunAgentHandler:
             raise _NotServed
         if (lease.agent_id, lease.definition_digest) != (message.agent_id, message.definition_digest):
             raise _Mismatch(lease)
-        if lease.is_suspect:
-            if not slot_pool().quarantine(lease.run_id):
-                raise _Quarantined
-            undo.callback(slot_pool().end_quarantine, lease.run_id)
+        if not slot_pool().admit(lease.run_id, is_suspect=lease.is_suspect, must_be_alone=lease.must_be_alone):
+            raise _Quarantined
+        undo.callback(slot_pool().leave, lease.run_id)
         return begin_run(claim, self._process, loaded)
 
 

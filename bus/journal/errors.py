@@ -157,7 +157,7 @@ class PrincipalDisabled(Permanent):
 
 
 class RunCrashed(Permanent):
-    """The run lost three workers."""
+    """The run lost three workers or more, the last of them while it worked on this run alone."""
 
     code = "crashed"
     status = 502
@@ -165,8 +165,8 @@ class RunCrashed(Permanent):
     over_http = False
     remedy = "It ends as `dead` and is not retried; `crashes` of the run says what was in flight."
     text = (
-        "{crashes} workers were lost while they worked on this run (at work: {during}), so it is not tried again. Find "
-        "out what that does to a worker's process, then start a new run."
+        "{crashes} workers were lost while they worked on this run, the last one on no other (at work: {during}), so "
+        "it is not tried again. Find out what that does to a worker's process, then start a new run."
     )
 
 

@@ -65,6 +65,11 @@ class Poller:
         deferred = self._slots.deferred()
         rows = await self._journal.loop.read(self._journal.unowned.claimable, LOOKED_AT, self._queues)
         waiting = [row for row in rows if row.id in deferred or row.id in self._seen]
+        reserved_for = self._slots.reserved_for
+        if reserved_for is not None:
+            waiting = [row for row in rows if row.id == reserved_for]
+            if not waiting:  # another process has taken it
+                self._slots.leave(reserved_for)
         self._seen = frozenset(row.id for row in rows)
         for row in waiting[:free]:
             task = asyncio.create_task(self._work(RunAgentMessage.of_run(row)), name=f"polled {row.id}")

@@ -12,12 +12,16 @@ from config.forks import after_fork
 class SlotPool:
     """The slots that the message handler and the poller share; safe for any thread."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, *, is_worker: bool = True) -> None:
+        """``is_worker``: a poller takes what was refused."""
         self._free = number
+        self._is_worker = is_worker
         self._lock = threading.Lock()
         self._deferred: set[str] = set()
-        self._quarantined: str | None = None
-        self._suspects: set[str] = set()  # runs that wait for the quarantine
+        self._present: set[str] = set()  # the runs that this process works on, with a slot or inline
+        self._suspect: str | None = None  # the one of them beside which no other suspect may be
+        self._alone: str | None = None  # the run beside which no other may be: it is present, or waits for that
+        self._refused: set[str] = set()  # runs that were not admitted
         self.is_closed = False
         """Whether this process drains, so that no run is taken any more."""
         self.on_deferred: Callable[[], None] = lambda: None
@@ -70,28 +74,58 @@ class SlotPool:
         with self._lock:
             self.is_closed = True
 
-    def quarantine(self, run_id: str) -> bool:
-        """Reserve the process for a suspect run; return False where it is reserved for another one.
+    @property
+    def reserved_for(self) -> str | None:
+        """The run that waits until this process works on no other, so that no other is admitted."""
+        return self._alone if self._alone not in self._present else None
 
-        Two suspects never share a process: otherwise the crash of one could end the other as ``dead``.
+    def admit(self, run_id: str, *, is_suspect: bool = False, must_be_alone: bool = False) -> bool:
+        """Note that this process works on a run from now on; return False where it may not share the process.
+
+        Two suspects never share a process: otherwise the crash of one could end the other as ``dead``. Where a run has
+        to be alone, a worker admits no other until those that it works on have left.
         """
         with self._lock:
-            is_free = self._quarantined is None
-            if is_free:
-                self._quarantined = run_id
-            else:
-                self._suspects.add(run_id)
-            return is_free
+            others = self._present - {run_id}
+            if must_be_alone and others and self._alone is None and self._is_worker:
+                self._alone = run_id
+            is_kept = self._alone not in (None, run_id) or (is_suspect and self._suspect not in (None, run_id))
+            if is_kept or (must_be_alone and others):
+                self._refused.add(run_id)
+                return False
+            self._present.add(run_id)
+            self._suspect = run_id if is_suspect else self._suspect
+            self._alone = run_id if must_be_alone else self._alone
+            return True
 
-    def end_quarantine(self, run_id: str) -> None:
-        """End the reservation, so that the next suspect can be taken at once."""
+    def clear(self, run_id: str) -> None:
+        """Admit other runs beside one that had to be alone; beside another suspect, admit the next suspect."""
         with self._lock:
-            if self._quarantined != run_id:
-                return
-            self._quarantined = None
-            self._deferred |= self._suspects
-            is_wanted = bool(self._suspects)
-            self._suspects = set()
+            is_change = run_id in (self._alone, self._suspect)
+            if self._alone == run_id:
+                self._alone = None
+            elif self._suspect == run_id:
+                self._suspect = None
+        if is_change:
+            self._retry()
+
+    def leave(self, run_id: str) -> None:
+        """Note that this process works on the run no more, or that another process does."""
+        with self._lock:
+            self._present.discard(run_id)
+            is_empty_for_one = self._alone is not None and not self._present
+            is_change = is_empty_for_one or run_id in (self._alone, self._suspect)
+            self._suspect = None if self._suspect == run_id else self._suspect
+            self._alone = None if self._alone == run_id else self._alone
+        if is_change:
+            self._retry()
+
+    def _retry(self) -> None:
+        """Have the poller take the runs that were refused."""
+        with self._lock:
+            is_wanted = bool(self._refused)
+            self._deferred |= self._refused
+            self._refused = set()
         if is_wanted:
             self.on_deferred()
 
@@ -106,14 +140,14 @@ class SlotPool:
                 self.give_back()
 
 
-_slot_pool = SlotPool(1_000_000)
+_slot_pool = SlotPool(1_000_000, is_worker=False)
 
 
 @after_fork
 def _renew() -> None:
     """Give a forked child its own pool: the parent's may be partly taken, and locked."""
     global _slot_pool
-    _slot_pool = SlotPool(1_000_000)
+    _slot_pool = SlotPool(1_000_000, is_worker=False)
 
 
 def slot_pool() -> SlotPool:

@@ -363,8 +363,8 @@ def test_a_claim_that_is_rolled_back_and_made_again_has_its_quarantine_once(
     kit.runner.journal.loop.run(execute(kit.runner.journal, begun), 20)
 
     assert run.result(20).status == "succeeded"
-    assert slot_pool().quarantine("run_of_another")
-    slot_pool().end_quarantine("run_of_another")
+    assert slot_pool().admit("run_of_another", is_suspect=True)
+    slot_pool().leave("run_of_another")
 
 
 @pytest.mark.parametrize(

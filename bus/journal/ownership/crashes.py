@@ -1,6 +1,6 @@
 """Crashes: when the loss of an owner counts as one, its note, and the rule by which a run becomes a suspect.
 
-The rule and its reasons are in docs/decisions/0030-suspects.md.
+The rule and its reasons are in docs/decisions/0030-suspects.md and 0080-alone.md.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, bindparam, select
+from sqlalchemy import Connection, Row, bindparam, select, update
 
 from bus.journal.states.owned import set_crashes
 from bus.journal.states.rows import require_writable
@@ -36,7 +36,7 @@ def crash(connection: Connection, run_id: str, fence: int, owner: str | None, se
 
 
 def is_suspect(crashes: int, notes: Sequence[dict[str, Any]]) -> bool:
-    """Return whether the next crash of a run ends it, so that no other suspect may share its process.
+    """Return whether the next crash of a run ends it if it is alone, so that no other suspect may share its process.
 
     ``notes`` are the results of ``crash`` for each of its ``crashes``. A note of an earlier release does not say
     whether a tool call was open; it counts as if one was.
@@ -46,31 +46,58 @@ def is_suspect(crashes: int, notes: Sequence[dict[str, Any]]) -> bool:
     return crashes >= ALWAYS_SUSPECT_AFTER
 
 
+def must_be_alone(crashes: int, notes: Sequence[dict[str, Any]]) -> bool:
+    """Return whether no other run may share the process of this suspect: its last crash had other runs in it too."""
+    return bool(notes) and is_suspect(crashes, notes) and notes[-1].get("alone") is False
+
+
 def clear_suspect(database: Database, run_id: str, fence: int) -> bool:
     """Clear the suspicion of a run that completed the tool calls of its crashes; return False if the fence is stale.
 
-    Its crashes still count: after one more it is a suspect again in any case.
+    Its crashes still count: after one more it is a suspect again in any case. One with three crashes stays a suspect,
+    and needs no process of its own any more.
     """
     with database.write() as connection:
         owned = runs.c.id == run_id, runs.c.fence == fence, runs.c.status == "running"
         notes = orjson.loads(connection.execute(select(runs.c.crashes_json).where(*owned)).scalar() or "[]")
         if not notes:
             return False
-        notes[-1]["suspect"] = False
+        notes[-1] |= {"suspect": False, "alone": None}
         return set_crashes(connection, run_id, fence, orjson.dumps(notes).decode())
 
 
 def suspect_beside(connection: Connection, run: Row[Any]) -> bool:
-    """Return whether this run's lost owner had a suspect too: then the crash counts for the suspect alone."""
-    suspects = connection.execute(_SUSPECTS, {"owner_": run.owner, "run_": run.id})
-    return any(is_suspect(one.crashes, orjson.loads(one.crashes_json or "[]")) for one in suspects)
+    """Return whether this run's lost owner had a suspect too: then the crash counts for the suspect only.
+
+    The suspect's last note says from then on that it shared that owner, since this run leaves it.
+    """
+    is_beside = False
+    for row in connection.execute(_BESIDE, {"owner_": run.owner, "run_": run.id}).all():
+        notes = orjson.loads(row.crashes_json or "[]")
+        if is_suspect(row.crashes, notes):
+            is_beside = True
+            if notes:
+                notes[-1]["shared"] = run.owner
+                marked = {"id_": row.id, "owner_": run.owner, "notes": orjson.dumps(notes).decode()}
+                connection.execute(_MARK, marked)
+    return is_beside
 
 
-_SUSPECTS = select(runs.c.crashes, runs.c.crashes_json).where(
-    runs.c.status == "running",
-    runs.c.owner == bindparam("owner_"),
-    runs.c.id != bindparam("run_"),
-    runs.c.crashes >= SUSPECT_AFTER,
+def was_alone(connection: Connection, run: Row[Any]) -> bool:
+    """Return whether the lost owner of this locked run worked on no other run when it was lost."""
+    notes = orjson.loads(run.crashes_json or "[]")
+    if notes and notes[-1].get("shared") == run.owner:
+        return False
+    return connection.execute(_BESIDE, {"owner_": run.owner, "run_": run.id}).first() is None
+
+
+_BESIDE = select(runs.c.id, runs.c.crashes, runs.c.crashes_json).where(
+    runs.c.status == "running", runs.c.owner == bindparam("owner_"), runs.c.id != bindparam("run_")
+)
+_MARK = (
+    update(runs)
+    .where(runs.c.id == bindparam("id_"), runs.c.status == "running", runs.c.owner == bindparam("owner_"))
+    .values(crashes_json=bindparam("notes"))
 )
 _AT_WORK = (
     select(steps.c.kind, steps.c.name)

@@ -14,7 +14,7 @@ from bus.journal.approvals import use
 from bus.journal.log.events import event_row, insert_rows, undeclared, undelivered
 from bus.journal.log.progress import Progress, read_progress
 from bus.journal.new_call import TOOL, AcceptedCall, read_call
-from bus.journal.ownership.crashes import SUSPECT_AFTER, is_suspect
+from bus.journal.ownership.crashes import SUSPECT_AFTER, is_suspect, must_be_alone
 from bus.journal.states import owned
 from bus.journal.states.owned import LEASE_COLUMNS, RESERVE
 from bus.journal.states.principal_now import roles_now
@@ -72,7 +72,9 @@ class Lease:
     crashes: int
     """Owners lost before this one."""
     is_suspect: bool
-    """Whether its next crash ends it, so that no other suspect may share its process."""
+    """Whether its next crash ends it if it is alone, so that no other suspect may share its process."""
+    must_be_alone: bool
+    """Whether it is a suspect whose process no other run may share."""
     commits: int
     """Number of commits by its earlier writers; the next writer counts from here."""
     journal: int
@@ -93,8 +95,8 @@ class Lease:
 
     @property
     def can_be_cleared(self) -> bool:
-        """Whether it is no suspect any more once the tool calls of its crashes are completed."""
-        return self.is_suspect and self.crashes == SUSPECT_AFTER
+        """Whether it is less suspected once the tool calls of its crashes are completed."""
+        return self.is_suspect and (self.crashes == SUSPECT_AFTER or self.must_be_alone)
 
 
 def claim_on(connection: Connection, database: Database, run_id: str, owner: str, lease_s: float) -> Lease | None:
@@ -111,6 +113,7 @@ def claim_on(connection: Connection, database: Database, run_id: str, owner: str
     of_thread = connection.execute(_OPEN_THREAD, {"key_": row["thread_key"], "run_": run_id}).scalar()
     used_before = row["reserved_to"] - RESERVE
     first_events = _first_events(connection, row, used_before)
+    notes = orjson.loads(row["crashes_json"] or "[]")
     insert_rows(connection, [event_row(payload, run_id, row["thread_id"], row["fence"]) for payload in first_events])
     return Lease(
         **{name: row[name] for name in LEASE_COLUMNS},
@@ -126,7 +129,8 @@ def claim_on(connection: Connection, database: Database, run_id: str, owner: str
         next_seq=used_before + 1 + len(first_events),
         undelivered=tuple(missed),
         first_events=tuple(first_events),
-        is_suspect=is_suspect(row["crashes"], orjson.loads(row["crashes_json"] or "[]")),
+        is_suspect=is_suspect(row["crashes"], notes),
+        must_be_alone=must_be_alone(row["crashes"], notes),
     )
 
 

@@ -20,7 +20,15 @@ from bus.journal.approvals import EXPIRY
 from bus.journal.decisions import decide_by_expiry
 from bus.journal.endings import end_run
 from bus.journal.errors import ApprovalExpired, CodeVersion, PrincipalDisabled, RunCrashed
-from bus.journal.ownership.crashes import GRACE_BEATS, LEASE_EXPIRED, LeaseGrace, crash, is_suspect, suspect_beside
+from bus.journal.ownership.crashes import (
+    GRACE_BEATS,
+    LEASE_EXPIRED,
+    LeaseGrace,
+    crash,
+    is_suspect,
+    suspect_beside,
+    was_alone,
+)
 from bus.journal.ownership.lease_manager import RETRY_S
 from bus.journal.ownership.owner_id import is_gone
 from bus.journal.retention.retention import sweep
@@ -184,7 +192,7 @@ def unowned_runs(database: Database) -> list[str]:
 
 
 def reap(database: Database, run_id: str, grace: LeaseGrace | None = None) -> CommitResult | None:
-    """Requeue a run that lost its owner, or end it if it was asked to stop or was a suspect.
+    """Requeue a run that lost its owner, or end it if it was asked to stop or was a suspect, alone with its owner.
 
     With ``grace``, a run whose lease expired is left until the grace is over. A second call finds nothing to do.
     """
@@ -199,17 +207,20 @@ def reap(database: Database, run_id: str, grace: LeaseGrace | None = None) -> Co
             return None
         seen = "its process ended" if has_ended else LEASE_EXPIRED
         known = orjson.loads(row.crashes_json or "[]")
-        crashes = [*known, crash(connection, row.id, row.fence, row.owner, seen)]
-        is_counted = True
+        note = crash(connection, row.id, row.fence, row.owner, seen)
+        is_suspected = is_suspect(row.crashes, known)
+        is_alone = is_suspected and was_alone(connection, row)
+        is_beside = not is_suspected and suspect_beside(connection, row)
+        crashes = [*known, note | ({"alone": is_alone} if is_suspected else {})]
+        is_counted = not is_beside or row.stop_requested
         if row.stop_requested:
             written = end_run(connection, row, STOPPED, crashes)
-        elif is_suspect(row.crashes, known):  # it shared its process with no other suspect
+        elif is_alone:
             during = "; ".join(dict.fromkeys(one["during"] for one in crashes))
             written = end_run(
                 connection, row, Ending.failed(RunCrashed(crashes=len(crashes), during=during), "dead"), crashes
             )
         else:
-            is_counted = not suspect_beside(connection, row)
             written = requeue(connection, row, crashes if is_counted else None)
     held = "" if is_counted else " (not held against it: a suspect was beside it)"
     counted = row.crashes + is_counted

@@ -325,4 +325,7 @@ def _brief(row: Any) -> dict[str, Any]:
 
 def _crashes(crashes_json: str) -> list[dict[str, Any]]:
     """Return the notes of crashes without ``owner``, which names a host and a process."""
-    return [{name: fact for name, fact in one.items() if name != "owner"} for one in orjson.loads(crashes_json)]
+    return [
+        {name: fact for name, fact in one.items() if name not in ("owner", "shared")}
+        for one in orjson.loads(crashes_json)
+    ]

@@ -121,7 +121,7 @@ TABLE = (
         name="requeue",
         to={LOST: (QUEUED, CANCELLED, DEAD)},
         by="reaper",
-        guard="grace of the lease; cancelled where a stop was requested, dead where the run is a suspect",
+        guard="grace of the lease; cancelled where a stop was requested, dead where it is a suspect that was alone",
         writes="the crash, outbox row; or results of open calls, `end`, totals",
     ),
     Transition(

@@ -142,20 +142,21 @@ class Machine(RuleBasedStateMachine):
             assert (done, after) == (None, row)
             return
         assert done is not None
-        is_last = is_suspect(row.crashes, orjson.loads(row.crashes_json or "[]"))
+        notes = orjson.loads(row.crashes_json or "[]")
+        is_last = is_suspect(row.crashes, notes) and not self._beside(row) and notes[-1].get("shared") != row.owner
         assert after.status == ("cancelled" if row.stop_requested else "dead" if is_last else "queued")
-        counted = row.crashes + (after.status != "queued" or not self._shares_owner_with_suspect(row))
+        is_exempt = not is_suspect(row.crashes, notes) and self._shares_owner_with_suspect(row)
+        counted = row.crashes + (after.status != "queued" or not is_exempt)
         assert (after.crashes, len(orjson.loads(after.crashes_json or "[]"))) == (counted, counted)
         self._show(done)
 
     def _shares_owner_with_suspect(self, row: Any) -> bool:
-        beside = [self._row(one.run_id) for one in self.accepted if one.run_id != row.id]
-        return any(
-            one.status == "running"
-            and one.owner == row.owner
-            and is_suspect(one.crashes, orjson.loads(one.crashes_json or "[]"))
-            for one in beside
-        )
+        return any(is_suspect(one.crashes, orjson.loads(one.crashes_json or "[]")) for one in self._beside(row))
+
+    def _beside(self, row: Any) -> list[Any]:
+        """Return the runs of the same owner."""
+        others = [self._row(one.run_id) for one in self.accepted if one.run_id != row.id]
+        return [one for one in others if one.status == "running" and one.owner == row.owner]
 
     def cancel(self, which: int) -> None:
         row = self._run(which)

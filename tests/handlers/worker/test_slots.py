@@ -21,21 +21,21 @@ def test_a_run_that_was_deferred_is_wanted_when_a_place_is_free() -> None:
 def test_two_runs_whose_next_crash_would_be_their_last_never_share_a_process() -> None:
     slots = SlotPool(10)
 
-    assert slots.quarantine("poison")
-    assert not slots.quarantine("innocent")
-    slots.end_quarantine("poison")
+    assert slots.admit("poison", is_suspect=True)
+    assert not slots.admit("innocent", is_suspect=True)
+    assert slots.admit("healthy")
+    slots.leave("poison")
 
-    assert slots.quarantine("innocent")
+    assert slots.admit("innocent", is_suspect=True)
 
 
 def test_the_next_one_is_wanted_as_soon_as_the_first_is_through() -> None:
     slots, wanted = SlotPool(10), list[bool]()
     slots.on_deferred = lambda: wanted.append(True)
-    slots.quarantine("first")
-    slots.quarantine("second")
-    slots.quarantine("third")
+    for suspect in ("first", "second", "third"):
+        slots.admit(suspect, is_suspect=True)
 
-    slots.end_quarantine("first")
+    slots.clear("first")
 
     assert wanted == [True]
     assert slots.deferred() == {"second", "third"}
@@ -44,20 +44,55 @@ def test_the_next_one_is_wanted_as_soon_as_the_first_is_through() -> None:
 def test_a_run_that_never_was_in_quarantine_ends_none() -> None:
     slots, wanted = SlotPool(10), list[bool]()
     slots.on_deferred = lambda: wanted.append(True)
-    slots.quarantine("suspect")
-    slots.quarantine("another")
+    slots.admit("suspect", is_suspect=True)
+    slots.admit("healthy")
+    slots.admit("another", is_suspect=True)
 
-    slots.end_quarantine("healthy")
+    slots.leave("healthy")
 
     assert wanted == []
-    assert not slots.quarantine("another")
+    assert not slots.admit("another", is_suspect=True)
 
 
 def test_nothing_is_wanted_where_no_run_waits() -> None:
     slots, wanted = SlotPool(10), list[bool]()
     slots.on_deferred = lambda: wanted.append(True)
-    slots.quarantine("suspect")
+    slots.admit("suspect", is_suspect=True)
 
-    slots.end_quarantine("suspect")
+    slots.leave("suspect")
 
     assert wanted == []
+
+
+def test_a_run_that_has_to_be_alone_waits_for_the_others_and_no_more_are_admitted() -> None:
+    slots, wanted = SlotPool(10), list[bool]()
+    slots.on_deferred = lambda: wanted.append(True)
+    slots.admit("first")
+    slots.admit("second")
+
+    assert not slots.admit("alone", is_suspect=True, must_be_alone=True)
+    assert slots.reserved_for == "alone"
+    assert not slots.admit("third")
+    slots.leave("first")
+    assert not slots.admit("alone", is_suspect=True, must_be_alone=True)
+    slots.leave("second")
+
+    assert (wanted, slots.deferred()) == ([True], {"alone", "third"})
+    assert not slots.admit("third")
+    assert slots.admit("alone", is_suspect=True, must_be_alone=True)
+    assert slots.reserved_for is None
+    assert not slots.admit("third")
+    slots.clear("alone")
+    assert slots.admit("third")
+    assert not slots.admit("another", is_suspect=True), "it is a suspect to its end"
+
+
+def test_a_process_is_not_kept_for_a_run_that_another_process_has_taken() -> None:
+    slots = SlotPool(10)
+    slots.admit("first")
+    slots.admit("alone", is_suspect=True, must_be_alone=True)
+
+    slots.leave("alone")
+
+    assert slots.reserved_for is None
+    assert slots.admit("second")

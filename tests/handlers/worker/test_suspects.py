@@ -15,12 +15,19 @@ from agents.process import current_process
 from agents.testing import AgentKit, Call, Turn
 from bus.journal.ownership.crashes import ALWAYS_SUSPECT_AFTER, SUSPECT_AFTER
 from config.database.tables import runs
+from handlers.worker import slots as slot_pools
 from handlers.worker.poller import Poller
 from handlers.worker.slots import SlotPool, slot_pool
 from tests.agents.sample_tools import add
 from tests.journeys.neighbour import until
 
-NOTE = {"at": "2026-11-20T12:00:00.000Z", "attempt": 1, "seen": "its process ended", "during": "tool", "suspect": True}
+NOTE: dict[str, Any] = {
+    "at": "2026-11-20T12:00:00.000Z",
+    "attempt": 1,
+    "seen": "its process ended",
+    "during": "tool",
+    "suspect": True,
+}
 
 
 def calls_then_stalls(call: ModelCall) -> Turn:
@@ -39,10 +46,14 @@ def suspects() -> Iterator[AgentKit]:
         until(lambda: kit.runner.journal.lease_manager.busy == 0, 20, "its runs have ended")
 
 
-def accept(kit: AgentKit, crashes: int) -> RunHandle:
-    """Return a queued run that lost so many owners in a tool call."""
+def accept(kit: AgentKit, crashes: int, **note: bool) -> RunHandle:
+    """Return a queued run that lost so many owners in a tool call; ``note`` is added to the last crash."""
     run = kit.run(detached=True)
-    values = {"crashes": crashes, "crashes_json": orjson.dumps([NOTE] * crashes).decode()}
+    notes = [NOTE] * crashes
+    values = {
+        "crashes": crashes,
+        "crashes_json": orjson.dumps([*notes[:-1], *(one | note for one in notes[-1:])]).decode(),
+    }
     with kit.runner.journal.database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == run.run_id).values(**values))
     return run
@@ -84,8 +95,47 @@ def test_one_with_three_crashes_is_kept_apart_to_its_end(suspects: AgentKit) -> 
     begin(suspects)
     until_it_streams(first)
 
-    assert not slot_pool().quarantine("another")
+    assert not slot_pool().admit("another", is_suspect=True)
     suspects.model.resume()
     assert first.result(20).status == "succeeded"
-    until(lambda: slot_pool().quarantine("another"), 20, "another suspect may begin")
-    slot_pool().end_quarantine("another")
+    until(lambda: slot_pool().admit("another", is_suspect=True), 20, "another suspect may begin")
+    slot_pool().leave("another")
+
+
+def test_one_that_crashed_in_company_is_alone_until_its_calls_have_ended(suspects: AgentKit) -> None:
+    beside = accept(suspects, 0)
+    begin(suspects)
+    until_it_streams(beside)
+    alone = accept(suspects, ALWAYS_SUSPECT_AFTER, alone=False)
+
+    begin(suspects)
+    assert row(suspects, alone).status == "queued", "the process works on another run"
+    suspects.model.resume()
+    assert beside.result(20).status == "succeeded"
+    until(lambda: suspects.runner.journal.lease_manager.busy == 0, 20, "the process works on nothing")
+    begin(suspects)
+    until_it_streams(alone)
+
+    assert orjson.loads(row(suspects, alone).crashes_json)[-1]["alone"] is None
+    later = accept(suspects, 0)
+    begin(suspects)
+    until_it_streams(later)
+
+
+def test_a_poller_takes_nothing_else_while_a_run_waits_to_be_alone(
+    suspects: AgentKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slots = SlotPool(10)
+    monkeypatch.setattr(slot_pools, "_slot_pool", slots)
+    poller, loop = Poller(current_process(), slots), suspects.runner.journal.loop
+    slots.admit("run_of_this_process")
+    slots.admit(accept(suspects, ALWAYS_SUSPECT_AFTER, alone=False).run_id, is_suspect=True, must_be_alone=True)
+    accept(suspects, 0)
+
+    assert [loop.run(poller.look(), 20) for _ in range(2)] == [1, 1], "the one that waits"
+    until(lambda: slots.free == 10, 20, "it was refused")
+    slots.leave(str(slots.reserved_for))
+    slots.admit("run_that_another_process_has", is_suspect=True, must_be_alone=True)
+
+    assert loop.run(poller.look(), 20) == 0
+    assert slots.reserved_for is None

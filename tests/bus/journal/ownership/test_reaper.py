@@ -231,8 +231,47 @@ def test_the_crash_of_a_suspect_is_not_counted_against_its_neighbours(
         f"run lost its owner run_id={guilty} crashes={SUSPECT_AFTER + 1}",
     ]
     rows = [harness.run_row(run_id) for run_id in (innocent, guilty)]
-    assert [(row.status, row.crashes) for row in rows] == [("queued", 0), ("dead", SUSPECT_AFTER + 1)]
+    assert [(row.status, row.crashes) for row in rows] == [("queued", 0), ("queued", SUSPECT_AFTER + 1)]
     assert announced(harness, innocent) == 2
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_suspect_that_was_not_alone_is_alone_before_it_ends(harness: JournalHarness, is_first: bool) -> None:
+    """The process had another run, in whichever order the two are reaped: it may have been ended from outside."""
+    suspect, beside = harness.accept().run_id, harness.accept().run_id
+    for number in range(SUSPECT_AFTER):
+        lost(harness, suspect, step(number))
+        reap(harness.database, suspect)
+    lost(harness, beside)
+    lost(harness, suspect, step(SUSPECT_AFTER))
+
+    for run_id in (suspect, beside) if is_first else (beside, suspect):
+        reap(harness.database, run_id)
+
+    assert harness.run_row(suspect).status == "queued"
+    assert [crash.get("alone") for crash in shown(harness, suspect)["crashes"]] == [None] * SUSPECT_AFTER + [False]
+    lease = harness.claim(suspect)
+    assert lease is not None
+    assert (lease.is_suspect, lease.must_be_alone, lease.can_be_cleared) == (True, True, True)
+    harness.expire_lease(suspect)
+    assert reap(harness.database, suspect) is not None
+    assert harness.run_row(suspect).status == "dead"
+
+
+def test_a_run_that_shared_an_earlier_owner_was_alone_with_its_last_one(harness: JournalHarness) -> None:
+    suspect, beside = harness.accept().run_id, harness.accept().run_id
+    for number in range(SUSPECT_AFTER):
+        lost(harness, suspect, step(number))
+        reap(harness.database, suspect)
+    harness.own(suspect)
+    lost(harness, beside)
+    reap(harness.database, beside)  # from its owner, which was lost for another run's reason
+    with harness.database.write() as connection:
+        connection.execute(update(runs).where(runs.c.id == suspect).values(owner="own_2", lease_until=0))
+
+    reap(harness.database, suspect)
+
+    assert harness.run_row(suspect).status == "dead"
 
 
 @pytest.mark.parametrize("is_guilty_first", [True, False])
@@ -262,7 +301,7 @@ def test_a_suspect_is_last_also_where_its_neighbours_crashed_as_often(
 
     rows = [harness.run_row(run_id) for run_id in innocents]
     assert [(row.status, row.crashes) for row in rows] == [("queued", SUSPECT_AFTER)] * 3
-    assert harness.run_row(guilty).status == "dead"
+    assert harness.run_row(guilty).crashes == SUSPECT_AFTER + 1
 
 
 def test_a_note_of_an_earlier_release_counts_as_if_a_tool_was_at_work() -> None:
