@@ -191,10 +191,13 @@ def each_log_harness(sqlite: Database, loop: ProcessLoop, hot_log: HotLog) -> Jo
 
 
 @pytest.fixture
-def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Few numbers at a time, and impatient readers: extensions, holes and questions to SQL happen often."""
     for module in (owned, leases, writer):
         monkeypatch.setattr(module, "RESERVE", 6)
     monkeypatch.setattr(reader, "GAP_S", 0.01)
     monkeypatch.setattr(reader, "POLL_S", 0.01)
     monkeypatch.setattr(reader, "IDLE_S", 0.02)
+    owned._claim.cache_clear()  # a statement that is built has the number in it
+    yield
+    owned._claim.cache_clear()
