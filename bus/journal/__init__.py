@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bus.journal.accept import NewRun
     from bus.journal.approvals import (
+        ANSWERED_BY,
         BEFORE,
         DEFAULT_LINK_S,
         FORM,
@@ -100,7 +101,8 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "accept": "NewRun",
-    "approvals": "BEFORE DEFAULT_LINK_S FORM MOST_LINK_S NOTHING_SAID USED_UP Answered Decision Question form_digest",
+    "approvals": "ANSWERED_BY BEFORE DEFAULT_LINK_S FORM MOST_LINK_S NOTHING_SAID USED_UP Answered Decision Question "
+    "form_digest",
     "controls": "CONTROLS Control",
     "decisions": "Decided",
     "endings": "end_commit end_event result_of_cut_off",

@@ -29,6 +29,8 @@ BEFORE = ("approve", "reject")
 """The answers to a question before a call."""
 FORM = ("answer", "reject")
 """The answers to a question that has a form."""
+ANSWERED_BY = "x-answered-by"
+"""The member of a form that names the role whose members alone may answer it."""
 Kind = Literal["call", "unknown", "arguments", "input"]
 USED_UP = ("approve", "run_again")
 """Answers valid for one owner, since they let it make a call; the others have no effect outside the journal."""

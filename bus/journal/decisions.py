@@ -11,7 +11,7 @@ import orjson
 from sqlalchemy import Connection, Row, func, select, update
 
 from bus.journal import sticky
-from bus.journal.approvals import Decision, approved_by, scopes_of
+from bus.journal.approvals import ANSWERED_BY, Decision, approved_by, scopes_of
 from bus.journal.errors import (
     AnswerRefused,
     ApprovalDecided,
@@ -86,7 +86,7 @@ def decide(
         LinkOver: the link by which it is answered was used before, or is not for this question.
         ArgumentsDiffer: the digest given with it is not that of the call's arguments.
         ApproverRefused: several have to approve the call, and this person has, also with an API key that it created, or
-            is the one whose run it is.
+            is the one whose run it is; or the question is for a role that the principal has not.
         IdempotencyConflict: the key was used with another body.
     """
     decided = partial(Decided, approval_id=approval_id)
@@ -100,6 +100,8 @@ def decide(
             known = question.decision or "approve", question.decided_by or by  # one of several approvals
             return decided(decision=known[0], by=known[1], written=untouched(row), is_new=False)
         _require_open(connection, row, question, answer)
+        if answer.decision == "answer":
+            _require_role(question, principal)
         if link is not None:
             link.use(connection, question)
         answer = _completed(question, answer)
@@ -171,6 +173,13 @@ def _require_open(connection: Connection, run: Row[Any], question: Row[Any], ans
         _require_scope(question, answer)
     if answer.arguments is not None:
         _require_fit(question, answer.arguments)
+
+
+def _require_role(question: Row[Any], principal: Principal) -> None:
+    """Raise ``ApproverRefused`` unless a principal may answer a form that is for the members of a role."""
+    role = orjson.loads(question.schema_json).get(ANSWERED_BY)
+    if role is not None and role not in principal.roles:
+        raise ApproverRefused(f"this question is for the role '{role}', which you do not have; you may reject it.")
 
 
 def _require_fit(question: Row[Any], arguments: Mapping[str, Any]) -> None:

@@ -216,7 +216,7 @@ class DecisionRefused(Permanent):
 
 
 class ApproverRefused(Permanent):
-    """Several persons have to approve the call, and you have done so or the run is yours."""
+    """Several persons have to approve the call, and you have done so or the run is yours; or it is for another role."""
 
     code = "approver_refused"
     status = 409

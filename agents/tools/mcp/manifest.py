@@ -1,8 +1,8 @@
 """Which definition of a server's tool may be used: the first that was seen, until a person accepts another one.
 
 A server may change what a tool says of itself at any time, and a model follows what it says. So the definition is
-stored when the tool is first seen, and a call with another one asks a person, who sees both. The agents of all tenants
-use what is accepted, so only runs of the deployment's own tenant ask.
+stored when the tool is first seen, and a call with another one asks an administrator, who sees all of both. The agents
+of all tenants use what is accepted, so only runs of the deployment's own tenant ask.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ from agents.process import opened_process
 from agents.tools.mcp.drift import DRIFT
 from agents.tools.mcp.listed import ServerTool, from_json
 from agents.tools.tool import current_call
+from bus.journal import ANSWERED_BY
 from config.errors import ToolFailed
+from config.identity.principal import Role
 from config.visible import visible
 
-FORM: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {"accept": {"type": "boolean", "title": "Use the new definition"}},
-    "required": ["accept"],
-    "additionalProperties": False,
-}
+MAX_WHOLE = 40 * 1024
+"""Bytes of a change, all of which is in the form of the question; a larger one cannot be accepted."""
 MAX_SHOWN = 600
 """Characters of both definitions each that are in the question."""
 CONTEXT = 40
@@ -57,7 +55,7 @@ async def require_accepted(server: str, known: ServerTool, now: ServerTool) -> N
 
     Raises:
         QuestionAsked: the call ends, and is made again with the answer.
-        ToolFailed: the person did not accept it, or has to be of another tenant.
+        ToolFailed: the person did not accept it, or has to be of another tenant, or it is too large to be shown whole.
     """
     process = opened_process()
     if process is not None:
@@ -72,12 +70,31 @@ async def require_accepted(server: str, known: ServerTool, now: ServerTool) -> N
             f"the MCP server {server} has changed its tool {now.name}; it was not called. The operator has to accept "
             "the new definition first: the tool's next call in the deployment's own tenant asks for that."
         )
-    answer = current_call().ask(FORM, question(server, known, now))
+    answer = current_call().ask(form(server, known, now), question(server, known, now))
     if answer.get("accept") is not True:
         raise ToolFailed(f"a person did not accept how the MCP server {server} changed its tool {now.name}.")
     if process is not None:
         await process.journal.loop.write(process.journal.mcp_manifests.accept, server, now.name, now.digest, now.json)
     DRIFT.note(server, now.name, now.digest, now.digest)
+
+
+def form(server: str, known: ServerTool, now: ServerTool) -> dict[str, Any]:
+    """Return the form by which an administrator accepts a change; it has the whole of what differs.
+
+    Raises:
+        ToolFailed: that is too large.
+    """
+    texts = _changed(known, now).items()
+    whole = "\n\n".join(f"{name}, before:\n{before}\n{name}, now:\n{after}" for name, (before, after) in texts)
+    if len(whole.encode()) > MAX_WHOLE:
+        raise ToolFailed(
+            f"the MCP server {server} has changed its tool {now.name}, and the change has more than {MAX_WHOLE:,} "
+            "bytes, so that no person can be shown all of it; it was not called. Leave it out (`excluded_tools`), or have "
+            "its server describe it in fewer words."
+        )
+    accept = {"type": "boolean", "title": "Use the new definition", "description": whole}
+    about = {"type": "object", "properties": {"accept": accept}, "required": ["accept"], "additionalProperties": False}
+    return about | {ANSWERED_BY: str(Role.ADMIN)}
 
 
 def question(server: str, known: ServerTool, now: ServerTool) -> str:
@@ -98,8 +115,7 @@ class DefinitionChange(NamedTuple):
 
 def differences(known: ServerTool, now: ServerTool) -> list[DefinitionChange]:
     """Return what differs, from where it begins, with hidden characters visible, ``MAX_SHOWN`` characters in all."""
-    texts = {name: (_text(before), _text(now.content[name])) for name, before in known.content.items()}
-    changed = {name: (before, after) for name, (before, after) in texts.items() if before != after}
+    changed = _changed(known, now)
     found = []
     for name, (before, after) in changed.items():
         most = MAX_SHOWN // len(changed)
@@ -107,6 +123,11 @@ def differences(known: ServerTool, now: ServerTool) -> list[DefinitionChange]:
         first = max(0, len(common) - CONTEXT)
         found.append(DefinitionChange(name, _shown(before, first, most), _shown(after, first, most)))
     return found
+
+
+def _changed(known: ServerTool, now: ServerTool) -> dict[str, tuple[str, str]]:
+    texts = {name: (_text(before), _text(now.content[name])) for name, before in known.content.items()}
+    return {name: (before, after) for name, (before, after) in texts.items() if before != after}
 
 
 def _text(value: Any) -> str:
