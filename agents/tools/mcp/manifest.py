@@ -89,8 +89,8 @@ def form(server: str, known: ServerTool, now: ServerTool) -> dict[str, Any]:
     if len(whole.encode()) > MAX_WHOLE:
         raise ToolFailed(
             f"the MCP server {server} has changed its tool {now.name}, and the change has more than {MAX_WHOLE:,} "
-            "bytes, so that no person can be shown all of it; it was not called. Leave it out (`excluded_tools`), or have "
-            "its server describe it in fewer words."
+            "bytes, so that no person can be shown all of it; it was not called. Leave it out (`excluded_tools`), or "
+            "have its server describe it in fewer words."
         )
     accept = {"type": "boolean", "title": "Use the new definition", "description": whole}
     about = {"type": "object", "properties": {"accept": accept}, "required": ["accept"], "additionalProperties": False}
