@@ -13,6 +13,7 @@ from agents.steps.tool_step import ToolStep
 from agents.tools.tool import Tool
 from bus.journal import DRAINED, Commit, FirstCommit, OpenStep, Reason, Release
 from bus.payloads import Payload, StatusPayload
+from config.counted_names import counted_names
 from config.definitions.agent import AgentDefinition
 
 
@@ -185,7 +186,7 @@ def joined(parts: Sequence[Commit]) -> Commit:
 
 
 def _names(calls: Iterable[ToolStep]) -> str:
-    return ", ".join(call.call.name for call in calls)
+    return ", ".join(counted_names(call.call.name for call in calls))
 
 
 def _awaited(calls: Sequence[ToolStep]) -> str:
@@ -200,9 +201,10 @@ def _asked_of(calls: Sequence[ToolStep]) -> str:
     before = [call for call in calls if call not in unknown and call not in forms]
     sentences = []
     if forms:
-        sentences.append(f"A person has to answer what {_names(forms)} asks.")
+        sentences.append(f"A person has to answer what {_names(forms)} {'asks' if len(forms) == 1 else 'ask'}.")
     if before:
-        sentences.append(f"A person has to approve {_names(before)} before it is called.")
+        when = "it is called" if len(before) == 1 else "they are made"
+        sentences.append(f"A person has to approve {_names(before)} before {when}.")
     if unknown:
         sentences.append(f"It is not known whether {_names(unknown)} took effect; a person has to say how to continue.")
     return " ".join(sentences)

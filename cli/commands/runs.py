@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from typing import Any
 
@@ -16,9 +15,13 @@ from cli.family import Family
 from cli.opening import open_runner
 from cli.output.decisions import print_decisions
 from cli.output.json import print_json
+from cli.output.quoted import INDENT, columns
 from cli.output.transcript import fit
 from cli.output.wait_reasons import mark_of, print_why, require_known_agent
 from config.visible import visible
+
+TITLE_COLUMNS = 30
+"""Columns that a title needs beside the facts of its run; on a narrower terminal it stands below them."""
 
 
 @click.command(cls=Family, members={"rm": rm_runs, "spans": spans_of})
@@ -75,13 +78,25 @@ def runs(
 
 
 def _print(found: list[dict[str, Any]]) -> None:
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+    width = columns() if sys.stdout.isatty() else 0
     agent_width = max(len(run["agent"]) for run in found)
-    for run in found:
-        took = f"{run['duration_ms'] / 1000:.1f} s" if "duration_ms" in run else run["status"]
-        cost = f"${run['cost_usd']:.4f}" if "cost_usd" in run else ""
-        began = run["created_at"][:16].replace("T", " ")
-        facts = f"{run['run_id']}  {began}  {run['agent']:<{agent_width}}  {took:>9}  {cost:>8}  "
-        why = f"  ({run['reason']})" if run.get("reason") and run["status"] != "succeeded" else ""
-        title = f"{'⚙ ' if run['kind'] == 'tool' else ''}{visible(run['title'])}"
-        click.echo(f"{mark_of(run['status'])} {facts}{fit(title + why, width - len(facts) - 2)}")
+    rows = [(run, _facts(run, agent_width), _title(run)) for run in found]
+    is_narrow = 0 < width < max(len(facts) for _, facts, _ in rows) + TITLE_COLUMNS
+    for run, facts, title in rows:
+        line = f"{mark_of(run['status'])} {facts}"
+        if is_narrow:
+            click.echo(f"{line.rstrip()}\n{INDENT}{fit(title, width - len(INDENT))}")
+        else:
+            click.echo(f"{line}{fit(title, width - len(facts) - 2) if width else title}")
+
+
+def _facts(run: dict[str, Any], agent_width: int) -> str:
+    took = f"{run['duration_ms'] / 1000:.1f} s" if "duration_ms" in run else run["status"]
+    cost = f"${run['cost_usd']:.4f}" if "cost_usd" in run else ""
+    began = run["created_at"][:16].replace("T", " ")
+    return f"{run['run_id']}  {began}  {run['agent']:<{agent_width}}  {took:>9}  {cost:>8}  "
+
+
+def _title(run: dict[str, Any]) -> str:
+    why = f"  ({run['reason']})" if run.get("reason") and run["status"] != "succeeded" else ""
+    return f"{'⚙ ' if run['kind'] == 'tool' else ''}{visible(run['title'])}{why}"

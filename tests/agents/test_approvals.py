@@ -299,3 +299,14 @@ def test_questions_of_other_principals_and_of_an_hour_ago_do_not_count() -> None
         assert (handle.status(), other.status()) == ("waiting", "waiting")
         handle.cancel()
         other.cancel()
+
+
+def test_two_calls_of_one_tool_are_counted_where_the_run_is_listed(kit: AgentKit) -> None:
+    handle = begin(kit, ORDER, Call(name="order", arguments={"item": "pens"}))
+
+    detail = kit.runner.journal.runs.get(Principal(), handle.run_id)["detail"]
+    for one in handle.approvals():
+        handle.decide(one["approval_id"], Decision(decision="reject"), by="ann")
+    handle.result(30)
+
+    assert detail == "A person has to approve 2 calls of order before they are made."

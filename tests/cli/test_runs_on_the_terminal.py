@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -178,6 +179,29 @@ def test_runs_threads_and_logs_list_what_happened(
     assert [line.split()[0] for line in thread.splitlines()] == ["you", "agent", "you", "agent"]
     assert logs.count(" end ") == 2
     assert "output=" not in logs  # the answer is in its message
+
+
+@pytest.mark.parametrize(("width", "lines"), [(80, 2), (160, 1)])
+def test_runs_shows_the_title_on_terminals_of_any_width(
+    type_: Type,
+    model: ModelServer,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    width: int,
+    lines: int,
+) -> None:
+    model.script([Turn(text="Hello you.")])
+    type_("run", "tester", "Which five countries have the largest population?")
+    capsys.readouterr()
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+
+    type_("runs")
+
+    listed = capsys.readouterr().out.splitlines()
+    assert len(listed) == lines
+    assert listed[-1].endswith("Which five countries have the largest population?")
+    assert max(map(len, listed)) <= width
 
 
 def test_detach_without_a_worker_prints_the_id_and_says_that_it_waits(

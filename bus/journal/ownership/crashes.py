@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Row, bindparam, select, update
 from bus.journal.states.owned import set_crashes
 from bus.journal.states.rows import require_writable
 from config.clock import stamp
+from config.counted_names import counted_names
 from config.database.engine import Database
 from config.database.tables import runs, steps
 
@@ -29,7 +30,7 @@ ALWAYS_SUSPECT_AFTER = 3
 def crash(connection: Connection, run_id: str, fence: int, owner: str | None, seen: str) -> dict[str, Any]:
     """Return the note of one crash: when it was noticed (``at``), the lost owner, and the steps that were open."""
     at_work = connection.execute(_AT_WORK, {"run_": run_id}).all()
-    names = [f"{step.kind} {step.name}" for step in at_work]
+    names = counted_names(f"{step.kind} {step.name}" for step in at_work)
     note = {"at": stamp(), "attempt": fence, "seen": seen, "during": ", ".join(names[:SHOWN]) or "nothing yet"}
     only_waited = bool(at_work) and all(step.kind == "model" for step in at_work)
     return note | {"suspect": not only_waited} | ({"owner": owner} if owner else {})

@@ -21,7 +21,7 @@ export class ChatWindow {
     this.head = new ChatHead({ onStop, onRetry, onMenu });
     this.turns = h("div.turns", { role: "log", "aria-live": "off", "aria-label": "Conversation" });
     this.talk = h("div.talk", { tabindex: "-1" }, this.turns);
-    this.below = h("button.below", { type: "button", hidden: true, onclick: () => this.follow.jump() }, icon("down"), "New below");
+    this.below = h("button.below", { type: "button", hidden: true, onclick: () => this.follow.toEnd() }, icon("down"), "New below");
     this.demo = h("div.demo", { hidden: true }, h("p", {}, h("strong", {}, "Demo"), " ", "— not a language model. ", h("span.how", {}, withCode("Set `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or `GEMINI_API_KEY`, or start Ollama, then restart for real answers."))));
     this.spoken = h("div.offscreen", { role: "status", "aria-live": "polite" });
     this.element = h("main", { id: "talk", "aria-label": "Conversation" }, this.head.element, this.talk, h("div.dock", {}, h("div.dock-inner", {}, this.below, trouble, composer.element, this.demo)), this.spoken);
@@ -112,12 +112,16 @@ export class ChatWindow {
     this.onNamed(threadId, title);
   }
 
-  /** Bring one run into view. */
+  /** Bring one run into view, and mark it; earlier turns come with it. */
   scrollToRun(runId) {
-    const turn = this.turns.querySelector(`[data-run="${CSS.escape(runId)}"]`);
-    if (!turn || turn === this.turns.lastElementChild) return;
-    this.follow.hold();
-    paintSoon(() => turn.scrollIntoView({ block: "start" }));
+    const isThere = (story) => story.run_id === runId;
+    while (this.#older.some(isThere)) this.#showEarlier(this.turns.querySelector(".earlier"));
+    const [, turn] = [...this.#turns].find(([story]) => isThere(story)) ?? [];
+    for (const marked of this.turns.querySelectorAll("[aria-current]")) marked.removeAttribute("aria-current");
+    if (!turn) return this.complain({ message: `There is no run '${runId}' in this conversation. It may have been removed.`, code: "run_unknown" });
+    turn.element.setAttribute("aria-current", "true");
+    this.follow.leave();
+    requestAnimationFrame(() => bring(turn.element));
   }
 
   /** Return the approval that waits for a decision, if one is in view. */
@@ -183,4 +187,10 @@ export class ChatWindow {
     const spoken = spokenOf(event, this.nameOf(story.agent, story.agent_name), story);
     if (spoken) say(this.spoken, spoken);
   }
+}
+
+// What stands above an element gets its height once it is near: the place moves for a few frames.
+function bring(element, frames = 8) {
+  element.scrollIntoView({ block: "start" });
+  if (frames) requestAnimationFrame(() => bring(element, frames - 1));
 }

@@ -3,13 +3,27 @@
 import { paintSoon } from "../dom/paint.js";
 
 const NEAR = 56;
+const ABOVE = 16;
+const OPEN_QUESTION = ":is(.batch:not([hidden]), .ask[data-open=yes])";
 
-/** Follow the end of `scroller` as `content` grows; `onAway(true)` when something new is below. */
+/**
+ * Follow the end of `scroller` as `content` grows; `onAway(true)` when something new is below. An open question is read from
+ * its beginning: where it does not fit, that is in view, and the end is not followed.
+ */
 export function useFollowEnd(scroller, content, onAway) {
   let following = true;
   let height = 0;
   const atEnd = () => scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR;
-  const toEnd = () => scroller.scrollTo({ top: scroller.scrollHeight, behavior: "instant" });
+  const scrollTo = (top) => scroller.scrollTo({ top, behavior: "instant" });
+  const toEnd = () => {
+    const question = content.querySelector(OPEN_QUESTION);
+    const end = scroller.scrollHeight - scroller.clientHeight;
+    const top = question ? topOf(question) - ABOVE : end;
+    if (top < end) following = false;
+    scrollTo(Math.min(top, end));
+  };
+  const toEndIfFollowed = () => following && toEnd();
+  const topOf = (element) => scroller.scrollTop + element.getBoundingClientRect().top - scroller.getBoundingClientRect().top;
 
   scroller.addEventListener("scroll", () => {
     following = atEnd();
@@ -23,7 +37,7 @@ export function useFollowEnd(scroller, content, onAway) {
     if (following) toEnd();
     else if (grown && follow.live) onAway(true);
   }).observe(content);
-  new ResizeObserver(() => following && toEnd()).observe(scroller);
+  new ResizeObserver(toEndIfFollowed).observe(scroller);
 
   const follow = {
     /** True while something is being written: only then is growth news. */
@@ -31,13 +45,23 @@ export function useFollowEnd(scroller, content, onAway) {
     jump() {
       following = true;
       onAway(false);
-      paintSoon(toEnd);
+      paintSoon(toEndIfFollowed);
+    },
+    /** Show the very end, whatever is asked. */
+    toEnd() {
+      following = true;
+      onAway(false);
+      scrollTo(scroller.scrollHeight);
     },
     /** Show the beginning; nothing is to be followed. */
     rest() {
       following = false;
       onAway(false);
       scroller.scrollTop = 0;
+    },
+    /** Stay where the reader is: they look for something. */
+    leave() {
+      following = false;
     },
     /** Stay where the reader is, even if that is the end: they are opening something. */
     hold() {

@@ -162,10 +162,10 @@ function foldMessage(story, event) {
   ];
 }
 
-/** Add a failure that the history holds, unless its event came already. */
+/** Add a failure that the history holds, unless its event came already. The note of a person's stop has no code. */
 export function foldFailure(story, { content, code, seq, number }) {
   const isKnown = story.items.some((item) => item.kind === "error" && item.message === content);
-  if (isKnown || story.status === "cancelled") return [];
+  if (isKnown || !code) return [];
   return [addItem(story, `error:${seq ?? number}:message`, { kind: "error", code, message: content, retryable: false })];
 }
 
