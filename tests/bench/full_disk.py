@@ -34,7 +34,7 @@ OUTAGES, FULL_S, SIZE = 8, 33, 12
 TOKENS, RATE = 20, 20
 CALL_S = 4.0
 """Seconds that each call takes: the outage begins meanwhile."""
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 
 
 def measure(effort: Effort) -> Report:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, bindparam, select, update
+from sqlalchemy import Connection, Row, bindparam, select
 
 from bus.journal.states.owned import set_crashes
-from bus.journal.states.rows import require_writable
+from bus.journal.states.rows import note_company, require_writable
 from config.clock import stamp
 from config.counted_names import counted_names
 from config.database.engine import Database
@@ -79,8 +79,7 @@ def suspect_beside(connection: Connection, run: Row[Any]) -> bool:
             is_beside = True
             if notes:
                 notes[-1]["shared"] = run.owner
-                marked = {"id_": row.id, "owner_": run.owner, "notes": orjson.dumps(notes).decode()}
-                connection.execute(_MARK, marked)
+                note_company(connection, row.id, run.owner, orjson.dumps(notes).decode())
     return is_beside
 
 
@@ -94,11 +93,6 @@ def was_alone(connection: Connection, run: Row[Any]) -> bool:
 
 _BESIDE = select(runs.c.id, runs.c.crashes, runs.c.crashes_json).where(
     runs.c.status == "running", runs.c.owner == bindparam("owner_"), runs.c.id != bindparam("run_")
-)
-_MARK = (
-    update(runs)
-    .where(runs.c.id == bindparam("id_"), runs.c.status == "running", runs.c.owner == bindparam("owner_"))
-    .values(crashes_json=bindparam("notes"))
 )
 _AT_WORK = (
     select(steps.c.kind, steps.c.name)

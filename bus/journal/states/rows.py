@@ -1,4 +1,4 @@
-"""A run's first row and its removal, and the check that its row can be written."""
+"""A run's first row and its removal, and what the reaper writes to a run that may have lost its owner."""
 
 from __future__ import annotations
 
@@ -31,6 +31,18 @@ def require_writable(connection: Connection, run_id: str) -> None:
 
 
 _EARLIER = update(runs).where(runs.c.id == bindparam("id_")).values(lease_until=runs.c.lease_until - 1)
+
+
+def note_company(connection: Connection, run_id: str, owner: str, crashes_json: str) -> None:
+    """running -> running: rewrite the notes of a run's crashes while its lost owner is this one."""
+    connection.execute(_COMPANY, {"id_": run_id, "owner_": owner, "notes": crashes_json})
+
+
+_COMPANY = (
+    update(runs)
+    .where(runs.c.id == bindparam("id_"), runs.c.status == "running", runs.c.owner == bindparam("owner_"))
+    .values(crashes_json=bindparam("notes"))
+)
 
 
 def delete_rows(connection: Connection, which: ColumnElement[bool]) -> None:

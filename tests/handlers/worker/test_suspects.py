@@ -15,9 +15,8 @@ from agents.process import current_process
 from agents.testing import AgentKit, Call, Turn
 from bus.journal.ownership.crashes import ALWAYS_SUSPECT_AFTER, SUSPECT_AFTER
 from config.database.tables import runs
-from handlers.worker import slots as slot_pools
 from handlers.worker.poller import Poller
-from handlers.worker.slots import SlotPool, slot_pool
+from handlers.worker.slots import SlotPool, open_slot_pool, slot_pool
 from tests.agents.sample_tools import add
 from tests.journeys.neighbour import until
 
@@ -122,11 +121,14 @@ def test_one_that_crashed_in_company_is_alone_until_its_calls_have_ended(suspect
     until_it_streams(later)
 
 
-def test_a_poller_takes_nothing_else_while_a_run_waits_to_be_alone(
-    suspects: AgentKit, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slots = SlotPool(10)
-    monkeypatch.setattr(slot_pools, "_slot_pool", slots)
+@pytest.fixture
+def slots() -> Iterator[SlotPool]:
+    """The slots of a worker."""
+    yield open_slot_pool(10)
+    open_slot_pool(1_000_000)
+
+
+def test_a_poller_takes_nothing_else_while_a_run_waits_to_be_alone(suspects: AgentKit, slots: SlotPool) -> None:
     poller, loop = Poller(current_process(), slots), suspects.runner.journal.loop
     slots.admit("run_of_this_process")
     slots.admit(accept(suspects, ALWAYS_SUSPECT_AFTER, alone=False).run_id, is_suspect=True, must_be_alone=True)
