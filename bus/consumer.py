@@ -25,6 +25,8 @@ from config.tracing import trace_headers_in
 log = logging.getLogger(__name__)
 RECONNECT_MOST_S = 5.0
 """Most seconds between two attempts to reach an unreachable broker; kombu's default is 30."""
+_FOR_RETURN = ("body_encoding", "delivery_info", "delivery_tag")
+"""What kombu needs of a message's properties to return it to its queue."""
 LOGGED_ONE_BY_ONE = 10
 """Dropped messages that are logged one by one; afterwards every hundredth is."""
 
@@ -123,6 +125,7 @@ def disarm(message: Message) -> None:
     ids = {"task": command.name, "id": task_id, "root_id": task_id}
     trace = trace_headers_in(headers)
     message.headers = {"lang": "py", "retries": 0, "ignore_result": True, **ids, **trace}
-    message.properties = {"correlation_id": task_id}
+    kept = {name: message.properties[name] for name in _FOR_RETURN if name in message.properties}
+    message.properties = {"correlation_id": task_id, **kept}
     message.content_encoding = "utf-8"
     message.body = orjson.dumps([[command.to_wire()], {}, {}])  # without callbacks

@@ -75,6 +75,7 @@ class Poller:
             task = asyncio.create_task(self._work(RunAgentMessage.of_run(row)), name=f"polled {row.id}")
             self._working.add(task)
             task.add_done_callback(self._working.discard)
+        self._slots.defer(deferred & {row.id for row in waiting[free:]})
         return len(waiting[:free])
 
     def _pause_s(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 from config.forks import after_fork
@@ -63,6 +63,15 @@ class SlotPool:
             self._deferred.add(run_id)
         self.on_deferred()
 
+    def defer(self, run_ids: Collection[str]) -> None:
+        """Note that these runs, whose wake-ups came to this process, wait for a slot here."""
+        with self._lock:
+            if not self.is_closed:
+                self._deferred.update(run_ids)
+                return
+        for run_id in run_ids:
+            self.on_refused(run_id)
+
     def deferred(self) -> set[str]:
         """Return and forget the runs that found no slot or were passed to ``want`` since the last call."""
         with self._lock:
@@ -70,9 +79,13 @@ class SlotPool:
             return found
 
     def close(self) -> None:
-        """Take no more runs."""
+        """Take no more runs; those whose wake-up waits for a slot here are refused."""
         with self._lock:
             self.is_closed = True
+            refused = self._deferred | self._refused
+            self._deferred, self._refused = set(), set()
+        for run_id in refused:
+            self.on_refused(run_id)
 
     @property
     def reserved_for(self) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import orjson
 import pytest
@@ -11,7 +12,7 @@ from celery import Celery
 from kombu import Connection
 
 from bus.celery_config import broker_url, queue_of, transport_options
-from bus.consumer import RECONNECT_MOST_S, SiftingConsumer
+from bus.consumer import RECONNECT_MOST_S, SiftingConsumer, disarm
 from bus.envelope import rewrite_item
 from bus.keys import Keys
 from config.settings import Settings
@@ -60,5 +61,13 @@ def test_what_redis_hands_over_to_a_consumer_that_stops_is_in_its_queue_again(
 
         consumer.stop()
 
-        (item,) = redis_client.lrange(key, 0, -1)
+        item: Any = redis_client.rpop(key)
         assert orjson.loads(rewrite_item(item, "runs"))["body"] == orjson.loads(garbage.item())["body"]
+
+        channel = consumer.task_consumer.channel
+        message = channel.Message(orjson.loads(rewrite_item(item, redis_settings.queue)), channel=channel)
+        disarm(message)
+        channel._restore(message)  # as kombu does with what no task has begun when the worker ends
+
+        again: Any = redis_client.rpop(key)
+        disarm(channel.Message(orjson.loads(rewrite_item(again, redis_settings.queue)), channel=channel))

@@ -96,3 +96,18 @@ def test_a_process_is_not_kept_for_a_run_that_another_process_has_taken() -> Non
 
     assert slots.reserved_for is None
     assert slots.admit("second")
+
+
+def test_a_pool_that_closes_refuses_the_runs_that_wait_for_a_slot_and_those_that_come() -> None:
+    slots, refused = SlotPool(1), list[str]()
+    slots.on_refused = refused.append
+    assert slots.take("run_1")
+    assert not slots.take("run_2")
+
+    slots.close()
+    assert refused == ["run_2"]
+    slots.take("run_3")
+    slots.defer({"run_4"})
+
+    assert refused == ["run_2", "run_3", "run_4"]
+    assert slots.deferred() == set()
