@@ -65,6 +65,10 @@ class ScriptedShop:
         """Record that a worker has begun it."""
         self.app.backend.store_result(task.id, {"pid": 1}, "STARTED")
 
+    def forget(self, task: SentTask) -> None:
+        """Lose its entry, as a Redis that starts again without what it held."""
+        self.redis.delete(self.app.backend.get_key_for_task(task.id))
+
     def retry(self, task: SentTask) -> None:
         """Record that the application tries it again later."""
         self.app.backend.mark_as_retry(task.id, RuntimeError("later"), traceback="no")

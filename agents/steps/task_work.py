@@ -71,7 +71,8 @@ class TaskWork:
         try:
             if not is_over:
                 await self._call.wait(self.wait.task_id, IN_PLACE_S)
-            return await self._call.outcome(self.wait.task_id, effect, is_over=is_over)
+            has_begun = self.wait.has_begun
+            return await self._call.outcome(self.wait.task_id, effect, is_over=is_over, has_begun=has_begun)
         except CallboardError as error:
             log.warning("the result of a task cannot be read yet task_id=%s: %s", self.wait.task_id, error)
             if self.left_s > -GIVE_UP_S:

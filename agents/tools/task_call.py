@@ -37,10 +37,13 @@ class TaskCall(Protocol):
             ModelVisible: it was not sent.
         """
 
-    async def outcome(self, task_id: str, effect: Effect, *, is_over: bool) -> TaskOutcome | None:
+    async def outcome(
+        self, task_id: str, effect: Effect, *, is_over: bool, has_begun: bool | None = False
+    ) -> TaskOutcome | None:
         """Return what became of a task; None while it may still end.
 
-        ``is_over``: its time is over, so that a task that has not ended is given up.
+        ``is_over``: its time is over, so that a task that has not ended is given up. ``has_begun``: whether it was seen
+        to have begun; None where results may have been lost.
 
         Raises:
             Retryable: the result backend does not answer; it is to be asked again.

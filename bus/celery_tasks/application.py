@@ -32,6 +32,9 @@ READABLE = "write redis://…, rediss://…, or db+ and a SQLAlchemy URL"
 class Results(Protocol):
     """The result backend of an application; to be used on the loop."""
 
+    losses: int
+    """How often the connection to it was lost, with what it holds perhaps."""
+
     async def states(self, task_ids: Collection[str]) -> Mapping[str, TaskState]:
         """Return the state of each task; raises ``Retryable`` where the backend does not answer."""
 

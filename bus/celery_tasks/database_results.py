@@ -33,6 +33,9 @@ READ_S = 5
 class DatabaseResults:
     """The result backend of one application; queries run on a thread."""
 
+    losses = 0
+    """A database keeps what it holds when its connections are lost."""
+
     def __init__(self, url: str, table: str) -> None:
         """``url``: in SQLAlchemy's form.
 

@@ -30,6 +30,8 @@ class RedisResults:
         self._subscribed: set[str] = set()
         self._listeners: dict[str, set[Callable[[], None]]] = {}
         self._opening = asyncio.Lock()
+        self.losses = 0
+        """How often a connection was lost: the Redis may have started again without what it held."""
 
     async def states(self, task_ids: Collection[str]) -> Mapping[str, TaskState]:
         """Return the state of each task.
@@ -94,7 +96,7 @@ class RedisResults:
         return self._listening
 
     async def _open(self, wire: RedisWire | None) -> RedisWire:
-        return wire if wire is not None and wire.is_open else await _connected(self._url, None, lambda: None)
+        return wire if wire is not None and wire.is_open else await _connected(self._url, None, self._on_lost)
 
     def _drop_reading(self) -> None:
         wire, self._reading = self._reading, None
@@ -112,6 +114,7 @@ class RedisResults:
             listener()
 
     def _on_lost(self) -> None:
+        self.losses += 1
         for channel in tuple(self._listeners):
             self._on_message(channel, b"")
 

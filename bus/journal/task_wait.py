@@ -30,13 +30,21 @@ class TaskWait:
     """The task's name in Celery."""
     left_ms: int
     """Milliseconds from now until its time is over."""
+    has_begun: bool | None = False
+    """Whether its result backend has said that a worker began it; None where the backend may have lost that, because
+    the connection to it was lost or it did not answer."""
+
+    @property
+    def facts_json(self) -> str:
+        """What its timer keeps of it."""
+        facts = {"task_id": self.task_id, "application": self.application, "task": self.task}
+        return orjson.dumps(facts | {"has_begun": self.has_begun}).decode()
 
 
 def begin_waits(connection: Connection, run_id: str, waits: Mapping[str, TaskWait]) -> None:
     """Write the timers of calls that begin, by the ids of their steps; in place of earlier ones of these steps."""
     for step_id, wait in waits.items():
-        facts = {"task_id": wait.task_id, "application": wait.application, "task": wait.task}
-        row = {"id": step_id, "run_id": run_id, "kind": TASK, "data_json": orjson.dumps(facts).decode()}
+        row = {"id": step_id, "run_id": run_id, "kind": TASK, "data_json": wait.facts_json}
         connection.execute(delete(timers).where(timers.c.id == step_id))
         connection.execute(insert(timers).values(**row, due_ms=WALL_MS + wait.left_ms))
 

@@ -5,10 +5,10 @@ The reaper leaves these timers alone, since a result cannot be read without the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 
 from bus.journal.states.codes import Reason, RunStatus
 from bus.journal.states.unowned import CommitResult, lock_run, move
@@ -91,6 +91,14 @@ class TaskWaits:
             written = move(connection, row, RunStatus.QUEUED, Reason.TASK)
         self._publish(written)
         return True
+
+    def note(self, waits: Mapping[str, TaskWait]) -> None:
+        """Keep what is known of these tasks, by the ids of their steps; that one has begun is not forgotten."""
+        with self._database.write() as connection:
+            for step_id, wait in waits.items():
+                has_begun = timers.c.data_json.contains('"has_begun":true', autoescape=True)
+                timer = update(timers).where(timers.c.id == step_id, timers.c.kind == TASK, ~has_begun)
+                connection.execute(timer.values(data_json=wait.facts_json))
 
     def forget(self, step_ids: Sequence[str]) -> None:
         """Delete the timers of these steps."""

@@ -12,12 +12,13 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from agents.process import Process
 from bus.celery_tasks.application import ApplicationAddress, address_of, find_application, results_in, sender_to
-from bus.celery_tasks.state import TaskState
-from bus.journal import KnownWait
+from bus.celery_tasks.state import BEFORE_ITS_BEGINNING, TaskState
+from bus.journal import KnownWait, TaskWait
 from config.errors import CallboardError
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class TaskWatcher:
         self._subscribed: dict[str, Callable[[], None]] = {}
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._is_polling = False
+        self._losses: dict[ApplicationAddress, int] = {}
 
     async def run(self) -> None:
         """Look for as long as the process lives, and at once when this process releases a run that waits."""
@@ -72,6 +74,7 @@ class TaskWatcher:
         if run_id is None:
             await self._subscribe(known, places)
         states = await _states(known, places)
+        await self._note(known, places, states)
         self._end(known, places, states)
         resumed = []
         for ready in _ready(known, states):
@@ -108,6 +111,29 @@ class TaskWatcher:
             are_subscribed &= await results.subscribe(task_id, self._wanted.set)
             self._subscribed[task_id] = partial(results.unsubscribe, task_id, self._wanted.set)
         self._is_polling = not are_subscribed
+
+    async def _note(
+        self, known: Sequence[KnownWait], places: Mapping[str, ApplicationAddress], states: Mapping[str, TaskState]
+    ) -> None:
+        """Keep which tasks have begun, and of which that may have been lost: a backend can lose what it holds."""
+        losing = {name for name, place in places.items() if self._has_lost(place)}
+        changed: dict[str, TaskWait] = {}
+        for one in known:
+            if _is_read(one, places) and not one.wait.has_begun:
+                has_begun = _has_begun(states.get(one.wait.task_id), is_lost=one.wait.application in losing)
+                if has_begun is not one.wait.has_begun and has_begun is not False:
+                    changed[one.step_id] = replace(one.wait, has_begun=has_begun)
+        if changed:
+            await self._process.journal.loop.write(self._waits.note, changed)
+
+    def _has_lost(self, place: ApplicationAddress) -> bool:
+        """Return whether the connection to a result backend was lost since the last look."""
+        try:
+            losses = results_in(place).losses
+        except CallboardError:  # it is logged where the results are read
+            return True
+        before, self._losses[place] = self._losses.get(place, losses), losses
+        return losses != before
 
     def _end(
         self, known: Sequence[KnownWait], places: Mapping[str, ApplicationAddress], states: Mapping[str, TaskState]
@@ -149,6 +175,13 @@ class TaskWatcher:
 
 def _is_read(one: KnownWait, places: Mapping[str, ApplicationAddress]) -> bool:
     return one.is_waiting and one.wait.application in places
+
+
+def _has_begun(state: TaskState | None, *, is_lost: bool) -> bool | None:
+    """Return whether a task has begun; None where its backend did not answer, or may have lost what it held."""
+    if state is not None and state.name not in BEFORE_ITS_BEGINNING:
+        return True
+    return None if state is None or is_lost else False
 
 
 async def _states(known: Sequence[KnownWait], places: Mapping[str, ApplicationAddress]) -> Mapping[str, TaskState]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,17 +14,19 @@ from typing import Any
 import pytest
 
 from agents.handle import RunHandle
+from agents.process import current_process
 from agents.runner import Runner
 from agents.steps import task_work
 from agents.tools.catalogue import find_tool
 from agents.tools.task_call import TaskOutcome
-from bus.celery_tasks.application import close_applications
-from bus.journal import Decision, steps_of
+from bus.celery_tasks.application import address_of, close_applications, find_application, results_in
+from bus.journal import Decision, TaskWait, steps_of
 from bus.payloads import StatusPayload, ToolResultPayload, decode
 from config.database.migrate import migrate
 from config.effects import Effect
 from config.settings import Settings
 from handlers.worker import task_watcher
+from handlers.worker.task_watcher import TaskWatcher
 from tests.app_harness import AppHarness
 from tests.model_server import Call, ModelServer, Turn
 from tests.scripted_shop import ScriptedShop
@@ -207,6 +212,57 @@ def test_a_task_without_a_sign_is_asked_about_and_can_be_made_again(
     workers.close()
 
 
+def known_wait(harness: AppHarness) -> TaskWait:
+    [known] = harness.runner.journal.task_waits.known()
+    return known.wait
+
+
+def test_a_task_that_was_seen_to_begin_is_unknown_though_its_backend_forgets_it(
+    harness: AppHarness, shop: ScriptedShop, describe: Describe
+) -> None:
+    describe(tracks_starts=True, timeout_s=4.0)
+    handle = begin(harness)
+    task = shop.take()
+    until_waiting(harness, handle)
+    shop.begin(task)
+    watch(harness)
+    assert known_wait(harness).has_begun is True
+    shop.forget(task)
+
+    until(lambda: bool(handle.approvals()))
+    [asked] = handle.approvals()
+    assert "shop.refund has begun and did not end in time" in asked["reason"]
+    handle.cancel(by="ann")
+
+
+def test_a_task_is_unknown_whose_backend_was_away_and_may_have_lost_its_beginning(
+    harness: AppHarness, shop: ScriptedShop, describe: Describe
+) -> None:
+    describe(tracks_starts=True, timeout_s=4.0)
+    handle = begin(harness)
+    shop.take()
+    until_waiting(harness, handle)
+
+    async def look_and_lose_the_backend() -> None:
+        watcher = TaskWatcher(current_process())
+        await watcher.look()
+        results: Any = results_in(address_of(find_application("shop", harness.settings), harness.settings))
+        lost = socket.socket(fileno=os.dup(results._listening._transport.get_extra_info("socket").fileno()))
+        lost.shutdown(socket.SHUT_RDWR)
+        lost.close()
+        while not results.losses:
+            await asyncio.sleep(0.01)
+        await watcher.look()
+
+    harness.runner.journal.loop.run(look_and_lose_the_backend(), timeout_s=30)
+    assert known_wait(harness).has_begun is None
+
+    until(lambda: bool(handle.approvals()))
+    [asked] = handle.approvals()
+    assert "whether a worker began it is not known" in asked["reason"]
+    handle.cancel(by="ann")
+
+
 def test_a_task_that_may_be_repeated_has_failed_when_its_time_is_over(
     harness: AppHarness, shop: ScriptedShop, describe: Describe
 ) -> None:
@@ -248,9 +304,6 @@ def test_a_stop_revokes_the_task(
 
 def watch(harness: AppHarness) -> None:
     """Look at all waits, as each worker does all the time."""
-    from agents.process import current_process
-    from handlers.worker.task_watcher import TaskWatcher
-
     harness.runner.journal.loop.run(TaskWatcher(current_process()).look(), timeout_s=30)
 
 

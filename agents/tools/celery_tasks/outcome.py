@@ -24,12 +24,19 @@ LOOK_S = 5.0
 
 
 def outcome_of(
-    state: TaskState, task: str, effect: Effect, *, is_over: bool, tracks_starts: bool
+    state: TaskState,
+    task: str,
+    effect: Effect,
+    *,
+    is_over: bool,
+    tracks_starts: bool,
+    has_begun: bool | None = False,
 ) -> TaskOutcome | None:
     """Return what became of a task by its state; None while it may still end.
 
     ``is_over``: its message has expired, so that no worker begins it any more. ``tracks_starts``: a worker that begins
-    a task records that, so that ``PENDING`` means that none has.
+    a task records that, so that ``PENDING`` means that none has. ``has_begun``: whether it was seen to have begun,
+    which the backend may have lost since; None where the backend may have lost it unseen.
     """
     if state.unreadable is not None:
         return _lost(effect, f"{task} may have ended. {state.unreadable}")
@@ -44,13 +51,22 @@ def outcome_of(
         return TaskOutcome(outcome="failed", result=f"{task} was {state.message} before it began, so it was not done.")
     if state.name == "REVOKED":
         return _lost(effect, f"{task} was revoked while it was under way.")
-    return _given_up(state, task, effect, tracks_starts=tracks_starts) if is_over else None
+    if not is_over:
+        return None
+    begun = has_begun or state.name not in BEFORE_ITS_BEGINNING
+    return _given_up(task, effect, has_begun=begun or has_begun, tracks_starts=tracks_starts)
 
 
-def _given_up(state: TaskState, task: str, effect: Effect, *, tracks_starts: bool) -> TaskOutcome:
+def _given_up(task: str, effect: Effect, *, has_begun: bool | None, tracks_starts: bool) -> TaskOutcome:
     """Return what becomes of a call whose time is over, and whose task has not ended."""
-    if state.name not in BEFORE_ITS_BEGINNING:
+    if has_begun:
         return _lost(effect, f"{task} has begun and did not end in time; it was revoked.")
+    if has_begun is None:
+        return _lost(
+            effect,
+            f"{task} had no result in time, and whether a worker began it is not known: the connection to its result "
+            "backend was lost meanwhile, which may have lost what it held.",
+        )
     if tracks_starts:
         note = f"no worker began {task} in time, and its message has expired, so it was not done."
         return TaskOutcome(outcome="failed", result=note)

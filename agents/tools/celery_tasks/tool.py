@@ -48,10 +48,13 @@ class CeleryCall:
         """Return when the broker has the task's message."""
         await sender_to(self.place).send(self.routing, task_id, arguments, expires_ms)
 
-    async def outcome(self, task_id: str, effect: Effect, *, is_over: bool) -> TaskOutcome | None:
+    async def outcome(
+        self, task_id: str, effect: Effect, *, is_over: bool, has_begun: bool | None = False
+    ) -> TaskOutcome | None:
         """Return what became of a task; None while it may still end."""
         state = (await results_in(self.place).states([task_id]))[task_id]
-        return outcome_of(state, self.task, effect, is_over=is_over, tracks_starts=self.tracks_starts)
+        tracks_starts = self.tracks_starts
+        return outcome_of(state, self.task, effect, is_over=is_over, tracks_starts=tracks_starts, has_begun=has_begun)
 
     async def is_known(self, task_id: str) -> bool:
         """Return whether the backend has something about a task."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from agents.tools.celery_tasks.outcome import LOST_WORK, outcome_of
@@ -12,8 +14,8 @@ BEGUN = TaskState(name="STARTED")
 HARMLESS = (Effect.PURE, Effect.IDEMPOTENT)
 
 
-def outcome(state: TaskState, effect: Effect = Effect.CHECKABLE, **known: bool) -> str | None:
-    facts = {"is_over": False, "tracks_starts": False} | known
+def outcome(state: TaskState, effect: Effect = Effect.CHECKABLE, **known: bool | None) -> str | None:
+    facts: dict[str, Any] = {"is_over": False, "tracks_starts": False, **known}
     found = outcome_of(state, "shop.refund", effect, **facts)
     return found.outcome if found is not None else None
 
@@ -31,6 +33,15 @@ def test_pending_is_not_done_only_where_starts_are_recorded(effect: Effect) -> N
     expected = "failed" if effect in HARMLESS else "unknown"
     assert outcome(PENDING, effect, is_over=True, tracks_starts=False) == expected
     assert outcome(BEGUN, effect, is_over=True, tracks_starts=True) == expected
+
+
+@pytest.mark.parametrize("effect", Effect)
+@pytest.mark.parametrize("has_begun", [True, None])
+def test_a_task_that_has_begun_or_whose_begin_may_be_lost_may_have_had_its_effect(
+    effect: Effect, has_begun: bool | None
+) -> None:
+    expected = "failed" if effect in HARMLESS else "unknown"
+    assert outcome(PENDING, effect, is_over=True, tracks_starts=True, has_begun=has_begun) == expected
 
 
 @pytest.mark.parametrize("effect", Effect)
