@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect
+from sqlalchemy import update
 
+from bus.journal.ownership.reaper import reap
+from bus.payloads import encode
+from config.database.tables import runs
 from tests.browser.answering import Counter, opened_counter
 from tests.browser.visitor import PATIENCE_MS, Visitor
 from tests.bus.crowd import Crowd
+from tests.bus.journal_harness import claim
 from tests.bus.questions import question_form
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
@@ -108,6 +114,27 @@ def test_a_stop_by_the_reader_is_no_failure(visitor: Visitor, counter: Counter) 
     visitor.page.reload()
     visitor.waits_for_end()
     expect(visitor.page.locator(".notice, .error-item, .i-failed, .is-bad")).to_have_count(0)
+
+
+def test_a_lost_worker_is_the_same_state_everywhere(visitor: Visitor, counter: Counter) -> None:
+    handle, journal = counter.runner.run("Hello", "support"), counter.journal
+    lease = claim(journal.database, handle.run_id, "own_lost", 60.0)
+    assert lease is not None
+    for payload in lease.first_events:
+        journal.hot_log.append(handle.run_id, payload.seq, encode(payload, handle.run_id, handle.thread_id))
+    visitor.opens(f"#/thread/{handle.thread_id}")
+    state = visitor.page.locator(".head .state")
+    expect(state).to_have_text("running", timeout=PATIENCE_MS)
+
+    with journal.database.write() as connection:
+        connection.execute(update(runs).where(runs.c.id == handle.run_id).values(lease_until=0))
+    written = reap(journal.database, handle.run_id)
+    assert written is not None
+    journal.publish(written)
+
+    expect(visitor.page.locator("a.run.is-here .why")).to_have_text("its worker was lost", timeout=PATIENCE_MS)
+    expect(state).to_have_text("queued")
+    expect(visitor.turns.last.locator(".foot")).to_contain_text(re.compile("Queued"))
 
 
 def test_no_mark_vanishes_in_forced_colours(visitor: Visitor, counter: Counter) -> None:

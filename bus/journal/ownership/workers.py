@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, delete, exists, insert, select, update
 
+from bus.journal.ownership.owner_id import is_gone
 from config.clock import epoch_ms, stamp
 from config.database.engine import WALL_MS, Database
 from config.database.tables import tools, workers
@@ -105,6 +106,7 @@ def alive(connection: Connection) -> list[dict[str, Any]]:
             "skew_ms": None if row.clock_ms is None else row.clock_ms - row.seen_ms,
         }
         for row in connection.execute(query)
+        if not is_gone(row.id)  # its row is fresh for some seconds more
     ]
 
 

@@ -18,6 +18,7 @@ const LOOKS = {
   unknown: ["unknown", "is-wait"],
   asked: ["waiting", "is-wait"],
   stopped: ["cancelled", "is-faint"],
+  lost: ["waiting", "is-wait"],
 };
 
 const MEANING = {
@@ -41,7 +42,7 @@ export class ToolCard {
 
   #paint() {
     const item = this.#item;
-    const state = item.outcome ?? (item.closed ? "stopped" : item.asked ? "asked" : "running");
+    const state = item.outcome ?? (item.closed ? "stopped" : item.asked ? "asked" : item.lost ? "lost" : "running");
     this.element.className = `tool ${LOOKS[state]?.[1] ?? ""} is-${state}${item.withdrawn ? " is-withdrawn" : ""}`;
     this.element.setAttribute("aria-label", `Tool ${item.name}, ${stateWord(item, state)}`);
     const focused = this.element.contains(document.activeElement) && document.activeElement.tagName === "BUTTON";
@@ -106,6 +107,7 @@ function stateWord(item, state) {
   if (state === "running") return item.arguments ? "running" : "preparing";
   if (state === "unknown") return "outcome unknown";
   if (state === "asked") return { call: "waits for approval", form: "waits for an answer" }[item.asked] ?? "cut off";
+  if (state === "lost") return "its worker was lost";
   return state === "failed" && item.duration_ms !== undefined ? `failed · ${duration(item.duration_ms)}` : state;
 }
 

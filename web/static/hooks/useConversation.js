@@ -3,7 +3,7 @@
 import { ApiError, getConversationHistory, getEvents, getThread, newKey, runFeed, sendPrompt, stopRun } from "../services/api.js";
 import { applySummary, rebuild, storiesOf } from "../state/history.js";
 import { threadKey } from "../state/me.js";
-import { isOver, newStory, applyEvent } from "../state/story.js";
+import { isOver, newStory, applyEvent, noteLoss } from "../state/story.js";
 
 const SAVE_EVERY_MS = 1500;
 
@@ -108,11 +108,12 @@ export class Conversation {
     this.#followNext();
   }
 
-  // What a run waits for stands in its summary; its events carry a code.
+  // What a run waits for stands in its summary; its events carry a code. That its worker was lost stands there alone.
   #noteDetail(story, run) {
-    if (run.status !== story.status || run.detail === story.detail) return;
+    const items = noteLoss(story, run);
+    if (!items && (run.status !== story.status || run.detail === story.detail)) return;
     story.detail = run.detail;
-    this.view.touch(story, []);
+    this.view.touch(story, items ?? []);
   }
 
   /** Build an ended run again from its events, which hold more than its messages. */

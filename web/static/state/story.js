@@ -21,6 +21,16 @@ export function applyEvent(story, event) {
   return known ? [known.fold(story, event)].flat().filter(Boolean) : [];
 }
 
+/**
+ * Take from a run's summary that its worker was lost, and return the items that this cuts off, or null. No event says so
+ * until another worker continues; a summary of an attempt before the story's is an older one.
+ */
+export function noteLoss(story, { status, reason, attempt = 0 }) {
+  if (story.status !== "running" || status !== "queued" || reason !== "worker_lost" || attempt < (story.attempt ?? 0)) return null;
+  Object.assign(story, { status, reason });
+  return openCalls(story).map((item) => Object.assign(item, { lost: true }));
+}
+
 /** True when nothing more will come. */
 export function isOver(story) {
   return Boolean(story.end) || OVER.has(story.status);
@@ -76,9 +86,13 @@ function foldStatus(story, event) {
   if (event.attempt) story.attempt = event.attempt;
   if (event.status !== "running") return [];
   story.startedAt ??= event.at;
-  const again = story.items.filter((item) => item.asked);
-  for (const item of again) item.asked = false;
+  const again = story.items.filter((item) => item.asked || item.lost);
+  for (const item of again) item.asked = item.lost = false;
   return again;
+}
+
+function openCalls(story) {
+  return story.items.filter((item) => item.kind === "tool" && !item.outcome && !item.closed && !item.asked);
 }
 
 function addPiece(story, event, kind) {

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
+from bus.journal.ownership.owner_id import new_owner_id
 from bus.journal.ownership.workers import ALIVE_MS, KEPT_MS, WorkerRow, Workers, abandoned_calls, serves
 from config.clock import epoch_ms
 from config.database.engine import Database
@@ -41,6 +42,15 @@ def test_a_worker_says_what_it_consumes_and_which_release_it_is(database: Databa
     (worker,) = living(database)
 
     assert (worker["queue"], worker["version"], worker["host"], worker["pid"]) == ("runs", "9.9", "h1", 7)
+
+
+def test_a_worker_of_this_machine_whose_process_has_ended_is_not_alive(database: Database):
+    mine = new_owner_id()
+    _, machine, pid, started, last = mine.split("_")
+    Workers(database).renew(row(mine))
+    Workers(database).renew(row(f"own_{machine}_{pid}_{int(started) - 1}_{last}"))
+
+    assert [worker["worker_id"] for worker in living(database)] == [mine]
 
 
 @pytest.mark.parametrize("ahead_ms", [0, 75_000, -75_000])
