@@ -234,7 +234,7 @@ class RecordedCall:
             kind="call",
             decisions=BEFORE,
             approvers=self._tool.approvers,
-            schema=self._tool.parameters,
+            schema={**self._tool.parameters, "description": self._tool.description},
             policy_version=self._preflight.policy_version,
             scopes=scopes,
             scope_s=scope_s,

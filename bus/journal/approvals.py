@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import orjson
-from sqlalchemy import Connection, Row, func, insert, literal, select, update
+from sqlalchemy import ColumnElement, Connection, Row, func, insert, literal, select, update
 
 from bus.journal.errors import ApprovalDecided
 from bus.journal.idempotency import canonical_digest
 from bus.payloads import ApprovalPayload
 from config.clock import epoch_ms, stamp
-from config.database.tables import approvals, runs, timers
+from config.database.tables import approvals, runs, steps, timers
 from config.effects import OnExpiry
 from config.identity.principals import disabled_among
 
@@ -39,6 +39,9 @@ DEFAULT_LINK_S, MOST_LINK_S = 86_400, 604_800
 EXPIRY = "approval"
 """The kind of the timer that ends an unanswered question."""
 UNANSWERED = approvals.c.decision.is_(None)
+EFFECT = select(steps.c.effect).where(steps.c.id == approvals.c.step_id).scalar_subquery().label("effect")
+QUESTION: tuple[ColumnElement[Any], ...] = (*approvals.c, EFFECT)
+"""The columns of ``shown``."""
 IN_ORDER = (approvals.c.created_ms, approvals.c.id)
 
 
@@ -65,7 +68,7 @@ class Question:
     """With ``call``, where a policy requires the approval: its version, for which the answer holds."""
     schema: Mapping[str, Any] | None = None
     """The JSON Schema of what a person fills in: with ``call`` the edited arguments, with ``arguments`` those that are
-    missing, with ``input`` the answer."""
+    missing, with ``input`` the answer. With ``call`` its ``description`` says what the tool does."""
     reason: str
     """Why a person is asked, as a sentence; with ``input`` the question itself."""
     expires_ms: int
@@ -99,6 +102,7 @@ class Question:
             scope_s=self.scope_s if self.scopes else None,
             kind=self.kind if self.decisions == FORM else None,
             form=self.schema if self.decisions == FORM else None,
+            input_schema=self.schema if self.kind == "call" else None,
         )
 
 
@@ -175,7 +179,7 @@ def ask(connection: Connection, run_id: str, questions: Sequence[Question]) -> N
 
 def pending(connection: Connection, run_id: str) -> list[dict[str, Any]]:
     """Return the unanswered questions of a run as the API shows them, the oldest first."""
-    query = select(approvals).where(approvals.c.run_id == run_id, UNANSWERED).order_by(*IN_ORDER)
+    query = select(*QUESTION).where(approvals.c.run_id == run_id, UNANSWERED).order_by(*IN_ORDER)
     return [shown(row) for row in connection.execute(query)]
 
 
@@ -330,6 +334,7 @@ def shown(row: Row[Any]) -> dict[str, Any]:
         "kind": row.kind,
         "call_id": row.call_id,
         "name": row.name,
+        "effect": row.effect,
         "arguments": orjson.loads(row.arguments_json),
         "digest": row.digest,
         "input_schema": orjson.loads(row.schema_json) if row.schema_json is not None else None,

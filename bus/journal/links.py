@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
-from bus.journal.approvals import DEFAULT_LINK_S, UNANSWERED, shown
+from bus.journal.approvals import DEFAULT_LINK_S, QUESTION, UNANSWERED, shown
 from bus.journal.errors import ApprovalDecided, ApprovalOver, ApprovalUnknown, LinkNotYours, LinkOver, LinkUnknown
 from bus.journal.states.unowned import lock_allowed_run
 from config.clock import stamp
@@ -113,7 +113,7 @@ class ApprovalLinks:
             if link.used_ms is not None or link.expires_ms <= wall_ms(connection):
                 raise LinkOver(problem="it was used before" if link.used_ms is not None else "it has expired")
             run = connection.execute(select(runs).where(runs.c.id == link.run_id)).first()
-            asked = select(approvals).where(approvals.c.id == link.approval_id, UNANSWERED)
+            asked = select(*QUESTION).where(approvals.c.id == link.approval_id, UNANSWERED)
             question = connection.execute(asked).first()
             if run is None or question is None or run.status != "waiting":
                 raise LinkOver(problem="its question is answered, or its run has ended")

@@ -24,6 +24,14 @@ EXPIRIES = {
     "take_default": "the call is not made and gets its default result",
 }
 """What is done without an answer."""
+EFFECTS = {
+    "pure": "pure: it changes nothing.",
+    "idempotent": "idempotent: made twice, it takes effect once.",
+    "keyed": "keyed: made twice, it takes effect once.",
+    "checkable": "checkable: it can be found out whether it took effect.",
+    "unsafe": "unsafe: made twice, it takes effect twice.",
+}
+"""What an effect class means to who decides."""
 INDENT = "    "
 MAX_LINE_CHARS = 80
 
@@ -43,15 +51,19 @@ def of_payload(payload: ApprovalPayload) -> Mapping[str, Any]:
         "scopes",
         "scope_s",
     )
-    return {name: getattr(payload, name) for name in names} | {"input_schema": payload.form}
+    return {name: getattr(payload, name) for name in names} | {"input_schema": payload.form or payload.input_schema}
 
 
 def question_lines(asked: Mapping[str, Any]) -> list[str]:
     """Return a question's lines with the whole call, since the answer applies to exactly this call."""
     reason = asked.get("reason") or "A decision is needed."
-    lines = [f"{asked.get('name') or 'the run'} asks: {reason}", *argument_lines(asked.get("arguments") or {})]
+    schema, arguments = asked.get("input_schema") or {}, asked.get("arguments") or {}
+    lines = [f"{asked.get('name') or 'the run'} asks: {reason}", *argument_lines(arguments)]
     if "answer" in (asked.get("decisions") or ()):
-        lines += [f"  {line}" for line in field_lines(asked.get("input_schema") or {})]
+        lines += [f"  {line}" for line in field_lines(schema)]
+    else:
+        lines += default_lines(schema, arguments)
+        lines += [f"  {says}" for says in (schema.get("description"), effect_words(asked.get("effect"))) if says]
     if (asked.get("approvers") or 1) > 1:
         names = ", ".join(asked.get("approved_by") or ()) or "none yet"
         lines.append(f"  {asked['approvers']} persons have to approve it, not the run's owner; approved by: {names}.")
@@ -63,6 +75,21 @@ def question_lines(asked: Mapping[str, Any]) -> list[str]:
         what = EXPIRIES.get(asked.get("on_expiry") or "fail", "the run continues")
         lines.append(f"  Without an answer by {until[:16].replace('T', ' ')} UTC {what}.")
     return lines
+
+
+def default_lines(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
+    """Return a line for each argument that the call leaves out and the tool has a default for."""
+    given = {
+        name: field["default"]
+        for name, field in (schema.get("properties") or {}).items()
+        if name not in arguments and isinstance(field, Mapping) and field.get("default") is not None
+    }
+    return [f"{line}  (default)" for line in argument_lines(given)] if given else []
+
+
+def effect_words(effect: str | None) -> str:
+    """Return what repeating a call of this class would do; the page says the same."""
+    return EFFECTS.get(effect or "", "")
 
 
 def field_lines(form: Mapping[str, Any]) -> list[str]:

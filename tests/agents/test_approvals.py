@@ -83,6 +83,18 @@ def sent_last(kit: AgentKit) -> str:
     return str(kit.model.requests[-1].messages[-1]["content"])
 
 
+def test_a_question_has_what_decides(kit: AgentKit) -> None:
+    handle = begin(kit, Call(name="order", arguments={"item": "tea"}))
+
+    event = next(each for each in handle.events() if isinstance(each, ApprovalPayload))
+    listed = question(handle)
+
+    assert event.input_schema == listed["input_schema"]
+    assert listed["input_schema"]["description"] == "Order something."
+    assert listed["input_schema"]["properties"]["boxes"]["default"] == 1
+    assert listed["effect"] == "unsafe"
+
+
 def test_a_call_waits_for_approval_and_is_made_once(kit: AgentKit) -> None:
     handle = begin(kit)
     asked = question(handle)

@@ -18,6 +18,7 @@ from agents.runner import Runner
 from bus.journal import Decision, approvals
 from cli.commands.approve import approve
 from cli.main import status_of
+from cli.output.question import question_lines
 from config.database.migrate import migrate
 from config.settings import Settings
 from tests.bus.questions import (
@@ -47,6 +48,34 @@ def type_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Type]:
     migrate(Settings(state_dir=tmp_path / "state"))
     yield lambda *words: status_of(list(words))
     os.chdir(before)
+
+
+def test_a_question_before_a_call_shows_what_decides() -> None:
+    properties = {
+        "order": {"type": "integer"},
+        "speed": {"type": "string", "default": "slow"},
+        "note": {"default": None},
+    }
+    schema = {"type": "object", "properties": properties, "description": "Pay an order back."}
+
+    lines = question_lines(
+        {
+            "name": "refund_order",
+            "reason": "It is asked for each call.",
+            "arguments": {"order": 7},
+            "input_schema": schema,
+            "effect": "unsafe",
+            "decisions": ["approve", "reject"],
+        }
+    )
+
+    assert lines == [
+        "refund_order asks: It is asked for each call.",
+        "    order: 7",
+        "    speed: slow  (default)",
+        "  Pay an order back.",
+        "  unsafe: made twice, it takes effect twice.",
+    ]
 
 
 class Terminal:

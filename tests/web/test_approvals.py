@@ -95,6 +95,7 @@ def test_a_question_before_a_call_says_what_may_be_changed(client, waiting) -> N
     (asked,) = client.get(f"/v1/runs/{run_id}/approvals").json["approvals"]
 
     assert (asked["kind"], asked["decisions"], asked["input_schema"]) == ("call", ["approve", "reject"], SCHEMA)
+    assert asked["effect"] == "unsafe"
 
 
 GIVEN = {"street": "Main St 7", "speed": "fast", "is_gift": False}

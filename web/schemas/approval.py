@@ -19,13 +19,15 @@ class Approval(Answer):
     call_id: str
     name: str
     """The tool."""
+    effect: str | None
+    """The effect class of the call; null where it may not be made."""
     arguments: dict[str, Any]
     """The arguments of the exact call that is asked about."""
     digest: str
     """SHA-256 of the arguments as canonical JSON."""
     input_schema: dict[str, Any] | None
     """The JSON Schema of what you fill in: with ``call`` edited arguments, with ``arguments`` the missing ones, with
-    ``input`` the answer."""
+    ``input`` the answer. With ``call`` its ``description`` says what the tool does."""
     decisions: list[str]
     """The answers that may be given."""
     reason: str

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Select, func, select
 
-from bus.journal.approvals import UNANSWERED, shown
+from bus.journal.approvals import QUESTION, UNANSWERED, shown
 from bus.journal.log.pages import Pages
 from bus.journal.queries.lists import newest_first, present
 from config.database.engine import wall_ms
@@ -27,7 +27,7 @@ def inbox(
     They are those of waiting runs that the principal may decide about: its own, and with the role ``approver`` or
     ``admin`` others' of its tenant.
     """
-    query = select(approvals, *_RUN).join(runs, runs.c.id == approvals.c.run_id)
+    query: Select[Any] = select(*QUESTION, *_RUN).join(runs, runs.c.id == approvals.c.run_id)
     query = query.where(UNANSWERED, runs.c.status == "waiting", rows_for(principal, Verb.DECIDE, runs))
     time_ms, id_ = approvals.c.created_ms, approvals.c.id
     query = newest_first(query, time_ms, id_, limit=limit, before_ms=before_ms, before_id=before_id)

@@ -161,6 +161,8 @@ class ApprovalEvent(Event):
     """With a form: ``arguments`` where the call lacks some, ``input`` where its tool asks."""
     form: Mapping[str, Any] | None = None
     """JSON Schema of the answer, where the question is a form."""
+    input_schema: Mapping[str, Any] | None = None
+    """Before a call: JSON Schema of its arguments; its ``description`` says what the tool does."""
     answer: Any = None
     """With ``decision`` ``answer``: the filled-in form."""
     result_digest: str | None = None

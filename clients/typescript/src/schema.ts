@@ -62,11 +62,13 @@ export interface components {
             decisions: string[];
             /** @description SHA-256 of the arguments as canonical JSON. */
             digest: string;
+            /** @description The effect class of the call; null where it may not be made. */
+            effect: string | null;
             /** @description When the question ends unanswered, UTC. */
             expires_at: string;
             /**
              * @description The JSON Schema of what you fill in: with ``call`` edited arguments, with ``arguments`` the missing ones, with
-             *     ``input`` the answer.
+             *     ``input`` the answer. With ``call`` its ``description`` says what the tool does.
              */
             input_schema: {
                 [key: string]: unknown;
@@ -109,6 +111,10 @@ export interface components {
             expires_at?: string;
             /** @description The JSON Schema of the answer, where the question is a form. */
             form?: {
+                [key: string]: unknown;
+            };
+            /** @description Before a call: the JSON Schema of its arguments; its ``description`` says what the tool does. */
+            input_schema?: {
                 [key: string]: unknown;
             };
             /** @description With a form: ``arguments`` where the call lacks some, ``input`` where its tool asks. */
@@ -718,11 +724,13 @@ export interface components {
             decisions: string[];
             /** @description SHA-256 of the arguments as canonical JSON. */
             digest: string;
+            /** @description The effect class of the call; null where it may not be made. */
+            effect: string | null;
             /** @description When the question ends unanswered, UTC. */
             expires_at: string;
             /**
              * @description The JSON Schema of what you fill in: with ``call`` edited arguments, with ``arguments`` the missing ones, with
-             *     ``input`` the answer.
+             *     ``input`` the answer. With ``call`` its ``description`` says what the tool does.
              */
             input_schema: {
                 [key: string]: unknown;
@@ -766,11 +774,13 @@ export interface components {
             decisions: string[];
             /** @description SHA-256 of the arguments as canonical JSON. */
             digest: string;
+            /** @description The effect class of the call; null where it may not be made. */
+            effect: string | null;
             /** @description When the question ends unanswered, UTC. */
             expires_at: string;
             /**
              * @description The JSON Schema of what you fill in: with ``call`` edited arguments, with ``arguments`` the missing ones, with
-             *     ``input`` the answer.
+             *     ``input`` the answer. With ``call`` its ``description`` says what the tool does.
              */
             input_schema: {
                 [key: string]: unknown;

@@ -2,19 +2,22 @@ import { h, say } from "../dom/h.js";
 
 let made = 0;
 
-/** A text that goes with a decision: what a call returned, its arguments changed, or why it is rejected. */
+/** A text that goes with a decision: what a call returned, or why it is rejected. */
 export class AnswerField {
-  constructor({ label, hint, confirm, text = "", mustBeJson = false, isText = false, onConfirm, onBack }) {
-    Object.assign(this, { mustBeJson, isText, onConfirm });
+  constructor({ label, hint, confirm, isText = false, onConfirm, onBack }) {
+    Object.assign(this, { isText, onConfirm });
     const id = `answer-${(made += 1)}`;
-    this.area = h("textarea.edit-args", { id, rows: mustBeJson ? 6 : 3, spellcheck: "false", dataset: { key: "field" }, "aria-describedby": `${id}-kind`, oninput: () => this.#look() });
-    this.area.value = text;
+    this.area = h("textarea.edit-args", { id, rows: 3, spellcheck: "false", dataset: { key: "field" }, "aria-describedby": `${id}-kind`, oninput: () => this.#look() });
     this.kind = h("span.hint", { id: `${id}-kind`, role: "status" });
     this.button = h("button.btn.go", { type: "submit", dataset: { key: "confirm" } }, confirm);
     const back = h("button.btn", { type: "button", onclick: onBack }, "Back");
     this.element = h("form.answer-field", { onsubmit: (event) => this.#submit(event), onkeydown: (event) => event.key === "Escape" && onBack() },
       h("label", { for: id }, label), hint && h("p.hint", {}, hint), this.area, h("div.row", {}, this.button, back, this.kind));
     this.#look();
+  }
+
+  focus() {
+    this.area.focus();
   }
 
   /** The value typed: JSON where it is JSON and may be, else the text; undefined when there is none. */
@@ -28,19 +31,17 @@ export class AnswerField {
     const text = this.area.value;
     const { isJson } = parsed(text);
     say(this.kind, this.#kindOf(text, isJson));
-    this.button.disabled = this.mustBeJson && !isJson;
   }
 
   #kindOf(text, isJson) {
     if (!text.trim() || this.isText) return "";
     if (isJson) return "Read as JSON";
-    if (this.mustBeJson) return "This is not JSON yet";
     return /^\s*[[{"]/.test(text) ? "Not whole JSON: read as text" : "Read as text";
   }
 
   #submit(event) {
     event.preventDefault();
-    if (!this.button.disabled) this.onConfirm();
+    this.onConfirm();
   }
 }
 

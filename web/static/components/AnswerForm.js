@@ -6,17 +6,22 @@ import { fieldsOf, isLong, readField } from "../state/form.js";
 
 let made = 0;
 
-/** A form made of a JSON Schema; `onAnswer` gets the values once every field can be read. */
+/**
+ * A form made of a JSON Schema; `onAnswer` gets the values once every field can be read. With `values` it changes these:
+ * a field that is left as it was keeps its value, or stays out.
+ */
 export class AnswerForm {
   #fields;
+  #values;
 
-  constructor({ form, onAnswer, onDecline }) {
+  constructor({ form, values, onAnswer, onDecline, words = ["Send answer", "Decline"] }) {
     const id = `form-${(made += 1)}`;
-    this.#fields = fieldsOf(form).map((field, index) => new Field(field, `${id}-${index}`));
+    this.#values = values;
+    this.#fields = fieldsOf(form, values).map((field, index) => new Field(field, `${id}-${index}`));
     this.summary = h("p.form-problem", { role: "alert" });
-    const send = h("button.btn.go", { type: "submit", dataset: { key: "answer" } }, "Send answer");
-    const decline = onDecline && h("button.btn", { type: "button", dataset: { key: "reject" }, onclick: onDecline }, "Decline");
-    this.element = h("form.answer-form", { novalidate: true, onsubmit: (event) => this.#submit(event, onAnswer) },
+    const send = h("button.btn.go", { type: "submit", dataset: { key: "answer" } }, words[0]);
+    const decline = onDecline && h("button.btn", { type: "button", dataset: { key: "reject" }, onclick: onDecline }, words[1]);
+    this.element = h("form.answer-form", { novalidate: true, onsubmit: (event) => this.#submit(event, onAnswer), onkeydown: (event) => values && event.key === "Escape" && onDecline() },
       this.#fields.map((field) => field.element), this.summary, h("div.row", {}, send, decline));
   }
 
@@ -29,7 +34,9 @@ export class AnswerForm {
     const wrong = this.#fields.filter((field) => !field.look());
     say(this.summary, wrong.length ? (wrong.length === 1 ? "One field needs another look." : `${wrong.length} fields need another look.`) : "");
     if (wrong.length) return wrong[0].show();
-    onAnswer(Object.fromEntries(this.#fields.filter((field) => field.has).map((field) => [field.name, field.value])));
+    const told = this.#fields.filter((field) => !this.#values || field.isChanged);
+    const rest = Object.entries(this.#values ?? {}).filter(([name]) => !told.some((field) => field.name === name));
+    onAnswer(Object.fromEntries([...rest, ...told.filter((field) => field.has).map((field) => [field.name, field.value])]));
   }
 }
 
@@ -39,6 +46,11 @@ class Field {
     this.problem = h("p.form-problem", { id: `${id}-problem` });
     this.about = field.about && h("p.hint", { id: `${id}-about` }, visible(field.about));
     this.element = field.kind === "choices" ? this.#group() : this.#single();
+    this.initial = JSON.stringify(this.#raw());
+  }
+
+  get isChanged() {
+    return JSON.stringify(this.#raw()) !== this.initial;
   }
 
   get has() {
@@ -77,8 +89,12 @@ class Field {
   }
 
   #read() {
+    return readField(this.field, this.#raw());
+  }
+
+  #raw() {
     const { field, controls } = this;
-    return readField(field, field.kind === "choices" ? controls.filter((box) => box.checked).map((box) => box.value) : controls[0].value);
+    return field.kind === "choices" ? controls.filter((box) => box.checked).map((box) => box.value) : controls[0].value;
   }
 
   #single() {
@@ -96,7 +112,7 @@ class Field {
 
   #control() {
     const { field, id } = this;
-    const common = { id, required: field.required, "aria-describedby": this.#described(), oninput: () => this.#look() };
+    const common = { id, placeholder: field.placeholder, required: field.required, "aria-describedby": this.#described(), oninput: () => this.#look() };
     if (field.kind === "boolean") return this.#select(common, [["yes", "Yes"], ["no", "No"]], { true: "yes", false: "no" }[field.given]);
     if (field.kind === "choice") return this.#select(common, field.choices.map((choice, index) => [String(index), textOf(choice)]), String(field.choices.indexOf(field.given)));
     const given = field.given === undefined || field.given === null ? "" : typeof field.given === "string" ? field.given : JSON.stringify(field.given);
@@ -107,7 +123,7 @@ class Field {
   }
 
   #select(common, options, given) {
-    const element = h("select", common, h("option", { value: "" }, this.field.required ? "Choose…" : "Not given"), options.map(([value, text]) => h("option", { value }, text)));
+    const element = h("select", common, h("option", { value: "" }, this.field.placeholder ?? (this.field.required ? "Choose…" : "Not given")), options.map(([value, text]) => h("option", { value }, text)));
     element.value = options.some(([value]) => value === given) ? given : "";
     return element;
   }

@@ -4,25 +4,24 @@ import { fill, h, icon } from "../dom/h.js";
 import { deadline, span } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
 import { newKey, sendConfirm } from "../services/api.js";
+import { defaultsOf, fieldsOf } from "../state/form.js";
 import { mayDecide, ownerOf } from "../state/me.js";
-import { byWords, decisionWords, errorWords } from "../state/words.js";
+import { byWords, decisionWords, effectWords, errorWords } from "../state/words.js";
 import { AnswerField } from "./AnswerField.js";
 import { AnswerForm } from "./AnswerForm.js";
 import { ArgumentList } from "./ArgumentList.js";
 import { Notice } from "./Notice.js";
+import { policyOf } from "./ToolCard.js";
 
 const MEANINGS = {
   run_again: "The call is made once more. If it took effect before, it takes effect twice.",
   take_as_done: "The call is not made again. The agent continues with the result you give, if you know one.",
   fail: "Nothing more is done; the run ends as failed.",
-  approve: "The call is made with exactly these arguments.",
-  reject: "The call is not made, and the agent is informed.",
 };
 const EXPIRIES = { reject: "the call is rejected", take_default: "the call is not made and gets its default result" };
 const FIELDS = {
   take_as_done: () => ({ label: "What did the call return?", hint: "JSON or text, as the agent should read it. Leave it empty if you do not know.", confirm: "Take as done" }),
   reject: () => ({ label: "Why?", hint: "The agent gets this. Leave it empty to give no reason.", confirm: "Reject", isText: true }),
-  edit: (item) => ({ label: "Arguments", confirm: "Approve with these", mustBeJson: true, text: JSON.stringify(item.arguments ?? {}, null, 2) }),
 };
 const SCOPES = { thread: "And its calls in this conversation", tool: "And its calls in all your conversations with this agent" };
 const MARKS = { fail: "failed", reject: "refused" };
@@ -58,7 +57,7 @@ export class ConfirmInline {
   press(decision) {
     if (!isOpen(this.#item)) return;
     if (!this.#mayAnswer()) this.element.focus();
-    else if (decision === "edit" && this.#offered().includes("approve") && !(this.#item.approvers > 1)) this.#open("edit");
+    else if (decision === "edit" && this.#mayEdit()) this.#open("edit");
     else if (FIELDS[decision] && this.#offered().includes(decision)) this.#open(decision);
     else (this.element.querySelector(`[data-key="${decision}"]`) ?? this.element.querySelector("input, select, textarea, button"))?.focus();
     this.element.scrollIntoView({ block: "nearest" });
@@ -85,6 +84,17 @@ export class ConfirmInline {
     return mayDecide(this.story.principal);
   }
 
+  // Several approvers approve the call as it is.
+  #mayEdit() {
+    const { approvers, input_schema: schema } = this.#item;
+    return this.#offered().includes("approve") && !(approvers > 1) && fieldsOf(schema ?? {}).length > 0;
+  }
+
+  // The call as its tool card has it, which this card stands for while it is open.
+  #call() {
+    return this.story.items?.find((item) => item.kind === "tool" && item.call_id === this.#item.call_id) ?? {};
+  }
+
   #paint() {
     const item = this.#item;
     const held = this.#held();
@@ -104,41 +114,56 @@ export class ConfirmInline {
   }
 
   #header(item) {
-    const mark = item.decision ? MARKS[item.decision] ?? "succeeded" : item.over ? "cancelled" : "waiting";
-    return h("div.tool-head", {}, icon(mark), h("span.tool-name", {}, visible(item.name ?? "decision")), h("span.badge", {}, stateOf(item)));
+    if (!isOpen(item)) return null;
+    const effect = this.#effect();
+    return h("div.tool-head", {}, icon("waiting"), h("span.tool-name", {}, visible(item.name ?? "decision")), h(`span.badge${effect === "unsafe" ? ".is-unsafe" : ""}`, {}, [effect, stateOf(item)].filter(Boolean).join(" · ")));
+  }
+
+  #effect() {
+    return this.#item.effect ?? this.#call().effect;
   }
 
   #question(item) {
     if (item.form) return this.#asked(item);
-    const until = item.expires_at && `Without an answer by ${deadline(item.expires_at)} ${EXPIRIES[item.on_expiry] ?? "the run fails"}.`;
+    const isEdit = this.#field?.decision === "edit";
     return [
-      h("div", {}, h("p.ask-title", {}, titleOf(this.#offered())), item.reason && h("p", {}, visible(item.reason))),
-      this.#field?.decision === "edit" ? null : ArgumentList(item.arguments),
+      h("div", {}, h("p.ask-title", {}, titleOf(this.#offered())), this.#meaning(item)),
+      !isEdit && ArgumentList(item.arguments, defaultsOf(item.input_schema ?? {}, item.arguments ?? {})),
+      h("div.ask-why", {}, item.reason && h("p", {}, visible(item.reason)), policyOf(this.#call(), "asked")),
       item.approvers > 1 && h("p", {}, approvalsOf(item)),
       this.#answers(),
       this.#error && h("div", { role: "alert" }, Notice({ text: errorWords(this.#error), code: this.#error.code })),
-      until && !this.#field && h("p.hint", {}, until),
+      !this.#field && untilOf(item),
     ];
+  }
+
+  // What the tool does, in its author's words, and what its effect class says about a mistake.
+  #meaning({ input_schema: schema }) {
+    const effect = effectWords(this.#effect());
+    const about = schema?.description?.split(/\n{2,}/).filter(Boolean) ?? [];
+    return [about.map((paragraph) => h("p.ask-about", { dir: "auto" }, visible(paragraph))), effect && h("p.ask-effect", {}, effect)];
   }
 
   // What a tool asks, or what a call lacks: the form is made once, so that no typing is lost.
   #asked(item) {
     const isMissing = item.ask === "arguments";
     const [title, more] = isMissing ? ["What is missing?", item.reason] : split(item.reason ?? "A question");
-    const until = item.expires_at && `Without an answer by ${deadline(item.expires_at)} ${EXPIRIES[item.on_expiry] ?? "the run fails"}.`;
     this.#form ??= new AnswerForm({ form: item.form, onAnswer: (result) => this.#decide("answer", { result }), onDecline: this.#offered().includes("reject") && (() => this.#open("reject")) });
     return [
       h("div", {}, h("p.ask-title", {}, visible(title)), more && h("p", {}, visible(more))),
       isMissing && ArgumentList(item.arguments),
       !this.#mayAnswer() || this.#field ? this.#answers() : this.#form.element,
       this.#error && h("div", { role: "alert" }, Notice({ text: errorWords(this.#error), code: this.#error.code })),
-      until && !this.#field && h("p.hint", {}, until),
+      !this.#field && untilOf(item),
     ];
   }
 
   #answers() {
     if (!this.#mayAnswer()) return h("p.may-answer", {}, "You may not answer this. Its owner, ", h("strong", {}, visible(ownerOf(this.story.principal))), ", may, and so may everyone with the role approver or admin.");
-    return this.#field ? this.#field.element : h("div.choices", {}, this.#offered().map((decision) => this.#choice(decision)));
+    if (this.#field) return this.#field.element;
+    const offered = this.#offered();
+    const meanings = offered.filter((decision) => MEANINGS[decision]).map((decision) => [h("dt", {}, decisionWords(decision)), h("dd", {}, MEANINGS[decision])]);
+    return h("div.choices", {}, h("div.row", {}, offered.map((decision) => this.#choice(decision)), this.#scope()), meanings.length > 0 && h("dl.meanings", {}, meanings));
   }
 
   // An approval may hold for later calls too, where the tool offers it.
@@ -151,9 +176,11 @@ export class ConfirmInline {
   }
 
   #choice(decision) {
-    const look = decision === "approve" ? "btn.go" : "btn";
-    const edit = decision === "approve" && !(this.#item.approvers > 1) && h("button.btn", { type: "button", dataset: { key: "edit" }, onclick: () => this.#open("edit") }, "Edit");
-    return [h("div.row", {}, h(`button.${look}`, { type: "button", dataset: { key: decision }, onclick: () => this.#choose(decision) }, decisionWords(decision)), edit), h("div", {}, h("p", {}, MEANINGS[decision] ?? ""), decision === "approve" && this.#scope())];
+    const button = (key, look, words, onclick) => h(`button.${look}`, { type: "button", dataset: { key }, onclick }, words);
+    return [
+      button(decision, decision === "approve" ? "btn.go" : "btn", decisionWords(decision), () => this.#choose(decision)),
+      decision === "approve" && this.#mayEdit() && button("edit", "btn", "Edit", () => this.#open("edit")),
+    ];
   }
 
   #choose(decision) {
@@ -163,20 +190,28 @@ export class ConfirmInline {
 
   #outcome(item) {
     const how = item.edited && item.decision !== "answer" ? " with other arguments" : "";
+    const mark = icon(item.decision ? MARKS[item.decision] ?? "succeeded" : "cancelled");
     const outcome = item.decision
-      ? h("p", {}, item.late && "Another answer came first: ", h("strong", {}, decisionWords(item.decision) + how), ` — decided ${byWords(item)}.`)
-      : h("p", {}, "The run ended before it was answered.");
+      ? h("p", {}, mark, item.late && "Another answer came first: ", h("strong", {}, decisionWords(item.decision) + how), ` — decided ${byWords(item)}.`)
+      : h("p", {}, mark, "The run ended before it was answered.");
     if (item.scope) outcome.append(` It holds for later calls ${item.scope === "thread" ? "in this conversation" : "of this tool"}${item.until ? ` until ${deadline(item.until)}` : ""}.`);
     return [outcome, item.decision === "answer" && item.answer && ArgumentList(item.answer), item.decision !== "answer" && item.edited && ArgumentList(item.edited), item.word && h("p.faint", {}, `“${visible(item.word)}”`), h("details", {}, h("summary", {}, "What was asked"), item.reason && h("p", {}, visible(item.reason)), ArgumentList(item.arguments))];
   }
 
   #open(decision) {
     this.#error = null;
-    this.#field = new AnswerField({ ...FIELDS[decision](this.#item), onConfirm: () => this.#confirm(decision), onBack: () => this.#close(decision) });
+    const onBack = () => this.#close(decision);
+    this.#field = decision === "edit" ? this.#editForm(onBack) : new AnswerField({ ...FIELDS[decision](), onConfirm: () => this.#confirm(decision), onBack });
     this.#field.decision = decision;
     this.#paint();
-    this.#field.area.focus();
+    this.#field.focus();
     this.onTouched?.();
+  }
+
+  #editForm(onBack) {
+    const { input_schema: form, arguments: values = {} } = this.#item;
+    const isSame = (args) => JSON.stringify(args) === JSON.stringify(values);
+    return new AnswerForm({ form, values, words: ["Approve with these", "Back"], onAnswer: (args) => this.#decide("approve", isSame(args) ? {} : { args }), onDecline: onBack });
   }
 
   #close(decision) {
@@ -188,7 +223,6 @@ export class ConfirmInline {
 
   #confirm(decision) {
     const { value } = this.#field;
-    if (decision === "edit") return this.#decide("approve", { args: value });
     return decision === "reject" ? this.#decide(decision, { message: value }) : this.#decide(decision, { result: value });
   }
 
@@ -240,6 +274,10 @@ export function isOpen(item) {
 function approvalsOf({ approvers, approved_by: names = [] }) {
   const given = names.length ? `${names.length} of ${approvers} have approved it: ${names.map(visible).join(", ")}.` : `${approvers} persons have to approve it.`;
   return `${given} The owner of the run is none of them.`;
+}
+
+function untilOf({ expires_at: at, on_expiry: then }) {
+  return at && h("p.hint", {}, `Without an answer by ${deadline(at)} ${EXPIRIES[then] ?? "the run fails"}.`);
 }
 
 function stateOf(item) {

@@ -36,7 +36,7 @@ export class LinkView {
   #show(asked, token) {
     const card = new ConfirmInline({ run_id: asked.run_id, principal: asked.principal }, undefined, { send: sendByLink(token) });
     const { kind, input_schema: schema, ...fields } = asked;
-    card.update({ ...fields, kind: "approval", ask: kind, form: asked.decisions.includes("answer") ? schema : undefined });
+    card.update({ ...fields, kind: "approval", ask: kind, input_schema: schema, form: asked.decisions.includes("answer") ? schema : undefined });
     const whose = ownerOf(asked.principal) === "you" ? "your run" : `a run of ${visible(asked.principal)}`;
     const conversation = threadHash(threadKey(asked.thread_id, asked.principal), asked.run_id);
     this.#put("A question for you", h("p", {}, `${visible(asked.agent)} asks it in ${whose}. The link is valid for one answer.`), card.element, h("p", {}, h("a.link", { href: conversation }, "Open the conversation")));

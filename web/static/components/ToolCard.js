@@ -43,6 +43,8 @@ export class ToolCard {
   #paint() {
     const item = this.#item;
     const state = item.outcome ?? (item.closed ? "stopped" : item.asked ? "asked" : item.lost ? "lost" : "running");
+    // While a person is asked about the call, the question is its card.
+    this.element.hidden = state === "asked";
     this.element.className = `tool ${LOOKS[state]?.[1] ?? ""} is-${state}${item.withdrawn ? " is-withdrawn" : ""}`;
     this.element.setAttribute("aria-label", `Tool ${item.name}, ${stateWord(item, state)}`);
     const focused = this.element.contains(document.activeElement) && document.activeElement.tagName === "BUTTON";
@@ -127,8 +129,8 @@ function progressOf({ progress, name }, state) {
     h("span", {}, visible([words, message].filter(Boolean).join(" · "))));
 }
 
-// A blocked call's result says why.
-function policyOf({ policy, result }, state) {
+/** Return what the policy decided about a call, with the rule; a blocked call's result says why. */
+export function policyOf({ policy, result }, state) {
   if (!policy) return null;
   const isSaid = state === "refused" && typeof result === "string" && result;
   const why = policy.reason && !isSaid ? ` ${visible(policy.reason)}` : "";

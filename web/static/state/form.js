@@ -4,15 +4,30 @@ import { parseJson } from "../dom/json.js";
 const KINDS = { string: "text", integer: "integer", number: "number", boolean: "boolean" };
 const INPUTS = { date: "date", time: "time", email: "email", uri: "url" };
 const LONG = 200;
+const SHORT = 60;
 
-/** Return the fields of a form in its order: {name, label, about, kind, choices, required, given, schema}. */
-export function fieldsOf(form) {
+/**
+ * Return the fields of a form in its order: {name, label, about, kind, choices, required, given, schema}. With `values`
+ * these are what is given, and the default of a field without one is its `placeholder`.
+ */
+export function fieldsOf(form, values) {
   const required = new Set(form.required ?? []);
   return Object.entries(form.properties ?? {}).map(([name, written]) => {
     const schema = resolved(form, written);
     const choices = choicesOf(kindOf(schema) === "choices" ? schema.items : schema);
-    return { name, schema, choices, kind: kindOf(schema), required: required.has(name), label: wordsOf(schema.title) ?? name, about: wordsOf(schema.description), given: schema.default, input: INPUTS[schema.format] ?? "text" };
+    return { name, schema, choices, kind: kindOf(schema), required: required.has(name), label: wordsOf(schema.title) ?? name, about: wordsOf(schema.description), ...givenOf(schema, name, values), input: INPUTS[schema.format] ?? "text" };
   });
+}
+
+function givenOf(schema, name, values) {
+  if (!values) return { given: schema.default };
+  const fallback = schema.default ?? undefined;
+  return { isEdited: true, given: values[name], placeholder: fallback === undefined ? undefined : `default: ${typeof fallback === "string" ? fallback : JSON.stringify(fallback)}` };
+}
+
+/** Return [name, value] of each default that a call without these arguments gets. */
+export function defaultsOf(form, args) {
+  return fieldsOf(form).filter(({ name, given }) => given !== undefined && given !== null && !(name in args)).map(({ name, given }) => [name, given]);
 }
 
 /** Return {value} of what was typed or chosen for a field, {} where nothing was, or {problem} in words. */
@@ -60,8 +75,9 @@ function kindOf(schema) {
   return KINDS[schema.type] ?? "json";
 }
 
-/** True where a text may be longer than a line. */
-export function isLong({ schema }) {
+/** True where a text may be longer than a line, or is, where it is edited. */
+export function isLong({ schema, given, isEdited }) {
+  if (isEdited) return typeof given === "string" && (given.length > SHORT || given.includes("\n"));
   return (schema.maxLength ?? LONG + 1) > LONG && !schema.format;
 }
 

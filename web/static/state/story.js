@@ -152,7 +152,7 @@ function foldApproval(story, event) {
   const fields = pick(event, "approval_id", "call_id", "name", "decision", "by");
   const said = event.decision || event.approved_by
     ? { word: event.reason, edited: event.arguments, ...pick(event, "approved_by", "answer", "scope", "until") }
-    : { ask: event.kind, ...pick(event, "arguments", "digest", "decisions", "expires_at", "on_expiry", "approvers", "reason", "form", "scopes", "scope_s") };
+    : { ask: event.kind, ...pick(event, "arguments", "digest", "decisions", "expires_at", "on_expiry", "approvers", "reason", "form", "input_schema", "scopes", "scope_s") };
   const item = putItem(story, `approval:${event.approval_id}`, { kind: "approval", ...fields, ...said }, event.seq);
   const call = itemOf(story, `tool:${event.call_id}`);
   if (call && !call.outcome && !(event.approved_by && !event.decision)) call.asked = event.decision ? null : event.form ? "form" : event.decisions?.includes("approve") ? "call" : "unknown";

@@ -3,6 +3,13 @@
 const WORDS = { queued: "queued", running: "running", waiting: "waiting", stopping: "stopping", succeeded: "succeeded", failed: "failed", cancelled: "cancelled", dead: "dead" };
 const WAITS = { approval: "waiting for an answer", task: "waiting for a task", code_version: "waiting for other code", principal_disabled: "waiting for its principal" };
 const DECISIONS = { run_again: "Run again", take_as_done: "Take as done", fail: "Fail the run", approve: "Approve", reject: "Reject", answer: "Answer" };
+const EFFECTS = {
+  pure: "It changes nothing.",
+  idempotent: "Made twice, it takes effect once.",
+  keyed: "Made twice, it takes effect once.",
+  checkable: "It can be found out whether it took effect.",
+  unsafe: "Made twice, it takes effect twice.",
+};
 const PEOPLE = { local: "on a page or over HTTP", terminal: "at a terminal", expiry: "since no answer came in time" };
 
 /** Return `running`, `waiting for an answer`, … */
@@ -18,6 +25,11 @@ export function errorWords(error) {
 /** Return a decision as its button says it. */
 export function decisionWords(decision) {
   return DECISIONS[decision] ?? decision.replaceAll("_", " ");
+}
+
+/** Return what an effect class means to who decides, as cli/output/question.py says it. */
+export function effectWords(effect) {
+  return EFFECTS[effect] ?? "";
 }
 
 /** Return `by you`, `at a terminal`, … for who decided an approval item. */
