@@ -88,6 +88,7 @@ def test_a_question_has_what_decides(kit: AgentKit) -> None:
 
     event = next(each for each in handle.events() if isinstance(each, ApprovalPayload))
     listed = question(handle)
+    answered(handle, decision="reject")
 
     assert event.input_schema == listed["input_schema"]
     assert listed["input_schema"]["description"] == "Order something."

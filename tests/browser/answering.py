@@ -49,7 +49,7 @@ class Counter:
         form = KeyForm(partial(shared_secret, self.journal.database, SECRET_NAME))
         form.open()
         with self.journal.database.write() as connection:
-            return keys.create(connection, form, Principal(id=name, roles=frozenset(roles)), by="root")[1]
+            return keys.create(connection, form, Principal(id=name, roles=frozenset(roles)), by=name)[1]
 
     def resume(self, run_id: str, *results: ToolResultPayload, text: str = "It is paid back.") -> None:
         """Resume an answered run and end it, as a worker would."""

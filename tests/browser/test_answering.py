@@ -191,7 +191,7 @@ def test_a_call_is_approved_as_it_is_shown(visitor: Visitor, counter: Counter) -
 
 
 def test_a_call_is_approved_with_other_arguments_that_fit(visitor: Visitor, counter: Counter) -> None:
-    run_id, thread_id = counter.waiting(question_before())
+    run_id, thread_id = counter.waiting(question_before(arguments={"order": 1042}))
     card = looks_at(visitor, thread_id)
     button(card, "Edit").click()
 
