@@ -34,9 +34,9 @@ export class AnswerForm {
     const wrong = this.#fields.filter((field) => !field.look());
     say(this.summary, wrong.length ? (wrong.length === 1 ? "One field needs another look." : `${wrong.length} fields need another look.`) : "");
     if (wrong.length) return wrong[0].show();
-    const told = this.#fields.filter((field) => !this.#values || field.isChanged);
-    const rest = Object.entries(this.#values ?? {}).filter(([name]) => !told.some((field) => field.name === name));
-    onAnswer(Object.fromEntries([...rest, ...told.filter((field) => field.has).map((field) => [field.name, field.value])]));
+    const fields = this.#fields.filter((field) => !this.#values || field.isChanged);
+    const rest = Object.entries(this.#values ?? {}).filter(([name]) => !fields.some((field) => field.name === name));
+    onAnswer(Object.fromEntries([...rest, ...fields.filter((field) => field.has).map((field) => [field.name, field.value])]));
   }
 }
 
