@@ -67,7 +67,7 @@ def decide(
     by: str,
     idempotency: IdempotencyKey | None = None,
     link: UsedLink | None = None,
-    local: str = LOCAL.id,
+    local: Principal = LOCAL,
 ) -> Decided:
     """Record the answer to one question; the run is queued once none is open.
 
@@ -85,8 +85,8 @@ def decide(
         ScopeRefused: the question does not offer that the approval holds for later calls too.
         LinkOver: the link by which it is answered was used before, or is not for this question.
         ArgumentsDiffer: the digest given with it is not that of the call's arguments.
-        ApproverRefused: several have to approve the call, and this person has, also with an API key that it created, or
-            is the one whose run it is; or the question is for a role that the principal has not.
+        ApproverRefused: several have to approve the call, and this person has, or is the one whose run it is, also with
+            an API key that it created; or the question is for a role that the principal has not.
         IdempotencyConflict: the key was used with another body.
     """
     decided = partial(Decided, approval_id=approval_id)
@@ -107,6 +107,9 @@ def decide(
         answer = _completed(question, answer)
         if answer.decision == "approve" and question.approvers is not None:
             person = person_behind(connection, principal.id, local)
+            asker = person_behind(connection, row.principal, local, (row.credential, row.credential_id))
+            if {row.principal, asker} & {person, by}:
+                raise ApproverRefused("the run is yours, and others have to approve this call.")
             written = _approve(connection, row, question, answer, by, person)
         else:
             written = _answer(connection, row, question, answer, by)
@@ -127,8 +130,6 @@ def _approve(
 ) -> CommitResult:
     """Record one of several approvals; the last one that is needed is the answer."""
     names = approved_by(question)
-    if run.principal in (person, by):
-        raise ApproverRefused("the run is yours, and others have to approve this call.")
     if person in names:
         raise ApproverRefused("you have approved this call already, and another person has to.")
     if answer.arguments is not None:

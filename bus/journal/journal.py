@@ -246,7 +246,7 @@ class Journal:
             by=by,
             idempotency=idempotency,
             link=link,
-            local=self.settings.principal,
+            local=self.settings.local_principal,
         )
         self.publish(decided.written)
         return decided

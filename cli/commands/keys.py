@@ -79,7 +79,8 @@ def create(
         form = KeyForm(partial(shared_secret, database, SECRET_NAME))
         form.open()
         with database.write() as connection:
-            key, text = table.create(connection, form, principal, by=settings.principal, lifetime_s=lifetime_s)
+            local = settings.local_principal
+            key, text = table.create(connection, form, principal, by=local.id, lifetime_s=lifetime_s, local=local)
     _print_new(key, text, as_json)
     return 0
 

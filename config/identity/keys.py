@@ -14,7 +14,7 @@ from config.database.engine import WALL_MS, wall_ms
 from config.database.tables import api_keys, principals
 from config.errors import BadRequest
 from config.identity.audit.entry import Action
-from config.identity.audit.recording import acting_with, record
+from config.identity.audit.recording import PROCESS, acting_with, record
 from config.identity.credential import Caller, Credential, CredentialKind
 from config.identity.errors import KeyUnknown
 from config.identity.key_form import KeyForm
@@ -22,6 +22,10 @@ from config.identity.principal import LOCAL, Principal, Role, Verb
 from config.identity.principals import register
 from config.redaction import redact
 
+_ABROAD = "/"
+"""Begins the creator's name of a key that the installation's own principal made for another tenant: no name has it."""
+MAX_CREATOR = 64
+"""Characters of a creator's name in a row, as in the table."""
 USED_EVERY_MS = 60_000
 """How old the recorded time of a key's last use may be."""
 
@@ -82,11 +86,12 @@ def create(
     *,
     by: str,
     lifetime_s: int | None = None,
-    local: str = LOCAL.id,
+    local: Principal = LOCAL,
 ) -> tuple[ApiKey, str]:
     """Add a key that acts as this principal, with its roles and scope, and return it with the key's text.
 
-    A key that is made with another key has that one's creator. ``local``: see ``person_behind``.
+    A key that is made with another key has that one's creator; one that the installation makes for another tenant has
+    a name that no principal can have. ``local``: see ``person_behind``.
 
     Raises:
         BadRequest: the principal's name is itself a secret, such as the text of a key.
@@ -106,7 +111,7 @@ def create(
         "roles_json": orjson.dumps(sorted(principal.roles)).decode(),
         "verbs_json": None if principal.verbs == frozenset(Verb) else orjson.dumps(sorted(principal.verbs)).decode(),
         "agents_json": None if principal.agents is None else orjson.dumps(sorted(principal.agents)).decode(),
-        "created_by": person_behind(connection, by, local),
+        "created_by": _creator(connection, by, principal.tenant, local),
         "created_ms": now_ms,
         "expires_ms": expires_ms,
     }
@@ -123,17 +128,28 @@ def _record(connection: Connection, action: Action, key: ApiKey, by: str) -> Non
     record(connection, Principal(tenant=key.tenant, id=by), action, "key", key.id, **scope, expires=expires)
 
 
-def person_behind(connection: Connection, principal_id: str, local: str) -> str:
-    """Return whose act this is: with the key of this thread's request that of the key's creator.
+def _creator(connection: Connection, by: str, tenant: str, local: Principal) -> str:
+    """Return who has created the key that is added now, as its row names that."""
+    if acting_with.get() == PROCESS and by == local.id and tenant != local.tenant:
+        return f"{_ABROAD}{by}"[:MAX_CREATOR]
+    return person_behind(connection, by, local)
+
+
+def person_behind(
+    connection: Connection, principal_id: str, local: Principal, credential: tuple[str, str] | None = None
+) -> str:
+    """Return whose act this is: with a key that of the key's creator.
 
     ``local``: the installation's own principal. Its keys are made for others, at a terminal that has the database, so
-    each of them stands for itself.
+    each of them stands for itself. ``credential``: the kind and the id of what was acted with; None: this request's.
     """
-    kind, key_id = acting_with.get()
+    kind, key_id = acting_with.get() if credential is None else credential
     if kind != CredentialKind.KEY:
         return principal_id
-    creator = connection.execute(select(api_keys.c.created_by).where(api_keys.c.id == key_id)).scalar()
-    return principal_id if creator in (None, local) else str(creator)
+    row = connection.execute(select(api_keys.c.tenant, api_keys.c.created_by).where(api_keys.c.id == key_id)).first()
+    if row is None or row.created_by.startswith(_ABROAD) or (row.tenant, row.created_by) == (local.tenant, local.id):
+        return principal_id
+    return str(row.created_by)
 
 
 def of_tenant(

@@ -99,7 +99,7 @@ def create(body: CreateKey) -> Response:
     require_still_valid()  # a key that was revoked half a second ago must not leave another behind
     form = current_key_form()
     with current_process().journal.database.write() as connection:
-        lasting_s, local = body.expires_in_s, current_process().settings.principal
+        lasting_s, local = body.expires_in_s, current_process().settings.local_principal
         key, text = table.create(connection, form, principal, by=creator.id, lifetime_s=lasting_s, local=local)
     return answer(key.shown() | {"key": text}, 201)
 

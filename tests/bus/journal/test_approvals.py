@@ -29,7 +29,7 @@ from bus.journal.idempotency import IdempotencyKey, canonical_digest
 from bus.journal.log.commit import Commit
 from bus.journal.queries.runs import Runs
 from bus.payloads import ApprovalPayload, MessagePayload, decode
-from config.database.tables import approvals, outbox
+from config.database.tables import approvals, outbox, runs
 from config.identity import keys
 from config.identity.audit.recording import acting_with
 from config.identity.credential import CredentialKind
@@ -238,11 +238,17 @@ class Keys:
     def __init__(self, harness: JournalHarness, run_id: str, approval_id: str) -> None:
         self._harness, self._question = harness, (run_id, approval_id)
 
-    def made(self, name: str, by: str) -> str:
+    def made(self, name: str, by: str, local: Principal = ME) -> str:
         """Return the id of a new key that acts as ``name``."""
-        form = KeyForm(lambda: "ab" * 32)
+        form, principal = KeyForm(lambda: "ab" * 32), Principal(id=name, roles=frozenset({Role.APPROVER}))
         with self._harness.database.write() as connection:
-            return keys.create(connection, form, Principal(id=name, roles=frozenset({Role.APPROVER})), by=by)[0].id
+            return keys.create(connection, form, principal, by=by, local=local)[0].id
+
+    def start_with(self, key_id: str) -> None:
+        """Have the run started with a key."""
+        started = update(runs).where(runs.c.id == self._question[0])
+        with self._harness.database.write() as connection:
+            connection.execute(started.values(principal="bot", credential=CredentialKind.KEY, credential_id=key_id))
 
     @contextmanager
     def used(self, key_id: str) -> Iterator[None]:
@@ -252,7 +258,7 @@ class Keys:
         finally:
             acting_with.reset(token)
 
-    def approve(self, name: str, key_id: str, local: str = ME.id) -> str:
+    def approve(self, name: str, key_id: str, local: Principal = ME) -> str:
         """Return the run's state after an approval with a key."""
         principal = Principal(id=name, roles=frozenset({Role.APPROVER}))
         with self.used(key_id):
@@ -274,11 +280,39 @@ def test_an_approval_by_a_key_counts_as_its_creators(harness: JournalHarness) ->
     with pytest.raises(ApproverRefused, match="approved this call already"):
         decide(harness.database, ANA, run_id, approval_id, APPROVE, by="ana")
     with pytest.raises(ApproverRefused, match="the run is yours"):
-        made.approve("svc", made.made("svc", by=ME.id), local="installation")
+        made.approve("svc", made.made("svc", by=ME.id), local=Principal(id="installation"))
 
     assert made.approve("ben", made.made("ben", by=ME.id)) == "queued"  # made at the terminal, for Ben
     (row,) = harness.rows(select(approvals.c.approved_json).where(approvals.c.id == approval_id))
     assert orjson.loads(row.approved_json) == ["ana", "ben"]
+
+
+def test_who_asked_by_a_key_of_another_name_is_none_of_the_approvers(harness: JournalHarness) -> None:
+    run_id, (approval_id,) = waiting(harness, question_before(approvers=2))
+    made = Keys(harness, run_id, approval_id)
+    made.start_with(made.made("bot", by="ana"))
+
+    with pytest.raises(ApproverRefused, match="the run is yours"):
+        decide(harness.database, ANA, run_id, approval_id, APPROVE, by="ana")
+    with pytest.raises(ApproverRefused, match="the run is yours"):
+        made.approve("ana2", made.made("ana2", by="ana"))
+
+    assert made.approve("ben", made.made("ben", by="ben")) == "waiting"
+
+
+def test_only_the_installations_own_principal_makes_keys_that_stand_for_themselves(harness: JournalHarness) -> None:
+    run_id, (approval_id,) = waiting(harness, question_before(approvers=3))
+    made = Keys(harness, run_id, approval_id)
+    abroad = Principal(tenant="elsewhere", id=ANA.id)
+
+    for name in ("ben", "cleo"):  # made at the terminal of an installation of another tenant
+        assert made.approve(name, made.made(name, by=abroad.id, local=abroad), local=abroad) == "waiting"
+    with made.used(""):  # a person of this tenant with the name of that installation's principal
+        key_id = made.made("ana2", by=ANA.id, local=abroad)
+
+    assert made.approve("ana2", key_id, local=abroad) == "queued"
+    (row,) = harness.rows(select(approvals.c.approved_json).where(approvals.c.id == approval_id))
+    assert orjson.loads(row.approved_json) == ["ben", "cleo", ANA.id]
 
 
 def test_one_rejection_suffices(harness: JournalHarness) -> None:
