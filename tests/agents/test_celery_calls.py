@@ -106,6 +106,19 @@ def test_a_quick_task_costs_no_release(harness: AppHarness, shop: ScriptedShop) 
     assert "waiting" not in [event.status for event in handle.events() if isinstance(event, StatusPayload)]
 
 
+def test_the_demo_model_calls_a_task_by_a_command(harness: AppHarness, shop: ScriptedShop, tmp_path: Path) -> None:
+    fields = "{name: T, model: demo/instant, system_prompt: You help., tools: ['celery:shop.refund', clock]}"
+    (tmp_path / "agents").mkdir(exist_ok=True)
+    (tmp_path / "agents" / "shopkeeper.yaml").write_text(fields)
+    assert "- Refund: number …" in harness.run("Hello", "shopkeeper").result(15).output
+
+    handle = harness.run("Refund: number A-1", "shopkeeper")
+    shop.succeed(shop.take(), {"paid": 1})
+
+    assert handle.result(15).status == "succeeded"
+    assert results(handle) == [("done", {"paid": 1})]
+
+
 def test_a_slow_task_is_waited_for_without_an_owner(harness: AppHarness, shop: ScriptedShop) -> None:
     handle = begin(harness)
     task = shop.take()

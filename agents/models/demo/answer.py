@@ -25,6 +25,7 @@ MAX_CHARS = 600
 MAX_EXAMPLES = 8
 _ALWAYS = ("Think hard and write 120 words", "Fail once")
 _WORDS = re.compile(r"\bwrite (\d{1,4}) words\b", re.IGNORECASE)
+_GREETING = re.compile(r"(?:hello|hi|hey|good (?:morning|day|evening))(?: there)?[.!]?", re.IGNORECASE)
 _SAY = re.compile(r"say[:,]?\s+(.+)", re.IGNORECASE | re.DOTALL)
 _FAIL = re.compile(r"(?:please )?fail\b(?: (once|halfway))?", re.IGNORECASE)
 
@@ -80,11 +81,11 @@ def _plan(call: ModelCall, sentence: str, results: Sequence[tuple[str, Any]]) ->
     """Return the calls to make next, or what to say."""
     offers = offers_of(call)
     unknown = [offer for name, offer in offers.items() if name not in RULES]
-    command = command_in(sentence, unknown)
+    command = command_in(sentence, offers.values(), shipped=RULES)
     calls = [] if command else calls_in(sentence, offers, dict(results))
     if calls or results:
         return calls, "\n\n".join(rendered(*each) for each in results)
-    command = command or lookup_in(sentence, unknown)
+    command = command or (None if _GREETING.fullmatch(sentence) else lookup_in(sentence, unknown))
     if command is None:
         return [], _said(sentence) or listed(NOT_KNOWN, _examples(offers, call.starters))
     offer, arguments, is_whole = command
@@ -104,9 +105,13 @@ def _said(sentence: str) -> str:
 
 
 def _examples(offers: Mapping[str, Offer], starters: Sequence[str]) -> list[str]:
-    """Return sentences for the agent that is asked: its starters, then one for each of its tools."""
-    offered = [RULES[name][0] if name in RULES else offer.command({}) for name, offer in offers.items()]
-    return list(dict.fromkeys([*starters, *offered, *_ALWAYS]))[:MAX_EXAMPLES]
+    """Return sentences for the agent that is asked: commands to its own tools, then others.
+
+    There are ``MAX_EXAMPLES``, or more where it has more tools of its own.
+    """
+    own = [offer.command({}) for name, offer in offers.items() if name not in RULES]
+    shipped = [RULES[name][0] for name in offers if name in RULES]
+    return list(dict.fromkeys([*own, *starters, *shipped, *_ALWAYS]))[: max(MAX_EXAMPLES, len(own))]
 
 
 def _results(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, Any]]:

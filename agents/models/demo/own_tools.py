@@ -1,13 +1,16 @@
-"""Which of the user's own tools a sentence calls.
+"""Which tool a sentence calls, of the user's own and, by a command, of all others.
 
-A tool that may change something is called only by a plain command, ``refund: order 1043, cents 250``: its name, a
-colon, and each argument behind its own name. A ``pure`` tool is found by the words that it shares with the sentence.
+A command calls any tool, ``refund: order 1043, cents 250``: its name, a colon, and each argument behind its own name.
+A tool that may change something is called by nothing else. A ``pure`` tool takes what stands behind the colon without
+names as well, and is found by the words that it shares with the sentence.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from agents.models.call import ModelCall
 
 
-_PARTS = re.compile(r"(?:\"[^\"]*\"|[^,\"])+")
+_PARTS = re.compile(r"(?:\"[^\"]*\"|\[[^\[\]]{0,200}\]|\{[^{}]{0,200}\}|[^,\"])+")
 _NUMBER = r"-?\d{1,15}(?:\.\d{1,9})?"
 _NUMERIC = {"integer", "number"}
 _FORMS: Mapping[str, tuple[str, Callable[[str], object]]] = {
@@ -26,8 +29,12 @@ _FORMS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "number": (_NUMBER, lambda text: float(text) if "." in text else int(text)),
     "boolean": ("yes|no", lambda text: text.lower() == "yes"),
     "string": (r"\"[^\"]*\"|[\w.@:+'/-]+", lambda text: text.strip('"')),
+    "array": (r"\[.*\]", json.loads),
+    "object": (r"\{.*\}", json.loads),
 }
 """How a value of each type is written, and what reads it; a text of several words stands in quotes."""
+_ANY_TEXT = r"\"[^\"]*\"|[^\s\"][^\"]*"
+"""How a text is written for a tool that changes nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +64,7 @@ class Offer:
     def command(self, arguments: Mapping[str, object]) -> str:
         """Return the sentence that calls the tool; ``…`` stands for a value that only the user may choose."""
         values = {**arguments, **dict.fromkeys(self.missing(*arguments), "…")}
-        quoted = (f'{name} "{value}"' if " " in str(value) else f"{name} {value}" for name, value in values.items())
+        quoted = (f"{name} {_written(value)}" for name, value in values.items())
         return f"{self.words.capitalize()}{': ' if values else ''}{', '.join(quoted)}"
 
 
@@ -79,14 +86,27 @@ def offers_of(call: ModelCall) -> dict[str, Offer]:
     }
 
 
-def command_in(sentence: str, offers: Iterable[Offer]) -> Command | None:
-    """Return the sentence as a command to the tool with effects whose name it begins with, the longest of several."""
-    named = [(match, offer) for offer in offers if offer.has_effect and (match := _begins_with(sentence, offer))]
+def command_in(sentence: str, offers: Iterable[Offer], shipped: Container[str] = ()) -> Command | None:
+    """Return the sentence as a command to the tool whose name it begins with, the longest of several.
+
+    The colon may be missing where nothing else stands or has to stand there, and behind the name of an own tool with
+    effects; other names also begin questions.
+    """
+    matches = [(match, offer) for offer in offers if (match := _begins_with(sentence, offer))]
+    named = [
+        (match, offer)
+        for match, offer in matches
+        if match["colon"] or _is_own(offer, shipped) or not (match["rest"].strip(" .!") or offer.missing())
+    ]
     if not named:
         return None
-    match, offer = max(named, key=lambda found: found[0].end("name"))
-    parts = [part.strip() for part in _PARTS.findall(match["rest"].rstrip(" .!"))]
+    match, offer = max(named, key=lambda pair: pair[0].end("name"))
+    rest = match["rest"].strip().rstrip(" .!")
+    parts = [part.strip() for part in _PARTS.findall(rest)]
     arguments = dict(stated for part in parts for stated in _stated(part, offer))
+    if rest and not (arguments or offer.has_effect or any(_begins_with_word(rest, name) for name in offer.kinds)):
+        arguments = _guessed(rest, offer)
+        return offer, arguments, not offer.missing(*arguments)
     is_plain = len(parts) == len(arguments) and bool(parts) == bool(match["colon"])
     return offer, arguments, is_plain and not offer.missing(*arguments)
 
@@ -94,14 +114,23 @@ def command_in(sentence: str, offers: Iterable[Offer]) -> Command | None:
 def lookup_in(sentence: str, offers: Iterable[Offer]) -> Command | None:
     """Return the call of the ``pure`` tool that shares a word of its name, and most words, with the sentence."""
     said = _stems(sentence)
-    found = [offer for offer in offers if not offer.has_effect and said & _stems(offer.words)]
-    if not found:
+    matches = [offer for offer in offers if not offer.has_effect and said & _stems(offer.words)]
+    if not matches:
         return None
-    offer = max(found, key=lambda one: len(said & _stems(f"{one.words} {one.description}")))
-    numbers = map(_FORMS["number"][1], re.findall(rf"(?<![\w.,-]){_NUMBER}", sentence))
-    guessed = {name: next(numbers, None) if _NUMERIC & set(offer.kinds[name]) else sentence for name in offer.missing()}
-    arguments = {name: value for name, value in guessed.items() if value is not None}
-    return offer, arguments, arguments.keys() == guessed.keys()
+    offer = max(matches, key=lambda match: len(said & _stems(f"{match.words} {match.description}")))
+    arguments = _guessed(sentence, offer)
+    return offer, arguments, not offer.missing(*arguments)
+
+
+def _is_own(offer: Offer, shipped: Container[str]) -> bool:
+    return offer.has_effect and offer.name not in shipped
+
+
+def _guessed(text: str, offer: Offer) -> dict[str, Any]:
+    """Return the required arguments that ``text`` may mean: its numbers in order, and the whole as each text."""
+    numbers = map(_FORMS["number"][1], re.findall(rf"(?<![\w.,-]){_NUMBER}", text))
+    guesses = {name: next(numbers, None) if _NUMERIC & set(offer.kinds[name]) else text for name in offer.missing()}
+    return {name: value for name, value in guesses.items() if value is not None}
 
 
 def _begins_with(sentence: str, offer: Offer) -> re.Match[str] | None:
@@ -110,12 +139,26 @@ def _begins_with(sentence: str, offer: Offer) -> re.Match[str] | None:
     return re.fullmatch(form, sentence, re.IGNORECASE | re.DOTALL) if name else None
 
 
+def _written(value: object) -> str:
+    """Return a value as it stands in a command."""
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False)
+    return f'"{value}"' if " " in str(value) else str(value)
+
+
+def _begins_with_word(text: str, word: str) -> bool:
+    return re.match(rf"{re.escape(word)}\b", text, re.IGNORECASE) is not None
+
+
 def _stated(part: str, offer: Offer) -> list[tuple[str, object]]:
     """Return the argument that ``part`` of a command states, as its name and the value behind it."""
     for name, kinds in offer.kinds.items():
-        form, read = next((_FORMS[kind] for kind in kinds if kind in _FORMS), ("(?!)", str))
+        kind = next((kind for kind in kinds if kind in _FORMS), "")
+        form, read = _FORMS.get(kind, ("(?!)", str))
+        form = _ANY_TEXT if kind == "string" and not offer.has_effect else form
         if match := re.fullmatch(rf"{re.escape(name)}[\s:=#]+({form})", part, re.IGNORECASE):
-            return [(name, read(match[1]))]
+            with suppress(ValueError):  # brackets around something else than JSON
+                return [(name, read(match[1]))]
     return []
 
 

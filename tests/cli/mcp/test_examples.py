@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
+from agents.runner import Runner
+from agents.tools.catalogue import forget
 from agents.tools.mcp.manager import MCPClientManager, MCPServerDefinition, mcp_list_tools
+from agents.tools.mcp.pool import close_pools
 from agents.tools.mcp.result import to_value
 from bus.loop import process_loop
+from config.database.migrate import migrate
 from config.definitions.mcp_server import load_server, read_servers
 from config.folders import ROOT
 from config.settings import Settings
 
 FOLDER = ROOT / "docs" / "examples" / "mcp_servers"
+COMMANDS = ("reserve: article A-1001, pieces 2", "stock_of: article A-1001")
 FILES = sorted(FOLDER.glob("*.yaml"))
 
 
@@ -65,3 +71,24 @@ def test_the_server_in_python_is_called_and_ended(stock: MCPServerDefinition) ->
             assert not session.is_usable
 
     assert process_loop().run(use()) == [{"result": 10}, {"result": 10}]
+
+
+@pytest.mark.parity
+def test_the_demo_model_names_the_tools_of_the_server_in_python_and_calls_them(
+    settings: Settings, stock: MCPServerDefinition, tmp_path: Path
+) -> None:
+    shutil.copy(FOLDER / "stock_server.py", tmp_path)
+    (tmp_path / "stock.yaml").write_text(f"{{command: {sys.executable}, args: {[*stock.args]}, trusted_hints: true}}")
+    (tmp_path / "agents").mkdir(exist_ok=True)
+    words = "{name: K, model: demo/instant, system_prompt: You help., tools: [calculator, 'mcp:stock'], starters: [Go]}"
+    (tmp_path / "agents" / "keeper.yaml").write_text(words)
+    ours = {"agents_dir": str(tmp_path / "agents"), "mcp_servers_dir": str(tmp_path)}
+    migrate(settings)
+    runner = Runner.open(settings.model_copy(update=ours))
+    said = [runner.run(text, "keeper").result(30).output for text in ("Hello", *COMMANDS)]
+    runner.close()
+    close_pools()
+    forget()
+
+    assert "- Stock of: article …\n- Reserve: article …, pieces …\n- Go" in said[0]
+    assert ["**10**" in said[1], "**10**" in said[2]] == [True, True], said

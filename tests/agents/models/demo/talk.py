@@ -26,6 +26,7 @@ class Talk:
         self.calls: list[tuple[str, dict]] = []
         self.rounds: list[list[str]] = []
         self.reasoning = ""
+        self.starters: Sequence[str] = ()
         self.context = ToolContext(
             run_id="r",
             thread_id="t",
@@ -53,7 +54,13 @@ class Talk:
     def _answer(self) -> Turn:
         effects = {name: tool.effect for name, tool in self.tools.items()}
         given = answer(
-            ModelCall(model="demo/instant", messages=self.messages, tools=offered(self.tools), effects=effects)
+            ModelCall(
+                model="demo/instant",
+                messages=self.messages,
+                tools=offered(self.tools),
+                effects=effects,
+                starters=self.starters,
+            )
         )
         self.reasoning += "".join(given.reasoning)
         calls = [{"id": each.id, "function": {"name": each.name, "arguments": each.text}} for each in given.calls]

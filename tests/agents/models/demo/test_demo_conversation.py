@@ -1,5 +1,7 @@
 """The demo model with real tools: what it does for the sentences it knows, and how it talks."""
 
+from dataclasses import replace
+
 import pytest
 
 from agents.models.call import ModelCall
@@ -170,6 +172,23 @@ def test_introduces_itself_with_sentences_that_work(tmp_path):
     for sentence in offered[:2]:
         talk.say(sentence)
         assert talk.calls
+
+
+def test_names_the_own_tools_before_its_starters_and_the_shipped_ones(tmp_path):
+    talk = Talk(tmp_path, ("calculator", "clock", "list_files", "read_file", "write_file"))
+    talk.tools |= {f"own_{number}": replace(talk.tools["clock"], name=f"own_{number}") for number in range(9)}
+    talk.starters = ["Read notes.txt"]
+
+    lines = talk.say("Hello").splitlines()
+
+    assert lines[2:11] == [f"- Own {number}" for number in range(9)]
+
+
+def test_a_command_calls_each_tool_that_ships(talk):
+    assert "**391**" in talk.say('calculator: expression "17 * 23"')
+    assert "bytes: 5" in talk.say("Write file: path notes.txt, text hello")
+    assert "hello" in talk.say("read_file: path notes.txt")
+    assert "utc_offset" in talk.say("Clock: Lima")
 
 
 def test_echoes(talk):

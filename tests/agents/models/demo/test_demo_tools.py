@@ -77,6 +77,30 @@ def exchange(amount: float, rate: float) -> str:
     return ""
 
 
+@tool(effect="pure")
+def stock(sku: str) -> str:
+    """Say how many of an article are there."""
+    return ""
+
+
+@tool(effect="pure")
+def hello(name: str) -> str:
+    """Greet a person."""
+    return ""
+
+
+@tool(effect="pure")
+def list_articles(limit: int = 10) -> str:
+    """List the articles."""
+    return ""
+
+
+@tool
+def tag(number: int, labels: list[str]) -> str:
+    """Label an order."""
+    return ""
+
+
 FUNCTIONS = (lookup_order, refund, refund_order, refund_cents, find_book, book, send_note, ring_bell, exchange)
 
 
@@ -113,6 +137,15 @@ def calls_of(sentence, *functions):
         ('Book: room "for tomorrow"', book, {"room": "for tomorrow"}),
         ('Send a note: to Emma, text "see you, at ten"', send_note, {"text": "see you, at ten", "to": "Emma"}),
         ("ring the bell", ring_bell, {}),
+        ("stock: sku mug", stock, {"sku": "mug"}),
+        ("Stock: sku blue mug", stock, {"sku": "blue mug"}),
+        ("stock: mug.", stock, {"sku": "mug"}),
+        ("lookup_order: number 7, since 2026-11-20", lookup_order, {"number": 7, "since": "2026-11-20"}),
+        ("exchange: 20, 1.1", exchange, {"amount": 20, "rate": 1.1}),
+        ("Hello: name Ada", hello, {"name": "Ada"}),
+        ("list articles", list_articles, {}),
+        ("list articles: limit 3", list_articles, {"limit": 3}),
+        ('tag: number 7, labels ["late", "paid"]', tag, {"number": 7, "labels": ["late", "paid"]}),
     ],
 )
 def test_calls_what_a_sentence_asks_for(sentence, function, arguments):
@@ -170,6 +203,9 @@ def test_calls_what_a_sentence_asks_for(sentence, function, arguments):
         ("Send note to Emma, text: see you, at ten", send_note),
         ("do not ring the bell", ring_bell),
         ("who may ring the bell?", ring_bell),
+        ("Hello", hello),
+        ("stock: sku", stock),
+        ("tag: number 7, labels [late]", tag),
     ],
 )
 def test_never_guesses_an_effect(sentence, function):
@@ -191,11 +227,17 @@ def test_asks_for_what_is_missing(sentence, function, words):
 
 
 def test_what_it_asks_for_works_when_it_is_said():
-    for function in (refund, refund_order, refund_cents, book, send_note):
-        text = said_to(build_tool(function).name.replace("_", " ") + " nonsense", function).text
+    nonsense = [(f"{build_tool(function).name} nonsense", function) for function in (refund_order, book, send_note)]
+    for sentence, function in [
+        *nonsense,
+        *(("hello", each) for each in (refund, lookup_order, stock, exchange, hello)),
+    ]:
+        text = said_to(sentence, function).text
         offered_line = text.split("\n- ")[1].splitlines()[0]
 
-        assert [name for name, _ in calls_of(offered_line.replace("…", "5"), function)] == [function.__name__], text
+        calls = calls_of(offered_line.replace("…", "5"), function)
+        assert [name for name, _ in calls] == [function.__name__], text
+        assert {str(value) for value in calls[0][1].values()} == {"5"}, text
 
 
 def test_a_refused_command_calls_nothing_else_either():
