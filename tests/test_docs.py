@@ -102,6 +102,23 @@ def test_every_decision_is_in_their_list_by_its_title() -> None:
     assert sorted(re.findall(r"^- \[(.*)\]\((.*)\)$", page("decisions/README.md"), re.M)) == sorted(titles)
 
 
+def test_the_names_that_are_kept_of_the_designs_are_classes() -> None:
+    rule = page("decisions/0007-names-kept-technologies-replaced.md")
+    kept = re.search(r"we use that name: ([\w,\s]+)\.", rule)
+    source = "".join(
+        path.read_text() for room in ("agents", "bus", "handlers", "observers") for path in python_of(room)
+    )
+
+    assert kept is not None
+    names = re.findall(r"\w+", kept[1])
+    assert [name for name in names if not re.search(rf"^class {name}\b", source, re.M)] == []
+    assert {"Runner", "EndPayload"} <= set(names)
+
+
+def python_of(room: str) -> list[Path]:
+    return sorted((ROOT / room).rglob("*.py"))
+
+
 def anchors(document: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", document.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import closing
+from contextlib import closing, suppress
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from bus.journal import database_id, is_shared
@@ -15,7 +15,7 @@ from cli.supervisor.embedded_redis import program_of
 from cli.supervisor.serving import is_loopback
 from config.database.engine import Database
 from config.redis.errors import RedisRefused, RedisUnreachable
-from config.redis.server import ask, require_broker, require_usable
+from config.redis.server import ServerFacts, ask, require_broker, require_usable
 from config.redis.socket import with_running_redis
 from config.redis.url import each_url, redis_form, without_password
 from config.settings import Settings
@@ -23,6 +23,12 @@ from config.settings import Settings
 SHARED = (
     "workers of another database use the name '{name}' in this Redis, so each installation takes the other's wake-ups "
     "and runs begin late. Set another CALLBOARD_DEPLOYMENT for one of them, and restart its processes."
+)
+
+FILLED = (
+    "the live events of runs are in the broker's Redis, which has {max_mib} MiB (maxmemory), and no budget keeps them "
+    "below that; a full Redis takes no wake-ups, and runs begin late. Set CALLBOARD_TENANT_HOT_LOG_MAX_BYTES, or "
+    "CALLBOARD_BROKER_URL to another server."
 )
 
 PLAIN = ("redis", "amqp", "pyamqp", "sentinel", "valkey")
@@ -78,24 +84,46 @@ async def _is_taken(url: str, keys: Keys, own_id: str) -> bool:
 
 
 def check_broker(settings: Settings) -> Verdicts:
-    """Yield whether the broker answers; a Redis as broker must not evict keys either."""
-    if not settings.broker_url:
+    """Yield whether the broker answers; a Redis as broker must neither evict keys nor be filled by the live events."""
+    redis_url = with_running_redis(settings).redis_url
+    if settings.broker_url:
+        yield from _check_own_broker(settings, settings.broker_url, redis_url)
+    elif redis_url is not None:
         try:
-            if (url := with_running_redis(settings).redis_url) is not None:
-                ask(url)
-            yield ok("is the Redis above")
+            facts = ask(redis_url)
         except RedisUnreachable:
             yield warn("could not be checked: it is the Redis above, which does not answer")
+        else:
+            yield ok("is the Redis above")
+            yield from _check_room(settings, facts)
+    elif program_of(settings) is not None:
+        yield ok("is the Redis that `up` starts")
+    else:
+        yield warn("none; no wake-up is published, and workers poll the database")
+
+
+def _check_own_broker(settings: Settings, broker_url: str, redis_url: str | None) -> Verdicts:
+    require_broker(broker_url)
+    as_redis = redis_form(broker_url)
+    if as_redis is None:
+        yield ok("answers")
         return
-    require_broker(settings.broker_url)
-    as_redis = redis_form(settings.broker_url)
-    if as_redis is not None:
-        try:
-            require_usable(as_redis)
-        except RedisRefused as error:
-            yield fail(str(error))
-            return
+    try:
+        facts = require_usable(as_redis)
+    except RedisRefused as error:
+        yield fail(str(error))
+        return
     yield ok("answers")
+    with suppress(RedisUnreachable):  # the check of Redis says so
+        if redis_url is not None and ask(redis_url).run_id == facts.run_id:
+            yield from _check_room(settings, facts)
+
+
+def _check_room(settings: Settings, facts: ServerFacts) -> Verdicts:
+    """Yield whether the live events, which are in the broker's Redis too, could take all of its memory."""
+    budget = settings.tenant_hot_log_max_bytes
+    if facts.max_bytes and not 0 < budget < facts.max_bytes:
+        yield warn(FILLED.format(max_mib=facts.max_bytes // 1024**2))
 
 
 def check_addresses(settings: Settings) -> Verdicts:

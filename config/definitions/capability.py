@@ -123,6 +123,8 @@ class CapabilityFields(Strict):
     def _not_for_functions(self) -> Iterator[tuple[str, str]]:
         if self.input_schema is not None:
             yield "input_schema", "is not for functions, whose type hints say it; leave it out"
+        if self.hosts is not None:
+            yield "hosts", "cannot be enforced for a function; leave it out, or use a container or http"
         if self.retry.attempts > 1:
             yield "retry", "is not for functions; leave it out, or repeat inside the function"
 

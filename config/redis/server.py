@@ -21,6 +21,10 @@ class ServerFacts:
     """``maxmemory-policy``; any but noeviction loses queued messages when memory is short."""
     persists: bool
     """Whether it keeps an append-only file; without one a restart forgets hints and hot logs, never runs."""
+    run_id: str
+    """The id of the server's process: two URLs with one id lead to one server."""
+    max_bytes: int
+    """``maxmemory``; 0: no limit."""
 
 
 def ask(url: str) -> ServerFacts:
@@ -55,6 +59,8 @@ def ask(url: str) -> ServerFacts:
         version=str(facts.get("valkey_version") or facts.get("redis_version") or "unknown"),
         policy=str(facts.get("maxmemory_policy", SAFE_POLICY)),
         persists=bool(int(facts.get("aof_enabled", 0))),
+        run_id=str(facts.get("run_id", "")),
+        max_bytes=int(facts.get("maxmemory", 0)),
     )
 
 

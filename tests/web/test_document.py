@@ -22,6 +22,7 @@ from web.calls.fields import Answer, Maybe, docstrings
 FILES = {"page.callback", "page.index", "page.reference", "page.icon", "page.static_file"}
 OTHERS = {"mcp.endpoint", "mcp.metadata"}
 """What follows another protocol's document."""
+KEY = "Idempotency-Key"
 READS = re.compile(r"request\.(args|values|form|json|get_json|data|get_data|headers|cookies)\b")
 
 
@@ -36,6 +37,15 @@ def test_every_call_is_declared(app: Flask) -> None:
     }
 
     assert undeclared == FILES | OTHERS, "declare each HTTP call with @call (web/calls/call.py)"
+
+
+def test_every_call_that_starts_a_run_takes_an_idempotency_key(doc) -> None:
+    posts = {path: calls["post"] for path, calls in doc["paths"].items() if "post" in calls}
+    starting = {path for path, call in posts.items() if "too_many_runs" in orjson.dumps(call).decode()}
+    keyed = {path for path, call in posts.items() if any(one["name"] == KEY for one in call.get("parameters", ()))}
+
+    assert starting >= {"/v1/runs", "/execute", "/process", "/v1/agent/run", "/send-prompt"}
+    assert starting <= keyed
 
 
 def test_what_a_call_reads_of_a_request_is_what_it_declares() -> None:

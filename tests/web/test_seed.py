@@ -128,6 +128,35 @@ def test_a_failure_that_may_pass_is_retryable(client, journal) -> None:
     assert int(answer.headers["Retry-After"]) >= 1
 
 
+KEY = {"Idempotency-Key": "order-17"}
+
+
+def test_a_repeated_process_waits_for_the_first_ones_run(client, journal) -> None:
+    body = {"thread_id": "t", "message": "?"}
+    worker = work_off(client, journal, lambda owner: owner.finish("42"))
+    first = client.post("/process", json=body, headers=KEY)
+    worker.join()
+    second = client.post("/process", json=body, headers=KEY)
+    other = client.post("/process", json=body | {"message": "!"}, headers=KEY)
+
+    assert (first.status_code, second.status_code, second.json) == (200, 200, first.json)
+    assert second.headers["X-Run-Id"] == first.headers["X-Run-Id"]
+    assert (other.status_code, other.json["code"]) == (409, "idempotency_conflict")
+    assert len(client.get("/v1/runs").json["runs"]) == 1
+
+
+def test_a_repeated_run_is_streamed_from_its_beginning(client, journal) -> None:
+    worker = work_off(client, journal, lambda owner: owner.finish("42"))
+    first = client.post("/v1/agent/run", json={"input": "?"}, headers=KEY)
+    streamed = events_in(first.text)
+    worker.join()
+    second = client.post("/v1/agent/run", json={"input": "?"}, headers=KEY)
+
+    assert second.headers["X-Run-Id"] == first.headers["X-Run-Id"]
+    assert events_in(second.text) == streamed
+    assert len(client.get("/v1/runs").json["runs"]) == 1
+
+
 @pytest.mark.parametrize(
     "body",
     [

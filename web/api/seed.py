@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
 from agents.governance.errors import EngineUnavailable
 from agents.models.errors import ModelFailed, ModelTimeout
-from bus.journal import CodeVersion, ThreadOfOtherAgent, ThreadUnknown, TooManyRuns
+from bus.journal import CodeVersion, IdempotencyConflict, IdempotencyKey, ThreadOfOtherAgent, ThreadUnknown, TooManyRuns
 from config.definitions.errors import DefinitionInvalid
 from config.guardrails.errors import InputBlocked
 from config.identity.errors import AgentForbidden
@@ -23,6 +23,7 @@ from web.calls.call import call
 from web.calls.fields import Input, Maybe
 from web.errors import RunNotSucceeded, TooManyViewers
 from web.feeds.seed import SeedFeed, as_text, reason_of
+from web.parameters import Repeatable
 from web.problems import problem
 from web.process import current_process
 from web.schemas.paths import Sentence, ThreadName
@@ -39,7 +40,7 @@ seed = Blueprint("seed", __name__)
 WAIT_S = 30
 REFUSALS = (
     *(AgentUnknown, AgentForbidden, DefinitionInvalid, InputBlocked, InputEmpty, InputTooLarge),
-    *(ThreadOfOtherAgent, ThreadUnknown, TooManyRuns),
+    *(IdempotencyConflict, ThreadOfOtherAgent, ThreadUnknown, TooManyRuns),
 )
 PASSING = frozenset({ModelFailed.code, ModelTimeout.code, CodeVersion.code, EngineUnavailable.code})
 """The errors of runs after which a new run may succeed."""
@@ -74,12 +75,15 @@ class RunAgent(Input):
     problems=(*REFUSALS, TooManyViewers),
     sends={"X-Run-Id": "The run's id.", "Location": "Where the run's events are, to resume a stream that broke."},
 )
-def run(body: RunAgent) -> Response:
-    """Start a run and stream it as thinking, tool_start, tool_result, error and done."""
+def run(body: RunAgent, headers: Repeatable) -> Response:
+    """Start a run and stream it as thinking, tool_start, tool_result, error and done.
+
+    A repeated request with the same `Idempotency-Key` gets the first one's run, streamed from its beginning.
+    """
     correlation_id = body.correlation_id
     journal, viewers = current_process().journal, current_process().hub.viewers
     viewers.require_room(current_principal())
-    handle = _start(body, body.input, body.config.agent_id if body.config else None)
+    handle = _start(body, body.input, headers.idempotency(body), body.config.agent_id if body.config else None)
     run = current_principal().tenant, handle.run_id, handle.thread_id
     feed = SeedFeed(journal, viewers.backlog, *run, correlation_id)
     stream = StreamResponse(viewers, lambda: feed)
@@ -104,14 +108,15 @@ class ProcessMessage(Input):
     {200: Processed, 202: StillProcessing, 502: {"application/problem+json": ProblemDetails}},
     problems=REFUSALS,
 )
-def process(body: ProcessMessage) -> Response:
+def process(body: ProcessMessage, headers: Repeatable) -> Response:
     """Start a run and wait for its answer; 202 with the run's id if it takes longer than 30 s.
 
-    A run that does not succeed is 502 with the code of its error.
+    A run that does not succeed is 502 with the code of its error. A repeated request with the same `Idempotency-Key`
+    waits for the first one's run.
     """
     correlation_id = body.correlation_id
     echo = {"correlation_id": correlation_id} if correlation_id is not None else {}
-    handle = _start(body, body.message)
+    handle = _start(body, body.message, headers.idempotency(body))
     ids = {"thread_id": handle.thread_id, **echo}
     end, _ = end_of(handle, WAIT_S)
     require_still_valid()
@@ -133,10 +138,17 @@ def _failed(event: Mapping[str, Any], handle: RunHandle, ids: Mapping[str, str])
     return problem(502, code, why, retryable=code in PASSING, **facts)
 
 
-def _start(body: RunAgent | ProcessMessage, message: str, agent_id: str | None = None) -> RunHandle:
+def _start(
+    body: RunAgent | ProcessMessage, message: str, idempotency: IdempotencyKey | None, agent_id: str | None = None
+) -> RunHandle:
     chosen = current_process().settings.default_agent if agent_id is None else agent_id
     metadata = {"correlation_id": body.correlation_id} if body.correlation_id is not None else None
     correlate(body.correlation_id)
     return current_process().runner.run(
-        message, chosen, thread_id=body.thread_id, principal=current_principal(), metadata=metadata
+        message,
+        chosen,
+        thread_id=body.thread_id,
+        principal=current_principal(),
+        metadata=metadata,
+        idempotency=idempotency,
     )

@@ -1,5 +1,6 @@
 """The runners of capabilities: each makes the function of a tool, and ends what it started when the call ends.
 
-A call's arguments go to the runner as JSON, and its result is JSON. All runners keep the contract of
+A plain function alone cannot be ended: it continues until it returns, and is counted (agents/tools/abandoned.py). A
+call's arguments go to the runner as JSON, and its result is JSON. All runners keep the contract of
 tests/agents/capabilities/runners/test_contract.py.
 """

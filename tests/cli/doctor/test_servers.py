@@ -110,4 +110,44 @@ def test_a_broker_that_is_the_redis_above_is_not_called_well_when_that_does_not_
     away = settings.model_copy(update={"redis_url": "redis://127.0.0.1:1/0"})
 
     assert list(check_broker(away)) == [("warn", "could not be checked: it is the Redis above, which does not answer")]
-    assert list(check_broker(settings)) == [("ok", "is the Redis above")]
+
+
+@pytest.mark.parametrize(
+    ("program", "verdict"),
+    [
+        ("/usr/bin/redis-server", ("ok", "is the Redis that `up` starts")),
+        (None, ("warn", "none; no wake-up is published, and workers poll the database")),
+    ],
+)
+def test_without_a_redis_the_broker_is_not_called_one_above(settings, monkeypatch, program, verdict):
+    monkeypatch.setattr("cli.doctor.servers.program_of", lambda settings: program)
+
+    assert list(check_broker(settings)) == [verdict]
+
+
+@pytest.mark.parity
+def test_a_broker_that_is_the_redis_above_is_said_so(settings, redis_url):
+    assert list(check_broker(settings.model_copy(update={"redis_url": redis_url}))) == [("ok", "is the Redis above")]
+
+
+@pytest.mark.parametrize(
+    ("max_mib", "budget_mib", "is_warned"), [(0, 0, False), (64, 0, True), (64, 128, True), (64, 16, False)]
+)
+def test_live_events_that_could_fill_the_brokers_redis_are_a_warning(
+    settings, own_redis, max_mib, budget_mib, is_warned
+):
+    with redis.Redis.from_url(own_redis.url) as client:
+        client.config_set("maxmemory", max_mib * 1024**2)
+    shared = settings.model_copy(update={"redis_url": own_redis.url, "tenant_hot_log_max_bytes": budget_mib * 1024**2})
+
+    for ours in (shared, shared.model_copy(update={"broker_url": own_redis.url})):
+        assert verdicts(check_broker(ours)) == ["ok", "warn"][: 1 + is_warned]
+
+
+def test_a_broker_of_its_own_is_not_filled_by_live_events(settings, own_redis, redis_url):
+    with redis.Redis.from_url(own_redis.url) as client:
+        client.config_set("maxmemory", 64 * 1024**2)
+
+    ours = settings.model_copy(update={"redis_url": redis_url, "broker_url": own_redis.url})
+
+    assert verdicts(check_broker(ours)) == ["ok"]

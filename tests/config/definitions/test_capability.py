@@ -19,6 +19,7 @@ WHOLE = {
 }
 CONTAINER = {"type": "container", "image": "tools/count:1.0"}
 HTTP = {"type": "http", "url": "https://example.org/count"}
+FUNCTION = {"type": "function", "path": "shop.tasks:count"}
 
 
 @pytest.fixture
@@ -78,6 +79,8 @@ def test_a_container_says_everything(load):
         ({"effect": "unsafe", "retry": {"attempts": 2}}, "would repeat an unsafe call"),
         ({"hosts": ["example.org"]}, "cannot be enforced for a process"),
         ({"hosts": ["exa mple"]}, "is not a host"),
+        ({"runner": FUNCTION, "input_schema": None, "hosts": ["example.org"]}, "cannot be enforced for a function"),
+        ({"runner": FUNCTION, "input_schema": None, "hosts": []}, "cannot be enforced for a function"),
         ({"timeout_s": 0}, "timeout_s"),
         ({"runner": None}, "runner: is missing"),
         ({"runner": {"command": ["cat"]}}, "runner: needs a `type`"),
@@ -100,7 +103,7 @@ def test_a_container_says_everything(load):
         ({"runner": HTTP | {"headers": {"Authorization": "Bearer abcdefgh12345678"}}}, "carries a credential"),
         ({"runner": HTTP | {"headers": {"Authorization": "Bearer ${TOKEN}"}}}, "has no TOKEN, which a header uses"),
         ({"runner": HTTP, "config": {"a": 1}}, "does not reach a server"),
-        ({"runner": {"type": "function", "path": "shop.tasks:count"}}, "is not for functions"),
+        ({"runner": FUNCTION}, "is not for functions"),
         ({"runner": {"type": "function", "path": "shop.tasks"}}, "package.module:function"),
     ],
 )

@@ -1,0 +1,45 @@
+"""What no runner can end: a plain function whose call was given up."""
+
+import asyncio
+import sys
+
+import pytest
+
+from agents.tool_errors import ToolTimeout
+from agents.tools.abandoned import AbandonedCalls
+from agents.tools.executor import call_tool
+
+MODULE = '''
+import threading
+
+gate = threading.Event()
+
+
+def wait() -> str:
+    """Wait."""
+    gate.wait(30)
+    return "late"
+'''
+
+
+def test_a_plain_function_continues_after_its_time_and_is_shown_until_it_ends(
+    declare, find, folder, context, monkeypatch
+):
+    calls = AbandonedCalls()
+    monkeypatch.setattr("agents.tools.executor.ABANDONED", calls)
+    (folder / "shop_waits.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr("config.settings.agents.AgentSettings.tool_module_names", ("shop_waits",))
+    declare(runner={"type": "function", "path": "shop_waits:wait"}, input_schema=None)
+    tool = find()
+
+    async def given_up():
+        with pytest.raises(ToolTimeout):
+            await call_tool(tool, {}, context, 0.05)
+        meanwhile = calls.counts()
+        sys.modules["shop_waits"].gate.set()
+        while calls.counts():
+            await asyncio.sleep(0.01)
+        return meanwhile
+
+    assert asyncio.run(given_up()) == {"count_words": 1}
