@@ -14,7 +14,6 @@ import pytest
 from playwright.sync_api import Browser, Locator, Route, expect
 
 from bus.journal import Decision, approvals
-from bus.journal.approvals import Question
 from bus.payloads import ToolResultPayload
 from config.identity.principal import Principal, Role
 from tests.browser.answering import Counter, opened_counter
@@ -221,7 +220,7 @@ REFUNDS = {
 }
 
 
-def question_with_defaults() -> Question:
+def question_with_defaults() -> Any:
     return replace(question_before(), schema=REFUNDS)
 
 

@@ -46,6 +46,8 @@ class Approval(Record):
     kind: str = ""
     name: str | None = None
     """The tool that is asked about."""
+    effect: str | None = None
+    """The effect class of the call."""
     arguments: Any = None
     reason: str | None = None
     input_schema: Mapping[str, Any] | None = None
