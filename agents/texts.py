@@ -9,7 +9,7 @@ import orjson
 
 from agents.errors import InputEmpty, InputTooLarge
 from config.errors import BadRequest
-from config.redaction import redact
+from config.stored_texts import stored_name
 
 MAX_THREAD_ID = 128
 MAX_TOOL_NAME = 128
@@ -28,8 +28,7 @@ def check_thread_id(thread_id: str) -> str:
     _check_text(thread_id, "the thread id")
     if not 0 < len(thread_id) <= MAX_THREAD_ID or not thread_id.isprintable() or thread_id != thread_id.strip():
         raise BadRequest(f"a thread id has 1 to {MAX_THREAD_ID} printable characters and no blanks around it.")
-    if redact(thread_id) != thread_id:
-        raise BadRequest("the thread id has an API key or a token; choose another name, and revoke that credential.")
+    stored_name(thread_id, "the thread id")
     if "/" in thread_id:
         raise BadRequest("a thread id has no '/', since it is part of URLs; use ':' or '-'.")
     if thread_id in (".", ".."):
@@ -61,6 +60,7 @@ def check_call(name: str, arguments: Mapping[str, Any]) -> str:
     """
     if not 0 < len(name) <= MAX_TOOL_NAME or not name.isprintable():
         raise BadRequest(f"the name of a tool has 1 to {MAX_TOOL_NAME} printable characters.")
+    stored_name(name, "the name of the tool")
     try:
         text = orjson.dumps(dict(arguments))
     except (TypeError, ValueError, RecursionError) as error:

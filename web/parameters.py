@@ -17,7 +17,7 @@ from pydantic_core.core_schema import CoreSchema, int_schema, no_info_before_val
 
 from bus.journal import IdempotencyKey, MessagesUntil, canonical_digest, parse_cursor
 from config.errors import BadRequest
-from web.auth.addresses import has_credential
+from config.stored_texts import stored_name
 from web.calls.fields import Input, Maybe
 
 MAX_KEY_CHARS = 255
@@ -96,12 +96,7 @@ def require_key(text: str) -> str:
     """
     if not re.fullmatch(rf"[\x20-\x7e]{{1,{MAX_KEY_CHARS}}}", text):
         raise BadRequest(f"an Idempotency-Key has 1 to {MAX_KEY_CHARS} printable ASCII characters.")
-    if has_credential(text):  # it is stored as it was sent
-        raise BadRequest(
-            "the Idempotency-Key has an API key or a token, and it is not kept secret; revoke that credential, and "
-            "send a text of your own that names the request."
-        )
-    return text
+    return stored_name(text, "the Idempotency-Key")
 
 
 def _at_most(max_bytes: int) -> Callable[[Any, ValidationInfo], Any]:

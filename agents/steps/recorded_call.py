@@ -28,12 +28,14 @@ from bus.journal import (
     TaskWait,
     canonical_digest,
     result_of_cut_off,
+    stored_question,
 )
 from bus.payloads import Outcome, Payload, ToolPayload, ToolResultPayload
 from config.effects import Effect, Recovery
 from config.errors import ModelVisible
 from config.ids import new_id
 from config.policy.decision import TOOLS_OWN, Verdict
+from config.stored_texts import stored_text
 
 UNDER_WAY = ("started", "waiting")
 """The states of a step that an earlier owner began."""
@@ -215,7 +217,7 @@ class RecordedCall:
             name=self.call.name,
             arguments=self.arguments,
             digest=canonical_digest(self.arguments),
-            reason=self.approval_reason or str(self._result),
+            reason=stored_text(self.approval_reason or str(self._result)),
             expires_ms=expires_ms,
         )
         if self.approval_reason is None and self._asked is None:
@@ -225,7 +227,8 @@ class RecordedCall:
         asked = replace(asked, tool_digest=version_of(self._tool), on_expiry=on_expiry, default=default)
         if self._asked is not None:
             said = self._asked
-            return replace(asked, kind="input", decisions=FORM, reason=said.text, schema=said.form, state=said.state)
+            text, form = stored_question(said.text, said.form)
+            return replace(asked, kind="input", decisions=FORM, reason=text, schema=form, state=said.state)
         if self._preflight.form is not None:
             return replace(asked, kind="arguments", decisions=FORM, schema=self._preflight.form)
         scopes, scope_s = self._preflight.scopes_of(self._tool)

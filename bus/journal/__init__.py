@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Decision,
         Question,
         form_digest,
+        stored_question,
     )
     from bus.journal.controls import CONTROLS, Control
     from bus.journal.decisions import Decided
@@ -102,7 +103,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "accept": "NewRun",
     "approvals": "ANSWERED_BY BEFORE DEFAULT_LINK_S FORM MOST_LINK_S NOTHING_SAID USED_UP Answered Decision Question "
-    "form_digest",
+    "form_digest stored_question",
     "controls": "CONTROLS Control",
     "decisions": "Decided",
     "endings": "end_commit end_event result_of_cut_off",

@@ -37,9 +37,9 @@ from config.identity.contexts import DeclaredContext
 from config.identity.grants import Grant, PresentedGrant, use
 from config.identity.principal import LOCAL, Principal
 from config.ids import is_made, new_id
+from config.stored_texts import has_secret, stored_line
 from config.tracing import current_correlation_id, current_trace_id, is_correlation_id, new_trace_id
 
-TITLE_CHARS = 120
 THREAD = "thr"
 """The prefix of the ids of threads that no client named."""
 
@@ -152,7 +152,7 @@ def _accept(connection: Connection, new: NewRun, record: Record, limits: RunLimi
 
 def _insert(connection: Connection, new: NewRun, grant: Grant | None) -> dict[str, Any]:
     """Insert the run, the user's message and event 1, and return the run's row."""
-    now, title, run_id = epoch_ms(), readable(new.objective), new_id("run")
+    now, title, run_id = epoch_ms(), stored_line(new.objective), new_id("run")
     thread_key, thread_id, turn, is_private = _take_number(connection, new, title)
     credential, credential_id = acting_with.get()
     run: dict[str, Any] = {
@@ -222,8 +222,9 @@ def _columns_of(metadata: Mapping[str, Any]) -> dict[str, str | None]:
     A run that another run, or a request without one, started has the one of these.
     """
     found = metadata.get("correlation_id", current_correlation_id())
+    correlation_id = found if is_correlation_id(found) and not has_secret(found) else None
     metadata_json = orjson.dumps(dict(metadata)).decode() if metadata else None
-    return {"metadata_json": metadata_json, "correlation_id": found if is_correlation_id(found) else None}
+    return {"metadata_json": metadata_json, "correlation_id": correlation_id}
 
 
 _INSERT_MESSAGE, _INSERT_EVENT = insert(messages).inline(), insert(events).inline()
@@ -285,10 +286,3 @@ def _add_agent(connection: Connection, thread_key: int, agent_id: str) -> None:
     dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
     adding = dialect.insert(thread_agents).values(thread_key=thread_key, agent_id=agent_id)
     connection.execute(adding.on_conflict_do_nothing())
-
-
-def readable(text: str) -> str:
-    """Return the first line of a text as a title: one line, no control characters, at most 120 characters."""
-    words = " ".join(text[: TITLE_CHARS * 4].split())
-    line = "".join(c if c.isprintable() else "\ufffd" for c in words)
-    return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1].rstrip() + "…"

@@ -21,7 +21,9 @@ from bus.payloads import ApprovalPayload
 from config.clock import epoch_ms, stamp
 from config.database.tables import approvals, runs, steps, timers
 from config.effects import OnExpiry
+from config.guardrails.guardrails import UNGUARDED
 from config.identity.principals import disabled_among
+from config.stored_texts import stored_text
 
 UNKNOWN = ("run_again", "take_as_done", "fail")
 """The answers to a question about a call whose outcome is unknown."""
@@ -288,8 +290,14 @@ def _is_as_given(given: Mapping[str, Any]) -> bool:
 
 
 def form_digest(text: str, form: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of what a tool asks: the same question again gets the answer that was given."""
-    return canonical_digest({"text": text, "form": dict(form)})
+    """Return the SHA-256 of what a tool asks, as it is stored: the question again gets the answer that was given."""
+    shown, fields = stored_question(text, form)
+    return canonical_digest({"text": shown, "form": fields})
+
+
+def stored_question(text: str, form: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the text and the form of a tool's question without secrets."""
+    return stored_text(text), dict(UNGUARDED.given(form))
 
 
 def give_back(connection: Connection, step_ids: Sequence[str]) -> None:

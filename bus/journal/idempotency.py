@@ -17,6 +17,7 @@ from bus.journal.errors import IdempotencyConflict
 from config.clock import epoch_ms
 from config.database.tables import idempotency_keys
 from config.identity.principal import Principal
+from config.stored_texts import stored_name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,6 +29,10 @@ class IdempotencyKey:
     path: str
     body_digest: str
     """SHA-256 of the body's canonical JSON, hexadecimal."""
+
+    def __post_init__(self) -> None:
+        """Raise ``BadRequest`` for a key with a secret: it is stored as the client sent it."""
+        stored_name(self.key, "the Idempotency-Key")
 
 
 def canonical_digest(body: Any) -> str:

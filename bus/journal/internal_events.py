@@ -24,6 +24,7 @@ from config.guardrails.guardrails import UNGUARDED
 from config.identity.access import logged_for, require_may_log, rows_for
 from config.identity.principal import Principal, Verb
 from config.ids import new_id
+from config.stored_texts import stored_name
 
 
 class InternalEvents:
@@ -39,6 +40,7 @@ class InternalEvents:
 
         Raises:
             Forbidden: the credential of the principal does not start runs.
+            BadRequest: a name of the event has a secret.
             IdempotencyConflict: the key was used with another body.
         """
         require_may_log(principal)
@@ -111,9 +113,7 @@ def _row(principal: Principal, event: NewInternalEvent) -> dict[str, Any]:
         "id": new_id("evt"),
         "tenant": principal.tenant,
         "principal": principal.id,
-        "correlation_id": event.correlation_id,
-        "event_type": event.event_type,
-        "source": event.source,
+        **{name: stored_name(getattr(event, name), f"`{name}`") for name in ("correlation_id", "event_type", "source")},
         "payload_json": orjson.dumps(UNGUARDED.metadata(event.payload)).decode(),
     }
 

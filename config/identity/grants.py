@@ -26,6 +26,7 @@ from config.identity.errors import GrantRefused, GrantUnknown
 from config.identity.principal import Principal
 from config.ids import new_id
 from config.redaction import redact
+from config.stored_texts import stored_line, stored_name
 
 SECRET_NAME = "grants"
 """The deployment's secret that grants are signed with, in table ``secrets``."""
@@ -149,11 +150,14 @@ def issue(
     """Add a grant in the issuer's tenant, and return it with its text, which is not stored.
 
     Raises:
-        BadRequest: the reason is empty, too long or has a secret, or the lifetime is out of its limits.
+        BadRequest: the reason is empty, too long or has a secret, the principal's name is one, or the lifetime is out
+            of its limits.
     """
-    reason = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(reason.split()))
+    stored_name(principal, "the principal of the grant")
+    reason = " ".join(reason.split())
     if not 0 < len(reason) <= MAX_REASON_CHARS or redact(reason) != reason:
         raise BadRequest(f"a grant needs a reason of 1 to {MAX_REASON_CHARS} characters, without secrets.")
+    reason = stored_line(reason, MAX_REASON_CHARS)
     if not 0 < lifetime_s <= MAX_LIFETIME_S:
         raise BadRequest(f"a grant holds for 1 to {MAX_LIFETIME_S // 60:,} minutes.")
     now_ms = wall_ms(connection)

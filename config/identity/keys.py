@@ -20,7 +20,7 @@ from config.identity.errors import KeyUnknown
 from config.identity.key_form import KeyForm
 from config.identity.principal import LOCAL, Principal, Role, Verb
 from config.identity.principals import register
-from config.redaction import redact
+from config.stored_texts import stored_name
 
 _ABROAD = "/"
 """Begins the creator's name of a key that the installation's own principal made for another tenant: no name has it."""
@@ -96,10 +96,7 @@ def create(
     Raises:
         BadRequest: the principal's name is itself a secret, such as the text of a key.
     """
-    if redact(principal.id) != principal.id:
-        raise BadRequest(
-            "the name of a key is shown in lists and logs, and this one looks like a secret; choose another."
-        )
+    stored_name(principal.id, "the name of the key")
     key_id, text = form.make()
     now_ms = wall_ms(connection)
     expires_ms = None if lifetime_s is None else now_ms + lifetime_s * 1000

@@ -15,6 +15,7 @@ from config.database.tables import principals
 from config.identity.audit.entry import Action
 from config.identity.audit.recording import record
 from config.identity.principal import Principal
+from config.stored_texts import stored_name
 
 PrincipalKey = tuple[str, str]
 """Tenant and id."""
@@ -37,6 +38,7 @@ def sign_in(connection: Connection, principal: Principal) -> None:
 
 def disable(connection: Connection, tenant: str, principal_id: str, *, by: str, disabled: bool = True) -> None:
     """Refuse, or accept again, every credential of a principal, also of one that has had none yet."""
+    stored_name(principal_id, "the name of the principal")
     row = {"tenant": tenant, "id": principal_id, "created_ms": WALL_MS, "disabled": disabled}
     adding = _insert(connection).values(**row)
     keys = ["tenant", "id"]

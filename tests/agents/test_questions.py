@@ -189,6 +189,28 @@ def test_a_tool_that_swallows_exceptions_asks_all_the_same(kit: AgentKit) -> Non
     assert made == []
 
 
+def test_a_question_is_stored_without_secrets_and_hidden_characters(kit: AgentKit) -> None:
+    key = "sk-live-0123456789abcdef0123456789"
+
+    @tool(name="paint", effect="pure")
+    def careless(wall: str) -> str:
+        """Paint a wall.
+
+        Args:
+            wall: which wall.
+        """
+        properties = {"colour": {"type": "string", "description": f"not {key}"}}
+        return str(current_call().ask({"type": "object", "properties": properties}, f"Is it {key}\u202e?"))
+
+    handle = begin(kit, PAINT, tools=(careless,))
+    question = answer(handle, colour="red")
+
+    assert question["reason"] == "Is it [redacted]⟨U+202E⟩?"
+    assert question["input_schema"]["properties"]["colour"]["description"] == "not [redacted]"
+    assert [result for _, _, result in results(handle)] == ["{'colour': 'red'}"]
+    assert key not in str(list(handle.events()))
+
+
 @pytest.mark.parametrize(
     ("form", "text"),
     [

@@ -67,7 +67,7 @@ def test_a_revoked_key_is_listed_as_such(ask, by: str) -> None:
     [
         (("create", "../ci"), "1 to 64 letters"),
         (("create", "ci", "--tenant", "a/b"), "1 to 64 letters"),
-        (("create", "cbk_0123456789abcdef_0123456789abcdef"), "looks like a secret"),
+        (("create", "cbk_0123456789abcdef_0123456789abcdef"), "has an API key or a token"),
         (("create", "local"), "is this installation's own principal"),
         (("create", "ci", "--role", "emperor"), "'viewer', 'operator', 'approver', 'admin'"),
         (("create", "ci", "--verb", "conquer"), "'see', 'start'"),

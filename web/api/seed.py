@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 from flask import Blueprint, Response, url_for
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
 from agents.governance.errors import EngineUnavailable
@@ -16,6 +16,7 @@ from bus.journal import CodeVersion, IdempotencyConflict, IdempotencyKey, Thread
 from config.definitions.errors import DefinitionInvalid
 from config.guardrails.errors import InputBlocked
 from config.identity.errors import AgentForbidden
+from config.stored_texts import stored_name
 from config.tracing import correlate
 from web.api.answers import answer, end_of, status_of
 from web.auth.authentication import require_still_valid
@@ -44,7 +45,9 @@ REFUSALS = (
 )
 PASSING = frozenset({ModelFailed.code, ModelTimeout.code, CodeVersion.code, EngineUnavailable.code})
 """The errors of runs after which a new run may succeed."""
-CorrelationId = Annotated[str, Field(max_length=128)]
+CorrelationId = Annotated[
+    str, Field(max_length=128), AfterValidator(lambda text: stored_name(text, "the correlation id"))
+]
 
 
 class SeedConfig(Input):

@@ -11,6 +11,7 @@ from agents.errors import AgentUnknown
 from bus.journal import MessagesUntil, RunOpen, ThreadUnknown
 from config.definitions.errors import DefinitionInvalid
 from config.identity.errors import AgentForbidden
+from config.stored_texts import TITLE_CHARS
 from web.api.answers import answer
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
@@ -22,8 +23,6 @@ from web.schemas.thread import MessagePage, NewThread, Thread, ThreadPage
 from web.security import current_principal
 
 threads = Blueprint("threads", __name__)
-
-MAX_TITLE_CHARS = 120
 
 
 class WhichThreads(Input):
@@ -58,7 +57,7 @@ class StartThread(Input):
 
     agent: Maybe[AgentName] = None
     """The id of its agent; absent: the default agent."""
-    title: Annotated[str, Field(max_length=MAX_TITLE_CHARS)] = "New thread"
+    title: Annotated[str, Field(max_length=TITLE_CHARS)] = "New thread"
     """What lists call it."""
 
 
@@ -69,9 +68,8 @@ def start(body: StartThread) -> Response:
     process = current_process()
     agent_id = process.settings.default_agent if body.agent is None else body.agent
     agent = process.runner.registry.startable(current_principal(), agent_id)
-    title = " ".join(body.title.split())
     is_private = agent.access.runs == "private"
-    thread_id = process.journal.threads.open(current_principal(), agent.id, title, is_private=is_private)
+    thread_id = process.journal.threads.open(current_principal(), agent.id, body.title, is_private=is_private)
     return answer({"thread_id": thread_id}, 201, Location=url_for("threads.one", thread_id=thread_id))
 
 

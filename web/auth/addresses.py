@@ -40,11 +40,6 @@ def require_no_secret(environ: Mapping[str, Any]) -> None:
         raise SecretInAddress
 
 
-def has_credential(text: str) -> bool:
-    """Return whether a text has one of Callboard's credentials or a token, where none belongs."""
-    return SECRET.search(text) is not None or has_jwt(text)
-
-
 def _decoded(text: str) -> str:
     """Return a part of an address decoded, also where a client encoded it more than once."""
     for _ in range(MOST_TIMES):

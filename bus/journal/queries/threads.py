@@ -19,6 +19,7 @@ from config.database.tables import messages, runs, threads
 from config.identity.access import rows_for
 from config.identity.principal import Principal, Verb
 from config.ids import new_id
+from config.stored_texts import stored_line
 
 
 class Threads:
@@ -75,7 +76,7 @@ class Threads:
             "principal": principal.id,
             "private": is_private,
             "agent_id": agent_id,
-            "title": title,
+            "title": stored_line(title),
             "next_message": 1,
             "created_ms": WALL_MS,
             "updated_ms": WALL_MS,

@@ -9,7 +9,6 @@ import pytest
 from sqlalchemy import event, func, select
 from sqlalchemy.exc import IntegrityError
 
-from bus.journal.accept import TITLE_CHARS, readable
 from bus.journal.errors import IdempotencyConflict, ThreadUnknown
 from bus.journal.idempotency import IdempotencyKey, canonical_digest
 from config.database.tables import events, idempotency_keys, messages, outbox, runs, threads
@@ -146,22 +145,6 @@ def test_a_thread_id_is_its_owners_own(harness: JournalHarness):
 
     assert counts(harness)["threads"] == 3
     assert {row.turn for row in harness.rows(select(runs.c.turn))} == {1}
-
-
-@pytest.mark.parametrize(
-    ("text", "title"),
-    [
-        ("  Hello\n\tthere  ", "Hello there"),
-        ("a\x00b\x1b[31mred", "a�b�[31mred"),
-        ("\ud83d", "�"),
-        ("x" * 121, "x" * 119 + "…"),
-        ("x" * 120, "x" * 120),
-        ("word " * 60, ("word " * 24)[:119].rstrip() + "…"),
-    ],
-)
-def test_a_title_is_one_readable_line(text: str, title: str):
-    assert readable(text) == title
-    assert len(title) <= TITLE_CHARS
 
 
 def test_a_race_that_cannot_be_won_is_not_tried_for_ever(
