@@ -47,7 +47,7 @@ class Whole:
 def _whole(text: Any) -> Any:
     if isinstance(text, float) and text.is_integer():  # JSON has one kind of number: 5.0 is 5
         return int(text)
-    return int(text) if isinstance(text, str) and re.fullmatch(r"-?[0-9]{1,9}", text, re.ASCII) else text
+    return int(text) if isinstance(text, str) and re.fullmatch(r"-?[0-9]{1,18}", text, re.ASCII) else text
 
 
 def _message_place(text: str) -> tuple[int, int]:

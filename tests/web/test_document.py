@@ -17,6 +17,7 @@ from tests.web.conftest import RunOwner, accept, process_of
 from tests.web.contract import DIFFERENCES, contract_of, data_of, watch
 from web.app import create_app
 from web.calls.call import call, declared
+from web.calls.document import COMPATIBILITY
 from web.calls.fields import Answer, Maybe, docstrings
 
 FILES = {"page.callback", "page.index", "page.reference", "page.icon", "page.static_file"}
@@ -146,6 +147,34 @@ def test_a_default_is_one_that_the_call_takes(doc, path: str) -> None:
     for one in doc["paths"][re.sub("/x/", "/{id}/", path).replace("{id}", id_of(path))]["get"]["parameters"]:
         if "default" in one["schema"]:
             jsonschema_rs.validate(one["schema"], one["schema"]["default"])
+
+
+def test_both_bounds_of_every_number_in_an_address_are_taken(doc, door) -> None:
+    for path, name, schema in numbers_of_addresses(doc):
+        for bound in (schema["minimum"], schema["maximum"]):
+            answer = door.get(re.sub(r"\{\w+\}", "unknown", path), query_string={name: bound})
+            assert answer.status_code != 400, (path, name, bound, answer.json)
+
+
+def numbers_of_addresses(doc: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    """Return path, name and schema of each parameter of a GET that is a number between two bounds."""
+    found = [
+        (path, parameter["name"], parameter["schema"])
+        for path, methods in doc["paths"].items()
+        for parameter in methods.get("get", {}).get("parameters", ())
+        if parameter["in"] == "query" and {"minimum", "maximum"} <= set(parameter["schema"])
+    ]
+    assert ("/v1/runs/{run_id}/decisions", "after") in {(path, name) for path, name, _ in found}
+    return found
+
+
+def test_the_calls_of_earlier_designs_are_one_group_the_last(doc) -> None:
+    groups = {path: call["tags"] for path, methods in doc["paths"].items() for call in methods.values()}
+
+    assert doc["tags"][-1]["name"] == COMPATIBILITY
+    older = "/v1/agent/run /process /execute /tools /events /query /send-prompt /confirm /tool-data /end-chat".split()
+    assert {path: groups[path] for path in older} == {path: [COMPATIBILITY] for path in older}
+    assert not [tag for tag in doc["tags"] if re.search(r"first \w+ design|seed", f"{tag}", re.IGNORECASE)]
 
 
 def id_of(path: str) -> str:

@@ -38,6 +38,13 @@ SECURITY: Mapping[str, Json] = {
 """The credentials of a request."""
 USUAL = ("key", "session")
 """Those that calls take; the events of a run take a ticket, too."""
+COMPATIBILITY = "compatibility"
+"""The group of the calls of two earlier designs, the last one."""
+_COMPATIBILITY = (
+    "Compatibility: addresses of two earlier designs, kept for their clients. New programs use the other calls."
+)
+_OLDER = {"seed", "execute", "confirming", "conversation", "context"}
+"""The blueprints of that group; a view ``seed`` of another one belongs to it as well."""
 _PART = re.compile(r"<([^<>]*)>")
 
 
@@ -54,7 +61,8 @@ class Operation(NamedTuple):
 
     @property
     def tag(self) -> str:
-        return self.endpoint.partition(".")[0]
+        blueprint, _, view = self.endpoint.partition(".")
+        return COMPATIBILITY if {blueprint, view} & _OLDER else blueprint
 
 
 def document(app: Flask) -> Json:
@@ -68,7 +76,8 @@ def document(app: Flask) -> Json:
     paths: dict[str, Json] = defaultdict(dict)
     for one in operations:
         paths[one.path][one.method] = _operation(one, schema_of_model)
-    tags = {one.tag: sys.modules[one.view.__module__].__doc__ or "" for one in operations}
+    tags = {one.tag: sys.modules[one.view.__module__].__doc__ or "" for one in operations if one.tag != COMPATIBILITY}
+    tags[COMPATIBILITY] = _COMPATIBILITY
     return {
         "openapi": "3.1.0",
         "info": {"title": "Callboard", "version": own_version(), "description": DESCRIPTION},
