@@ -39,12 +39,12 @@ class LockedEnvironment:
         if uv is not None:
             _run(uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(self.folder))
             python = ("--python", str(self.python))
-            _run(uv, "pip", "install", "--quiet", *python, "--require-hashes", "-r", str(self.lock))
+            _run(uv, "pip", "install", "--quiet", *python, "--no-deps", "--require-hashes", "-r", str(self.lock))
             return
         _run(sys.executable, "-m", "venv", "--clear", str(self.folder))
         quiet = ("--quiet", "--disable-pip-version-check", "--no-compile")
         pip = (str(self.python), "-m", "pip", "install", *quiet)
-        _run(*pip, "--require-hashes", "-r", str(self.lock))
+        _run(*pip, "--no-deps", "--require-hashes", "-r", str(self.lock))
 
 
 def _run(*command: str) -> None:

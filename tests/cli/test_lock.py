@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import pytest
+
 from cli.commands.lock import LOCK, TEST_LOCK, _leave_out, entries
 from config.folders import FOLDERS, ROOT
 from config.project import project
@@ -72,3 +74,12 @@ def test_a_package_that_the_tests_need_on_more_platforms_stays_in_their_lock(tmp
     _leave_out(tests, production)
 
     assert tests.read_text() == "# head\nb==1 \\\n    --hash=sha256:0\nc==1 \\\n    --hash\n"
+
+
+@pytest.mark.parametrize("name", ["callboard", "tests/locked_environment.py"])
+def test_a_complete_lock_is_installed_without_looking_for_dependencies(name: str) -> None:
+    """The pip of Python 3.11 refuses a hashed lock in which a package asks for the extra of another one, `newest.lock`."""
+    lines = [line for line in (ROOT / name).read_text().splitlines() if '"--require-hashes"' in line]
+
+    assert lines
+    assert all('"--no-deps", "--require-hashes"' in line for line in lines)

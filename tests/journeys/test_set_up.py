@@ -125,6 +125,19 @@ def test_a_later_run_starts_at_once_and_a_changed_lock_keeps_your_packages(ready
     assert {"setuptools", "blinker", "click", "itsdangerous"} <= ready_clone.installed()
 
 
+def test_a_package_of_your_own_is_installed_without_the_environment_again(ready_clone):
+    log = ready_clone.root / ".venv" / "callboard.log"
+    log.unlink()
+    (ready_clone.root / "requirements.local.txt").write_text("itsdangerous\nzipp\n")
+
+    ran = ready_clone.run("agents")
+
+    assert (ran.returncode, "installing what requirements.local.txt names" in ran.stderr) == (0, True), ran.stderr
+    assert {"blinker", "zipp"} <= ready_clone.installed()
+    assert [line.count("requirements.local.txt") for line in log.read_text().splitlines() if line[:1] == "$"] == [1]
+    assert ready_clone.run("agents").stderr == ""
+
+
 def test_only_a_developers_commands_install_what_the_tests_need(ready_clone):
     production = ready_clone.installed()
     checked = ready_clone.run("check", "--static")
