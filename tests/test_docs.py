@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import yaml
 
 from agents.tools.schema import build_tool
 from bus.celery_config import celery_config
-from bus.payloads import EVENT_TYPES
+from bus.payloads import DELTA_TYPES, EVENT_TYPES
+from cli.devtools.own_files import copy, own_files
 from cli.main import COMMANDS
 from config.database.migrate import migrate
 from config.definitions.agent import DefinitionFields, Timeouts, load_definition
@@ -174,6 +176,32 @@ def test_the_runner_example_prints_the_answer_on_a_line_of_its_own(tmp_path):
 
     assert "391" in ran.stdout.partition("\nsucceeded ")[0]
     assert "\nsucceeded " in ran.stdout, ran.stderr
+
+
+@pytest.mark.parametrize("kind", [*EVENT_TYPES.values(), *DELTA_TYPES.values()])
+def test_every_field_of_a_payload_is_explained(kind):
+    rows = [line for line in page("observers.md").partition("## What a payload has")[2].splitlines() if "|" in line]
+    row = " ".join(line for line in rows if f"`{kind.type}`" in line.split("|")[1])
+
+    assert [name for name, _ in kind.own_fields if f"`{name}`" not in row] == []
+
+
+@pytest.mark.parity
+@pytest.mark.timeout(120)
+def test_the_page_about_testing_works_as_it_is_typed(tmp_path):
+    """With a pytest alone: the plug-ins of Callboard's own tests, which its configuration needs, are not loaded."""
+    text, checkout = page("testing.md"), tmp_path / "callboard"
+    copy(own_files(), checkout)
+    set_up, run = (block for block in examples(text, "sh"))
+    made = [line for line in set_up.splitlines() if not line.startswith(("echo pytest", "./callboard"))]  # installing
+    subprocess.run(["sh", "-ec", "\n".join(made)], cwd=checkout, check=True)
+    for number, example in enumerate(examples(text, "python")):
+        (checkout / "my_tests" / f"test_{number}.py").write_text(example)
+
+    environment = {**clean_environment(), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    ran = subprocess.run(["sh", "-c", run], cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+
+    assert f"{len(examples(text, 'python'))} passed" in ran.stdout, ran.stdout + ran.stderr
 
 
 @pytest.mark.parametrize("example", examples(page("testing.md"), "python"))

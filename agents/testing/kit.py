@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -112,24 +113,44 @@ class AgentKit:
 
     def play(self, objective: str = "Hello", agent_id: str = "tester", **options: Any) -> Played:
         """Run to the end and return what happened."""
-        handle = self.run(objective, agent_id, **options)
+        return self.played(self.run(objective, agent_id, **options))
+
+    def played(self, handle: RunHandle) -> Played:
+        """Return what happened in a run, once it has ended.
+
+        Raises:
+            TimeoutError: it does not end; if it waits for a person, ``handle.decide`` comes first.
+        """
         handle.result(TIMEOUT_S)
         return Played(events=list(handle.events()))
 
-    def close(self) -> None:
-        """Wait for open runs and their observers, and make the database available for the next kit."""
+    def close(self, timeout_s: float = TIMEOUT_S) -> None:
+        """Wait for open runs and their observers, and make the database available for the next kit.
+
+        Raises:
+            TimeoutError: a run did not end within ``timeout_s``; the kit is closed.
+        """
         self.model.resume()
-        self.runner.settle(TIMEOUT_S)
-        self.runner.close()
-        self._database.close()
-        if not drain(idle_too=False):  # an observer that is late may write into the folder at any time
-            give_back(self._database)
+        has_ended = False
+        try:
+            self.runner.settle(timeout_s)
+            has_ended = True
+        finally:
+            self.runner.close()
+            self._database.close()
+            if drain(idle_too=False) and has_ended:  # what is late may write into the folder at any time
+                give_back(self._database)
 
     def __enter__(self) -> AgentKit:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Close the kit; after an error, such as a failed assertion, that is raised, whatever runs are open."""
+        if error is None:
+            self.close()
+            return
+        with suppress(TimeoutError):
+            self.close(timeout_s=0)
 
     def _add(self, tool: Tool) -> str:
         self._tools[tool.name] = tool

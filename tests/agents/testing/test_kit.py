@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from agents.models.call import ModelCall
 from agents.models.errors import ModelFailed, ModelRefused
 from agents.models.open import open_in_process
 from agents.testing import AgentKit, Call, Turn
-from bus.payloads import ErrorPayload, Payload, ReasoningPayload, ResponsePayload
+from bus.payloads import ErrorPayload, Payload, ReasoningPayload, ResponsePayload, ToolPayload
 from observers.base import AgentFacts, AgentObserver, RunFacts
 
 
@@ -111,3 +112,28 @@ def test_a_scripted_model_that_is_not_there_is_refused() -> None:
             asyncio.run(open_in_process(call))
 
     assert kit.model.requests == []
+
+
+def test_a_failed_assertion_is_shown_at_once_whatever_runs_are_open() -> None:
+    released = threading.Event()
+
+    def hang() -> str:
+        """Wait until the test says otherwise."""
+        released.wait(60)
+        return "done"
+
+    def fail() -> None:
+        with AgentKit(tools=[hang]) as kit:
+            kit.model.script(Turn(calls=[Call(name="hang", arguments={})]), Turn(text="Done."))
+            run = kit.run()
+            next(event for event in run.events() if isinstance(event, ToolPayload) and event.arguments is not None)
+            raise AssertionError("what the test says")
+
+    with pytest.raises(AssertionError, match="what the test says"):
+        fail()
+
+    assert not released.is_set()
+    released.set()
+    with AgentKit() as kit:
+        kit.model.script(Turn(text="Hello."))
+        assert kit.play().output == "Hello."
