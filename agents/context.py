@@ -110,7 +110,9 @@ class RunContext:
         self.policy: Policy = ALLOW_ALL
         """Decides about each call of a model or a tool."""
         self.guardrails: Guardrails = UNGUARDED
-        self.governance: Governance | None = governance_of(journal.settings, lease, self.golden, self.security)
+        self.governance: Governance | None = governance_of(
+            journal.settings, lease, lease.run_id, self.golden, self.security
+        )
         """Asks the remote engine about each call; None where the deployment has none."""
         self.end: EndPayload | None = None
         """The run's last event, once it is committed."""

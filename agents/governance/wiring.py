@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from sqlalchemy import Row
+
 from agents.errors import PolicyRefused
 from agents.governance.governance import RULE, Governance, GovernedRun
 from bus.journal import Lease
@@ -14,26 +16,30 @@ from config.settings import Settings
 
 
 def governance_of(
-    settings: Settings, lease: Lease, golden: GoldenContext | None, security: SecurityContext | None
+    settings: Settings,
+    run: Lease | Row[Any],
+    run_id: str,
+    golden: GoldenContext | None,
+    security: SecurityContext | None = None,
 ) -> Governance | None:
-    """Return what asks the engine about the run of this lease; None where the settings name no engine."""
+    """Return what asks the engine about a run, from its lease or its row; None where the settings name no engine."""
     if settings.governance_url is None:
         return None
     from agents.governance.engine import engine_of  # with the HTTP client of requests to given addresses
 
-    run = GovernedRun(
-        run_id=lease.run_id,
-        thread_id=lease.thread_id,
-        agent_id=lease.agent_id,
-        tenant=lease.tenant,
-        principal=lease.principal,
-        queue=lease.queue or settings.queue,
-        trace_id=lease.trace_id,
-        correlation_id=lease.correlation_id or lease.trace_id,
+    governed = GovernedRun(
+        run_id=run_id,
+        thread_id=run.thread_id,
+        agent_id=run.agent_id,
+        tenant=run.tenant,
+        principal=run.principal,
+        queue=run.queue or settings.queue,
+        trace_id=run.trace_id,
+        correlation_id=run.correlation_id or run.trace_id,
         context=golden.as_json() if golden is not None else None,
         security=security.as_json() if security is not None else None,
     )
-    return Governance(engine_of(settings), run, settings.governance_policy)
+    return Governance(engine_of(settings), governed, settings.governance_policy)
 
 
 async def report_start(governance: Governance | None, asked: Any) -> None:

@@ -8,19 +8,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
 
 from agents.compatibility import incompatibility, load_agent
 from agents.context import facts_of
+from agents.governance.wiring import governance_of, report_end
 from agents.process import Process
 from bus.gc_tuning import FreeMemory, return_large_blocks
 from bus.journal import Reason, require_readable_journal
+from bus.payloads import EndPayload
 from bus.queues import served_queues
 from config.errors import CallboardError, Permanent
 from config.identity.audit.configuration import note_settings
+from config.tracing import traced
 from handlers.worker.slots import slot_pool
 from observers.audit_heads import write_audit_heads
 from observers.discovery import resolve_observers
@@ -60,15 +63,18 @@ def deliver_undelivered(process: Process, *, clock: Callable[[], float] = time.m
     """Deliver to observers the ends of runs that ended without an owner; return the number of runs.
 
     One worker at a time holds a lease on a run's delivery. If it dies or the delivery fails, any worker delivers again
-    after that lease expired; the other runs are not affected.
+    after that lease expired; the other runs are not affected. The governance engine gets the ends that were delivered.
     """
     until_s = clock() + process.settings.lease_s
-    delivered = 0
+    delivered = []
     for row in process.journal.unowned.claim_undelivered():
         if clock() >= until_s:
             break  # the database is slow, and the other leases may have expired
-        delivered += _is_delivered(process, row)
-    return delivered
+        if _is_delivered(process, row):
+            delivered.append(row)
+    if process.settings.governance_url is not None:
+        _report_ends(process, delivered)
+    return len(delivered)
 
 
 def _is_delivered(process: Process, row: Any) -> bool:
@@ -105,6 +111,23 @@ def _deliver(process: Process, row: Any) -> None:
     invoker = ObserverInvoker(observers)
     for payload in process.journal.unowned.undelivered(row):  # last, since a delivery cannot be undone
         invoker.agent_on_response(facts, agent, payload)
+
+
+def _report_ends(process: Process, rows: Sequence[Any]) -> None:
+    """Send the governance engine how these runs ended, all at once; what it does not get is not sent again."""
+    unowned = process.journal.unowned
+    ends = [(row, payload) for row in rows for payload in unowned.undelivered(row) if isinstance(payload, EndPayload)]
+
+    async def report() -> None:
+        await asyncio.gather(*(_report_end(process, row, end) for row, end in ends))
+
+    process.journal.loop.run(report())
+
+
+async def _report_end(process: Process, row: Any, end: EndPayload) -> None:
+    _, facts = facts_of(row, row.id, {})
+    with traced(row.trace_id, row.correlation_id, row.id):
+        await report_end(governance_of(process.settings, row, row.id, facts.golden), end)
 
 
 # --- runs that wait for their principal ------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from socket import gethostname
 from typing import Any
@@ -26,6 +27,7 @@ from config.settings import Settings
 from handlers.worker.maintenance import deliver_undelivered
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import drain
+from tests.agents.governance.engine_server import EngineServer
 from tests.bus.journal_harness import cancel, fire_timers, lose_owner
 from tests.bus.questions import asks, question
 from tests.config.identity.audit.test_chain import tamper
@@ -311,3 +313,62 @@ def fail_once(monkeypatch: pytest.MonkeyPatch, maintenance: MaintenanceHarness, 
         return undelivered(run)
 
     monkeypatch.setattr(unowned, "undelivered", failing)
+
+
+def stopped_while_waiting(maintenance: MaintenanceHarness, run_id: str) -> None:
+    asks(maintenance.database, run_id, question())
+    cancel(maintenance.database, Principal(), run_id, "ann")
+
+
+def expired(maintenance: MaintenanceHarness, run_id: str) -> None:
+    asks(maintenance.database, run_id, question(expires_in_s=-1))
+    fire_timers(maintenance.database, run_id)
+
+
+def dead(maintenance: MaintenanceHarness, run_id: str) -> None:
+    journal = maintenance.process.journal
+    while maintenance.row(run_id).status != "dead":
+        journal.loop.run(journal.claim(run_id))
+        lose_owner(maintenance.database, run_id)
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(
+    ("ends", "status", "reason"),
+    [
+        (stopped_while_waiting, "cancelled", "stopped"),
+        (expired, "failed", "approval_expired"),
+        (dead, "dead", "crashed"),
+    ],
+)
+def test_the_engine_gets_once_how_a_run_ended_without_a_worker(
+    maintenance: MaintenanceHarness,
+    ends: Callable[[MaintenanceHarness, str], None],
+    status: str,
+    reason: str,
+) -> None:
+    run_id = maintenance.run().run_id
+    ends(maintenance, run_id)
+    with EngineServer() as engine:
+        governed = maintenance.process.settings.model_copy(update={"governance_url": engine.url})
+        maintenance.process = replace(maintenance.process, settings=governed)
+
+        assert (maintenance.look(), maintenance.look()) == (1, 0)
+
+    (event,) = engine.events
+    assert (event["event_type"], event["run_id"], event["status"], event["error"]) == (
+        *("WorkflowFailed", run_id),
+        *(status, reason),
+    )
+    assert event["context"]["initiator_id"]
+
+
+@pytest.mark.parity
+def test_an_engine_that_does_not_answer_keeps_no_end_from_the_observers(maintenance: MaintenanceHarness) -> None:
+    run_id = maintenance.ended()
+    governed = maintenance.process.settings.model_copy(update={"governance_url": "http://127.0.0.1:1"})
+    maintenance.process = replace(maintenance.process, settings=governed)
+
+    assert (maintenance.look(), maintenance.look()) == (1, 0)
+
+    assert ends_received(run_id) == 1
