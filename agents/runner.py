@@ -15,7 +15,7 @@ from agents.process import Process, current_process, open_process, use_process
 from agents.registry import AgentRegistry
 from agents.texts import check_call, check_objective, check_thread_id
 from bus.dispatcher import INLINE, OTHERS, Dispatcher
-from bus.journal import NO_MODEL, IdempotencyKey, Journal, NewCall, NewRun, RunUnknown
+from bus.journal import NO_MODEL, CallersTransaction, IdempotencyKey, Journal, NewCall, NewRun, RunUnknown
 from bus.routes import BrokerTransport, InlineTransport
 from config.database.shared_secret import shared_secret
 from config.definitions.agent import AgentDefinition
@@ -100,6 +100,7 @@ class Runner:
         principal: Principal | None = None,
         metadata: Mapping[str, Any] | None = None,
         idempotency: IdempotencyKey | None = None,
+        connection: Any = None,
     ) -> RunHandle:
         """Accept a run: commit it, send its message, and return a handle on it.
 
@@ -113,6 +114,8 @@ class Runner:
             principal: the owner of the run; None is the installation's own (``CALLBOARD_PRINCIPAL``).
             metadata: stored with the run and passed to observers.
             idempotency: a key by which a repeated request returns the first one's run.
+            connection: a connection to Callboard's database with an open transaction: of SQLAlchemy (or its Session),
+                Django, psycopg, psycopg2 or sqlite3. The run exists once the caller commits, and is detached.
 
         Raises:
             AgentUnknown, DefinitionInvalid: there is no such agent, or its file is broken.
@@ -122,6 +125,7 @@ class Runner:
             GrantRefused: the grant is not for this start, or cannot be used any more.
             ObserverTravels: an observer object was given for a run that a worker executes.
             ThreadOfOtherAgent, ThreadUnknown: the principal may not continue the thread; see ``bus.journal.accept``.
+            ConnectionUnusable: the connection is closed, in autocommit, of another database or the parent process's.
         """
         principal = principal or self.principal
         try:
@@ -142,13 +146,13 @@ class Runner:
             thread_id=thread_id,
             principal=principal,
             grant=presented,
-            detached=detached,
+            detached=detached or connection is not None,
             declared=self._declared(principal),
             metadata=guardrails.metadata(metadata),
             originals=originals,
             idempotency=idempotency,
         )
-        return self._accept(new, tuple(one for one in observers if isinstance(one, AgentObserver)))
+        return self._accept(new, tuple(one for one in observers if isinstance(one, AgentObserver)), connection)
 
     def call_tool(
         self,
@@ -163,6 +167,7 @@ class Runner:
         principal: Principal | None = None,
         metadata: Mapping[str, Any] | None = None,
         idempotency: IdempotencyKey | None = None,
+        connection: Any = None,
     ) -> RunHandle:
         """Accept a run of kind ``tool``: one call of one tool of an agent, without a model.
 
@@ -174,7 +179,7 @@ class Runner:
             arguments: the arguments, JSON data.
             agent_id: the agent whose tool, overrides and sandbox are used; None is ``CALLBOARD_DEFAULT_AGENT``.
             agent: an agent that no file has, in place of one with an id.
-            thread_id, detached, grant, principal, metadata, idempotency: see ``run``.
+            thread_id, detached, grant, principal, metadata, idempotency, connection: see ``run``.
 
         Raises:
             AgentUnknown, DefinitionInvalid, AgentForbidden: see ``run``.
@@ -203,12 +208,12 @@ class Runner:
             thread_id=thread_id,
             principal=principal,
             grant=presented,
-            detached=detached,
+            detached=detached or connection is not None,
             declared=self._declared(principal),
             metadata=guardrails.metadata(metadata),
             idempotency=idempotency,
         )
-        return self._accept(new, ())
+        return self._accept(new, (), connection)
 
     def _declared(self, principal: Principal) -> DeclaredContext:
         """Return what is declared of a new run: by the run that starts it, or by its door."""
@@ -240,13 +245,16 @@ class Runner:
             return self.handle(earlier, principal) if earlier is not None else None
         return None
 
-    def _accept(self, new: NewRun, local: tuple[AgentObserver, ...]) -> RunHandle:
-        """Commit a run and send its message, unless an earlier request made the run."""
+    def _accept(self, new: NewRun, local: tuple[AgentObserver, ...], connection: Any) -> RunHandle:
+        """Commit a run and send its message, unless an earlier request made the run, or the caller commits."""
         own, route = self._own(), self._dispatcher.route(new.queue, detached=new.detached)
         if local and route is not self._inline:
             raise ObserverTravels(type(observer).__name__ for observer in local)
-        accepted = own.journal.accept(new, route.record)
-        if accepted.message is not None:
+        if connection is not None:
+            accepted = own.journal.accept_on(CallersTransaction(connection, own.journal.database), new, route.record)
+        else:
+            accepted = own.journal.accept(new, route.record)
+        if accepted.message is not None and connection is None:
             if local:
                 own.local_observers[accepted.run_id] = local
             route.send(accepted.message, accepted.outbox_row)

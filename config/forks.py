@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakSet
@@ -26,6 +27,20 @@ def after_fork(renew: Callable[[], None]) -> Callable[[], None]:
     """Call ``renew`` in each process that is forked from this one, before other code runs there."""
     os.register_at_fork(after_in_child=renew)
     return renew
+
+
+_forked_s: float | None = None
+
+
+@after_fork
+def _note_fork() -> None:
+    global _forked_s
+    _forked_s = time.time()
+
+
+def forked_s() -> float | None:
+    """Return when this process was forked, in seconds since 1970; None: it was not, since Callboard was imported."""
+    return _forked_s
 
 
 def leave_to_parent(thing: Any) -> None:

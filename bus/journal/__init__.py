@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         form_digest,
         stored_question,
     )
+    from bus.journal.callers_transaction import CallersTransaction
     from bus.journal.controls import CONTROLS, Control
     from bus.journal.decisions import Decided
     from bus.journal.endings import end_commit, end_event, result_of_cut_off
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         ApproverRefused,
         ArgumentsDiffer,
         CodeVersion,
+        ConnectionUnusable,
         CursorAhead,
         CursorInvalid,
         DecisionRefused,
@@ -104,13 +106,14 @@ _NAMES = {
     "accept": "NewRun",
     "approvals": "ANSWERED_BY BEFORE DEFAULT_LINK_S FORM MOST_LINK_S NOTHING_SAID USED_UP Answered Decision Question "
     "form_digest stored_question",
+    "callers_transaction": "CallersTransaction",
     "controls": "CONTROLS Control",
     "decisions": "Decided",
     "endings": "end_commit end_event result_of_cut_off",
     "errors": (
         "AnswerRefused ApprovalDecided ApprovalOver ApprovalUnknown ApproverRefused ArgumentsDiffer CodeVersion "
-        "CursorAhead CursorInvalid DecisionRefused EditRefused IdempotencyConflict LinkNotYours LinkOver LinkUnknown "
-        "PrincipalDisabled RunOpen "
+        "ConnectionUnusable CursorAhead CursorInvalid DecisionRefused EditRefused IdempotencyConflict LinkNotYours "
+        "LinkOver LinkUnknown PrincipalDisabled RunOpen "
         "RunUnknown ScopeRefused StaleOwner StickyOver StickyUnknown ThreadOfOtherAgent ThreadUnknown TooManyRuns"
     ),
     "idempotency": "IdempotencyKey canonical_digest",

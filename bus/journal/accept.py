@@ -128,6 +128,26 @@ def accept(database: Database, new: NewRun, record: Record = announce, limits: R
     raise AssertionError("unreachable")
 
 
+def accept_on(
+    connection: Connection, new: NewRun, record: Record = announce, limits: RunLimits | None = None
+) -> Accepted:
+    """Write a new run into a caller's transaction; it exists once that is committed.
+
+    A savepoint keeps what the caller did if this fails. Nothing is remembered of it, since the caller may roll back.
+
+    Raises:
+        IdempotencyConflict, ThreadOfOtherAgent, GrantRefused, ThreadUnknown, TooManyRuns: see ``accept``.
+    """
+    for attempt in (1, 2, 3):
+        try:
+            with connection.begin_nested():
+                return _accept(connection, new, record, limits or {})
+        except IntegrityError:
+            if attempt == 3:
+                raise
+    raise AssertionError("unreachable")
+
+
 def _accept(connection: Connection, new: NewRun, record: Record, limits: RunLimits) -> Accepted:
     if new.idempotency is not None:
         earlier = used_before(connection, new.principal, new.idempotency)

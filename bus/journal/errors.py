@@ -129,6 +129,15 @@ class StaleOwner(Permanent):
         )
 
 
+class ConnectionUnusable(Permanent):
+    """`Runner.run(connection=...)`: the caller's connection cannot carry the run's commit."""
+
+    code = "connection_unusable"
+    over_http = False
+    topic = Topic.CONFIGURATION
+    remedy = "The sentence says which connection to pass ([in your own transaction](own-transaction.md))."
+
+
 class CodeVersion(Permanent):
     """The run's journal needs code or tools that this worker does not have."""
 

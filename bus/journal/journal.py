@@ -18,6 +18,7 @@ from bus.journal import accept as accepting
 from bus.journal import decisions, endings
 from bus.journal.accept import Accepted, NewRun, Record
 from bus.journal.approvals import Decision
+from bus.journal.callers_transaction import CallersTransaction
 from bus.journal.controls import Control
 from bus.journal.decisions import Decided
 from bus.journal.definition_store import read_pinned
@@ -125,6 +126,15 @@ class Journal:
     def accept(self, new: NewRun, record: Record = announce) -> Accepted:
         """Return once the run is committed; see ``bus.journal.accept``."""
         return accepting.accept(self.database, new, record, run_limits(self.settings, new.principal.tenant))
+
+    def accept_on(self, transaction: CallersTransaction, new: NewRun, record: Record = announce) -> Accepted:
+        """Return a run that exists once the caller commits; see ``bus.journal.callers_transaction``."""
+        with self.database.naming_errors():
+            limits = run_limits(self.settings, new.principal.tenant)
+            accepted = accepting.accept_on(transaction.connection, new, record, limits)
+        if accepted.is_new:
+            transaction.after_commit(partial(self.relay.publish_once_committed, accepted.run_id))
+        return accepted
 
     async def claim(self, run_id: str) -> Lease | None:
         """Claim a run for this process and return its lease, or None; see ``bus.journal.ownership.leases``."""

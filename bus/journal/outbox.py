@@ -6,7 +6,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, insert, or_, select
@@ -24,6 +24,8 @@ Publish = Callable[[RunAgentMessage], None]
 BATCH = 200
 LULL_S = 0.02
 """Seconds without a new request after which the rows of published wake-ups are deleted."""
+COMMIT_S = 1.0
+"""Seconds that a caller's commit may take whose runs are published right behind it."""
 OVERDUE_MS = 1000
 """From this age on any process publishes a row: its writer died, or Redis was down."""
 
@@ -42,6 +44,8 @@ class _Request(NamedTuple):
     message: RunAgentMessage | None = None
     """The wake-up; None is read from SQL, as is an unknown row."""
     row: int | None = None
+    until_s: float = 0.0
+    """How long, on the monotonic clock, to wait for the commit of a run that SQL does not have yet."""
 
 
 class Relay:
@@ -63,6 +67,7 @@ class Relay:
         self._pending = 0
         self._tried = 0
         self._published: list[int] = []
+        self._uncommitted: list[_Request] = []
         self._settled = threading.Condition()
         self._thread: threading.Thread | None = None
         self.is_failing = False
@@ -87,6 +92,16 @@ class Relay:
         if self._thread is None:
             self.start()
 
+    def publish_once_committed(self, run_id: str) -> None:
+        """Queue the wake-up of a run whose transaction commits now, in this process; return at once.
+
+        It is published when SQL has the run. If that takes longer, its outbox row is published as an overdue one.
+        """
+        with self._settled:
+            self._pending += 1
+        self._requests.put(_Request(run_id, until_s=time.monotonic() + COMMIT_S))
+        self.start()
+
     def settle(self, timeout_s: float) -> bool:
         """Wait until the publishing of every queued wake-up was tried; return False after ``timeout_s``."""
         with self._settled:
@@ -102,11 +117,13 @@ class Relay:
     def _work(self) -> None:
         next_look, is_open = time.monotonic(), True
         while is_open:
-            gathered = self._gather(LULL_S if self._tried else max(0.01, next_look - time.monotonic()))
+            is_hurried = self._tried or self._uncommitted
+            gathered = self._gather(LULL_S if is_hurried else max(0.01, next_look - time.monotonic()))
             is_open = None not in gathered
-            requests = [request for request in gathered if request is not None]
+            requests = [*self._uncommitted, *(request for request in gathered if request is not None)]
+            self._uncommitted = []
             self._publish_all(requests)
-            self._tried += len(requests)
+            self._tried += len(requests) - len(self._uncommitted)
             if self._tried and (not requests or not is_open or self._tried >= BATCH):
                 self._clear()
             if is_open and time.monotonic() >= next_look:
@@ -155,7 +172,9 @@ class Relay:
             rows = self._rows(requests)
             known = {request.run_id: request.message for request in requests if request.message is not None}
             unknown = [request.run_id for request in requests if request.run_id not in known]
-            for message in [*known.values(), *(self._messages(unknown) if unknown else ())]:
+            read = self._messages(unknown) if unknown else []
+            self._keep_uncommitted(requests, {*known, *(message.run_id for message in read)})
+            for message in [*known.values(), *read]:
                 self._publish(message)
                 failpoint("publish")
                 self._on_published(message.tenant, message.run_id)
@@ -173,6 +192,11 @@ class Relay:
             log.log(level, text, _shown_error(error))
         self.is_failing = True
         return False
+
+    def _keep_uncommitted(self, requests: Sequence[_Request], run_ids: Collection[str]) -> None:
+        """Keep the requests for the next round whose runs SQL does not have yet."""
+        now_s = time.monotonic()
+        self._uncommitted = [one for one in requests if one.run_id not in run_ids and now_s < one.until_s]
 
     def _rows(self, requests: Sequence[_Request]) -> list[int]:
         """Return the outbox rows of these runs as of now; a row added later asks for another wake-up."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -93,7 +94,7 @@ class Database:
         transactions of this process. ``wait_ms`` replaces SQLite's usual timeout: a migration takes longer than that.
         """
         turn = self._turn(is_urgent, wait_ms or self._patience_ms)
-        with self._in_use, self._named_errors(), one_limit(), turn, self.engine.begin() as connection:
+        with self._in_use, self.naming_errors(), one_limit(), turn, self.engine.begin() as connection:
             if self.is_sqlite:  # here and not in SQLAlchemy's ``begin`` event: one listener slows every statement
                 self._begin_writing(connection)
             yield connection
@@ -154,7 +155,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Yield a connection for reading."""
-        with self._in_use, self._named_errors(), one_limit(), self._reading.connect() as connection:
+        with self._in_use, self.naming_errors(), one_limit(), self._reading.connect() as connection:
             if self.is_sqlite:  # one snapshot for all statements
                 connection.exec_driver_sql("BEGIN")
             yield connection
@@ -190,7 +191,8 @@ class Database:
         return named_error(error, self.engine) if isinstance(error, (DBAPIError, PoolTimeout)) else error
 
     @contextmanager
-    def _named_errors(self) -> Iterator[None]:
+    def naming_errors(self) -> Iterator[None]:
+        """Raise the errors of the database that occur in this context in their named form."""
         try:
             yield
         except (DBAPIError, PoolTimeout) as error:
@@ -249,7 +251,12 @@ def _prepare_sqlite(engine: Engine) -> None:
         cursor.execute("PRAGMA foreign_keys=ON")
         cursor.execute("PRAGMA cache_size=-512")  # KiB a connection; the kernel caches the same pages for all
         cursor.close()
-        connection.create_function(_WallMs.name, 0, _own_now)  # all its callers are on one machine
+        define_functions(connection)
+
+
+def define_functions(connection: sqlite3.Connection) -> None:
+    """Define the functions that Callboard's statements call, on any connection to its SQLite file."""
+    connection.create_function(_WallMs.name, 0, _own_now)  # all its callers are on one machine
 
 
 def _own_now() -> int:
