@@ -20,13 +20,13 @@ class Settings(
     AgentSettings,
     WorkerSettings,
     RecordSettings,
+    NetworkSettings,
     ContextSettings,
     SignInSettings,
     ServiceTokenSettings,
     EnvelopeSettings,
     GovernanceSettings,
     McpSettings,
-    NetworkSettings,
 ):
     """All settings. A field's variable is ``CALLBOARD_`` and its name in capitals."""
 

@@ -8,10 +8,13 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from config.origins import is_origin, listed, networks_in, origin_of
-from config.settings.sources import Part
+from config.settings.contexts import ContextSettings
+
+DEVELOPMENT_ORIGIN = "http://localhost:5173"
+"""Of a page that Vite serves while it is developed."""
 
 
-class NetworkSettings(Part):
+class NetworkSettings(ContextSettings):
     """Part of ``Settings``."""
 
     host: str = "127.0.0.1"
@@ -39,8 +42,9 @@ class NetworkSettings(Part):
     """Whether a client without a certificate is refused during the handshake, where there is a ``tls_client_ca``."""
     tls_principals: Path | None = None
     """YAML file that maps client certificates to principals."""
-    cors_origins: str = ""
-    """Comma-separated origins of foreign pages that may call this server, with bearer tokens."""
+    cors_origins: str | None = None
+    """Comma-separated origins of foreign pages that may call this server, with bearer tokens. None: with
+    ``environment=development`` that of Vite's development server, elsewhere no page."""
 
     @field_validator("public_url", "tls_certificate", "tls_key", "tls_client_ca", "tls_principals", mode="before")
     @classmethod
@@ -60,8 +64,8 @@ class NetworkSettings(Part):
 
     @field_validator("cors_origins")
     @classmethod
-    def _are_origins(cls, value: str) -> str:
-        for origin in listed(value):
+    def _are_origins(cls, value: str | None) -> str | None:
+        for origin in listed(value or ""):
             if not is_origin(origin):
                 raise ValueError(
                     f"'{origin}' is not an origin as browsers send it; write scheme, host and port alone, in small "
@@ -81,4 +85,6 @@ class NetworkSettings(Part):
     @property
     def cors_origin_list(self) -> list[str]:
         """The origins of foreign pages that may call this server."""
-        return listed(self.cors_origins)
+        if self.cors_origins is None and self.environment == "development":
+            return [DEVELOPMENT_ORIGIN]
+        return listed(self.cors_origins or "")

@@ -150,3 +150,26 @@ def test_a_list_of_origins_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         "https://xn--bcher-kva.example",
         "http://[::1]:3000",
     ]
+
+
+@pytest.mark.parametrize(
+    ("environment", "value", "origins"),
+    [
+        ("development", None, [PAGE]),
+        ("development", "", []),
+        ("development", OTHER, [OTHER]),
+        ("production", None, []),
+        (None, None, []),
+    ],
+)
+def test_the_development_server_of_a_page_may_call_in_development_alone(
+    settings: Settings, runner: Runner, environment: str | None, value: str | None, origins: list[str]
+) -> None:
+    chosen = settings.model_copy(update={"environment": environment, "cors_origins": value})
+    app = create_app(chosen, runner)
+
+    answer = preflight(app.test_client(), PAGE)
+
+    assert chosen.cors_origin_list == origins
+    assert (answer.status_code == 204) is (PAGE in origins)
+    process_of(app).close()
