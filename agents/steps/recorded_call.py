@@ -152,9 +152,14 @@ class RecordedCall:
         return self._decision is not None and self._decision.decision == "take_as_done"
 
     @property
+    def _digest(self) -> str:
+        """The digest of the arguments as they are now."""
+        return canonical_digest(self.arguments)
+
+    @property
     def edited_digest(self) -> str | None:
         """The digest of the arguments where a person changed them."""
-        return canonical_digest(self.arguments) if self._answered.edited is not None else None
+        return self._digest if self._answered.edited is not None else None
 
     @property
     def is_halted(self) -> bool:
@@ -173,7 +178,9 @@ class RecordedCall:
             call_id=self.call.id,
             name=self.call.name,
             arguments=self.arguments,
+            digest=self._digest,
             effect=str(self.effect),
+            attempt=self._attempts,
             content=content,
             policy=self._shown_decision(),
             message_id=message_id,
@@ -201,7 +208,7 @@ class RecordedCall:
             name=self.call.name,
             call_id=self.call.id,
             effect=None if self.is_settled else str(self.effect),
-            arguments_digest=canonical_digest(self.arguments),
+            arguments_digest=self._digest,
             idempotency_key=self.key,
             status="planned" if self.approval_reason is not None else status,
             decision=self.decision,
@@ -216,7 +223,7 @@ class RecordedCall:
             call_id=self.call.id,
             name=self.call.name,
             arguments=self.arguments,
-            digest=canonical_digest(self.arguments),
+            digest=self._digest,
             reason=stored_text(self.approval_reason or str(self._result)),
             expires_ms=expires_ms,
         )
@@ -300,6 +307,7 @@ class RecordedCall:
         assert self._outcome is not None, "run() or cut_off() comes first"
         call = {"call_id": self.call.id, "name": self.call.name, "outcome": self._outcome, "result": self._result}
         facts: dict[str, Any] = {
+            "attempt": self._attempts,
             "duration_ms": self._duration_ms,
             "code": self.error.code if self.error is not None else None,
         }

@@ -172,7 +172,7 @@ def _close(connection: Connection, run: Row[Any], ending: Ending) -> Commit:
         decision = answered.get(step.id, NOTHING_SAID).decision
         outcome, result = result_of_cut_off(step.effect, decision, is_begun=step.status != "planned")
         call = {"call_id": step.call_id, "name": step.name, "outcome": outcome, "result": result}
-        events.append(ToolResultPayload(**call, step_id=step.id))
+        events.append(ToolResultPayload(**call, attempt=step.attempt, step_id=step.id))
         ended.append(StepEnded(id=step.id, status=outcome, result=result, attempts=step.attempt))
         history.append(HistoryItem(id=new_id("msg"), role="tool", data=call))
     return Commit(events=events, ended=ended, history=history)

@@ -95,7 +95,11 @@ class ToolPayload(Payload):
     arguments: Mapping[str, Any] | None = None
     content: str | None = None
     """A readable form of the call, for lines and cards."""
+    digest: str | None = None
+    """SHA-256 of the arguments, as the call's step and a question about the call have it."""
     effect: str | None = None
+    attempt: int | None = None
+    """1, and one more each time that a worker resumed the run before the call had ended."""
     policy: Mapping[str, Any] | None = None
     """What the policy decided, where it is not that the call is made as it is: ``verdict``, ``rule``, ``reason``, and
     ``changed`` with the names of the arguments that it rewrote."""
@@ -163,6 +167,8 @@ class ToolResultPayload(Payload):
     code: str | None = None
     """Of the error because of which the call was refused or failed."""
     result: Any = None
+    attempt: int | None = None
+    """1, and one more each time that a worker resumed the run before the call had ended."""
     duration_ms: int | None = None
     message_id: str = ""
     step_id: str = ""

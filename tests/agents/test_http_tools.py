@@ -11,7 +11,7 @@ from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from bus.journal import Decision, steps_of
 from bus.journal.endings import GIVEN_UP
-from bus.payloads import ToolResultPayload
+from bus.payloads import ToolPayload, ToolResultPayload
 from tests.agents import http_tools
 from tests.agents.tools.shop_server import Shop, answer, close
 
@@ -80,6 +80,8 @@ def test_an_unsafe_call_is_made_again_when_a_person_says_so(kit: AgentKit, shop:
     assert results(handle) == [("done", "done")]
     assert len(shop.arrived) == 2
     assert shop.effects == 1, "with the key of the first time"
+    events = [event for event in handle.events() if isinstance(event, ToolPayload | ToolResultPayload)]
+    assert [event.attempt for event in events if not event.is_delta] == [1, 2]
 
 
 def test_a_run_fails_when_a_person_says_so_and_its_call_has_the_reason(kit: AgentKit, shop: Shop) -> None:

@@ -81,6 +81,7 @@ def test_the_output_of_the_run_is_the_result_of_its_call(kit: AgentKit) -> None:
     assert isinstance(result, ToolResultPayload)
     assert (called.name, called.arguments, called.effect) == ("add", {"a": 2, "b": 40}, "pure")
     assert (result.call_id, result.outcome, result.result) == (called.call_id, "done", 42)
+    assert (called.digest, called.attempt, result.attempt) == (canonical_digest({"a": 2, "b": 40}), 1, 1)
     run = kit.runner.journal.runs.get(kit.runner.principal, handle.run_id)
     assert (run["kind"], run["title"], run["model"], run["output"]) == ("tool", "add(a=2, b=40)", "", 42)
     assert kit.model.requests == []

@@ -79,7 +79,11 @@ class ToolEvent(Event):
     arguments: Mapping[str, Any] | None = None
     """None while the model still writes them."""
     content: str | None = None
+    digest: str | None = None
+    """SHA-256 of the arguments, as a question about the call has it."""
     effect: str | None = None
+    attempt: int | None = None
+    """1, and one more each time that a worker resumed the run before the call had ended."""
     policy: Mapping[str, Any] | None = None
     """What the policy decided, where it is not that the call is made as it is: ``verdict``, ``rule``, ``reason``, and
     ``changed`` with the names of the arguments that it rewrote."""
@@ -127,6 +131,7 @@ class ToolResultEvent(Event):
     code: str | None = None
     """Of the error because of which the call was refused or failed."""
     result: Any = None
+    attempt: int | None = None
     duration_ms: int | None = None
     message_id: str = ""
     step_id: str = ""

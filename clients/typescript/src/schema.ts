@@ -1786,9 +1786,13 @@ export interface components {
             };
             /** @description When it was numbered, UTC. */
             at: string;
+            /** @description 1, and one more each time that a worker resumed the run before the call had ended. */
+            attempt?: number;
             call_id: string;
             /** @description A readable form of the call, for lines and cards. */
             content?: string;
+            /** @description SHA-256 of the arguments, as the call's step and a question about the call have it. */
+            digest?: string;
             effect?: string;
             message_id?: string;
             name: string;
@@ -1866,6 +1870,8 @@ export interface components {
         ToolResultEvent: {
             /** @description When it was numbered, UTC. */
             at: string;
+            /** @description 1, and one more each time that a worker resumed the run before the call had ended. */
+            attempt?: number;
             call_id: string;
             /** @description Of the error because of which the call was refused or failed. */
             code?: string;
