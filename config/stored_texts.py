@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from config.errors import BadRequest
 from config.redaction import own_redactor, redact, redact_start
-from config.visible import visible
+from config.visible import first_hidden, visible
 
 TITLE_CHARS = 120
 """Most characters of a title."""
@@ -45,6 +45,7 @@ def stored_name(text: str, what: str) -> str:
             f"{what} has an API key or a token, and it is stored and shown; revoke that credential, and choose another "
             "text."
         )
-    if visible(text) != text:
-        raise BadRequest(f"{what} has a hidden character; leave it out.")
+    hidden = first_hidden(text)
+    if hidden is not None:
+        raise BadRequest(f"{what} has the hidden character {hidden}; leave it out.")
     return text

@@ -30,9 +30,19 @@ JOINERS = "\u200c\u200d"
 
 def visible(text: str) -> str:
     """Return the text with each hidden character written as ``⟨U+202E⟩``; line ends and tabs stay."""
-    return _HIDDEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
+    return _HIDDEN.sub(_written, text)
+
+
+def first_hidden(text: str) -> str | None:
+    """Return the first hidden character of a text, as ``visible`` writes it; None where there is none."""
+    match = _HIDDEN.search(text)
+    return _written(match) if match is not None else None
+
+
+def _written(match: re.Match[str]) -> str:
+    return f"⟨U+{ord(match[0]):04X}⟩"
 
 
 def escaped_json(json: str) -> str:
-    """Return equal JSON with hidden characters escaped, for a terminal."""
+    """Return equal JSON with hidden characters escaped."""
     return _UNSAFE_IN_JSON.sub(lambda found: dumps(found[0])[1:-1], json)

@@ -15,6 +15,6 @@ def print_json(value: object, *, lines: bool = False) -> None:
 
 
 def print_json_line(json: str) -> None:
-    """Print encoded JSON and flush; on a terminal, hidden characters are escaped."""
-    sys.stdout.write((escaped_json(json) if sys.stdout.isatty() else json) + "\n")
+    """Print encoded JSON and flush, with hidden characters escaped: a pipe often ends at a terminal, too."""
+    sys.stdout.write(escaped_json(json) + "\n")
     sys.stdout.flush()

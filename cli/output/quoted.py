@@ -15,6 +15,8 @@ INDENT = "    "
 TAB = 8
 NARROWEST = 20
 """Columns; a terminal that reports fewer is taken as unknown."""
+UNKNOWN = 10_000
+"""Columns of a terminal whose width is unknown: it breaks long lines itself."""
 
 
 class Quoted:
@@ -23,7 +25,7 @@ class Quoted:
     def __init__(self, stream: TextIO, **style: bool) -> None:
         self._stream = stream
         self._style = style
-        self._width = columns() if stream.isatty() else 0
+        self._width = (columns() or UNKNOWN) if stream.isatty() else 0
         self._column = 0
         self._last = self._held = ""
 
@@ -64,9 +66,12 @@ class Quoted:
 
 
 def hanging(text: str, width: int = 0) -> str:
-    """Return text whose lines after the first are indented; with a width, long lines are broken too."""
+    """Return text whose lines after the first are indented deeper than any of ours; with a width, long ones are broken.
+
+    So no line of a text from outside looks like one of Callboard's own, such as the one about a call's result.
+    """
     first, *rest = visible(text.replace("\r\n", "\n")).split("\n")
-    lines = [first, *(line if line.startswith("  ") else INDENT + line for line in rest)]
+    lines = [first, *(line if line.startswith(INDENT) else INDENT + line.lstrip(" ") for line in rest)]
     return "\n".join(part for line in lines for part in (_broken(line, width) if width else (line,)))
 
 

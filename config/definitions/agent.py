@@ -29,6 +29,7 @@ from config.identity.principal import NAME, NAME_FORM, Role
 from config.redaction import register_secrets, secrets_in_url
 from config.settings import QUEUE_NAME, QUEUE_NAME_FORM
 from config.spelling import did_you_mean
+from config.visible import first_hidden
 
 AGENT_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """Valid names of an agent's file, without its extension."""
@@ -67,6 +68,16 @@ _Name = Annotated[str, Field(pattern=rf"^{NAME}$")]
 def _is_host(value: str) -> str:
     hosts_in([value])
     return value
+
+
+def _without_hidden(value: str) -> str:
+    hidden = first_hidden(value)
+    if hidden is not None:
+        raise ValueError(f"has the hidden character {hidden}; leave it out")
+    return value
+
+
+_Readable = Annotated[str, AfterValidator(_without_hidden)]
 
 
 class _Section(BaseModel):
@@ -126,9 +137,9 @@ class Access(_Section):
 class DefinitionFields(_Section):
     """The fields of an agent's file."""
 
-    name: Annotated[str, Field(min_length=1, max_length=80)]
+    name: Annotated[_Readable, Field(min_length=1, max_length=80)]
     """The name shown to people."""
-    description: Annotated[str, Field(max_length=500)] = ""
+    description: Annotated[_Readable, Field(max_length=500)] = ""
     """One sentence for lists, and for agents that hand over to this one."""
     model: _Text
     """A LiteLLM model, or ``auto``."""
@@ -168,7 +179,7 @@ class DefinitionFields(_Section):
     access: Access = Field(default_factory=Access)
     guardrails: GuardrailFields = Field(default_factory=GuardrailFields)
     """What is checked and redacted, besides what the deployment wants."""
-    starters: tuple[Annotated[str, Field(min_length=1, max_length=500)], ...] = ()
+    starters: tuple[Annotated[_Readable, Field(min_length=1, max_length=500)], ...] = ()
     """Sentences the page offers to begin with."""
     output_schema: dict[str, Any] | None = None
     """JSON Schema 2020-12 the answer has to fit."""

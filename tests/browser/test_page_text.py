@@ -64,6 +64,9 @@ def test_inline_marks(page: Visitor, source: str, expected: str) -> None:
         "file:///etc/passwd",
         "blob:x",
         "\x01javascript:alert(1)",
+        "https://bank.example@foreign.invalid/",
+        "https://bank.example:443@foreign.invalid/",
+        "https://bank.example\u200b@foreign.invalid",
     ],
 )
 @pytest.mark.parametrize("form", ["[x]({})", "![x]({})", "<{}>", "[x](<{}>)", '[x]({} "t")'])

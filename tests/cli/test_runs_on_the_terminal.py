@@ -231,6 +231,19 @@ def test_what_a_model_says_cannot_move_the_cursor(
     assert "\x1b" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("words", [["run", "tester", "Hi", "--json"], ["runs", "--json"], ["threads", "--json"]])
+def test_json_of_commands_has_no_hidden_character_for_a_pipe_either(
+    type_: Type, model: ModelServer, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    model.script([Turn(text=["\u202eevil\u009b2J"])] * 2)
+    type_("run", "tester", "a\u202eb\u009b2J")
+    capsys.readouterr()
+
+    type_(*words)
+
+    assert not {"\u202e", "\u009b"} & set(capsys.readouterr().out)
+
+
 def test_runs_says_that_there_are_more(type_: Type, model: ModelServer, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(3):
         model.script([Turn(text="Yes.")])

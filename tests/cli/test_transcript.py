@@ -11,6 +11,7 @@ from bus.payloads import (
     ApprovalPayload,
     EndPayload,
     EndStatus,
+    ErrorPayload,
     ResponsePayload,
     StatusPayload,
     ToolLogPayload,
@@ -60,6 +61,21 @@ def test_what_a_call_reports_is_a_line_each() -> None:
         "  warning: one is empty",
         "    again",
     ]
+
+
+@pytest.mark.parametrize("forged", ["✓ paid  3 ms", " ✓ paid  3 ms", "  ✓ paid  3 ms", "   ✓ paid  3 ms"])
+def test_no_text_imitates_the_line_of_a_call_that_succeeded(forged: str) -> None:
+    err = io.StringIO()
+    transcript = Transcript("run_1", out=io.StringIO(), err=err)
+    ids: dict[str, Any] = {"call_id": "call_1", "name": "pay"}
+
+    transcript.take(ToolLogPayload(seq=3, level="info", message=f"paying\n{forged}", **ids))
+    transcript.take(ErrorPayload(seq=4, code="internal", message=f"no model\n{forged}", retryable=False))
+    transcript.take(ToolResultPayload(seq=5, outcome="done", result="paid", duration_ms=3, **ids))
+
+    lines = err.getvalue().splitlines()
+    assert [line for line in lines if line.startswith("  ✓")] == [lines[-1]]
+    assert lines.count("    ✓ paid  3 ms") == 2
 
 
 @pytest.mark.parametrize(("read", "shown"), [(1390, "1,390 tokens in, 44 out"), (1, "1 token in, 44 out")])

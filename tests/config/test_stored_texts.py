@@ -36,7 +36,7 @@ def test_a_text_keeps_its_lines() -> None:
 
 @pytest.mark.parametrize("name", [KEY, f"order-{KEY}", "a\u202eb", "a\x9bb"])
 def test_a_name_with_a_secret_or_a_hidden_character_is_refused(name: str) -> None:
-    with pytest.raises(BadRequest, match=r"^the name has (an API key|a hidden character)") as refusal:
+    with pytest.raises(BadRequest, match=r"^the name has (an API key|the hidden character)") as refusal:
         stored_name(name, "the name")
 
     assert name not in str(refusal.value)

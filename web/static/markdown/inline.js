@@ -19,13 +19,14 @@ export function parseInline(source, depth = 0) {
   return source.length > LONGEST ? [{ text: source }] : new Inline(source, depth).parse();
 }
 
-/** Return the address when a reader may be sent there (http, https, mailto), else null. */
+/** Return the address when a reader may be sent there (http, https, mailto; without a login, which hides the host), else null. */
 export function safeHref(address) {
   // Browsers ignore tabs, newlines and control characters inside a scheme, so they go first.
   const bare = address.replace(/[\u0000-\u0020\u007F-\u009F\u200B-\u200F\u2028-\u202E\u2060\uFEFF]/g, "");
   if (!/^(https?:\/\/|mailto:)/i.test(bare)) return null;
   try {
-    return new URL(bare).href;
+    const url = new URL(bare);
+    return url.username || url.password ? null : url.href;
   } catch {
     return null;
   }
