@@ -49,6 +49,26 @@ def test_every_call_that_starts_a_run_takes_an_idempotency_key(doc) -> None:
     assert starting <= keyed
 
 
+def test_no_field_of_an_answer_is_null_besides_those_that_the_page_names(doc) -> None:
+    schemas = doc["components"]["schemas"]
+    answers = {name for name in schemas if name not in inputs_of(doc)}
+    nullable = {
+        field
+        for name in answers
+        for field, schema in schemas[name].get("properties", {}).items()
+        if {"type": "null"} in schema.get("anyOf", ())
+    }
+
+    assert nullable == {"effect", "input_schema", "scope_s"}
+
+
+def inputs_of(doc: dict[str, Any]) -> set[str]:
+    bodies = [
+        call["requestBody"] for calls in doc["paths"].values() for call in calls.values() if "requestBody" in call
+    ]
+    return set(re.findall(r"#/components/schemas/([^\"]*)", orjson.dumps(bodies).decode()))
+
+
 def test_what_a_call_reads_of_a_request_is_what_it_declares() -> None:
     found = [path.name for path in (ROOT / "web/api").glob("*.py") if READS.search(path.read_text())]
 

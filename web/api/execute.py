@@ -143,7 +143,8 @@ def _finished(found: Mapping[str, Any], echo: Mapping[str, str]) -> Response:
         said |= {"code": error.code, "error": error.message}
     elif found["status"] != "succeeded":
         said |= {"code": found.get("reason") or found["status"]}
-    body = {"status": found["status"], "output": found.get("output"), "execution_time_ms": _took_ms(found), **said}
+    output = {"output": found["output"]} if found.get("output") is not None else {}
+    body = {"status": found["status"], **output, "execution_time_ms": _took_ms(found), **said}
     return answer(body, 200, **_headers(found))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from flask import Blueprint, Response
@@ -25,10 +26,10 @@ def many(headers: Conditional) -> Response:
     While no worker is alive, the tools of the last ones are listed.
     """
     found = _listed()
-    changed = _changed() if any(one["mcp"] for one in found) else set()
+    changed = _changed() if any("mcp" in one for one in found) else set()
     for one in found:
-        if one["mcp"]:
-            one["mcp"]["changed"] = (one["mcp"]["server"], one["mcp"]["tool"]) in changed
+        if origin := one.get("mcp"):
+            origin["changed"] = (origin["server"], origin["tool"]) in changed
     return headers.answer({"tools": found, "digest": canonical_digest([one["digest"] for one in found])})
 
 
@@ -48,6 +49,11 @@ def _changed() -> set[tuple[str, str]]:
 
 
 def _listed() -> list[dict[str, Any]]:
-    """Return the tools of the agents that the caller sees."""
+    """Return the tools of the agents that the caller sees, without nulls."""
     process = current_process()
-    return process.journal.tools.listed([agent.id for agent in process.runner.registry.seen_by(current_principal())])
+    agents = [agent.id for agent in process.runner.registry.seen_by(current_principal())]
+    return [_without_nulls(tool) for tool in process.journal.tools.listed(agents)]
+
+
+def _without_nulls(tool: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in tool.items() if value is not None}

@@ -12,12 +12,12 @@ class Executed(Answer):
 
     status: Literal["succeeded", "failed", "cancelled", "dead"]
     """``failed``: the tool was called and failed; ``cancelled``: the run was stopped."""
-    output: Any
-    """The tool's result; null where it has none."""
     execution_time_ms: float
     """Milliseconds from when a worker took the call until its end."""
     run_id: str
     """The run that made the call."""
+    output: Maybe[Any] = None
+    """The tool's result; absent where it has none."""
     code: Maybe[str] = None
     """Of the error, where it did not succeed."""
     error: Maybe[str] = None

@@ -6,7 +6,7 @@ from typing import Any
 
 from config.capabilities import CapabilityKind, Classification
 from config.effects import Effect
-from web.calls.fields import Answer
+from web.calls.fields import Answer, Maybe
 
 
 class SeedTool(Answer):
@@ -53,23 +53,23 @@ class CatalogueTool(SeedTool):
     """By its maintainer's count; an approval holds for one version."""
     maintainer: str
     """Who answers for it; empty where it does not say."""
-    kind: CapabilityKind | None
+    kind: Maybe[CapabilityKind] = None
     classification: Classification
     """Of its data."""
     roles: list[str]
     """The roles of which a run's principal needs one to call it; none: all principals may."""
-    output_schema: dict[str, Any] | None
-    """JSON Schema of the result; null accepts any."""
-    hosts: list[str] | None
-    """The hosts that its calls may connect to; null: no limit of its own."""
+    output_schema: Maybe[dict[str, Any]] = None
+    """JSON Schema of the result; absent: any is accepted."""
+    hosts: Maybe[list[str]] = None
+    """The hosts that its calls may connect to; absent: no limit of its own."""
     secrets: list[str]
     """The names of the secrets that it uses."""
     labels: list[str]
     """What its result is, for policies."""
     needs_approval: bool
     """Whether a person approves each call first."""
-    mcp: McpOrigin | None
-    """The MCP server that has it; null for other tools."""
+    mcp: Maybe[McpOrigin] = None
+    """The MCP server that has it; absent for other tools."""
 
 
 class ToolCatalogue(Answer):

@@ -245,26 +245,26 @@ export interface components {
             digest: string;
             /** @description What a call changes, and so what happens after an interruption. */
             effect: components["schemas"]["Effect"];
-            /** @description The hosts that its calls may connect to; null: no limit of its own. */
-            hosts: string[] | null;
+            /** @description The hosts that its calls may connect to; absent: no limit of its own. */
+            hosts?: string[];
             /** @description JSON Schema of the arguments. */
             input_schema: {
                 [key: string]: unknown;
             };
-            kind: components["schemas"]["CapabilityKind"] | null;
+            kind?: components["schemas"]["CapabilityKind"];
             /** @description What its result is, for policies. */
             labels: string[];
             /** @description Who answers for it; empty where it does not say. */
             maintainer: string;
-            /** @description The MCP server that has it; null for other tools. */
-            mcp: components["schemas"]["McpOrigin"] | null;
+            /** @description The MCP server that has it; absent for other tools. */
+            mcp?: components["schemas"]["McpOrigin"];
             name: string;
             /** @description Whether a person approves each call first. */
             needs_approval: boolean;
-            /** @description JSON Schema of the result; null accepts any. */
-            output_schema: {
+            /** @description JSON Schema of the result; absent: any is accepted. */
+            output_schema?: {
                 [key: string]: unknown;
-            } | null;
+            };
             /** @description The roles of which a run's principal needs one to call it; none: all principals may. */
             roles: string[];
             /** @description The names of the secrets that it uses. */
@@ -497,8 +497,8 @@ export interface components {
             error?: string;
             /** @description Milliseconds from when a worker took the call until its end. */
             execution_time_ms: number;
-            /** @description The tool's result; null where it has none. */
-            output: unknown;
+            /** @description The tool's result; absent where it has none. */
+            output?: unknown;
             /** @description The run that made the call. */
             run_id: string;
             /**
