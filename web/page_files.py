@@ -26,7 +26,7 @@ TYPES = {
 STYLESHEETS = re.compile(r'(?:<link rel="stylesheet" href="/static/[^"]+">\n)+')
 LINKED = re.compile(r'<link rel="stylesheet" href="/static/([^"]+)">')
 FIRST_MODULE = re.compile(r'<link rel="modulepreload"|<script type="module"')
-PATH = re.compile(r'(?<=")/static/[^"?]+(?=")')
+QUOTED_PATH = re.compile(r'"/static/[^"?]+"')
 
 
 @cache
@@ -76,7 +76,7 @@ class PageFiles:
     def _shell(self, name: str, text: str) -> str:
         link = f'<link rel="stylesheet" href="/static/{_stylesheet_of(name)}">\n'
         text = STYLESHEETS.sub(link, text, count=1)
-        text = PATH.sub(lambda match: self._versioned(match[0]), text)
+        text = QUOTED_PATH.sub(lambda match: f'"{self._versioned(match[0][1:-1])}"', text)
         first = FIRST_MODULE.search(text)
         at = first.start() if first else len(text)
         return f'{text[:at]}<script type="importmap">{self.import_map}</script>\n{text[at:]}'

@@ -78,7 +78,7 @@ def test_a_package_that_the_tests_need_on_more_platforms_stays_in_their_lock(tmp
 
 @pytest.mark.parametrize("name", ["callboard", "tests/locked_environment.py"])
 def test_a_complete_lock_is_installed_without_looking_for_dependencies(name: str) -> None:
-    """The pip of Python 3.11 refuses a hashed lock in which a package asks for the extra of another one, `newest.lock`."""
+    """The pip of Python 3.11 refuses a hashed lock in which a package asks for another's extra, as in `newest.lock`."""
     lines = [line for line in (ROOT / name).read_text().splitlines() if '"--require-hashes"' in line]
 
     assert lines

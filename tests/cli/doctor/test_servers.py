@@ -112,6 +112,7 @@ def test_a_broker_that_is_the_redis_above_is_not_called_well_when_that_does_not_
     assert list(check_broker(away)) == [("warn", "could not be checked: it is the Redis above, which does not answer")]
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize(
     ("program", "verdict"),
     [
