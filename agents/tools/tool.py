@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
@@ -22,8 +23,10 @@ from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM, requi
 from config.effects import Effect, OnExpiry, Scope
 from config.identity.contexts import GoldenContext, SecurityContext
 from config.identity.principal import Role
+from config.spelling import did_you_mean
 
 F = TypeVar("F", bound=Callable[..., Any])
+E = TypeVar("E", bound=StrEnum)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -320,8 +323,19 @@ def tool(
         check: for ``checkable`` tools, see ``Tool.check``.
         metadata: further fields of ``Tool``: its version, its maintainer, the classification of its data, and so on.
     """
-    marks = {"name": name, "effect": Effect(effect), "timeout_s": timeout_s, "confirm": confirm, "check": check}
-    marks |= {"on_expiry": OnExpiry(on_expiry), "default": default, "approvers": approvers, **_checked(metadata)}
+    marks = {
+        "name": name,
+        "effect": _member(Effect, effect, "effect"),
+        "timeout_s": timeout_s,
+        "confirm": confirm,
+        "check": check,
+    }
+    marks |= {
+        "on_expiry": _member(OnExpiry, on_expiry, "on_expiry"),
+        "default": default,
+        "approvers": approvers,
+        **_checked(metadata),
+    }
 
     def mark(target: Callable[..., Any]) -> Callable[..., Any]:
         setattr(target, MARKS, marks)
@@ -330,11 +344,24 @@ def tool(
     return mark if function is None else mark(function)
 
 
+def _member(kind: type[E], value: str, argument: str) -> E:
+    """Return the member of a closed set that an argument of ``@tool`` names.
+
+    Raises:
+        ValueError: it names none; the sentence has the values.
+    """
+    values = [str(member) for member in kind]
+    if value not in values:
+        near = did_you_mean(str(value), values)
+        raise ValueError(f"@tool({argument}={value!r}): it is one of {', '.join(map(repr, values))}.{near}")
+    return kind(value)
+
+
 _MADE_OF: Mapping[str, Callable[[Any], Any]] = {
-    "sticky": lambda scopes: tuple(Scope(scope) for scope in scopes),
-    "kind": CapabilityKind,
-    "classification": Classification,
-    "roles": lambda roles: frozenset(Role(role) for role in roles),
+    "sticky": lambda scopes: tuple(_member(Scope, scope, "sticky") for scope in scopes),
+    "kind": lambda kind: _member(CapabilityKind, kind, "kind"),
+    "classification": lambda classification: _member(Classification, classification, "classification"),
+    "roles": lambda roles: frozenset(_member(Role, role, "roles") for role in roles),
     "hosts": tuple,
     "labels": frozenset,
     "secrets": dict,

@@ -35,6 +35,8 @@ IMPORT_S = 30.0
 """Seconds a module may take to be imported."""
 MAX_REASON = 300
 """Characters of an exception's text that are repeated."""
+_STANDARD_LIBRARY = {Path(importlib.__file__).parent, Path(traceback.__file__).parent}
+"""Folders of the modules that import others, and of most others that a mistake at import is raised in."""
 _WORKING_FOLDER = "."
 """In the setting: every module that lies in the working folder."""
 
@@ -274,8 +276,15 @@ def _not_imported(module_name: str, error: BaseException) -> NotImportable:
             "working folder."
         )
     frames = traceback.extract_tb(error.__traceback__)
-    where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-    return NotImportable(f"cannot be imported: the module itself raised {reason}{where}.")
+    own = [frame for frame in frames if _is_users(frame.filename)] or frames
+    where = f" at {own[-1].filename}:{own[-1].lineno}" if own else ""
+    return NotImportable(f"cannot be imported: the module itself raised {reason.removesuffix('.')}{where}.")
+
+
+def _is_users(filename: str) -> bool:
+    """Whether a line of a traceback is neither Python's nor Callboard's, but of what the user wrote or installed."""
+    ours = any(Path(filename).is_relative_to(ROOT / folder) for folder in FOLDERS)
+    return not (ours or filename.startswith("<") or Path(filename).parent in _STANDARD_LIBRARY)
 
 
 def _attribute(thing: Any, name: str, module_name: str) -> Any:

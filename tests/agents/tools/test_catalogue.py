@@ -96,6 +96,25 @@ def _can_be_built(path, settings):
     return True
 
 
+@pytest.mark.parametrize(
+    ("argument", "sentence"),
+    [
+        ("effect='pur'", r"@tool\(effect='pur'\): it is one of 'pure', 'idempotent', .* Did you mean 'pure'\?"),
+        ("on_expiry='wait'", r"on_expiry='wait'\): it is one of 'fail', 'reject', 'take_default'"),
+        ("roles=['boss']", r"roles='boss'\): it is one of 'viewer', "),
+        ("classification='secrt'", r"classification='secrt'\): it is one of "),
+        ("sticky=['thred']", r"sticky='thred'\): it is one of 'thread', 'tool'"),
+    ],
+)
+def test_a_slip_in_an_argument_of_tool_gets_the_values_and_the_users_line(plugin, tmp_path, argument, sentence):
+    (tmp_path / "my_slip.py").write_text(
+        f"from agents.tools import tool\n\n@tool({argument})\ndef look() -> str:\n    'Look.'\n    return ''\n"
+    )
+
+    with pytest.raises(ToolUnknown, match=rf"{sentence}.* at .*my_slip\.py:3\.$"):
+        find_tool("my_slip:look", read_settings())
+
+
 @pytest.mark.parametrize("name", ["popen", "given", "ready", "kept", "Shell.pipe"])
 def test_a_function_is_no_tool_where_it_was_only_imported(settings, plugin, tmp_path, name):
     (tmp_path / "my_borrowed.py").write_text(
