@@ -99,3 +99,19 @@ def confirm(question: str) -> None:
         raise click.UsageError("standard input has no answer, so nothing was done; --yes does not ask.") from None
     if not agreed:
         raise click.Abort
+
+
+def _returns(_context: click.Context, _parameter: click.Parameter, waits: bool | None) -> bool:
+    """Whether to return once the run waits for a person: if it was not said, where there is no terminal."""
+    if waits is not None:
+        return not waits
+    return not any(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+
+
+no_wait = click.option(
+    "--wait/--no-wait",
+    "no_wait",
+    default=None,
+    callback=_returns,
+    help="Once it waits for a person: keep waiting, or return with status 3. Unsaid, it waits on a terminal only.",
+)

@@ -89,7 +89,7 @@ def tools(server: str | None, as_json: bool, **flags: Any) -> int:
 @click.option("--arguments", metavar="JSON", help="The same as JSON; - reads them from standard input.")
 @click.option("--agent", "agent_id", metavar="A", help="The agent as whose tool it is called, with its overrides.")
 @click.option("--detach", is_flag=True, help="Leave the call to the workers, print its run's id and return.")
-@click.option("--no-wait", is_flag=True, help="Return with status 3 once the call waits for a person.")
+@options.no_wait
 @options.as_json
 @options.state_dir
 def call(

@@ -33,7 +33,7 @@ MAX_SHOWN_CHARS = 200
 @click.argument("words", metavar="[TEXT]", nargs=-1)
 @click.option("--thread", "thread_id", metavar="ID", help="Continue this thread, or create one with this id.")
 @click.option("--detach", is_flag=True, help="Leave the run to the workers, print its id and return.")
-@click.option("--no-wait", is_flag=True, help="Return with status 3 once the run waits for a person.")
+@options.no_wait
 @options.grant
 @options.as_json
 @options.state_dir

@@ -30,7 +30,9 @@ TITLE_COLUMNS = 30
 @click.option("--thread", "thread_id", metavar="ID", help="Only runs of this thread.")
 @click.option("--trace", "trace_id", metavar="ID", help="Only runs with this trace id.")
 @click.option("--correlation", "correlation_id", metavar="ID", help="Only runs with this correlation id.")
-@click.option("--why", "is_why", is_flag=True, help="Say what each open run waits for.")
+@click.option(
+    "--why", "why", metavar="[RUN]", is_flag=False, flag_value="", help="Say what each open run waits for, or one run."
+)
 @click.option("--decisions", "decided_of", metavar="RUN", help="What the policy decided about each call of a run.")
 @click.option("--limit", type=options.WholeNumber(1, 1000), default=20, show_default=True)
 @options.as_json
@@ -41,7 +43,7 @@ def runs(
     thread_id: str | None,
     trace_id: str | None,
     correlation_id: str | None,
-    is_why: bool,
+    why: str | None,
     decided_of: str | None,
     limit: int,
     as_json: bool,
@@ -50,12 +52,12 @@ def runs(
     """List the runs, newest first; with --why, the open ones, oldest first, with what each waits for."""
     if decided_of is not None:
         return print_decisions(options.apply(**flags), decided_of, as_json)
-    if is_why:
+    if why is not None:
         if status not in (None, "open"):
             raise click.UsageError("--why is about open runs only; leave --status out.")
         if trace_id or correlation_id:
             raise click.UsageError("--why selects by --agent and --thread; leave --trace and --correlation out.")
-        return print_why(options.apply(**flags), agent, thread_id, limit, as_json)
+        return print_why(options.apply(**flags), why or None, agent, thread_id, limit, as_json)
     wanted: RunFilter = {"status": status, "agent": agent, "thread_id": thread_id}
     wanted |= {"trace_id": trace_id, "correlation_id": correlation_id, "limit": limit + 1}
     with open_runner(options.apply(**flags)) as runner:

@@ -33,7 +33,7 @@ MAX_DESCRIPTION_CHARS = 80
 @click.argument("arguments", metavar="[JSON]", default="{}")
 @click.option("--agent", "agent_id", metavar="A", help="The agent whose tool it is; default CALLBOARD_DEFAULT_AGENT.")
 @click.option("--detach", is_flag=True, help="Leave the call to the workers, print its run's id and return.")
-@click.option("--no-wait", is_flag=True, help="Return with status 3 once the call waits for a person.")
+@options.no_wait
 @options.grant
 @options.as_json
 @options.state_dir

@@ -8,6 +8,7 @@ from bus.journal import parse_cursor
 from cli import options
 from cli.opening import open_runner
 from cli.output.following import follow
+from cli.output.without_worker import saying_when_no_worker_is_left
 
 
 @click.command()
@@ -26,4 +27,5 @@ def watch(run_id: str | None, after: str | None, as_json: bool, **flags: object)
                 return 1
             run_id = str(newest[0]["run_id"])
         runner.journal.runs.bounds(runner.principal, run_id, cursor)
-        return follow(runner.handle(run_id), after=cursor, as_json=as_json, is_stoppable=False)
+        with saying_when_no_worker_is_left(runner, run_id):
+            return follow(runner.handle(run_id), after=cursor, as_json=as_json, is_stoppable=False)

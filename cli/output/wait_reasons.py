@@ -25,15 +25,25 @@ def mark_of(status: str) -> str:
     return click.style(MARKS[status], fg=COLOURS[MARKS[status]])
 
 
-def print_why(settings: Settings, agent: str | None, thread_id: str | None, limit: int, as_json: bool) -> int:
-    """Print what open runs wait for; only those of an agent or thread if one is given."""
+def print_why(
+    settings: Settings, run_id: str | None, agent: str | None, thread_id: str | None, limit: int, as_json: bool
+) -> int:
+    """Print what open runs wait for; only one of them, or those of an agent or thread, if it is given.
+
+    Raises:
+        RunUnknown: there is no run ``run_id``.
+    """
     with open_runner(settings) as runner:
-        found = runner.journal.runs.explain(runner.principal, agent=agent, thread_id=thread_id)
+        found = runner.journal.runs.explain(runner.principal, run_id=run_id, agent=agent, thread_id=thread_id)
         if not found and agent is not None:
             require_known_agent(runner, agent)
+        ended = runner.journal.runs.row(runner.principal, run_id) if run_id and not found else None
     wanted = [with_starting(one, runner.settings.state) for one in found[:limit]]
     if as_json:
         print_json([_facts(one) for one in wanted])
+    elif ended is not None:
+        reason = f" ({ended.reason})" if ended.reason and ended.status != "succeeded" else ""
+        click.echo(f"{run_id} has ended: {ended.status}{reason}; `./callboard watch {run_id}` shows what happened.")
     elif not wanted:
         click.echo("no run is open.")
     for one in [] if as_json else wanted:

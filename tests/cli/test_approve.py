@@ -486,6 +486,18 @@ def test_why_is_about_open_runs(terminal: Terminal) -> None:
     assert "leave --status out" in terminal.complains("runs", "--why", "--status", "failed")
 
 
+def test_why_of_one_run(terminal: Terminal) -> None:
+    first, _ = terminal.waiting(thread="one")
+    terminal.waiting(thread="two")
+
+    found = orjson.loads(terminal.says("runs", "--why", first, "--json"))
+    terminal.says("cancel", first)
+
+    assert [one["run_id"] for one in found] == [first]
+    assert f"{first} has ended: cancelled" in terminal.says("runs", "--why", first)
+    assert "there is no run" in terminal.complains("runs", "--why", "run_unknown")
+
+
 def test_why_of_one_thread_or_agent(terminal: Terminal) -> None:
     first, _ = terminal.waiting(thread="one")
     terminal.waiting(thread="two")

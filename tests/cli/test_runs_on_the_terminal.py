@@ -7,12 +7,16 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import click
 import orjson
 import pytest
 
 from bus.journal import WorkerRow, Workers
+from cli import options
 from cli.main import status_of
+from cli.output.wait_reasons import warn_of_no_worker
 from config.database.engine import open_database
 from config.database.migrate import migrate
 from config.settings import Settings
@@ -270,6 +274,36 @@ def test_a_detached_run_says_that_workers_are_starting(
     assert type_("run", "tester", "Hello?", "--detach") == 0
 
     assert "workers are starting (0 of 2)" in capsys.readouterr().err
+
+
+def test_watch_says_that_no_worker_is_left(
+    type_: Type, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def warn_and_stop(*words: Any) -> None:
+        warn_of_no_worker(*words)
+        assert type_("cancel", run_id) == 0
+
+    monkeypatch.setattr("cli.output.without_worker.warn_of_no_worker", warn_and_stop)
+    type_("run", "tester", "Hello?", "--detach")
+    run_id = capsys.readouterr().out.strip()
+
+    assert type_("watch", run_id) == 130
+
+    assert "no worker is alive: nothing of the run happens until one takes it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "terminal", "returns"),
+    [((), False, True), ((), True, False), (("--wait",), False, False), (("--no-wait",), True, True)],
+)
+def test_a_command_returns_from_a_wait_for_a_person_where_no_terminal_is(
+    words: tuple[str, ...], terminal: bool, returns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal, raising=False)
+    command = click.command()(options.no_wait(lambda no_wait: no_wait))
+
+    assert command(words, standalone_mode=False) == returns
 
 
 def test_a_detached_run_of_a_queue_that_no_worker_serves_names_the_worker_to_start(
