@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from bus.journal import Commit, Decision, HistoryItem, Question, StepEnded
+from config.identity.principal import LOCAL
 from tests.bus.questions import answer_of, asks, question, question_before, question_form
 from tests.bus.racing import at_once
+from tests.web.conftest import RunOwner
 
 
 @pytest.fixture
@@ -114,3 +117,34 @@ def test_a_question_is_shown_and_without_any_the_conversation_is_done(client, wa
     shown = client.get("/tool-data").json
 
     assert (shown["next"], shown["response"]) == ("question", "Where should the parcel go?")
+
+
+def test_the_latest_call_is_shown_while_it_is_made_and_once_it_has_ended(client, journal, waiting) -> None:
+    earlier, latest = question_before(), question_before()
+    run_id = waiting(earlier, latest)
+    edited = {"order": 7}
+    journal.decide(LOCAL, run_id, earlier.id, Decision(decision="reject"), by="ada")
+    journal.decide(LOCAL, run_id, latest.id, Decision(decision="approve", arguments=edited), by="ada")
+
+    planned = client.get("/tool-data").json
+    end_call(journal, run_id, latest, result={"refunded": 5})
+    ended = client.get("/tool-data").json
+
+    named = {"next": "done", "force_confirm": False, "tool": latest.name, "args": edited, "run_id": run_id}
+    named["call_id"] = latest.call_id
+    assert planned == named | {"status": "planned"}
+    assert ended == named | {"status": "done", "result": {"refunded": 5}}
+    assert client.get("/tool-data?thread_id=other").json == {"next": "done", "force_confirm": False}
+
+
+def end_call(journal, run_id: str, call: Question, result: Any) -> None:
+    """Record the call's result as the run's next owner does."""
+    owner = RunOwner(journal, run_id)
+    data = {"call_id": call.call_id, "name": call.name, "outcome": "done", "result": result}
+    change = Commit(
+        events=(),
+        ended=(StepEnded(id=call.step_id, status="done", result=result),),
+        history=(HistoryItem(id="msg_result", role="tool", data=data),),
+    )
+    journal.loop.run(owner.writer.commit(change))
+    owner.finish("It is refunded.")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bus.journal import Commit, HistoryItem
+from bus.journal import Commit, Decision, HistoryItem
+from config.identity.principal import LOCAL
+from tests.bus.questions import asks, question_before
 from tests.web.conftest import RunOwner
 
 HISTORIES = ("/conversation-history", "/get-conversation-history")
@@ -44,6 +46,24 @@ def test_the_history_has_what_each_side_said_and_did(client, journal, path: str)
         {"actor": "tool_result", "response": {"name": "calculator", "outcome": "done", "result": 391}},
         {"actor": "agent", "response": "It is 391."},
     ]
+
+
+@pytest.mark.parametrize("edited", [None, {"order": 7}])
+def test_the_history_names_the_person_who_confirmed_a_call(client, journal, edited) -> None:
+    run_id = client.post("/send-prompt", json={"prompt": "Refund it."}).json["run_id"]
+    asked, other = question_before(), question_before()
+    journal.publish(asks(journal.database, run_id, asked, other))
+    approve = Decision(decision="approve", arguments=edited)
+    journal.decide(LOCAL, run_id, asked.id, approve, by="ada")
+    journal.decide(LOCAL, run_id, other.id, Decision(decision="reject"), by="ada")
+
+    _, call, confirmation, *rest = client.get("/conversation-history").json["messages"]
+
+    assert call == {"actor": "agent", "response": {"tool": asked.name, "args": dict(asked.arguments)}}
+    assert confirmation.pop("actor") == "user_confirmed_tool_run"
+    assert confirmation["response"].pop("at")
+    assert confirmation["response"] == {"tool": asked.name, "args": edited or dict(asked.arguments), "by": "ada"}
+    assert [entry["actor"] for entry in rest] == ["agent"], "what was rejected was confirmed by no one"
 
 
 def test_a_history_comes_in_pages(client, journal) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 from flask import Blueprint, Response
@@ -15,6 +16,7 @@ from bus.journal import (
     ArgumentsDiffer,
     Decision,
     IdempotencyConflict,
+    ThreadUnknown,
 )
 from web.api.answers import answer
 from web.api.conversation import WhichConversation
@@ -92,17 +94,24 @@ def _only(body: Confirm, waiting: Sequence[dict[str, Any]]) -> dict[str, Any]:
 @confirming.get("/tool-data")
 @call({200: ToolData})
 def tool_data(query: WhichConversation) -> Response:
-    """Return what the conversation waits for: a confirmation, an answer, or nothing."""
+    """Return what the conversation waits for, a confirmation or an answer; else its latest call of a tool."""
     process = current_process()
     with process.large_work():
         waiting = _pending(query.thread_id)
         if not waiting:
-            return answer({"next": "done", "force_confirm": False})
+            return answer({"next": "done", "force_confirm": False} | _latest_call(query.thread_id))
         one = waiting[0]
         is_call = one["kind"] == "call"
         fields = {"tool": one["name"], "args": one["arguments"], "response": one["reason"], "force_confirm": is_call}
         ids = {name: one[name] for name in ("run_id", "approval_id", "call_id", "digest")}
         return answer({"next": "confirm" if is_call else "question", **fields, **ids})
+
+
+def _latest_call(thread_id: str) -> dict[str, Any]:
+    """Return the fields of the latest call of the caller's conversation; empty where it has none."""
+    with suppress(ThreadUnknown):
+        return current_process().journal.threads.latest_call(current_principal(), thread_id) or {}
+    return {}
 
 
 def _pending(thread_id: str) -> list[dict[str, Any]]:

@@ -103,15 +103,15 @@ class WhichHistory(WhichConversation):
 @call({200: ConversationHistory})
 def history(query: WhichHistory) -> Response:
     """Return the conversation's messages in reading order, none where it has not begun."""
-    process = current_process()
+    process, principal = current_process(), current_principal()
+    threads = process.journal.threads
     with process.large_work():
         try:
-            found, has_more = process.journal.threads.message_page(
-                current_principal(), query.thread_id, after=query.after, limit=query.limit
-            )
+            found, has_more = threads.message_page(principal, query.thread_id, after=query.after, limit=query.limit)
+            confirmed = threads.confirmed_calls(principal, query.thread_id, {message["run_id"] for message in found})
         except ThreadUnknown:
-            found, has_more = [], False
-        shown = [entry for message in found for entry in _entries(message)]
+            found, has_more, confirmed = [], False, {}
+        shown = [entry for message in found for entry in _entries(message, confirmed)]
         following = {"next": f"{found[-1]['turn']}.{found[-1]['number']}"} if has_more and found else {}
         return answer({"messages": shown, **following})
 
@@ -151,8 +151,10 @@ def _send(prompt: str, agent_id: str, body: WhichConversation, headers: Repeatab
     return accepted(handle, "queued" if handle.is_new else status_of(handle))
 
 
-def _entries(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a message as the history has it: one entry for its text, and one for each call of a tool."""
+def _entries(
+    message: Mapping[str, Any], confirmed: Mapping[tuple[str, str], dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Yield a message as the history has it: an entry for its text, for each call of a tool, and its confirmation."""
     if message["role"] == "tool":
         names = ("name", "outcome", "result")
         yield {"actor": "tool_result", "response": {name: message[name] for name in names if name in message}}
@@ -162,3 +164,6 @@ def _entries(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"actor": actor, "response": message.get("content", "")}
     for called in message.get("tool_calls", ()):
         yield {"actor": actor, "response": {"tool": called["name"], "args": called["arguments"]}}
+        confirmation = confirmed.get((message["run_id"], called["call_id"]))
+        if confirmation is not None:
+            yield {"actor": "user_confirmed_tool_run", "response": confirmation}

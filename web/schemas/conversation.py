@@ -10,9 +10,11 @@ from web.calls.fields import Answer, Maybe
 class HistoryEntry(Answer):
     """What one side said or did."""
 
-    actor: Literal["user", "agent", "tool_result"]
+    actor: Literal["user", "agent", "tool_result", "user_confirmed_tool_run"]
+    """``user_confirmed_tool_run``: a person let the call before it be made."""
     response: str | dict[str, Any]
-    """A text; of a call of a tool its ``tool`` and ``args``, and of its result ``name``, ``outcome`` and ``result``."""
+    """A text; of a call of a tool its ``tool`` and ``args``, and of its result ``name``, ``outcome`` and ``result``. Of
+    a confirmation also ``by``, ``at``, and ``approved_by`` where several persons had to."""
 
 
 class ConversationHistory(Answer):
@@ -24,7 +26,7 @@ class ConversationHistory(Answer):
 
 
 class ToolData(Answer):
-    """What a conversation waits for."""
+    """What a conversation waits for; without that, its latest call of a tool."""
 
     next: Literal["confirm", "question", "done"]
     """``confirm``: a call waits for `POST /confirm`. ``question``: another answer is needed. ``done``: nothing."""
@@ -39,6 +41,10 @@ class ToolData(Answer):
     call_id: Maybe[str] = None
     digest: Maybe[str] = None
     """SHA-256 of the arguments; to be sent with the confirmation."""
+    status: Maybe[str] = None
+    """With ``done``: that of the call, as a step: ``started``, ``done``, ``failed``, ``refused`` and so on."""
+    result: Maybe[Any] = None
+    """With ``done``: what the call returned, once it has ended."""
 
 
 class EndedChat(Answer):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import orjson
@@ -11,6 +11,7 @@ from sqlalchemy import Connection, bindparam, insert, select, tuple_
 from bus.journal.errors import ThreadUnknown
 from bus.journal.log.pages import Pages
 from bus.journal.queries.lists import newest_first, present, threads_of
+from bus.journal.queries.thread_calls import CallKey, confirmed_calls, latest_call
 from bus.journal.queries.until import NOW, MessagesUntil
 from bus.journal.retention.removal import remove_threads, require_no_open_run
 from config.clock import stamp
@@ -121,6 +122,18 @@ class Threads:
             }
             found, is_cut = _MESSAGES.read(connection, place | {"page_limit": limit})
         return [_shown(row) for row in found], is_cut or len(found) == limit
+
+    def confirmed_calls(
+        self, principal: Principal, thread_id: str, run_ids: Collection[str]
+    ) -> dict[CallKey, dict[str, Any]]:
+        """Return the calls of these runs of the thread that persons confirmed, as ``confirmed_calls`` does."""
+        with self._database.read() as connection:
+            return confirmed_calls(connection, _find(connection, principal, thread_id, None).key, run_ids)
+
+    def latest_call(self, principal: Principal, thread_id: str) -> dict[str, Any] | None:
+        """Return the thread's latest tool call, as ``latest_call`` does; None where it has none."""
+        with self._database.read() as connection:
+            return latest_call(connection, _find(connection, principal, thread_id, None).key)
 
     def require_removable(self, principal: Principal, thread_ids: Sequence[str], owner: str | None = None) -> None:
         """Check that ``remove`` would remove these threads now, and raise what it would raise."""

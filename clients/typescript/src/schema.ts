@@ -582,9 +582,15 @@ export interface components {
         };
         /** @description What one side said or did. */
         HistoryEntry: {
-            /** @enum {string} */
-            actor: "user" | "agent" | "tool_result";
-            /** @description A text; of a call of a tool its ``tool`` and ``args``, and of its result ``name``, ``outcome`` and ``result``. */
+            /**
+             * @description ``user_confirmed_tool_run``: a person let the call before it be made.
+             * @enum {string}
+             */
+            actor: "user" | "agent" | "tool_result" | "user_confirmed_tool_run";
+            /**
+             * @description A text; of a call of a tool its ``tool`` and ``args``, and of its result ``name``, ``outcome`` and ``result``. Of
+             *     a confirmation also ``by``, ``at``, and ``approved_by`` where several persons had to.
+             */
             response: string | {
                 [key: string]: unknown;
             };
@@ -1758,7 +1764,7 @@ export interface components {
             digest: string;
             tools: components["schemas"]["CatalogueTool"][];
         };
-        /** @description What a conversation waits for. */
+        /** @description What a conversation waits for; without that, its latest call of a tool. */
         ToolData: {
             approval_id?: string;
             args?: {
@@ -1776,7 +1782,11 @@ export interface components {
             next: "confirm" | "question" | "done";
             /** @description Why a person is asked, or what is asked. */
             response?: string;
+            /** @description With ``done``: what the call returned, once it has ended. */
+            result?: unknown;
             run_id?: string;
+            /** @description With ``done``: that of the call, as a step: ``started``, ``done``, ``failed``, ``refused`` and so on. */
+            status?: string;
             tool?: string;
         };
         /** @description A tool call: first perhaps its name alone, then once with its arguments. */
