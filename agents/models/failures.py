@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from agents.models.auto import offer_of
 from agents.models.error_bodies import FINAL_KINDS, MAX_READ_CHARS, ProviderMessage, parse_error_body
 from agents.models.errors import ModelFailed, ModelKeyMissing, ModelRefused, ModelTimeout, ModelUnknown, is_temporary
 from agents.models.lite import litellm_module
@@ -21,6 +22,9 @@ from config.errors import CallboardError
 
 if TYPE_CHECKING:
     from agents.models.call import ModelCall
+
+
+CHECK_NAMES = "Check `model:` and `api_base:` in the agent's definition."
 
 
 def failure_of(error: BaseException, call: ModelCall) -> CallboardError:
@@ -121,7 +125,7 @@ def _answered(status: int, headers: Any, said: ProviderMessage, call: ModelCall)
     if status == 404:
         return ModelUnknown(
             f"the provider does not know model '{call.model}' at {call.address}: {said.text}. "
-            "Check `model:` and `api_base:` in the agent's definition.",
+            f"{offer_of(call.model) or CHECK_NAMES}",
             **facts,
         )
     if said.kinds & FINAL_KINDS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from agents.checkup import Problem, deep_check, problem_of
-from agents.models.auto import DEMO, resolve_model
+from agents.models.auto import DEMO, OLLAMA, has_model, offer_of, resolve_model
 from agents.registry import AgentRegistry
 from cli.doctor.finding import Verdicts, fail, ok, warn
 from config.definitions.agent import AgentDefinition
@@ -60,5 +60,7 @@ def check_model(_: Settings) -> Verdicts:
         yield warn(
             f"auto is {model}, which is not a language model; set OPENAI_API_KEY or another key, or start Ollama"
         )
+    elif model == OLLAMA and not has_model():
+        yield warn(f"auto is {model}, and Ollama does not have that model. {offer_of(model)}")
     else:
         yield ok(f"auto is {model}")

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from agents.models import auto
-from agents.models.auto import BY_KEY, DEMO, OLLAMA, resolve_model
+from agents.models.auto import BY_KEY, DEMO, OLLAMA, has_model, resolve_model
 from config.provider_keys import without_keys
 from config.settings import ROOT
 
@@ -31,6 +31,7 @@ def ollama():
             asked.append(self.path)
             self.send_response(200 if self.path == "/api/tags" else 404)
             self.end_headers()
+            self.wfile.write(b'{"models":[{"name":"llama3.2:3b"}]}' if self.path == "/api/tags" else b"")
 
         def log_message(self, *_):
             pass
@@ -83,6 +84,22 @@ def test_ollama_is_used_when_it_answers_and_asked_once(ollama):
 
     assert set(models) == {OLLAMA}
     assert len(asked) <= 2  # twice if a period ended in between
+
+
+@pytest.mark.parametrize(
+    ("body", "is_there"),
+    [(b'{"models":[{"name":"llama3.2:3b"}]}', True), (b'{"models":[{"name":"qwen3:4b"}]}', False), (b"[]", True)],
+)
+def test_ollama_is_asked_whether_it_has_the_model(monkeypatch, body, is_there):
+    monkeypatch.setattr("agents.models.auto._listed", lambda url: body)
+
+    assert has_model() is is_there
+
+
+def test_ollama_says_that_it_has_the_model(ollama):
+    address, asked = ollama
+
+    assert (has_model(address), asked) == (True, ["/api/tags"])
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:1", "nonsense", "file:///etc/passwd"])

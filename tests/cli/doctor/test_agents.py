@@ -1,6 +1,7 @@
 import pytest
 
-from cli.doctor.agents import check_agents
+from agents.models.auto import OLLAMA
+from cli.doctor.agents import check_agents, check_model
 from tests.cli.doctor.conftest import only, verdicts
 
 AGENT = "name: A\nmodel: demo/assistant\nsystem_prompt: You answer.\n"
@@ -40,3 +41,14 @@ def test_no_agents_are_a_warning(settings, tmp_path):
     (tmp_path / "empty").mkdir()
 
     assert only(check_agents(settings.model_copy(update={"agents_dir": str(tmp_path / "empty")})))[0] == "warn"
+
+
+@pytest.mark.parametrize(("is_there", "verdict"), [(True, "ok"), (False, "warn")])
+def test_a_model_that_ollama_does_not_have_is_offered(settings, monkeypatch, is_there, verdict):
+    monkeypatch.setattr("cli.doctor.agents.resolve_model", lambda model, environment: OLLAMA)
+    monkeypatch.setattr("cli.doctor.agents.has_model", lambda: is_there)
+
+    found, text = only(check_model(settings))
+
+    assert found == verdict
+    assert ("`ollama pull llama3.2:3b`" in text) is not is_there
