@@ -14,6 +14,7 @@ from agents.context import RunContext
 from agents.errors import RunFailed, SecurityContextMissing
 from agents.governance.wiring import report_end, report_start
 from agents.models.call import is_in_process
+from agents.models.errors import ModelKeyMissing
 from agents.models.lite import is_imported, litellm_module
 from agents.process import Process
 from agents.window import Window
@@ -122,6 +123,8 @@ def begin_run(claim: Claim, process: Process, loaded: LoadedAgent | CallboardErr
         if has_calls and context.may_be_sticky(tools.values()):
             context.sticky = claim.sticky()
         agent = compatible_work(loaded, context, progress, asked)
+        if not isinstance(loaded, CallboardError):
+            process.model_keys.require(loaded[0], lease.model)
         first = agent.begin()
     except CallboardError as error:
         return ClaimedRun(context, None, error)
@@ -214,6 +217,11 @@ async def _work(journal: Journal, agent: RunWork, claimed: ClaimedRun) -> None:
             raise
     except StaleOwner:
         raise
+    except ModelKeyMissing as error:  # since the run began; the next claim here finds that out before it begins
+        if await _has_key_elsewhere(journal, context.lease, error):
+            await agent.release()
+        else:
+            await _finish(journal, agent, context, Ending.failed(error))
     except CallboardError as error:
         await _finish(journal, agent, context, Ending.failed(error))
     except Exception:
@@ -234,6 +242,8 @@ async def _finish(journal: Journal, agent: RunWork, context: RunContext, ending:
 
 async def _give_up(journal: Journal, context: RunContext, error: CallboardError) -> None:
     """Release a run that another worker can resume, or this one later; end one that no worker can begin or resume."""
+    if isinstance(error, ModelKeyMissing) and await _has_key_elsewhere(journal, context.lease, error):
+        error = CodeVersion(f"a worker without the model's key has given the run back to those that have it: {error}")
     if isinstance(error, CodeVersion):
         await _wait(context, Reason.CODE_VERSION, error)
     elif isinstance(error, PrincipalDisabled) and context.settings.disabled_principal == "wait":
@@ -242,6 +252,12 @@ async def _give_up(journal: Journal, context: RunContext, error: CallboardError)
         await journal.fail_owned(context.lease, error)
     else:
         await context.save(end_commit(Ending.failed(error), Commit(), Totals(), context.duration_ms))
+
+
+async def _has_key_elsewhere(journal: Journal, lease: Lease, error: ModelKeyMissing) -> bool:
+    """Return whether another live worker of the run's queue has the key that this process lacks."""
+    having = partial(journal.workers.with_key, lease.queue, error.variables, apart_from=journal.owner)
+    return bool(await journal.loop.read(having))
 
 
 async def _wait(context: RunContext, reason: Reason, error: CallboardError) -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from agents.models.keys import ModelKeys
 from agents.registry import AgentRegistry
 from agents.tools.tool import Tool
 from bus.celery_app import Publisher
@@ -33,6 +34,8 @@ class Process:
     """The policy of the runs that begin; by default the shipped rules alone."""
     tools: Mapping[str, Tool] = field(default_factory=dict)
     """Tools given as objects, by name; they take precedence over plugins and dotted paths."""
+    model_keys: ModelKeys = field(default_factory=ModelKeys)
+    """The keys of models, as far as they are missing here."""
 
 
 _process: Process | None = None

@@ -22,7 +22,15 @@ class ModelKeyMissing(Permanent):
     code = "model_key_missing"
     topic = Topic.CONFIGURATION
     over_http = False
-    remedy = "Set the variable that the sentence names."
+    remedy = (
+        "Set the variable that the sentence names, and start the workers again. Where another worker of the queue has "
+        "the key, the run waits for that one (`code_version`)."
+    )
+
+    @property
+    def variables(self) -> str:
+        """The variables, of which each would do: `A or B`."""
+        return " or ".join(self.facts["variables"])
 
 
 class ReleaseRefused(Permanent):

@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from bus.journal.originals import Unsealed, unseal_originals
     from bus.journal.ownership.leases import Claim, FirstCommit, Lease
     from bus.journal.ownership.tools import LoadedTool, ToolMetadata
-    from bus.journal.ownership.workers import WorkerRow, Workers, abandoned_calls
+    from bus.journal.ownership.workers import WorkerRow, Workers, abandoned_calls, missing_keys
     from bus.journal.queries.board import Board
     from bus.journal.queries.decided_calls import DecidedCall
     from bus.journal.queries.run_record import RunRecord, read_record, run_of_thread
@@ -131,7 +131,7 @@ _NAMES = {
     "originals": "Unsealed unseal_originals",
     "ownership.leases": "Claim FirstCommit Lease",
     "ownership.tools": "LoadedTool ToolMetadata",
-    "ownership.workers": "WorkerRow Workers abandoned_calls",
+    "ownership.workers": "WorkerRow Workers abandoned_calls missing_keys",
     "queries.board": "Board",
     "queries.decided_calls": "DecidedCall",
     "queries.run_record": "RunRecord read_record run_of_thread",

@@ -38,6 +38,8 @@ def _say(worker: Mapping[str, Any]) -> None:
     click.echo(f"{place}  {worker['pool']}  {worker['busy']} of {worker['slots']} runs  {queues}")
     for tool, number in worker["abandoned"].items():
         click.secho(f"  {number} calls of {visible(tool)} were given up and have not ended", fg="yellow")
+    for variables, agents in worker["missing_keys"].items():
+        click.secho(f"  {visible(variables)} is not set; {', '.join(map(visible, agents))} need it", fg="yellow")
     for name, said in worker["mcp_servers"].items():
         if said["state"] != "disabled":
             click.echo(f"  MCP server {visible(name)}: {state_text(said)}")

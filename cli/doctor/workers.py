@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from bus.journal import Workers, abandoned_calls
+from bus.journal import Workers, abandoned_calls, missing_keys
 from cli.doctor.database import reading_database
 from cli.doctor.finding import Verdicts, fail, ok, warn
 from config.clock import epoch_ms
@@ -26,7 +26,7 @@ Worker = Mapping[str, Any]
 def check_workers(settings: Settings, database: Database) -> Verdicts:
     """Yield the problems of the live workers, and of this machine's clock."""
     workers = Workers(database).alive()
-    findings = [*hosts(workers, database), *releases(workers), *abandoned(workers)]
+    findings = [*hosts(workers, database), *releases(workers), *abandoned(workers), *keys(workers)]
     if not database.is_sqlite:  # SQLite uses the caller's clock
         findings += clocks([*workers, {"skew_ms": own_skew_ms(database)}])
         with database.read() as connection:
@@ -64,6 +64,19 @@ def abandoned(workers: Iterable[Worker]) -> Verdicts:
             f"calls of tools that were given up have not ended: {names}. Give what blocks in them a time limit, or "
             "move it into a program that can be killed (docs/capabilities.md); restarting the workers ends them."
         )
+
+
+def keys(workers: Sequence[Worker]) -> Verdicts:
+    """Yield the models' keys that some of the workers lack; one that all lack is a finding about its agents."""
+    for variables, entry in missing_keys(workers).items():
+        lacking = [worker for worker in workers if variables in worker["missing_keys"]]
+        if len(lacking) < len(workers):
+            where = ", ".join(f"{visible(worker['host'])} process {worker['pid']}" for worker in lacking)
+            agents = ", ".join(map(visible, entry["agents"]))
+            yield warn(
+                f"{len(lacking)} of {len(workers)} workers lack the model's key {visible(variables)} ({where}): they "
+                f"give runs of {agents} back to the others, which takes seconds. Set it there and restart them."
+            )
 
 
 def clocks(workers: Iterable[Worker]) -> Verdicts:

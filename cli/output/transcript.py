@@ -36,7 +36,7 @@ MAX_FAILURE_CHARS = 1000
 MARKS = {"done": ("✓", "green"), "failed": ("✕", "red"), "refused": ("⊘", "yellow"), "unknown": ("?", "yellow")}
 WAITS = {
     "task": "a Celery application is at work on its call; it continues by itself",
-    "code_version": "no worker's code is compatible with this run; `./callboard runs --why` names what is missing",
+    "code_version": "no worker has the code or the key for this run; `./callboard runs --why` names what is missing",
     "principal_disabled": "the run's principal is disabled; `./callboard runs --why` names it",
 }
 """Display texts of wait reasons."""

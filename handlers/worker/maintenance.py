@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -32,7 +33,9 @@ from observers.invoker import ObserverInvoker
 log = logging.getLogger(__name__)
 
 RESUME_EVERY = 12
-"""Rounds of maintenance between two checks for runs that wait for code; the first check is at the worker's start."""
+"""Rounds of maintenance between two checks of all runs that wait for code; the first is at the worker's start."""
+AT_ONCE = 50
+"""Runs that wait for code or a model's key and are checked in each round."""
 
 
 async def maintain(process: Process) -> None:
@@ -46,8 +49,7 @@ async def maintain(process: Process) -> None:
             await loop.read(deliver_undelivered, process)
             await loop.read(write_audit_heads, process.journal.database, process.settings)
             await loop.read(resume_enabled, process)
-            if rounds % RESUME_EVERY == 0:
-                await loop.read(resume_compatible, process)
+            await loop.read(resume_compatible, process, None if rounds % RESUME_EVERY == 0 else AT_ONCE)
         except CallboardError as error:
             log.warning("maintenance is tried again: %s", error)
         except Exception:  # the task must survive any error
@@ -142,14 +144,18 @@ def resume_enabled(process: Process) -> list[str]:
 # --- runs that wait for code ----------------------------------------------------------------------
 
 
-def resume_compatible(process: Process) -> list[str]:
-    """Queue the runs that wait for code and that this process can resume, and return their ids.
+def resume_compatible(process: Process, at_most: int | None = None) -> list[str]:
+    """Queue the runs that wait for code or a key and that this process can resume, and return their ids.
+
+    No more than it has slots for: those that it leaves queued are taken by others, who would give them back.
 
     No wake-up is published, since an incompatible worker could get it; this process's poller takes them. If the process
     ends before, other pollers find them.
     """
-    resumed = []
-    for row in process.journal.unowned.waiting_for_code():
+    resumed: list[str] = []
+    for row in islice(process.journal.unowned.waiting_for_code(), at_most):
+        if len(resumed) >= slot_pool().free:
+            break
         if _is_compatible(process, row) and process.journal.unowned.resume(row.id):
             log.info("a run that waited for code is compatible with this worker run_id=%s", row.id)
             slot_pool().want(row.id)
@@ -164,6 +170,7 @@ def _is_compatible(process: Process, row: Any) -> bool:
     try:
         require_readable_journal(row.journal)
         loaded = load_agent(process, row.agent_id, row.definition_digest)
+        process.model_keys.require(loaded[0], row.model)
     except CallboardError:
         return False
     return incompatibility(loaded, row.definition_digest, process.journal.unowned.progress(row.id)) is None

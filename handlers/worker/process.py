@@ -244,7 +244,9 @@ async def _renew_row(process: Process, pool: str, slots: int, tools: Sequence[Lo
     while True:
         try:
             servers = await server_states(files, journal)
-            now = replace(row, busy=journal.lease_manager.busy, abandoned=ABANDONED.counts(), mcp_servers=servers)
+            keys = await journal.loop.read(_missing_keys, process)
+            now = replace(row, busy=journal.lease_manager.busy, abandoned=ABANDONED.counts())
+            now = replace(now, mcp_servers=servers, missing_keys=keys)
             await journal.loop.write(journal.workers.renew, now)
             if not is_listed:
                 await journal.loop.write(journal.tools.replace, row.id, tools)
@@ -252,6 +254,13 @@ async def _renew_row(process: Process, pool: str, slots: int, tools: Sequence[Lo
         except CallboardError as error:
             log.warning("the worker's row could not be renewed: %s", error)
         await asyncio.sleep(process.settings.beat_s)
+
+
+def _missing_keys(process: Process) -> dict[str, list[str]]:
+    """Return the keys that this worker lacks for the models of the agents whose runs come to it."""
+    queues = served_queues(process.settings)
+    valid = (agent for agent in process.registry.all() if isinstance(agent, AgentDefinition))
+    return process.model_keys.missing((agent for agent in valid if queues.has(agent.queue)), os.environ)
 
 
 def _pool_name(sender: Any) -> str:

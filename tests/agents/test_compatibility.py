@@ -4,6 +4,7 @@ through."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ import bus.journal.log.writer
 import bus.journal.version
 from agents import compatibility
 from agents.execution import execute
+from agents.models.errors import ModelKeyMissing
 from agents.process import current_process
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import catalogue
-from bus.journal import Decision, StaleOwner
+from bus.journal import Decision, StaleOwner, WorkerRow
 from bus.messages import RunAgentMessage
 from bus.queues import served_queues
 from config.database.tables import approvals, definitions, runs, steps, timers
@@ -484,3 +486,19 @@ def test_a_run_waits_while_the_deployments_guardrails_cannot_be_used(
         assert its.work(run_id) == "waiting"
     assert its.take_up() == [run_id]
     assert its.work(run_id) == "succeeded"
+
+
+def test_a_key_that_vanishes_under_a_run_leaves_it_to_a_worker_that_has_it(its: Runs) -> None:
+    lost = Turn(error=ModelKeyMissing("a key is missing.", variables=["ITS_KEY"]))
+    its.kit.model.script(WEIGH, lost, DONE, lost)
+    other = WorkerRow(id="own_elsewhere", host="elsewhere", pid=1, pool="threads", slots=1, busy=0)
+    other = replace(other, queue=its.kit.settings.queue, queues=(its.kit.settings.queue,))
+    its.kit.runner.journal.workers.renew(other)
+    run_id, late = its.accept(), its.accept()
+
+    assert its.work(run_id) == "queued"
+    assert its.work(run_id) == "succeeded"
+    assert changing_tools.called == ["weigh A"]
+    its.kit.runner.journal.workers.renew(replace(other, missing_keys={"ITS_KEY": ["clerk"]}))
+    assert its.work(late) == "failed"
+    assert its.row(late).reason == "model_key_missing"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from bus.journal import LoadedTool, ToolMetadata, WorkerRow, canonical_digest
 
 SCHEMA = {"type": "object", "properties": {"zone": {"type": "string"}}}
@@ -65,6 +67,17 @@ def test_calls_that_were_given_up_are_in_the_health(client, journal) -> None:
     journal.workers.renew(replace(WORKER, abandoned={"slow": 3}))
 
     assert client.get("/health").json["abandoned_calls"] == {"slow": 3}
+
+
+@pytest.mark.parametrize(("others", "status"), [([], "ok"), ([{}], "degraded")], ids=["all", "some"])
+def test_a_key_that_some_workers_lack_degrades_the_health(client, journal, others, status) -> None:
+    for number, missing in enumerate([{"A_KEY": ["assistant"]}, *others]):
+        journal.workers.renew(replace(WORKER, id=f"own_{number}", missing_keys=missing))
+
+    health = client.get("/health").json
+
+    assert health["missing_keys"] == {"A_KEY": {"agents": ["assistant"], "workers": 1}}
+    assert health["status"] == status
 
 
 def test_the_states_of_mcp_servers_are_in_the_health(client, journal) -> None:

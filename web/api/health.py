@@ -54,7 +54,7 @@ def _facts(process: WebProcess) -> tuple[dict[str, Any], int]:
         detail = str(error) if _sees_machines() else error.public
         return {"status": "degraded", "database": error.code, "detail": redact(detail)}, 503
     from agents.tools.mcp.states import fleet_states
-    from bus.journal import abandoned_calls  # the first request opens the journal
+    from bus.journal import abandoned_calls, missing_keys  # the first request opens the journal
 
     workers = len(fleet)
     parts: dict[str, Any] = {"database": "ok", "redis": _redis(process), "workers": workers}
@@ -64,7 +64,11 @@ def _facts(process: WebProcess) -> tuple[dict[str, Any], int]:
         parts["abandoned_calls"] = abandoned
     if _sees_machines() and (servers := fleet_states(fleet)):
         parts["mcp_servers"] = servers
-    fine = parts["redis"] in ("ok", "none") and workers
+    keys = missing_keys(fleet)
+    if _sees_machines() and keys:
+        parts["missing_keys"] = keys
+    is_uneven = any(entry["workers"] < workers for entry in keys.values())
+    fine = parts["redis"] in ("ok", "none") and workers and not is_uneven
     return {"status": "ok" if fine else "degraded", **parts, "viewers": _viewers(process)}, 200
 
 

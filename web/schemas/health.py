@@ -27,6 +27,15 @@ class McpServerHealth(Answer):
     """Its tools whose definition no person has accepted yet."""
 
 
+class MissingKeyHealth(Answer):
+    """A variable with a model's key that is not set in some workers."""
+
+    agents: list[str]
+    """The agents that need it."""
+    workers: int
+    """Workers that lack it; fewer than are alive: the others take such runs, and the status is ``degraded``."""
+
+
 class Health(Answer):
     """The state of each part, for people; the status alone without a credential."""
 
@@ -42,6 +51,8 @@ class Health(Answer):
     """Workers that an ``up`` on the same state folder is starting."""
     abandoned_calls: Maybe[dict[str, int]] = None
     """The calls that workers gave up and that have not ended, by tool; for callers who may know of machines."""
+    missing_keys: Maybe[dict[str, MissingKeyHealth]] = None
+    """The variables of models' keys that workers lack; for callers who may know of machines."""
     mcp_servers: Maybe[dict[str, McpServerHealth]] = None
     """How each MCP server is, by name; for callers who may know of machines."""
     viewers: Maybe[int] = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -42,6 +42,8 @@ class WorkerRow:
     """The calls that it gave up and that have not ended, by tool."""
     mcp_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """How each MCP server is in it, by name; see ``agents.tools.mcp.states.McpServerState``."""
+    missing_keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The variables of models' keys that are not set in it, with the agents that need them."""
 
 
 class Workers:
@@ -59,6 +61,11 @@ class Workers:
         """Return those of them that serve a queue; None is the default queue."""
         return [worker for worker in self.alive() if serves(worker, queue)]
 
+    def with_key(self, queue: str | None, variables: str, *, apart_from: str) -> list[dict[str, Any]]:
+        """Return the workers of a queue that lack no key in these variables, without the one with this id."""
+        others = (worker for worker in self.serving(queue) if worker["worker_id"] != apart_from)
+        return [worker for worker in others if variables not in worker["missing_keys"]]
+
     def unserved(self, queues: Iterable[str | None]) -> list[str | None]:
         """Return those of the queues that no living worker serves."""
         fleet = self.alive()
@@ -69,7 +76,7 @@ class Workers:
         with self._database.write() as connection:  # read inside, so that waiting for a lock is not measured
             clock_ms = own_clock()
             row = asdict(worker) | {"queues": ",".join(worker.queues) or None, "seen_ms": WALL_MS, "clock_ms": clock_ms}
-            for name in ("abandoned", "mcp_servers"):
+            for name in ("abandoned", "mcp_servers", "missing_keys"):
                 value = row.pop(name)
                 row[f"{name}_json"] = orjson.dumps(value).decode() if value else None
             changed = connection.execute(update(workers).where(workers.c.id == worker.id).values(row))
@@ -103,6 +110,7 @@ def alive(connection: Connection) -> list[dict[str, Any]]:
             "version": row.version,
             "abandoned": orjson.loads(row.abandoned_json or "{}"),
             "mcp_servers": orjson.loads(row.mcp_servers_json or "{}"),
+            "missing_keys": orjson.loads(row.missing_keys_json or "{}"),
             "skew_ms": None if row.clock_ms is None else row.clock_ms - row.seen_ms,
         }
         for row in connection.execute(query)
@@ -127,3 +135,14 @@ def abandoned_calls(fleet: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     for worker in fleet:
         found.update(worker["abandoned"])
     return dict(sorted(found.items()))
+
+
+def missing_keys(fleet: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the variables of models' keys that workers lack, with the agents that need them and how many lack them."""
+    missing: dict[str, dict[str, Any]] = {}
+    for worker in fleet:
+        for variables, agents in worker["missing_keys"].items():
+            entry = missing.setdefault(variables, {"agents": [], "workers": 0})
+            entry["agents"] = sorted({*entry["agents"], *agents})
+            entry["workers"] += 1
+    return dict(sorted(missing.items()))

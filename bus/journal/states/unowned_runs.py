@@ -81,7 +81,7 @@ class UnownedRuns:
 
     def waiting_for_code(self) -> Iterator[Any]:
         """Yield every run that waits for code, read in pages, so that incompatible ones do not hide compatible ones."""
-        columns = runs.c.id, runs.c.agent_id, runs.c.definition_digest, runs.c.queue, runs.c.journal
+        columns = runs.c.id, runs.c.agent_id, runs.c.definition_digest, runs.c.queue, runs.c.journal, runs.c.model
         waiting = select(*columns).where(runs.c.status == RunStatus.WAITING, runs.c.reason == Reason.CODE_VERSION)
         last: str | None = ""
         while last is not None:

@@ -569,6 +569,10 @@ export interface components {
             mcp_servers?: {
                 [key: string]: components["schemas"]["McpServerHealth"];
             };
+            /** @description The variables of models' keys that workers lack; for callers who may know of machines. */
+            missing_keys?: {
+                [key: string]: components["schemas"]["MissingKeyHealth"];
+            };
             /** @enum {string} */
             redis?: "ok" | "unreachable" | "refuses_writes" | "shared" | "none";
             /** @enum {string} */
@@ -1024,6 +1028,13 @@ export interface components {
             messages: components["schemas"]["Message"][];
             /** @description Where the next page begins; absent on the last one. */
             next?: string;
+        };
+        /** @description A variable with a model's key that is not set in some workers. */
+        MissingKeyHealth: {
+            /** @description The agents that need it. */
+            agents: string[];
+            /** @description Workers that lack it; fewer than are alive: the others take such runs, and the status is ``degraded``. */
+            workers: number;
         };
         /** @description A key that was created. */
         NewKey: {

@@ -23,6 +23,7 @@ workers = Table(
     Column("version", String(32)),
     Column("abandoned_json", Text),  # tool -> calls that were given up and have not ended
     Column("mcp_servers_json", Text),  # MCP server -> how it is in this process
+    Column("missing_keys_json", Text),  # variables of models' keys that are not set in it -> the agents that need them
 )
 
 tools = Table(

@@ -36,6 +36,17 @@ def test_a_worker_of_another_release_is_reported(settings, alive):
     assert f"release 0.0.7 are alive, and this is {own_version()}" in text
 
 
+def test_a_key_that_some_workers_lack_is_reported_with_where(settings, alive):
+    alive("own_1", missing_keys={"A_KEY": ["assistant"], "B_KEY": ["clerk"]}, pid=11)
+    alive("own_2", missing_keys={"B_KEY": ["clerk"]}, pid=12)
+
+    verdict, text = only(check_workers(settings))
+
+    assert verdict == "warn"
+    for words in ("1 of 2 workers lack the model's key A_KEY", "process 11", "runs of assistant", "Set it there"):
+        assert words in text
+
+
 @pytest.mark.parametrize(
     ("skew_ms", "verdict", "words"),
     [

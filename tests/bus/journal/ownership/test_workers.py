@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import update
 
 from bus.journal.ownership.owner_id import new_owner_id
-from bus.journal.ownership.workers import ALIVE_MS, KEPT_MS, WorkerRow, Workers, abandoned_calls, serves
+from bus.journal.ownership.workers import ALIVE_MS, KEPT_MS, WorkerRow, Workers, abandoned_calls, missing_keys, serves
 from config.clock import epoch_ms
 from config.database.engine import Database
 from config.database.tables import workers
@@ -125,3 +125,18 @@ def test_calls_that_a_worker_gave_up_are_listed_with_it(database: Database):
 
     assert sorted(len(worker["abandoned"]) for worker in fleet) == [0, 1, 2]
     assert abandoned_calls(fleet) == {"other": 1, "slow": 3}
+
+
+def test_the_keys_that_workers_lack_are_listed_and_who_has_one_is_named(database: Database):
+    table = Workers(database)
+    table.renew(row("own_1", queues=("runs",), missing_keys={"A": ["x"], "B or C": ["y"]}))
+    table.renew(row("own_2", queues=("runs",), missing_keys={"A": ["z"]}))
+    table.renew(row("own_3", queues=("gpu",)))
+
+    assert missing_keys(living(database)) == {
+        "A": {"agents": ["x", "z"], "workers": 2},
+        "B or C": {"agents": ["y"], "workers": 1},
+    }
+    assert table.with_key(None, "A", apart_from="own_1") == []
+    assert [worker["worker_id"] for worker in table.with_key("runs", "B or C", apart_from="own_1")] == ["own_2"]
+    assert table.with_key("gpu", "A", apart_from="own_3") == []
