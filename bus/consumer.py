@@ -25,6 +25,8 @@ from config.tracing import trace_headers_in
 log = logging.getLogger(__name__)
 RECONNECT_MOST_S = 5.0
 """Most seconds between two attempts to reach an unreachable broker; kombu's default is 30."""
+SETTLED_AGAIN_S = 1.0
+"""Seconds after which a message is acknowledged once more, where there was no memory for it."""
 _FOR_RETURN = ("body_encoding", "delivery_info", "delivery_tag")
 """What kombu needs of a message's properties to return it to its queue."""
 LOGGED_ONE_BY_ONE = 10
@@ -40,7 +42,7 @@ class SiftingConsumer(Consumer):  # type: ignore[misc]  # celery has no types
         """Return the function called with each message; it raises only for a lost connection."""
         handle = super().create_task_handler(*args, **options)
         self._sift_what_redis_pops()
-        lost = tuple(kind for kind in self.connection_errors if kind is not KeyError)  # kombu counts it among them
+        lost = self._lost
 
         def on_message(message: Message) -> None:
             try:
@@ -52,6 +54,25 @@ class SiftingConsumer(Consumer):  # type: ignore[misc]  # celery has no types
                 self._drop(error, message)
 
         return on_message
+
+    @property
+    def _lost(self) -> tuple[type[BaseException], ...]:
+        """The errors of a lost connection, after which Celery connects again."""
+        return tuple(kind for kind in self.connection_errors if kind is not KeyError)  # kombu counts it among them
+
+    def call_soon_ack(self, p: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Acknowledge or reject a message; an error other than a lost connection does not end the worker."""
+        return super().call_soon_ack(partial(self._settle, partial(p, *args, **options)))
+
+    def _settle(self, settle: Callable[..., Any], *errors: Any) -> None:
+        try:
+            settle(*errors)
+        except self._lost:
+            raise
+        except Exception as error:  # Celery's loop would end the worker, with its runs
+            log.warning("a message could not be acknowledged: %s", type(error).__name__)
+            if isinstance(error, MemoryError) and self.hub:  # otherwise it counts as read and not yet done
+                self.hub.call_later(SETTLED_AGAIN_S, partial(self._settle, settle, *errors))
 
     def ensure_connected(self, conn: Connection) -> Any:
         """Return the connection once the broker answers, however long that takes."""

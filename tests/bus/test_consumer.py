@@ -10,7 +10,9 @@ import pytest
 import redis
 from celery import Celery
 from kombu import Connection
+from kombu.asynchronous.hub import Hub
 
+import bus.consumer
 from bus.celery_config import broker_url, queue_of, transport_options
 from bus.consumer import RECONNECT_MOST_S, SiftingConsumer, disarm
 from bus.envelope import rewrite_item
@@ -43,6 +45,34 @@ def test_a_broker_that_stays_away_is_tried_every_few_seconds(monkeypatch: pytest
 
     attempts = consumer.broker_connection_retry_attempt
     assert sum(pauses_s) / attempts <= RECONNECT_MOST_S
+
+
+def test_a_message_that_cannot_be_acknowledged_for_lack_of_memory_is_acknowledged_later(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(bus.consumer, "SETTLED_AGAIN_S", 0.0)
+    consumer = SiftingConsumer.__new__(SiftingConsumer)
+    consumer.connection_errors, consumer.hub = (ConnectionError, KeyError), Hub()
+    failures: list[Exception] = [MemoryError(), MemoryError()]
+    settled: list[str] = []
+
+    def acknowledge(message: str) -> None:
+        if failures:
+            raise failures.pop()
+        settled.append(message)
+
+    consumer.call_soon_ack(acknowledge, "first")
+    while not settled:
+        consumer.hub.run_once()
+    failures.append(ValueError())
+    consumer.call_soon_ack(acknowledge, "second")
+    consumer.hub.run_once()
+    failures.append(ConnectionError())
+    consumer.call_soon_ack(acknowledge, "third")
+
+    with pytest.raises(ConnectionError):
+        consumer.hub.run_once()
+    assert settled == ["first"]
 
 
 def test_what_redis_hands_over_to_a_consumer_that_stops_is_in_its_queue_again(
