@@ -23,6 +23,7 @@ from cli.crashlab.fork_runner import ChildOutcome, ForkRunner
 from cli.crashlab.invariants import differences, not_recovered
 from cli.crashlab.ledger import RETURNED, Entry
 from cli.crashlab.places import Passed, Place, places_of
+from cli.crashlab.varying import Varying, without
 from config.settings import Settings
 
 RAISED = 1
@@ -91,6 +92,14 @@ class Lab:
         Raises:
             LabFailed: it did not end, or breaks a rule without a kill.
         """
+        return self._run_undisturbed()
+
+    @cached_property
+    def _varying(self) -> Varying:
+        """What differs by itself: at the first difference of a killed run, one more is executed undisturbed."""
+        return Varying(self.undisturbed.returned, self._run_undisturbed().returned)
+
+    def _run_undisturbed(self) -> Undisturbed:
         began_s = time.monotonic()
         passed: list[Passed] = []
         record: RunRecord | None = None
@@ -165,10 +174,19 @@ class Lab:
             if record.run["status"] != first.record.run["status"]:
                 violations.append(f"it ended {record.run['status']} instead of {first.record.run['status']}")
             elif subject.stop_at is None:
-                violations += differences(record, first.record)
+                violations += self._differences(record, entries)
             if took_effect != first.effects:
                 violations.append(f"its effects are {dict(took_effect)} instead of {dict(first.effects)}")
         return Case(place=place, was_killed=was_killed, record=record, effects=took_effect, violations=violations)
+
+    def _differences(self, record: RunRecord, entries: Sequence[Entry]) -> list[str]:
+        """Return how a run's end differs from the undisturbed one's, besides in what tools return anew each time."""
+        first = self.undisturbed.record
+        if not differences(record, first):
+            return []
+        returned = [(call_name(e.tool, e.arguments), e.result) for e in entries if e.mark == RETURNED]
+        values = self._varying.values(returned)
+        return differences(without(record, values), without(first, values))
 
     @property
     def _parts(self) -> Sequence[Callable[[Trial, str], AttemptResult]]:

@@ -56,6 +56,15 @@ def test_an_unsafe_tool_is_asked_about_and_called_once(its: Settings, model: Mod
     assert not its.state.exists()  # the user's own folder was not touched
 
 
+def test_a_time_in_the_result_of_a_shipped_tool_is_no_difference(settings: Settings) -> None:
+    ours = settings.model_copy(update={"agents_dir": str(ROOT / "config" / "agents")})
+
+    ran = crashtest(ours, "office", "Order 3 boxes of paper", "--model", "demo/instant", "--sample", "3", "--yes")
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "3 kills: each time the same end, the same conversation, the same effects" in ran.stdout
+
+
 def test_a_call_that_is_cut_off_is_asked_about_in_every_life(
     its: Settings, model: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
