@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import signal
 import subprocess
@@ -10,13 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
+import orjson
 import pytest
+import redis
 from sqlalchemy import select
 
 from agents.handle import RunHandle
 from agents.process import current_process
 from agents.runner import Runner
+from bus.envelope import rewrite_item
 from bus.payloads import ResponsePayload, StatusPayload, WithdrawnPayload
 from config.database.migrate import migrate
 from config.database.tables import runs
@@ -31,6 +36,7 @@ from tests.model_server import Call, ModelServer, Turn
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(180)]
 
 DRAIN_S = 2.0
+ROUNDS = 4
 BEYOND_S = 5.0
 """What a worker may take beyond its grace, by the promise."""
 
@@ -144,6 +150,30 @@ def test_runs_that_were_not_begun_wait_for_the_next_worker(harness: AppHarness) 
 
     assert {end.status for end in ends} == {"succeeded"}
     assert [crashes(harness, handle) for handle in handles] == [0] * 8
+
+
+def test_no_wake_up_is_lost_with_a_worker_that_drains_a_backlog(harness: AppHarness) -> None:
+    for round_number in range(ROUNDS):
+        with worker(harness, f"worker-{round_number}") as draining:
+            handles = [harness.run("Hello", detached=True) for _ in range(30)]
+            handles[4].result(30)
+            draining.process.send_signal(signal.SIGTERM)
+            assert is_gone_within(draining.process, DRAIN_S + BEYOND_S)
+        assert harness.runner.journal.relay.settle(10)
+
+        assert unannounced(harness) == set()
+
+
+def unannounced(harness: AppHarness) -> set[str]:
+    """Return the queued runs that no message names, so that a worker finds them only when it polls SQL."""
+    key = f"{harness.runner.journal.keys.prefix}{harness.settings.queue}"
+    with redis.Redis.from_url(str(harness.settings.redis_url)) as client:
+        texts: list[Any] = list(client.lrange(key, 0, -1))
+    items = [orjson.loads(rewrite_item(text, harness.settings.queue)) for text in texts]
+    bodies = [orjson.loads(base64.b64decode(item["body"])) for item in items]
+    with harness.runner.journal.database.read() as connection:
+        queued = set(connection.execute(select(runs.c.id).where(runs.c.status == "queued")).scalars())
+    return queued - {wire["run_id"] for ((wire, *_), *_) in bodies}
 
 
 def test_a_killed_process_is_noticed_by_its_neighbour_before_the_lease_ends(harness: AppHarness) -> None:
