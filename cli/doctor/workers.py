@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from socket import gethostname
 from typing import Any
 
+from agents.registry import AgentRegistry
 from bus.journal import Workers, abandoned_calls, missing_keys
 from cli.doctor.database import reading_database
 from cli.doctor.finding import Verdicts, fail, ok, warn
 from config.clock import epoch_ms
 from config.database.engine import Database, allowed_connections, wall_ms
+from config.definitions.agent import AgentDefinition
+from config.definitions.changed_code import changed_after, restart
 from config.project import own_version
 from config.settings import Settings
 from config.visible import visible
@@ -20,13 +26,15 @@ SKEW_WRONG_MS = 60_000
 """More than this is a clock without synchronization."""
 
 Worker = Mapping[str, Any]
+_NO_MODULES = ("celery:", "mcp:")
 
 
 @reading_database
 def check_workers(settings: Settings, database: Database) -> Verdicts:
     """Yield the problems of the live workers, and of this machine's clock."""
     workers = Workers(database).alive()
-    findings = [*hosts(workers, database), *releases(workers), *abandoned(workers), *keys(workers)]
+    findings = [*hosts(workers, database), *releases(workers), *outdated(settings, workers)]
+    findings += [*abandoned(workers), *keys(workers)]
     if not database.is_sqlite:  # SQLite uses the caller's clock
         findings += clocks([*workers, {"skew_ms": own_skew_ms(database)}])
         with database.read() as connection:
@@ -53,6 +61,21 @@ def releases(workers: Iterable[Worker]) -> Verdicts:
     others = sorted({str(worker["version"]) for worker in workers if worker["version"]} - {own_version()})
     if others:
         yield warn(f"workers of release {', '.join(others)} are alive, and this is {own_version()}; restart them")
+
+
+def outdated(settings: Settings, workers: Iterable[Worker]) -> Verdicts:
+    """Yield a warning if a tool, an observer or a package was changed after workers of this machine had started."""
+    if sentence := restart_sentence(settings, workers):
+        yield warn(f"some have loaded older code than what is there.{sentence}")
+
+
+def restart_sentence(settings: Settings, workers: Iterable[Worker]) -> str:
+    """Return `` Restart the workers: …`` where code was changed after one of this machine had started, or nothing."""
+    own = [datetime.fromisoformat(one["started_at"]).timestamp() for one in workers if one["host"] == gethostname()]
+    agents = [agent for agent in AgentRegistry(settings.agent_folders).all() if isinstance(agent, AgentDefinition)]
+    named = {path for agent in agents for path in (*agent.tools, *agent.observers)} | {*settings.plugin_paths}
+    paths = sorted(path for path in named if re.fullmatch(r"[\w.]+:[\w.]+", path) and not path.startswith(_NO_MODULES))
+    return restart(changed_after(min(own), paths)) if own else ""
 
 
 def abandoned(workers: Iterable[Worker]) -> Verdicts:

@@ -9,6 +9,7 @@ import click
 
 from agents.runner import Runner
 from bus.journal import WaitReason
+from cli.doctor.workers import restart_sentence
 from cli.opening import open_runner
 from cli.output.json import print_json
 from config.settings import Settings
@@ -37,6 +38,7 @@ def print_why(
         found = runner.journal.runs.explain(runner.principal, run_id=run_id, agent=agent, thread_id=thread_id)
         if not found and agent is not None:
             require_known_agent(runner, agent)
+        restart = restart_sentence(runner.settings, runner.journal.workers.alive())
         ended = runner.journal.runs.row(runner.principal, run_id) if run_id and not found else None
     wanted = [with_starting(one, runner.settings.state) for one in found[:limit]]
     if as_json:
@@ -49,6 +51,8 @@ def print_why(
     for one in [] if as_json else wanted:
         click.echo(f"{mark_of(one.status)} {one.run_id}  {one.agent}  {visible(one.title)}")
         click.echo(f"    {visible(one.sentence)}")
+    if restart and not as_json:
+        click.secho(restart.strip(), err=True, fg="yellow")
     return 0
 
 

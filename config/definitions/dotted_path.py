@@ -45,6 +45,10 @@ class NotImportable(Exception):
     """A dotted path cannot be used; the text is a sentence that begins behind the path."""
 
 
+class NameMissing(NotImportable):
+    """The module is there, and has no such name."""
+
+
 def import_path(path: str, settings: Settings) -> Any:
     """Return what ``path`` names: an attribute of a module, or without ``:name`` the module.
 
@@ -191,15 +195,25 @@ def _spec_of(top: str) -> ModuleSpec | None:
 
 
 def _is_there(module_name: str) -> bool:
-    """Return whether a module has a file; a package's folder is searched without importing the package."""
+    return _spec_without_import(module_name) is not None
+
+
+def file_of(path: str) -> Path | None:
+    """Return the file of a dotted path's module, or None where it has none; nothing is imported."""
+    spec = _spec_without_import(_split(path)[0])
+    return Path(spec.origin) if spec is not None and spec.has_location and spec.origin else None
+
+
+def _spec_without_import(module_name: str) -> ModuleSpec | None:
+    """Return where a module would be imported from; a package's folder is searched without importing the package."""
     first, *rest = module_name.split(".")
     spec, name = _spec_of(first), first
     for part in rest:
         if spec is None or spec.submodule_search_locations is None:
-            return False
+            return None
         name = f"{name}.{part}"
         spec = PathFinder.find_spec(name, list(spec.submodule_search_locations))
-    return spec is not None
+    return spec
 
 
 def _is_in_working_folder(spec: ModuleSpec) -> bool:
@@ -294,7 +308,7 @@ def _attribute(thing: Any, name: str, module_name: str) -> Any:
         return getattr(thing, name)
     except AttributeError as error:
         names = [known for known in vars(thing) if not known.startswith("_")] if hasattr(thing, "__dict__") else []
-        raise NotImportable(
+        raise NameMissing(
             f"cannot be found: there is no '{name}' in {module_name}.{did_you_mean(name, names)}"
         ) from error
     except (Exception, SystemExit) as error:  # a module's own __getattr__ may raise anything

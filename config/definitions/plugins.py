@@ -13,7 +13,8 @@ from importlib.metadata import EntryPoint
 from typing import Any, Generic, TypeVar
 
 from config.definitions import dotted_path
-from config.definitions.dotted_path import NotImportable, import_path, reason_of, with_colon
+from config.definitions.changed_code import restart_this
+from config.definitions.dotted_path import NameMissing, NotImportable, import_path, reason_of, with_colon
 from config.errors import Permanent
 from config.project import installed_entries, shipped_entries
 from config.settings import Settings
@@ -88,7 +89,8 @@ class PluginLoader(Generic[T]):
         try:
             return import_path(path, settings)
         except NotImportable as error:
-            raise self.error(f"{self.noun} '{path}' {error}", name=path) from error
+            remedy = restart_this(path) if isinstance(error, NameMissing) else ""
+            raise self.error(f"{self.noun} '{path}' {error}{remedy}", name=path) from error
 
     def _unknown(self, name: str, known: list[str], settings: Settings) -> Permanent:
         if name in shipped_entries(f"callboard.{self.noun}s") and not settings.builtins:
@@ -99,7 +101,7 @@ class PluginLoader(Generic[T]):
             remedy = f"known {self.noun}s: {listing}.{near} Name a known one"
         return self.error(
             f"{self.noun} '{name[:80]}' is not known: {remedy}, or write a dotted path, "
-            f"package.module:{self.attribute}.",
+            f"package.module:{self.attribute}.{restart_this()}",
             name=name,
             known=known,
         )

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 import click
@@ -290,6 +291,24 @@ def test_watch_says_that_no_worker_is_left(
     assert type_("watch", run_id) == 130
 
     assert "no worker is alive: nothing of the run happens until one takes it" in capsys.readouterr().err
+
+
+def test_why_says_that_workers_started_before_a_package_was_installed(
+    type_: Type, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("config.definitions.changed_code.get_path", lambda _: str(tmp_path))
+    database = open_database(Settings(state_dir=tmp_path / "state").database)
+    row = WorkerRow(
+        id="own_1", host=gethostname(), pid=1, pool="threads", slots=1, busy=0, queue="runs", queues=("runs",)
+    )
+    Workers(database).renew(row)
+    database.close()
+    os.utime(tmp_path, (2**32, 2**32))
+
+    assert type_("runs", "--why") == 0
+
+    remedy = "Restart the workers: they started before the installed packages changed."
+    assert remedy in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

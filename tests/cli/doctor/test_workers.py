@@ -1,3 +1,6 @@
+import os
+from socket import gethostname
+
 import pytest
 
 from bus.journal import WorkerRow, Workers
@@ -45,6 +48,27 @@ def test_a_key_that_some_workers_lack_is_reported_with_where(settings, alive):
     assert verdict == "warn"
     for words in ("1 of 2 workers lack the model's key A_KEY", "process 11", "runs of assistant", "Set it there"):
         assert words in text
+
+
+def test_a_worker_that_started_before_a_tool_was_edited_is_reported(settings, alive, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr("config.definitions.changed_code.get_path", lambda _: str(tmp_path / "packages"))
+    agents = {"agents_dir": str(tmp_path / "own_agents")}
+    (tmp_path / "own_agents").mkdir()
+    text = "{name: A, model: demo/instant, system_prompt: x, tools: ['my_late_tools:look', 'celery:a.b', 'mcp:c/d']}"
+    (tmp_path / "own_agents" / "a.yaml").write_text(text)
+    file = tmp_path / "my_late_tools.py"
+    file.write_text("")
+    alive(host=gethostname())
+    ours = settings.model_copy(update=agents)
+
+    os.utime(file, (1, 1))
+    assert only(check_workers(ours)) == ("ok", "1 alive")
+    os.utime(file, (2**32, 2**32))
+    verdict, said = only(check_workers(ours))
+
+    assert verdict == "warn"
+    assert "Restart the workers: they started before my_late_tools.py changed." in said
 
 
 @pytest.mark.parametrize(
