@@ -102,8 +102,17 @@ Record = Callable[[Connection, str], int | None]
 """Writes, in the commit that accepts a run, what publishes its message; see ``bus.routes.Transport.record``."""
 
 
-def accept(database: Database, new: NewRun, record: Record = announce, limits: RunLimits | None = None) -> Accepted:
+def accept(
+    database: Database,
+    new: NewRun,
+    record: Record = announce,
+    limits: RunLimits | None = None,
+    *,
+    is_audited: bool = False,
+) -> Accepted:
     """Commit a new run and return it; if anything is raised, nothing of it is in SQL.
+
+    ``is_audited``: its start is an entry of the audit log.
 
     Raises:
         IdempotencyConflict: the key was used with another body.
@@ -115,7 +124,7 @@ def accept(database: Database, new: NewRun, record: Record = announce, limits: R
     for attempt in (1, 2, 3):  # lost the race for the thread, then the one for the key
         try:
             with database.write() as connection:
-                accepted = _accept(connection, new, record, limits or {})
+                accepted = _accept(connection, new, record, limits or {}, is_audited=is_audited)
                 failpoint("accept-before")
             if accepted.is_new:
                 remember_pinned(database, new.definition_digest)
@@ -129,7 +138,12 @@ def accept(database: Database, new: NewRun, record: Record = announce, limits: R
 
 
 def accept_on(
-    connection: Connection, new: NewRun, record: Record = announce, limits: RunLimits | None = None
+    connection: Connection,
+    new: NewRun,
+    record: Record = announce,
+    limits: RunLimits | None = None,
+    *,
+    is_audited: bool = False,
 ) -> Accepted:
     """Write a new run into a caller's transaction; it exists once that is committed.
 
@@ -141,14 +155,14 @@ def accept_on(
     for attempt in (1, 2, 3):
         try:
             with connection.begin_nested():
-                return _accept(connection, new, record, limits or {})
+                return _accept(connection, new, record, limits or {}, is_audited=is_audited)
         except IntegrityError:
             if attempt == 3:
                 raise
     raise AssertionError("unreachable")
 
 
-def _accept(connection: Connection, new: NewRun, record: Record, limits: RunLimits) -> Accepted:
+def _accept(connection: Connection, new: NewRun, record: Record, limits: RunLimits, *, is_audited: bool) -> Accepted:
     if new.idempotency is not None:
         earlier = used_before(connection, new.principal, new.idempotency)
         if earlier is not None:
@@ -167,6 +181,9 @@ def _accept(connection: Connection, new: NewRun, record: Record, limits: RunLimi
     record_configuration(connection, new.principal, new.agent_id, new.definition_digest)
     if grant is not None:
         audit(connection, new.principal, Action.GRANT_USED, "grant", grant.id, run=run["id"], agent=new.agent_id)
+    if is_audited:
+        facts = {name: run[name] for name in ("kind", "trace_id", "correlation_id", "definition_digest")}
+        audit(connection, new.principal, Action.RUN_STARTED, "run", run["id"], agent=new.agent_id, **facts)
     return Accepted(run_id=run["id"], thread_id=run["thread_id"], message=message, outbox_row=row)
 
 

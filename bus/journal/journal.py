@@ -18,6 +18,7 @@ from bus.journal import accept as accepting
 from bus.journal import decisions, endings
 from bus.journal.accept import Accepted, NewRun, Record
 from bus.journal.approvals import Decision
+from bus.journal.audited import audit_calls
 from bus.journal.callers_transaction import CallersTransaction
 from bus.journal.controls import Control
 from bus.journal.decisions import Decided
@@ -125,13 +126,15 @@ class Journal:
 
     def accept(self, new: NewRun, record: Record = announce) -> Accepted:
         """Return once the run is committed; see ``bus.journal.accept``."""
-        return accepting.accept(self.database, new, record, run_limits(self.settings, new.principal.tenant))
+        limits = run_limits(self.settings, new.principal.tenant)
+        return accepting.accept(self.database, new, record, limits, is_audited=self.settings.audit_calls)
 
     def accept_on(self, transaction: CallersTransaction, new: NewRun, record: Record = announce) -> Accepted:
         """Return a run that exists once the caller commits; see ``bus.journal.callers_transaction``."""
         with self.database.naming_errors():
             limits = run_limits(self.settings, new.principal.tenant)
-            accepted = accepting.accept_on(transaction.connection, new, record, limits)
+            is_audited = self.settings.audit_calls
+            accepted = accepting.accept_on(transaction.connection, new, record, limits, is_audited=is_audited)
         if accepted.is_new:
             transaction.after_commit(partial(self.relay.publish_once_committed, accepted.run_id))
         return accepted
@@ -152,23 +155,33 @@ class Journal:
             DatabaseUnreachable: the database does not answer; the run stays queued.
         """
         tried: tuple[Lease, T] | None = None
+        claimed: Claim | None = None
 
         def claim(connection: Connection) -> T | None:
-            nonlocal tried
-            tried, lease = None, claim_on(connection, self.database, run_id, self.owner, self.settings.lease_s)
+            nonlocal tried, claimed
+            tried, claimed, lease = (
+                None,
+                None,
+                claim_on(connection, self.database, run_id, self.owner, self.settings.lease_s),
+            )
             if lease is None:
                 return None
-            begun = begin(Claim(connection, lease))
+            claimed = Claim(connection, lease)
+            begun = begin(claimed)
             failpoint("claim-before")
             tried = lease, begun
             return begun
+
+        def audit(connection: Connection) -> None:
+            if claimed is not None and claimed.begun:
+                audit_calls(connection, claimed.lease, claimed.begun)
 
         with self.admission.place():
             if self.lease_manager.is_leaving:  # the process began to drain while this waited for its turn
                 self.relay.publish_soon(run_id)
                 return None
             try:
-                begun = self.commits.run(run_id, claim)
+                begun = self.commits.run(run_id, claim, last=audit if self.settings.audit_calls else None)
             except DatabaseUnreachable:
                 if tried is None or not self._is_claimed(tried[0]):
                     raise
@@ -195,8 +208,15 @@ class Journal:
         return await self.loop.read(self._read, wall_ms)
 
     def writer(self, lease: Lease, notify: Notify) -> RunWriter:
-        on_wake, on_left = self.relay.publish_soon, self.hot_log.hint_stored
-        return RunWriter(lease, self.commits, self.loop, notify, on_wake=on_wake, on_left=on_left)
+        return RunWriter(
+            lease,
+            self.commits,
+            self.loop,
+            notify,
+            on_wake=self.relay.publish_soon,
+            on_left=self.hot_log.hint_stored,
+            is_audited=self.settings.audit_calls,
+        )
 
     def begin_writing(self, lease: Lease, writer: RunWriter) -> None:
         """Let the events of a claimed run reach the hot log; called on the loop."""

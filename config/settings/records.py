@@ -18,6 +18,8 @@ class RecordSettings(Part):
     """Format of log lines."""
     log_deltas: bool = False
     """Whether the logger observer also writes each delta."""
+    audit_calls: bool = False
+    """Whether each start of a run, and of each call of a model or a tool, is an entry of the audit log."""
     seal_keys: SecretStr | None = None
     """Keys of 32 bytes in base64, ``,`` between them, with which the originals of redacted texts and the logins at MCP
     servers are sealed: the first seals, each unseals; none: no original is kept, and no login is possible."""

@@ -20,6 +20,8 @@ from config.database.engine import Database
 from config.database.errors import DatabaseBusy, DatabaseFull, DatabaseReadOnly, DatabaseUnreachable
 
 T = TypeVar("T")
+Last = Callable[[Connection], None]
+"""What a write does behind the work of its whole group."""
 LARGEST = 64
 """Writes in one group; Postgres keeps that many subtransactions of a transaction in memory."""
 LONGEST_S = 0.1
@@ -43,6 +45,7 @@ class _Write:
     run_id: str
     work: Callable[[Connection], Any]
     then: Callable[[], None]
+    last: Last | None = None
     future: Future[Any] = field(default_factory=Future)
     since_s: float = field(default_factory=time.monotonic)
     result: Any = None
@@ -83,23 +86,27 @@ class GroupCommit:
         work: Callable[[Connection], T],
         *,
         then: Callable[[], None] = lambda: None,
+        last: Last | None = None,
         is_urgent: bool = False,
     ) -> Future[T]:
         """Return a future of the result of ``work``, done when its transaction is committed; it cannot be cancelled.
 
         ``work`` is called on a writer thread, and again if its group was rolled back. An exception of ``work`` rolls
-        back only its own statements. ``then`` is called after the commit, before the future is done. An urgent write
-        goes before all that wait.
+        back only its own statements. ``last`` is called behind the work of the whole group, in its transaction: for
+        what locks a row that others need. ``then`` is called after the commit, before the future is done. An urgent
+        write goes before all that wait.
         """
-        write = _Write(run_id, work, then)
+        write = _Write(run_id, work, then, last)
         write.future.set_running_or_notify_cancel()
         with self._changed:
             (self._waiting.appendleft if is_urgent else self._waiting.append)(write)
             self._wake()
         return write.future
 
-    def run(self, run_id: str, work: Callable[[Connection], T]) -> T:
+    def run(self, run_id: str, work: Callable[[Connection], T], *, last: Last | None = None) -> T:
         """Return the result of ``work`` when its transaction is committed; for a thread that waits for it anyway.
+
+        ``last`` is called as that of ``submit``.
 
         While nothing else is written or waits, the calling thread writes by itself: the change to a writer's thread
         and back takes longer than the statements of a claim, because each waits for the interpreter's lock.
@@ -110,10 +117,13 @@ class GroupCommit:
             if is_alone:
                 self._writing[this] = time.monotonic()
         if not is_alone:
-            return self.submit(run_id, work).result()
+            return self.submit(run_id, work, last=last).result()
         try:
             with self._database.write() as connection:
-                return work(connection)
+                result = work(connection)
+                if last is not None:
+                    last(connection)
+                return result
         finally:
             with self._changed:
                 del self._writing[this]
@@ -204,12 +214,15 @@ class GroupCommit:
             if number and time.monotonic() > until_s:
                 self._put_back(group[number:])
                 del group[number:]
-                return
+                break
             if len(group) == 1:
                 write.is_apart, write.error = False, None
                 write.result = write.work(connection)
             else:
                 self._do_beside_others(connection, write)
+        for write in group:
+            if write.last is not None and write.error is None:
+                write.last(connection)
 
     def _do_beside_others(self, connection: Connection, write: _Write) -> None:
         """Do one write of several behind a savepoint: its exception rolls back no other write."""

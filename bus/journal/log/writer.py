@@ -17,10 +17,11 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
+from bus.journal.audited import audit_calls
 from bus.journal.errors import StaleOwner
 from bus.journal.log.commit import Commit, record
 from bus.journal.log.events import block_row
-from bus.journal.log.group_commit import GroupCommit
+from bus.journal.log.group_commit import GroupCommit, Last
 from bus.journal.ownership.leases import Lease
 from bus.journal.states import owned
 from bus.journal.states.owned import RESERVE, Owned
@@ -60,9 +61,11 @@ class RunWriter:
         *,
         on_wake: Callable[[str], None],
         on_left: Callable[[str, int], None],
+        is_audited: bool = False,
     ) -> None:
         """``on_wake`` gets the run that a commit made claimable; ``on_left`` the run's id and its last number, after
-        the commit that ended or released it."""
+        the commit that ended or released it. ``is_audited``: its calls are entries of the audit log."""
+        self._is_audited = is_audited
         self.lease = lease
         self._group = commits
         self._loop = loop
@@ -74,6 +77,7 @@ class RunWriter:
         self._next = lease.next_seq
         self._commits = lease.commits
         self._may_be_written = False  # whether a commit was tried whose reply may have been lost
+        self._is_repeated = False  # whether the last try found that an earlier one was committed
         self._top = lease.reserved_to
         self._held: dict[str, list[tuple[Payload, int]]] = {}
         self._sealed: dict[str, list[int]] = {}
@@ -295,16 +299,30 @@ class RunWriter:
             numbered,
             blocks,
             then=lambda: failpoint("commit"),
+            last=self._audit_of(change),
             is_urgent=change.release is not None,
         )
         self._commits += 1
         return woken
+
+    def _audit_of(self, change: Commit) -> Last | None:
+        """Return what records the calls that a change begins; None where it begins none, or none is recorded."""
+        begun = [*change.started, *(step for step, _ in change.recorded)]
+        if not self._is_audited or not begun:
+            return None
+
+        def audit(connection: Connection) -> None:
+            if not self._is_repeated:
+                audit_calls(connection, self.lease, [step.id for step in begun])
+
+        return audit
 
     async def _patiently(
         self,
         function: Callable[..., T],
         *args: Any,
         then: Callable[[], None] = lambda: None,
+        last: Last | None = None,
         is_urgent: bool = False,
     ) -> T:
         """Write, and retry while the database is locked, full or unreachable and this process still owns the run.
@@ -316,7 +334,11 @@ class RunWriter:
             await self.wait_until_writable()
             try:
                 work = self._group.submit(
-                    self.lease.run_id, lambda connection: function(connection, *args), then=then, is_urgent=is_urgent
+                    self.lease.run_id,
+                    lambda connection: function(connection, *args),
+                    then=then,
+                    last=last,
+                    is_urgent=is_urgent,
                 )
                 return await asyncio.wrap_future(work)
             except Retryable as error:
@@ -344,6 +366,7 @@ class RunWriter:
         Raises:
             StaleOwner: another process owns the run.
         """
+        self._is_repeated = False
         lease, end = self.lease, next((p for p in numbered if isinstance(p, EndPayload)), None)
         ours: Owned = {"id_": lease.run_id, "fence_": lease.fence, "commits_": self._commits}
         if change.release is not None:  # each locks the run's row
@@ -353,7 +376,8 @@ class RunWriter:
         else:
             is_ours = owned.commit(connection, ours, len(change.started) + len(change.recorded))
         if not is_ours:
-            if self._may_be_written and owned.is_committed(connection, ours):
+            self._is_repeated = self._may_be_written and owned.is_committed(connection, ours)
+            if self._is_repeated:
                 return None  # an earlier try was committed, and its reply was lost
             self._loop.call_soon(self.lost_ownership)
             raise StaleOwner(lease.run_id, lease.fence)

@@ -191,6 +191,8 @@ class Claim:
     def __init__(self, connection: Connection, lease: Lease) -> None:
         self.connection = connection
         self.lease = lease
+        self.begun: Sequence[str] = ()
+        """The ids of the steps that begin with it, once ``write`` was called."""
 
     def history(self, max_chars: int) -> Past:
         """Return the newest messages of the run's thread, slightly more than ``max_chars`` characters of them."""
@@ -222,6 +224,7 @@ class Claim:
         decide_steps(self.connection, first.decided)
         begin_waits(self.connection, self.lease.run_id, first.waits)
         use(self.connection, first.answers_used)
+        self.begun = [*(step.id for step in first.started), *first.restarted]
 
 
 # --- while it runs ---------------------------------------------------------------------------------

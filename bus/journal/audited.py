@@ -1,0 +1,27 @@
+"""Entries of the audit log for starts of runs and for calls, where the deployment wants them (``audit_calls``).
+
+The caller records them last in its transaction, as ``config.identity.audit.recording`` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlalchemy import Connection, select
+
+from bus.journal.ownership.leases import Lease
+from config.database.tables import steps
+from config.identity.audit.entry import Action
+from config.identity.audit.recording import record
+from config.identity.principal import Principal
+
+
+def audit_calls(connection: Connection, lease: Lease, step_ids: Collection[str]) -> None:
+    """Add an entry for each of these steps that has begun, or begins again, in the name of the run's principal."""
+    shown = steps.c["id", "kind", "name", "call_id", "effect", "arguments_digest", "attempt"]
+    query = select(*shown).where(steps.c.id.in_(step_ids), steps.c.status != "planned").order_by(steps.c.number)
+    principal = Principal(tenant=lease.tenant, id=lease.principal)
+    for step in connection.execute(query).all():
+        facts = {"run": lease.run_id, "kind": step.kind, "name": step.name, "call": step.call_id, "effect": step.effect}
+        facts |= {"arguments": step.arguments_digest, "attempt": step.attempt, "fence": lease.fence}
+        record(connection, principal, Action.CALL_STARTED, "step", step.id, **facts)
