@@ -116,9 +116,9 @@ def accept(
 
     Raises:
         IdempotencyConflict: the key was used with another body.
-        ThreadOfOtherAgent: the credential of the principal is not for an agent of the thread.
+        ThreadOfOtherAgent: the credential of the principal is not for an agent of the thread with this name.
         GrantRefused: the grant is not for this start, or cannot be used any more.
-        ThreadUnknown: the thread's id is one that Callboard made, and the principal has no such thread.
+        ThreadUnknown: the id is one that Callboard made, and the principal, or its credential, has no such thread.
         TooManyRuns: the principal or its tenant has as many open or queued runs as ``limits`` allow.
     """
     for attempt in (1, 2, 3):  # lost the race for the thread, then the one for the key
@@ -288,8 +288,8 @@ def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, 
     A private thread stays so, since later runs read its messages.
 
     Raises:
-        ThreadOfOtherAgent: the credential of the principal is not for an agent of the thread.
-        ThreadUnknown: the id is one that Callboard made, and the principal has no such thread.
+        ThreadOfOtherAgent: the credential of the principal is not for an agent of the thread with this name.
+        ThreadUnknown: the id is one that Callboard made, and the principal, or its credential, has no such thread.
     """
     if new.thread_id is not None:
         its = {"tenant_": new.principal.tenant, "principal_": new.principal.id, "id_": new.thread_id}
@@ -299,7 +299,9 @@ def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, 
             if agents is not None:
                 others = agents_beside(agents).where(thread_agents.c.thread_key == row.key).limit(1)
                 if row.agent_id not in agents or connection.execute(others).first() is not None:
-                    raise ThreadOfOtherAgent(thread_id=new.thread_id)
+                    # a name of the client's own is taken, which no answer can hide; an id of ours need not exist
+                    is_ours = is_made(THREAD, new.thread_id)
+                    raise (ThreadUnknown if is_ours else ThreadOfOtherAgent)(thread_id=new.thread_id)
             if row.agent_id != new.agent_id:
                 _add_agent(connection, row.key, new.agent_id)
             return row.key, new.thread_id, row.next_message - 1, row.private

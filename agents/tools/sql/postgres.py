@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 from agents.tools.sql.answer import (
@@ -61,6 +62,16 @@ dblink dblink_connect dblink_exec dblink_open dblink_send_query lo_import lo_exp
 pg_ls_dir pg_stat_file pg_file_write pg_promote pg_switch_wal http http_get http_post
 """.split()
 """Functions by which a query that only reads would act."""
+_ACTING = re.compile(
+    r"\b(?:(?:pg_terminate_backend|pg_cancel_backend|pg_logical_emit_message|ts_stat|ts_rewrite|connectby|xpath_table)\b"
+    r"|pg_(?:try_)?advisory_|(?:query|cursor)_to_xml|crosstab)",
+    re.IGNORECASE,
+)
+"""Functions that every role may execute and that act on other sessions or on the log, or execute a text as SQL.
+
+A query cannot name them otherwise than in its own text.
+"""
+_ESCAPED_NAME = re.compile(r'u&"', re.IGNORECASE)
 
 
 async def ask_postgres(url: str, query: SqlQuery) -> SqlAnswer:
@@ -69,23 +80,38 @@ async def ask_postgres(url: str, query: SqlQuery) -> SqlAnswer:
     Raises:
         SqlRefused: the server refused the query, its role may do too much, or a limit was exceeded.
     """
+    _require_no_acting(query.sql)
     try:
         import psycopg
     except ImportError as error:
         raise SqlRefused("PostgreSQL needs the package psycopg; the operator installs callboard[postgres].") from error
     try:
-        async with asyncio.timeout(CONNECT_S + query.time_s + MARGIN_S):
+        async with asyncio.timeout(CONNECT_S):
             connection = await psycopg.AsyncConnection.connect(
                 url, connect_timeout=CONNECT_S, application_name="callboard sql_query"
             )
-            try:
+        try:
+            async with asyncio.timeout(query.time_s + MARGIN_S):  # of all statements; the server has one for each
                 return await _answer(connection, query)
-            finally:
-                await connection.close()  # rolls back
+        finally:
+            await connection.close()  # rolls back
     except TimeoutError as error:
         raise SqlRefused(TOO_LONG.format(time_s=query.time_s)) from error
     except psycopg.Error as error:
         raise SqlRefused(_problem(error, query)) from error
+
+
+def _require_no_acting(sql: str) -> None:
+    """Return if a query names no function that acts; the read-only transaction and the role's rights do not stop these.
+
+    Raises:
+        SqlRefused: it does.
+    """
+    match = _ACTING.search(sql)
+    if match is not None:
+        raise SqlRefused(f"{ONLY_READING} The query has '{match[0][:80]}', which does more; leave it out.")
+    if _ESCAPED_NAME.search(sql):
+        raise SqlRefused('write names as they are, without the escapes of U&"...".')
 
 
 async def _answer(connection: AsyncConnection[Any], query: SqlQuery) -> SqlAnswer:

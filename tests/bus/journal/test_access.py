@@ -17,6 +17,7 @@ from bus.journal.queries.threads import Threads
 from bus.journal.retention.removal import remove_runs, remove_threads
 from config.identity.errors import Forbidden
 from config.identity.principal import Principal, Role, Verb
+from config.ids import new_id
 from tests.bus.ended_runs import ended
 from tests.bus.journal_harness import JournalHarness
 
@@ -143,6 +144,20 @@ def test_a_credential_for_one_agent_does_not_continue_a_thread_of_another(harnes
         harness.accept(principal=narrow, thread_id="talk", agent_id="other")
 
     assert len(Threads(harness.database).messages(ANA, "talk")) == 1
+
+
+def test_a_credential_for_one_agent_learns_of_no_thread_of_another_by_its_id(harness: JournalHarness) -> None:
+    narrow = Principal(tenant="acme", id="ana", agents=frozenset({"other"}))
+    of_other = harness.accept(principal=ANA).thread_id
+    of_nobody = new_id("thr")
+
+    answers = []
+    for thread_id in (of_other, of_nobody):
+        with pytest.raises(ThreadUnknown) as refusal:
+            harness.accept(principal=narrow, thread_id=thread_id, agent_id="other")
+        answers.append(str(refusal.value).replace(thread_id, ""))
+
+    assert answers[0] == answers[1]
 
 
 @pytest.mark.parametrize("is_removed", [False, True])

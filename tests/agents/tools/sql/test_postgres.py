@@ -74,6 +74,7 @@ def test_answers_with_columns_and_rows(look):
         ("SELECT 9223372036854775807", 9223372036854775807),
         ("SELECT 10 % 3", 1),
         ("SELECT '%s'", "%s"),
+        ("SELECT 1 AS ts_status, 2 AS events_stats", 1),
     ],
 )
 def test_every_kind_of_value_is_shown(look, sql, value):
@@ -115,6 +116,13 @@ def test_every_kind_of_value_is_shown(look, sql, value):
         "SELECT 1 /* ",
         "SELECT set_config('role', 'callboard', false)",
         "SELECT pg_reload_conf()",
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = current_user",
+        "SELECT pg_catalog.PG_Cancel_Backend(1)",
+        "SELECT pg_logical_emit_message(false, 'a', 'b')",
+        'SELECT U&"pg\\005fterminate_backend"(1)',
+        "SELECT query_to_xml('SELECT pg_terminate' || '_backend(1)', true, true, '')",
+        "SELECT * FROM ts_stat('SELECT pg_terminate' || '_backend(1)')",
+        "SELECT pg_advisory_lock(1)",
         "SELECT FROM orders",
         "SELECT 'a\0b'",
         "SELECT '\ud800'",
@@ -163,6 +171,22 @@ def test_what_takes_too_long_is_ended(look, sql):
         look(sql, sql_timeout_s=0.5)
 
     assert time.monotonic() - began < 6
+
+
+def test_all_rows_together_have_one_time_limit(look):
+    began = time.monotonic()
+
+    with pytest.raises(ToolFailed, match="took longer"):
+        look("SELECT pg_sleep(0.008)::text FROM generate_series(1, 1000)", sql_timeout_s=0.5, sql_max_rows=1000)
+
+    assert time.monotonic() - began < 5  # 50 rows take less than the limit, all of them 8 s
+
+
+def test_no_query_ends_another_session_of_its_role(look, address):
+    with psycopg.connect(address) as other:
+        with pytest.raises(ToolFailed, match="pg_terminate_backend"):
+            look(f"SELECT pg_terminate_backend({other.info.backend_pid})")
+        assert other.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_a_lock_is_not_waited_for_beyond_the_limit(look, server):
