@@ -107,7 +107,9 @@ class PostgresCluster:
         postgres = postgres_tool("postgres")
         assert postgres is not None
         fsync = "off" if self._disk is None else "on"
-        flags = ["-c", f"fsync={fsync}", "-c", "max_connections=200", "-c", "listen_addresses="]
+        # Of a server that is killed, its shared memory lies in its own folder then, and not in /dev/shm for ever.
+        memory = "dynamic_shared_memory_type=mmap"
+        flags = ["-c", f"fsync={fsync}", "-c", "max_connections=200", "-c", "listen_addresses=", "-c", memory]
         environment = {**os.environ, **(self._disk.environment if self._disk is not None else {})}
         # setpriv, not our shim: a change of user clears the parent-death signal, and setpriv sets it after that.
         command = [*_as(self._user), "--pdeathsig=INT", postgres, "-D", self._data, "-k", str(self.folder), *flags]

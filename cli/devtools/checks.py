@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from cli.devtools.own_files import LANDMARK, OwnFiles, copied, own_files
+from cli.devtools.own_files import LANDMARK, OwnFiles, copied, own_files, temporary_folder
 from cli.devtools.progress import GroupProgress, follow
 from cli.main import SUCCEEDED
 from cli.supervisor.serving import child_environment, python
@@ -193,7 +193,7 @@ def _run(check: Check, folder: Path) -> Outcome:
 def _run_tests(outcome: Outcome, copy: Path) -> None:
     """Run a group of the copy's tests, and those that failed once more, alone, if the check says so."""
     check, progress = outcome.check, GroupProgress(name=outcome.check.name)
-    with tempfile.TemporaryDirectory(prefix="cb", dir=_memory()) as folder:
+    with temporary_folder(_memory()) as folder:
         os.chmod(folder, 0o711)  # Postgres runs as a user of its own
         argv = (*check.argv, "-o", f"cache_dir={folder}/.cache", f"--basetemp={folder}/t")  # short, for unix sockets
         outcome.status, outcome.output = _run_pytest(argv, progress, copy, folder)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -50,10 +51,33 @@ def own_files(root: Path = ROOT) -> OwnFiles:
     return OwnFiles(kept=kept, staged=sorted(staged), others=others)
 
 
+_REMOVE = """
+import shutil, signal, sys, time
+from pathlib import Path
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
+sys.stdin.read()  # ends when the process that made the folder has ended, however it did
+until = time.monotonic() + 60
+while Path(sys.argv[1]).exists() and time.monotonic() < until:
+    shutil.rmtree(sys.argv[1], ignore_errors=True)
+    time.sleep(0.2)  # what still writes there is being ended
+"""
+
+
+@contextmanager
+def temporary_folder(parent: Path | None) -> Iterator[str]:
+    """Yield a folder that is removed afterwards, also when this process is killed."""
+    with tempfile.TemporaryDirectory(prefix="cb", dir=parent, ignore_cleanup_errors=True) as name:
+        command = (sys.executable, "-I", "-S", "-c", _REMOVE, name)
+        with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as remover:
+            yield name
+            remover.kill()
+
+
 @contextmanager
 def copied(files: OwnFiles, parent: Path | None = None, root: Path = ROOT) -> Iterator[Path]:
     """Yield a folder with a copy of the files, which is removed afterwards."""
-    with tempfile.TemporaryDirectory(prefix="cb", dir=parent) as name:
+    with temporary_folder(parent) as name:
         folder = Path(name)
         folder.chmod(0o711)  # Postgres runs as a user of its own
         copy(files, folder, root)

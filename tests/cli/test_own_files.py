@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from cli.devtools.own_files import copied, own_files
+from config.folders import ROOT
+from tests.journeys.neighbour import until
 
 pytestmark = pytest.mark.parity
 
@@ -88,3 +93,25 @@ def test_without_its_own_repository_all_that_is_not_ignored_is_copied(is_in_anot
 
     assert not own_files(root).is_tracked
     assert texts_of(root) == SHIPPED | {name: text for name, text in USED.items() if not name.startswith((".c", ".e"))}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_the_folder_of_a_process_that_is_stopped_is_removed(tmp_path: Path, number: signal.Signals) -> None:
+    code = (
+        "import signal, sys, pathlib\n"
+        "from cli.devtools.own_files import temporary_folder\n"
+        "signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+        "with temporary_folder(pathlib.Path(sys.argv[1])) as name:\n"
+        "    pathlib.Path(name, 'file').touch()\n"
+        "    print('ready', flush=True)\n"
+        "    signal.pause()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = (sys.executable, "-c", code, str(tmp_path))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        assert [*tmp_path.iterdir()]
+        process.send_signal(number)
+
+    until(lambda: not [*tmp_path.iterdir()], 30, "the folder is removed")
