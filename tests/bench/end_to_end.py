@@ -18,7 +18,7 @@ from typing import Any
 from tests.bench import rigs
 from tests.bench.command import Effort, run, say
 from tests.bench.direct_app import http_parser
-from tests.bench.legs import LEGS
+from tests.bench.legs import LEGS, note_of
 from tests.bench.processes import model_server
 from tests.bench.report import Bar, Figure, Report
 from tests.bench.rigs import Rig
@@ -158,6 +158,7 @@ def _leg_figures(found: Found, streams: int) -> list[Figure]:
     return [
         Figure(
             name=f"first token, {name}, at {streams} runs",
+            note=note_of(name),
             unit="ms",
             rounds=[_ms(one["legs_ms"], name, "p50") for one in ours],
             references=[_ms(one["legs_ms"], name, "p50") for one in direct if name in one["legs_ms"]],

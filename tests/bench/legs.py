@@ -68,6 +68,19 @@ LEGS = (
     ("written", "received", "model server writes the first token → client receives it"),
 )
 """From and to which moment, and how the bench calls the leg. Those without an arrow in front are sums."""
+FIRST_DESIGN_MS = {
+    "client sends → run queued": 10,
+    "→ worker takes it": 5,
+    "→ client receives it": 50,
+}
+"""Leg -> what the first chat design allows for it: its API receives, its workflow is signalled, its page polls."""
+FIRST_DESIGN_TOOL_MS = {"asks the engine": 100, "waits for its verdict": 200}
+"""What the first chat design allows for the checks of a tool call, beside the call itself."""
+
+
+def note_of(leg: str) -> str:
+    """Return what the report says behind a leg's name."""
+    return f"the first chat design allows {FIRST_DESIGN_MS[leg]}" if leg in FIRST_DESIGN_MS else ""
 
 
 def legs_of(moments: Moments) -> Spans:

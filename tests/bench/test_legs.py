@@ -1,6 +1,6 @@
 """The legs of a first token."""
 
-from tests.bench.legs import Clocks, Moments, legs_of, trace
+from tests.bench.legs import FIRST_DESIGN_MS, LEGS, Clocks, Moments, legs_of, note_of, trace
 
 DIRECT = Moments(sent=0, asked=7_000_000, written=57_000_000, received=58_500_000)
 OURS = Moments(
@@ -41,3 +41,11 @@ def test_an_events_time_is_shown_by_the_clients_clock():
 
 def test_the_trace_of_a_run_names_each_place_it_passed():
     assert trace(DIRECT) == "sent → 7.0 → asked → 50.0 → written → 1.5 → received"
+
+
+def test_the_legs_that_the_first_chat_design_has_are_measured_beside_its_numbers():
+    notes = {name: note_of(name) for _, _, name in LEGS}
+
+    assert set(FIRST_DESIGN_MS) <= set(notes)
+    assert notes["→ client receives it"] == "the first chat design allows 50"
+    assert notes["→ model server has the request"] == ""
