@@ -24,7 +24,7 @@ Publish = Callable[[RunAgentMessage], None]
 BATCH = 200
 LULL_S = 0.02
 """Seconds without a new request after which the rows of published wake-ups are deleted."""
-COMMIT_S = 1.0
+COMMIT_S = 5.0
 """Seconds that a caller's commit may take whose runs are published right behind it."""
 OVERDUE_MS = 1000
 """From this age on any process publishes a row: its writer died, or Redis was down."""

@@ -106,7 +106,7 @@ def test_the_run_is_in_the_callers_commit(runner: Runner, engine: Engine, opened
         commit()
 
         assert handle.status() == "queued"
-        assert handle.settle(5)
+        assert handle.settle(30)
         if opened is not of_the_driver:  # whose commit shows to nothing; the relay finds the row when it looks
             assert published == [handle.run_id]
     assert orders(engine) == [handle.run_id]
