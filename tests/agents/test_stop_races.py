@@ -33,10 +33,10 @@ def late(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.add(context.lease.run_id)
         stop(context)
 
-    async def watched_call(tool: Any, arguments: Any, context: ToolContext, timeout_s: float) -> Any:
+    async def watched_call(tool: Any, arguments: Any, context: ToolContext, *more: Any) -> Any:
         if context.run_id in seen:
             late.append(context.run_id)
-        return await call_tool(tool, arguments, context, timeout_s)
+        return await call_tool(tool, arguments, context, *more)
 
     monkeypatch.setattr(RunContext, "stop", watched_stop)
     monkeypatch.setattr(tool_step, "call_tool", watched_call)

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from types import SimpleNamespace
 
 import pytest
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from bus.journal import outbox as relays
 from bus.journal.outbox import Relay
@@ -70,6 +70,17 @@ def until_gone(harness: JournalHarness) -> None:
     while rows(harness):
         assert time.monotonic() < until, "the outbox did not drain"
         time.sleep(0.005)
+
+
+def test_the_end_of_a_run_announces_the_next_one_of_its_thread(harness: JournalHarness) -> None:
+    first, second = (harness.accept(thread_id="mine") for _ in range(2))
+    owner = harness.own(first.run_id)
+    with harness.database.write() as connection:
+        connection.execute(delete(outbox))  # as after the wake-ups that came too early
+
+    harness.do(owner.end())
+
+    assert rows(harness) == [second.run_id]
 
 
 def age(harness: JournalHarness) -> None:
