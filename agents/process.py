@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from agents.models.keys import ModelKeys
 from agents.registry import AgentRegistry
+from agents.tools.executor import allow_threads
 from agents.tools.tool import Tool
 from bus.celery_app import Publisher
 from bus.journal import Journal
@@ -70,6 +71,7 @@ def open_process(with_settings: Settings) -> Process:
     """
     guardrails_of(with_settings)
     sealer_of(with_settings)
+    allow_threads(with_settings.tool_threads)
     with_settings = with_running_redis(with_settings)
     journal = Journal(with_settings, publish=Publisher(with_settings))
     require_current(journal.database)

@@ -31,13 +31,14 @@ from config.redaction import redact_start
 log = logging.getLogger(__name__)
 
 MAX_THREADS = 64
-"""Plain tools that run at once in a process, abandoned ones included; the next one waits for a slot as long as it may
-run."""
+"""Plain tools that run at once in a process, abandoned ones included, unless ``allow_threads`` says otherwise; the next
+one waits for a slot as long as it may run."""
 MAX_MESSAGE = 2000
 """Characters of an exception's text that the model is shown."""
 
 _THREAD = "tool "
 """How the name of a thread that runs a plain tool begins."""
+_threads = MAX_THREADS
 _slots = threading.BoundedSemaphore(MAX_THREADS)
 _POLL_S = 0.01
 
@@ -46,7 +47,14 @@ _POLL_S = 0.01
 def _renew() -> None:
     """Give a forked child all its slots: the threads that hold some are the parent's."""
     global _slots
-    _slots = threading.BoundedSemaphore(MAX_THREADS)
+    _slots = threading.BoundedSemaphore(_threads)
+
+
+def allow_threads(number: int) -> None:
+    """Let so many plain tools run at once in this process, before any does."""
+    global _slots, _threads
+    if number != _threads:
+        _threads, _slots = number, threading.BoundedSemaphore(number)
 
 
 async def call_tool(
@@ -229,5 +237,5 @@ async def _take_slot(tool: Tool, timeout_s: float) -> None:
         names = sorted({thread.name for thread in threading.enumerate() if thread.name.startswith(_THREAD)})
         log.error("every place for plain tools is taken; at work: %s", ", ".join(names)[:500])
         raise ToolFailed(
-            f"{tool.name} was not called: all {MAX_THREADS} places for tools are taken by calls that do not end."
+            f"{tool.name} was not called: all {_threads} places for tools are taken by calls that do not end."
         ) from error

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from config.redis.url import REDIS_SCHEMES
 from config.settings.sources import ROOT, Part
+
+POOL_FLOOR = 6
+"""Connections that a process needs at once: one writes, four read, and one is for what users wait for (a stop)."""
 
 
 class ServerSettings(Part):
@@ -54,6 +57,17 @@ class ServerSettings(Part):
                 "it has to begin with the broker's scheme, such as redis://localhost:6379/0 or amqp://host//"
             )
         return value
+
+    @model_validator(mode="after")
+    def _pool_is_large_enough(self) -> Self:
+        pool = self.database_pool_size + self.database_max_overflow
+        if pool < POOL_FLOOR:
+            raise ValueError(
+                f"CALLBOARD_DATABASE_POOL_SIZE ({self.database_pool_size}) and CALLBOARD_DATABASE_MAX_OVERFLOW "
+                f"({self.database_max_overflow}) have to be at least {POOL_FLOOR} together, or heartbeats wait for "
+                "readers and a healthy worker loses its runs"
+            )
+        return self
 
     @property
     def broker(self) -> str | None:

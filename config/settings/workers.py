@@ -21,6 +21,8 @@ class WorkerSettings(Part):
     """Worker processes the supervisor keeps running."""
     slots: int = Field(default=200, ge=1, le=2000)
     """Runs that one worker process executes at once."""
+    tool_threads: int = Field(default=64, ge=1, le=1000)
+    """Plain functions of tools that one worker process calls at once; async ones need no thread."""
     queue: str = Field(default="runs", pattern=rf"^{QUEUE_NAME}$")
     """Name of Celery's queue; web and workers have to agree on it."""
     queues: str = Field(default="", pattern=rf"^(\s*{QUEUE_NAME}\s*(,\s*{QUEUE_NAME}\s*)*)?$")

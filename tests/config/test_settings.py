@@ -57,6 +57,20 @@ def test_periods_that_contradict_each_other_are_refused(monkeypatch: pytest.Monk
         read_settings()
 
 
+@pytest.mark.parametrize("overflow", ["1", "2"])
+def test_a_pool_in_which_heartbeats_would_wait_for_readers_is_refused(
+    monkeypatch: pytest.MonkeyPatch, overflow: str
+) -> None:
+    monkeypatch.setenv("CALLBOARD_DATABASE_POOL_SIZE", "4")
+    monkeypatch.setenv("CALLBOARD_DATABASE_MAX_OVERFLOW", overflow)
+
+    if overflow == "2":
+        assert read_settings().database_max_overflow == 2
+        return
+    with pytest.raises(SettingInvalid, match=r"^CALLBOARD_DATABASE_POOL_SIZE \(4\).* at least 6 together"):
+        read_settings()
+
+
 def test_an_unknown_variable_is_reported_with_the_nearest_name() -> None:
     [sentence] = unknown_variables({"CALLBOARD_REDIS_ULR": "x", "CALLBOARD_PORT": "1", "HOME": "/"})
 

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 import pytest
 from pydantic import BaseModel
 
+from agents.process import open_process
 from agents.tool_errors import PathRefused, ToolTimeout
 from agents.tools import executor
 from agents.tools.executor import MAX_THREADS, call_tool
 from agents.tools.results import MAX_BYTES, to_result
 from agents.tools.schema import build_tool
 from agents.tools.tool import current_call
+from config.database.migrate import migrate
 from config.errors import ToolCutOff, ToolFailed
 
 colour: contextvars.ContextVar[str] = contextvars.ContextVar("colour", default="none")
@@ -160,6 +162,30 @@ def test_a_plain_tool_that_never_returns_keeps_its_place_until_it_does(context, 
     assert "tool stuck" in caplog.text.partition("at work:")[2]
     assert taken == 0
     assert_slots_return(free)
+
+
+def test_a_process_calls_as_many_plain_tools_at_once_as_its_setting_says(context, free, settings):
+    migrate(settings)
+    over = threading.Event()
+
+    def stuck() -> None:
+        """Wait."""
+        over.wait()
+
+    async def three() -> list[BaseException]:
+        calls = [call_tool(build_tool(stuck), {}, context, 0.2) for _ in range(3)]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    open_process(settings.model_copy(update={"tool_threads": 2})).journal.close()
+    try:
+        found = asyncio.run(three())
+        over.set()
+        assert_slots_return(2)
+    finally:
+        executor.allow_threads(MAX_THREADS)
+
+    assert [type(item) for item in found] == [ToolTimeout, ToolTimeout, ToolFailed]
+    assert "all 2 places" in str(found[-1])
 
 
 def slots_returned(count: int, timeout_s: float) -> int:
