@@ -52,7 +52,7 @@ def offer_of(model: str) -> str | None:
 
 def has_model(url: str = OLLAMA_URL) -> bool:
     """Return whether the Ollama at ``url`` has the model that ``auto`` uses there; also where it does not say."""
-    body = _listed(url)
+    body = listed_models(url)
     try:
         names = [model["name"] for model in json.loads(body or b"")["models"]]
     except (ValueError, KeyError, TypeError):
@@ -63,10 +63,10 @@ def has_model(url: str = OLLAMA_URL) -> bool:
 @lru_cache(maxsize=16)
 def _answers(url: str, _period: int) -> bool:
     """Return whether Ollama answers at ``url``; asked once a period."""
-    return _listed(url) is not None
+    return listed_models(url) is not None
 
 
-def _listed(url: str) -> bytes | None:
+def listed_models(url: str) -> bytes | None:
     """Return what Ollama answers when it is asked for its models; None where it does not answer."""
     # Proxies are left aside: the address is this machine's own.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))

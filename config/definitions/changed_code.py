@@ -10,13 +10,13 @@ from sysconfig import get_path
 from config.definitions.dotted_path import file_of
 from config.forks import after_fork
 
-_began_s = time.time()
+process_began_s = time.time()
 
 
 @after_fork
 def _begin() -> None:
-    global _began_s
-    _began_s = time.time()
+    global process_began_s
+    process_began_s = time.time()
 
 
 def changed_after(began_s: float, paths: Iterable[str]) -> list[str]:
@@ -34,7 +34,7 @@ def restart(changed: Iterable[str]) -> str:
 
 def restart_this(path: str = "") -> str:
     """Return the same where packages, or the module that this process has loaded, changed after its start."""
-    return restart(changed_after(_began_s, [path] if path else ()))
+    return restart(changed_after(process_began_s, [path] if path else ()))
 
 
 def _changed_s(place: Path) -> float:

@@ -26,7 +26,7 @@ class ContextSettings(LimitSettings, ServerSettings):
 
     @field_validator("environment", "cost_center", "data_classification", mode="before")
     @classmethod
-    def _nothing_is_unset(cls, value: object) -> object:
+    def _empty_context_is_unset(cls, value: object) -> object:
         return value or None
 
     @field_validator("app_id", mode="before")

@@ -91,7 +91,7 @@ def test_ollama_is_used_when_it_answers_and_asked_once(ollama):
     [(b'{"models":[{"name":"llama3.2:3b"}]}', True), (b'{"models":[{"name":"qwen3:4b"}]}', False), (b"[]", True)],
 )
 def test_ollama_is_asked_whether_it_has_the_model(monkeypatch, body, is_there):
-    monkeypatch.setattr("agents.models.auto._listed", lambda url: body)
+    monkeypatch.setattr("agents.models.auto.listed_models", lambda url: body)
 
     assert has_model() is is_there
 
