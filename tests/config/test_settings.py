@@ -228,7 +228,7 @@ def test_envelopes_cannot_be_required_without_a_key(name: str, monkeypatch: pyte
 def test_no_part_of_the_settings_replaces_a_validator_of_another() -> None:
     """pydantic takes the validators of base classes by their names, so that one of two alike would never run."""
     parts = [part for part in Settings.__mro__ if part.__module__.startswith("config.settings.")]
-    names = [name for part in parts for name in vars(part).get("__pydantic_decorators__").field_validators]
+    names = [name for part in parts for name in vars(part)["__pydantic_decorators__"].field_validators]
     own = [name for part in parts for name in vars(part) if name in names]
 
     assert sorted({name for name in own if own.count(name) > 1}) == []
