@@ -108,7 +108,7 @@ def test_the_run_is_in_the_callers_commit(runner: Runner, engine: Engine, opened
         assert handle.status() == "queued"
         assert handle.settle(30)
         if opened is not of_the_driver:  # whose commit shows to nothing; the relay finds the row when it looks
-            assert published == [handle.run_id]
+            assert set(published) == {handle.run_id}  # twice where the row was overdue meanwhile
     assert orders(engine) == [handle.run_id]
 
 
