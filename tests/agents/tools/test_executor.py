@@ -176,8 +176,9 @@ def test_a_process_calls_as_many_plain_tools_at_once_as_its_setting_says(context
         calls = [call_tool(build_tool(stuck), {}, context, 0.2) for _ in range(3)]
         return await asyncio.gather(*calls, return_exceptions=True)
 
-    open_process(settings.model_copy(update={"tool_threads": 2})).journal.close()
+    named = {"tool_threads": 2, "redis_url": "redis://127.0.0.1:1/0"}  # else it looks for one of an `up`
     try:
+        open_process(settings.model_copy(update=named)).journal.close()
         found = asyncio.run(three())
         over.set()
         assert_slots_return(2)
