@@ -184,7 +184,7 @@ class Place:
             return str(code) if code is not None else None
 
     def terminal(self, arguments: Mapping[str, Any]) -> str | None:
-        status = status_of(["tools", "call", "look", orjson.dumps(arguments).decode(), "--json"])
+        status = status_of(["tools", "call", "look", orjson.dumps(arguments).decode(), "--json", "--wait"])
         events = [orjson.loads(line) for line in self.capture.readouterr().out.splitlines()]
         self.keep()
         assert status == (0 if events[-1]["status"] == "succeeded" else 1)
