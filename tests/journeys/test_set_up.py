@@ -52,7 +52,7 @@ class Clone:
         shutil.copy2(ROOT / "callboard", root / "callboard")
 
     def start(self, *arguments: str, cwd: Path | None = None) -> "subprocess.Popen[str]":
-        environment = {**os.environ, "PATH": self.path}
+        environment = {**os.environ, "PATH": self.path, "PYTHONPATH": ""}  # a developer's has packages of theirs
         command = [sys.executable, str(self.root / "callboard"), *arguments]
         pipe = subprocess.PIPE
         return subprocess.Popen(command, env=environment, cwd=cwd or self.root, stdout=pipe, stderr=pipe, text=True)
