@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping
 from agents.models.auto import resolve_model
 from agents.models.call import ModelCall, is_in_process
 from agents.models.errors import ModelKeyMissing
-from agents.models.failures import require_key
-from agents.models.lite import is_imported
 from bus.journal import NO_MODEL
 from config.definitions.agent import AgentDefinition
 
@@ -35,6 +33,8 @@ class ModelKeys:
 
     def missing(self, agents: Iterable[AgentDefinition], environment: Mapping[str, str]) -> dict[str, list[str]]:
         """Return the variables that are not set (`A or B` where each would do), with the agents that need them."""
+        from agents.models.lite import is_imported  # the web process, which asks no model, has this class alone
+
         if not is_imported():  # no agent needed it so far
             return {}
         uses = self._lacked | {(agent.id, resolve_model(agent.model, environment)): agent for agent in agents}
@@ -50,5 +50,7 @@ class ModelKeys:
 def _require(definition: AgentDefinition, model: str) -> None:
     if model == NO_MODEL or is_in_process(model):
         return
+    from agents.models.failures import require_key
+
     api_base, api_key_env = definition.api_base, definition.api_key_env
     require_key(ModelCall(model=model, messages=(), api_base=api_base, api_key_env=api_key_env))
