@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from agents.models import keys
 from agents.models.errors import ModelKeyMissing
 from agents.models.keys import ModelKeys
 from config.definitions.agent import AgentDefinition
@@ -18,7 +17,7 @@ def agent(agent_id: str, model: str = "openai/gpt-5-mini", **fields: Any) -> Age
 @pytest.fixture(autouse=True)
 def has_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing asks LiteLLM here: each variable is named by the agent."""
-    monkeypatch.setattr(keys, "is_imported", lambda: True)
+    monkeypatch.setattr("agents.models.lite.is_imported", lambda: True)
     for name in ("KEY_A", "KEY_B"):
         monkeypatch.delenv(name, raising=False)
 
