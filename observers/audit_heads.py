@@ -8,7 +8,8 @@ from functools import partial
 
 from config.database.engine import Database
 from config.definitions.errors import PluginUnknown
-from config.identity.audit.anchors import WORDS, AuditHead, take_due
+from config.identity.audit.anchors import WORDS, AuditHead
+from config.identity.audit.due_heads import KnownHeads
 from config.settings import Settings
 from observers.base import AgentObserver
 from observers.discovery import OBSERVERS, observers_for
@@ -18,11 +19,11 @@ from observers.queue import name_of
 log = logging.getLogger(__name__)
 
 
-def write_audit_heads(database: Database, settings: Settings) -> int:
-    """Write the heads that are due, and return how many; of several workers one writes each."""
-    heads = take_due(database)
+def write_audit_heads(known: KnownHeads, database: Database, settings: Settings) -> int:
+    """Write the heads that are due in this process, which has one ``known``, and return how many."""
+    heads = known.due(database)
     for head in heads:
-        log.info(WORDS, extra={"tenant": head.tenant, "number": head.number, "digest": head.digest})
+        log.info(WORDS, extra=head.facts())
     for observer in _wanting(settings) if heads else ():
         for head in heads:
             queue_of(observer).call(partial(_give, observer, head))

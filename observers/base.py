@@ -82,8 +82,8 @@ class AgentObserver:
     def on_audit_head(self, head: AuditHead) -> None:
         """Take the head of a tenant's audit log, to be kept outside the database: a later chain has to contain it.
 
-        Belongs to no run. Called on the observer's own thread, in one worker, within a minute after the log grew and
-        once an hour. An installed observer that overrides it is called whether or not a definition names it.
+        Belongs to no run. Called on the observer's own thread, in one worker within a minute after the log grew, and
+        in each once an hour. An installed observer that overrides it is called whether or not a definition names it.
         """
 
     def flush(self) -> None:

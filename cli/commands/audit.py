@@ -15,9 +15,10 @@ from cli.main import FAILED, SUCCEEDED, CallerPath
 from cli.opening import open_database_of
 from cli.output.json import print_json, print_json_line
 from config.clock import stamp
+from config.database.shared_secret import known_secret
 from config.guardrails.sealing import sealer_of
 from config.identity.audit import chain
-from config.identity.audit.anchors import Anchor, anchors_in
+from config.identity.audit.anchors import SECRET_NAME, Anchor, Anchors, anchors_in
 from config.identity.audit.entry import AuditEntry
 from config.settings import Settings
 from config.visible import visible
@@ -40,12 +41,15 @@ tenant_option = click.option(
 def verify(tenant: str | None, anchors: tuple[Path, ...], as_json: bool, **flags: object) -> int:
     """Compute every digest again, and compare with the heads in this machine's log files; status 1 if any differs."""
     settings = options.apply(**flags)
-    known = list(anchors_in(_log_files(settings)))
-    for path in anchors:
-        known += _heads_of(path)
     with open_database_of(settings) as database:
+        secret = known_secret(database, SECRET_NAME)
+        own = anchors_in(_log_files(settings), secret)
+        named = [(path, anchors_in([path], secret)) for path in anchors]
+        known = [*own.signed, *(anchor for _, heads in named for anchor in heads.signed)]
         chosen = [tenant] if tenant else sorted({*chain.tenants(database), *(anchor.tenant for anchor in known)})
         found = [chain.verify(database, one, known) for one in chosen]
+    may_lack = bool(known) or not own.skipped
+    is_proven = [_is_proven("the log files", own, may_lack), *(_is_proven(path, heads, False) for path, heads in named)]
     if as_json:
         print_json([_facts(one) for one in found])
     elif not found:
@@ -53,16 +57,21 @@ def verify(tenant: str | None, anchors: tuple[Path, ...], as_json: bool, **flags
     else:
         for one in found:
             _print_verified(one, known)
-    return FAILED if any(one.broken is not None for one in found) else SUCCEEDED
+    is_whole = all(one.broken is None for one in found)
+    return SUCCEEDED if is_whole and all(is_proven) else FAILED
 
 
-def _heads_of(path: Path) -> list[Anchor]:
-    """Return the heads that a named file has; a warning says where it has none."""
-    found = list(anchors_in([path]))
-    if not found:
-        why = "has no line with a head as Callboard writes it; remove what a collector put before its lines"
-        click.secho(f"warning: {path} {why}.", err=True, fg="yellow")
-    return found
+def _is_proven(place: Path | str, heads: Anchors, may_lack: bool) -> bool:
+    """Say how many lines were skipped, and return whether a signed one is left, unless it may be lacking."""
+    if heads.skipped:
+        lines = "1 line" if heads.skipped == 1 else f"{heads.skipped} lines"
+        why = "the form of a head without this installation's signature, skipped"
+        click.secho(f"warning: {place}: {lines} with {why}.", err=True, fg="yellow")
+    is_proven = bool(heads.signed) or may_lack
+    if not is_proven:
+        why = "no line with a head that this installation signed; remove what a collector put before its lines"
+        click.secho(f"{place}: {why}.", err=True, fg="red", bold=True)
+    return is_proven
 
 
 def _log_files(settings: Settings) -> list[Path]:

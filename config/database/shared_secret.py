@@ -22,17 +22,18 @@ def shared_secret(database: Database, name: str) -> str:
     Raises:
         DatabaseUnreachable, DatabaseBusy, DatabaseReadOnly, DatabaseFull: it cannot be read, or not be made.
     """
-    found = _read(database, name)
+    found = known_secret(database, name)
     if found is None:
         made = {"name": name, "value": randomness.token_hex(SECRET_BYTES), "created_ms": epoch_ms()}
         with suppress(IntegrityError), database.write() as connection:  # another process may be quicker
             connection.execute(insert(secrets), made)
-        found = _read(database, name)
+        found = known_secret(database, name)
     assert found is not None
     register_secrets([found])
     return found
 
 
-def _read(database: Database, name: str) -> str | None:
+def known_secret(database: Database, name: str) -> str | None:
+    """Return the secret of that name; None: no process has made it. Makes none, so that a reader changes nothing."""
     with database.read() as connection:
         return connection.execute(select(secrets.c.value).where(secrets.c.name == name)).scalar()

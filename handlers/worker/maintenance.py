@@ -24,6 +24,7 @@ from bus.payloads import EndPayload
 from bus.queues import served_queues
 from config.errors import CallboardError, Permanent
 from config.identity.audit.configuration import note_settings
+from config.identity.audit.due_heads import KnownHeads
 from config.tracing import traced
 from handlers.worker.slots import slot_pool
 from observers.audit_heads import write_audit_heads
@@ -41,13 +42,13 @@ AT_ONCE = 50
 async def maintain(process: Process) -> None:
     """Run the maintenance every ``reap_s`` seconds for as long as the process lives."""
     return_large_blocks()
-    loop, rounds, memory = process.journal.loop, 0, FreeMemory()
+    loop, rounds, memory, heads = process.journal.loop, 0, FreeMemory(), KnownHeads()
     await loop.read(note_settings, process.journal.database, process.settings, "worker")
     while True:
         try:
             await loop.read(memory.give_back)
             await loop.read(deliver_undelivered, process)
-            await loop.read(write_audit_heads, process.journal.database, process.settings)
+            await loop.read(write_audit_heads, heads, process.journal.database, process.settings)
             await loop.read(resume_enabled, process)
             await loop.read(resume_compatible, process, None if rounds % RESUME_EVERY == 0 else AT_ONCE)
         except CallboardError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ import pytest
 from cli.main import status_of
 from config.database.engine import open_database
 from config.database.migrate import migrate
-from config.identity.audit.anchors import AuditHead
+from config.database.shared_secret import shared_secret
+from config.identity.audit.anchors import SECRET_NAME, AuditHead, signature_of
 from config.identity.audit.entry import Action, AuditEntry
 from config.identity.audit.recording import record
 from config.identity.principal import Principal
@@ -35,11 +37,25 @@ def add(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Add:
     return adding
 
 
+def line_of(entry: AuditEntry) -> str:
+    """Return the line that a worker writes about the entry."""
+    with closing(open_database(read_settings().database)) as database:
+        secret = shared_secret(database, SECRET_NAME)
+    tenant, number, digest = entry.tenant, entry.number, entry.digest
+    signature = signature_of(secret, tenant, number, digest)
+    head = AuditHead(tenant=tenant, number=number, digest=digest, signature=signature, at="2026-11-22T20:00:00.123Z")
+    return f"worker-1  {head.text_line()}\n"
+
+
 def write_anchor(folder: Path, entry: AuditEntry, name: str = "up.log") -> Path:
-    head = AuditHead(tenant=entry.tenant, number=entry.number, digest=entry.digest, at="2026-11-22T20:00:00.123Z")
     folder.mkdir(exist_ok=True)
-    (folder / name).write_text(f"worker-1  {head.text_line()}\n")
+    (folder / name).write_text(line_of(entry))
     return folder / name
+
+
+def forged(entry: AuditEntry) -> str:
+    """Return what a tool prints to have a whole chain reported as broken."""
+    return line_of(replace(entry, digest="ab" * 32)).rpartition(" ")[0] + f" signature={'cd' * 32}\n"
 
 
 def test_a_whole_log_is_verified_with_the_heads_of_the_log_files(
@@ -91,11 +107,52 @@ def test_a_named_file_without_a_head_is_pointed_out(
     collected = tmp_path / "journal.log"
     collected.write_text(f"Nov 22 20:00:00 host callboard[7]: {written.read_text()}")
 
-    assert status_of(["audit", "verify", "--anchors", str(collected)]) == 0
+    assert status_of(["audit", "verify", "--anchors", str(collected)]) == 1
 
     said = capsys.readouterr()
-    assert f"warning: {collected} has no line with a head" in said.err
+    assert f"{collected}: no line with a head that this installation signed" in said.err
     assert "compared with 1 head in log files" in said.out
+
+
+def test_a_printed_line_is_skipped_and_the_chain_is_whole(
+    add: Add, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = add()
+    written = write_anchor(tmp_path / "logs", entry)
+    written.write_text(forged(entry) + written.read_text())
+
+    assert status_of(["audit", "verify"]) == 0
+
+    said = capsys.readouterr()
+    assert "compared with 1 head in log files" in said.out
+    assert "warning: the log files: 1 line with the form of a head" in said.err
+
+
+def test_a_named_file_with_printed_lines_alone_proves_nothing(
+    add: Add, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = add()
+    write_anchor(tmp_path / "logs", entry)
+    collected = tmp_path / "collected.log"
+    collected.write_text(2 * forged(entry))
+
+    assert status_of(["audit", "verify", "--anchors", str(collected)]) == 1
+
+    said = capsys.readouterr()
+    assert f"{collected}: 2 lines with the form of a head" in said.err
+    assert f"{collected}: no line with a head that this installation signed" in said.err
+    assert "1 entries, whole" in said.out
+
+
+def test_log_files_whose_heads_the_secret_does_not_fit_any_more_prove_nothing(
+    add: Add, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_anchor(tmp_path / "logs", add())
+    with closing(open_database(read_settings().database)) as database, database.write() as connection:
+        connection.exec_driver_sql("DELETE FROM secrets")
+
+    assert status_of(["audit", "verify"]) == 1
+    assert "the log files: no line with a head that this installation signed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("folder", ["logs", "collected"])

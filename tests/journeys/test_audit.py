@@ -14,8 +14,9 @@ import pytest
 
 from config.database.engine import Database, open_database
 from config.database.migrate import migrate
+from config.database.shared_secret import known_secret
 from config.folders import ROOT
-from config.identity.audit.anchors import anchors_in
+from config.identity.audit.anchors import SECRET_NAME, Anchor, anchors_in
 from config.identity.audit.chain import entries
 from config.settings import Settings
 from tests.config.identity.audit.test_chain import tamper, truncate_to
@@ -41,6 +42,10 @@ def verify(state: Path) -> tuple[int, str]:
     return ran.returncode, ran.stdout + ran.stderr
 
 
+def anchors_of(database: Database, logs: Path) -> list[Anchor]:
+    return anchors_in(logs.glob("*.log"), known_secret(database, SECRET_NAME)).signed
+
+
 def actions(database: Database) -> list[str]:
     return [entry.action for entry in entries(database, "default")]
 
@@ -57,12 +62,10 @@ def test_the_heads_of_a_running_installation_show_a_truncated_log(tmp_path: Path
         eventually(lambda: {"settings.changed", "agent.configured"} <= set(actions(database)), 60)
         known = list(entries(database, "default"))
         logs = state / "logs"
-        eventually(
-            lambda: {one.place.split(":")[0] for one in anchors_in(logs.glob("*.log"))} > {str(logs / "up.log")}, 90
-        )
+        eventually(lambda: {one.place.split(":")[0] for one in anchors_of(database, logs)} > {str(logs / "up.log")}, 90)
         assert up.stop() == 0
 
-        anchors = list(anchors_in(logs.glob("*.log")))
+        anchors = anchors_of(database, logs)
         assert {anchor.digest for anchor in anchors} <= {entry.digest for entry in entries(database, "default")}
         status, said = verify(state)
         assert status == 0, said

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from config.database.engine import Database, open_database
-from config.identity.audit.anchors import WORDS, AuditHead, anchors_in
+from config.database.shared_secret import shared_secret
+from config.identity.audit.anchors import SECRET_NAME, WORDS, AuditHead, anchors_in
+from config.identity.audit.due_heads import KnownHeads
 from config.identity.audit.entry import Action
 from config.identity.audit.recording import record
 from config.identity.principal import LOCAL
@@ -62,8 +64,9 @@ def test_a_head_is_logged_and_given_to_the_observers_that_want_it(
     with database.write() as connection:
         entry = record(connection, LOCAL, Action.RUN_REMOVED, "run", "run_1")
 
+    known = KnownHeads()
     with caplog.at_level(logging.INFO):
-        counts = [write_audit_heads(database, chosen), write_audit_heads(database, chosen)]
+        counts = [write_audit_heads(known, database, chosen), write_audit_heads(known, database, chosen)]
         assert drain(10) == []
     observers_for(["logger"], chosen)[0].close()  # type: ignore[attr-defined]  # the logger's own
 
@@ -73,5 +76,6 @@ def test_a_head_is_logged_and_given_to_the_observers_that_want_it(
     assert [one.message for one in caplog.records if "Raiser" in one.message] == [
         "observer 'Raiser' raised SystemExit for a head of the audit log"
     ]
-    files = (Path(chosen.state) / "logs").glob("runs-*.log")
-    assert [anchor.digest for anchor in anchors_in(files)] == [entry.digest]
+    anchors = anchors_in((Path(chosen.state) / "logs").glob("runs-*.log"), shared_secret(database, SECRET_NAME))
+    assert [anchor.digest for anchor in anchors.signed] == [entry.digest]
+    assert anchors.skipped == 0

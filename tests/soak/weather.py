@@ -20,8 +20,9 @@ from bus.journal import Workers
 from bus.payloads import TERMINAL
 from cli.crashlab.invariants import claims_of
 from config.database.engine import Database, open_database
+from config.database.shared_secret import known_secret
 from config.database.tables import outbox, runs
-from config.identity.audit.anchors import anchors_in
+from config.identity.audit.anchors import SECRET_NAME, anchors_in
 from config.identity.audit.chain import tenants, verify
 from config.redis.socket import find_running
 from config.settings import Settings
@@ -106,8 +107,9 @@ def _soak(
     with database.read() as connection:
         claims = {run_id: claims_of(record) for run_id, record in records_of(connection).items()}
         found += lost_by_healthy(connection, claims, owners.pids, faults.struck)
-    anchors = list(anchors_in((folder / "state" / "logs").glob("*.log*")))
-    chains = [verify(database, tenant, anchors) for tenant in tenants(database)]
+    secret = known_secret(database, SECRET_NAME)
+    anchors = anchors_in((folder / "state" / "logs").glob("*.log*"), secret)
+    chains = [verify(database, tenant, anchors.signed) for tenant in tenants(database)]
     found += [f"audit log of {one.tenant}: entry {one.broken}: {one.problem}" for one in chains if one.broken]
     if up.process.poll() is not None:
         found.append(f"`up` itself ended with {up.process.returncode}: {up.lines[-3:]}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -9,19 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, or_, select, update
 
-from config.clock import stamp
-from config.database.engine import WALL_MS, Database, wall_ms
-from config.database.tables import audit_heads
 from config.identity.principal import NAME
 
-EVERY_MS = 60_000
-"""Milliseconds after which a head that moved is written again."""
-EVERY_ENTRIES = 1000
-"""Entries after which it is written before that time."""
-AGAIN_MS = 3_600_000
-"""Milliseconds after which a head that did not move is written again: the process may have ended before it wrote."""
+SECRET_NAME = "audit_anchors"
+"""The secret of the installation that signs anchors."""
 WORDS = "audit head"
 """What begins the line of an anchor."""
 
@@ -33,14 +26,19 @@ class AuditHead:
     tenant: str
     number: int
     digest: str
+    signature: str
+    """Proves that this installation wrote it; ``signature_of``."""
     at: str
 
+    def facts(self) -> dict[str, Any]:
+        """Return what an anchor has of it, in the order of its line."""
+        return {name: getattr(self, name) for name in ("tenant", "number", "digest", "signature")}
+
     def text_line(self) -> str:
-        return f"{self.at}  {WORDS} tenant={self.tenant} number={self.number} digest={self.digest}"
+        return f"{self.at}  {WORDS} " + " ".join(f"{name}={value}" for name, value in self.facts().items())
 
     def json_line(self) -> str:
-        facts = {"at": self.at, "type": WORDS, "tenant": self.tenant, "number": self.number, "digest": self.digest}
-        return orjson.dumps(facts).decode()
+        return orjson.dumps({"at": self.at, "type": WORDS, **self.facts()}).decode()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,55 +52,69 @@ class Anchor:
     """The file and the line."""
 
 
-def take_due(database: Database) -> list[AuditHead]:
-    """Return the heads that have to be written now; of several processes one gets each.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Anchors:
+    """What log files have."""
 
-    A head that moved is due after a minute, or after 1,000 entries; any other after an hour.
+    signed: list[Anchor]
+    skipped: int
+    """Lines of an anchor's form that this installation did not sign: printed by a tool, say, or of another one."""
+
+
+def signature_of(secret: str, tenant: str, number: int, digest: str) -> str:
+    """Return the HMAC-SHA256 of a head, keyed with the installation's secret: 64 hexadecimal digits.
+
+    A tool may print what it likes to a worker's log, and a chain would be reported as broken that is whole.
     """
-    with database.read() as connection:  # most calls find none, and take no lock
-        now_ms = wall_ms(connection)
-        if connection.execute(select(audit_heads.c.tenant).where(_is_due(now_ms)).limit(1)).first() is None:
-            return []
-    take = update(audit_heads).where(_is_due(now_ms)).values(anchored=audit_heads.c.number, anchored_ms=WALL_MS)
-    with database.write() as connection:
-        rows = connection.execute(take.returning(audit_heads.c.tenant, audit_heads.c.number, audit_heads.c.digest))
-        return [AuditHead(**row._mapping, at=stamp(now_ms)) for row in rows]
-
-
-def _is_due(now_ms: int) -> ColumnElement[bool]:
-    heads = audit_heads.c
-    moved = (heads.number > heads.anchored) & (heads.anchored_ms <= now_ms - EVERY_MS)
-    return or_(moved, heads.number >= heads.anchored + EVERY_ENTRIES, heads.anchored_ms <= now_ms - AGAIN_MS)
+    said = f"{WORDS}\n{tenant}\n{number}\n{digest}"
+    return hmac.digest(bytes.fromhex(secret), said.encode(), "sha256").hex()
 
 
 # --- reading them back ----------------------------------------------------------------------------
 
 # A line of the logger observer, or one of this application's log, with the child's name before it in `logs/up.log`.
-# Nothing but the program itself begins a line: text of agents and clients has no line ends in these files.
+# Text of agents and clients begins no line there, but what a tool prints does: hence the signature.
 # The application's log puts the context's fields, such as the principal, before the record's own.
 _TEXT = re.compile(
     r"(?:[\w-]{1,40} {1,9})?\d{4}-[\d:T.-]{1,24}Z {1,9}(?:INFO {1,9}[\w.-]{1,80} observers\.audit_heads )?"
     rf"{WORDS} (?:\w{{1,40}}=[^\s=]{{1,80}} ){{0,4}}tenant=({NAME}) number=(\d{{1,18}}) digest=([0-9a-f]{{64}})"
+    r"(?: signature=(\S{1,80}))?"
 )
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _MOST_CHARS = 2000
 
 
-def anchors_in(paths: Iterable[Path]) -> Iterator[Anchor]:
-    """Yield the anchors that log files have: text or JSON, of the application or of the logger observer."""
+def anchors_in(paths: Iterable[Path], secret: str | None) -> Anchors:
+    """Return the anchors that log files have: text or JSON, of the application or of the logger observer.
+
+    With no ``secret`` the installation has signed none.
+    """
+    signed, skipped = [], 0
+    for place, found in _heads_in(paths):
+        signature = found.pop("signature")
+        expected = signature_of(secret, **found) if secret is not None else ""
+        if signature and hmac.compare_digest(signature.encode(), expected.encode()):
+            signed.append(Anchor(**found, place=place))
+        else:
+            skipped += 1
+    return Anchors(signed=signed, skipped=skipped)
+
+
+def _heads_in(paths: Iterable[Path]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each line that has the form of an anchor: its place and its fields."""
     for path in paths:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 if WORDS.encode() in line and len(line) < _MOST_CHARS:
                     found = _parsed(line.decode("utf-8", "replace").strip())
                     if found is not None:
-                        yield Anchor(**found, place=f"{path}:{number}")
+                        yield f"{path}:{number}", found
 
 
 def _parsed(line: str) -> dict[str, Any] | None:
     match = _TEXT.fullmatch(line)
     if match is not None:
-        return {"tenant": match[1], "number": int(match[2]), "digest": match[3]}
+        return {"tenant": match[1], "number": int(match[2]), "digest": match[3], "signature": match[4] or ""}
     name, brace, rest = line.partition("{")
     if len(name.split()) > 1:  # more than the name of the child: text of a client or an agent
         return None
@@ -121,5 +133,6 @@ def _head_in(facts: Mapping[str, Any]) -> dict[str, Any] | None:
     tenant, number, digest = (facts.get(name) for name in ("tenant", "number", "digest"))
     if not isinstance(tenant, str) or not isinstance(digest, str) or type(number) is not int:
         return None
+    signature = str(facts.get("signature", "")).encode("utf-8", "replace").decode()
     is_head = re.fullmatch(NAME, tenant) and _DIGEST.fullmatch(digest)
-    return {"tenant": tenant, "number": number, "digest": digest} if is_head else None
+    return {"tenant": tenant, "number": number, "digest": digest, "signature": signature} if is_head else None

@@ -1,80 +1,28 @@
-"""Heads of the audit log are written again and again, each by one process, and read back from the files they are in."""
+"""Heads of the audit log are read back from the files they are in, unless a line is not signed by the installation."""
 
 from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Iterator
-from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
 
-from config.database.engine import Database, open_database
-from config.database.tables import audit_heads
-from config.identity.audit.anchors import AGAIN_MS, EVERY_ENTRIES, EVERY_MS, WORDS, AuditHead, anchors_in, take_due
-from config.identity.audit.entry import Action, AuditEntry
-from config.identity.audit.recording import record
-from config.identity.principal import Principal
+from config.identity.audit.anchors import WORDS, AuditHead, anchors_in, signature_of
 from config.logs import acting_for, line_format
 from config.settings import Settings
-from tests.template import upgrade_by_copy
 
-DIGEST = "a1" * 32
-HEAD = AuditHead(tenant="acme", number=7, digest=DIGEST, at="2026-11-22T20:00:00.123Z")
-
-
-@pytest.fixture
-def database(each_database_url: str) -> Iterator[Database]:
-    with closing(open_database(each_database_url)) as opened:
-        upgrade_by_copy(opened)
-        yield opened
+SECRET, DIGEST = "5e" * 32, "a1" * 32
+AT = "2026-11-22T20:00:00.123Z"
 
 
-def add(database: Database, tenant: str = "acme") -> AuditEntry:
-    with database.write() as connection:
-        return record(connection, Principal(tenant=tenant), Action.RUN_REMOVED, "run", "run_1")
+def signed(tenant: str = "acme", secret: str = SECRET) -> AuditHead:
+    signature = signature_of(secret, tenant, 7, DIGEST)
+    return AuditHead(tenant=tenant, number=7, digest=DIGEST, signature=signature, at=AT)
 
 
-def let_pass(database: Database, ms: int) -> None:
-    with database.write() as connection:
-        connection.execute(update(audit_heads).values(anchored_ms=audit_heads.c.anchored_ms - ms))
-
-
-def test_a_head_is_due_once_and_again_when_it_moved_and_after_an_hour(database: Database) -> None:
-    first = add(database)
-    at_once = take_due(database)
-    second = add(database)
-    too_soon = take_due(database)
-    let_pass(database, EVERY_MS)
-    later = take_due(database)
-    let_pass(database, EVERY_MS)
-    unmoved = take_due(database)
-    let_pass(database, AGAIN_MS)
-    again = take_due(database)
-
-    assert [(head.number, head.digest) for head in at_once] == [(1, first.digest)]
-    assert too_soon == unmoved == []
-    assert [(head.number, head.digest) for head in later] == [(2, second.digest)]
-    assert [head.number for head in again] == [2]
-
-
-def test_many_entries_make_a_head_due_before_its_time(database: Database) -> None:
-    add(database)
-    take_due(database)
-    with database.write() as connection:
-        connection.execute(update(audit_heads).values(number=1 + EVERY_ENTRIES))
-
-    assert [head.number for head in take_due(database)] == [1 + EVERY_ENTRIES]
-
-
-def test_each_tenant_has_its_own(database: Database) -> None:
-    add(database, "a")
-    add(database, "b")
-
-    assert sorted(head.tenant for head in take_due(database)) == ["a", "b"]
-    assert take_due(database) == []
+HEAD = signed()
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
@@ -87,17 +35,18 @@ def test_the_applications_log_is_read_back(
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(line_format(settings.model_copy(update={"log_format": log_format}), "worker-1"))
-    facts = {"tenant": tenant, "number": HEAD.number, "digest": HEAD.digest}
     entry = logging.LogRecord("observers.audit_heads", logging.INFO, "", 0, WORDS, None, None)
-    vars(entry).update(facts)
+    vars(entry).update(signed(tenant).facts())
     token = acting_for.set(context)
     handler.emit(entry)
     acting_for.reset(token)
     file = tmp_path / "up.log"
     file.write_text(f"{child}something else\n{child}{stream.getvalue()}")
 
-    (found,) = anchors_in([file])
+    found_all = anchors_in([file], SECRET)
 
+    (found,) = found_all.signed
+    assert found_all.skipped == 0
     assert (found.tenant, found.number, found.digest) == (tenant, 7, DIGEST)
     assert found.place == f"{file}:2"
 
@@ -122,7 +71,9 @@ def test_what_a_client_wrote_is_no_anchor(tmp_path: Path, line: str) -> None:
     file = tmp_path / "runs-0.log"
     file.write_text(f"{line}\n")
 
-    assert list(anchors_in([file])) == []
+    found = anchors_in([file], SECRET)
+
+    assert (found.signed, found.skipped) == ([], 0)
 
 
 @pytest.mark.parametrize("line", [HEAD.text_line(), HEAD.json_line()], ids=["text", "json"])
@@ -130,4 +81,39 @@ def test_the_logger_observers_line_is_read_back(tmp_path: Path, line: str) -> No
     file = tmp_path / "runs-0.log"
     file.write_text(f"{line}\n")
 
-    assert [(one.tenant, one.number, one.digest) for one in anchors_in([file])] == [("acme", 7, DIGEST)]
+    found = anchors_in([file], SECRET)
+
+    assert [(one.tenant, one.number, one.digest) for one in found.signed] == [("acme", 7, DIGEST)]
+    assert found.skipped == 0
+
+
+UNSIGNED = {
+    "of an earlier release": f"{AT}  {WORDS} tenant=acme number=7 digest={DIGEST}",
+    "with another signature": signed(secret="77" * 32).text_line(),
+    "of another tenant": replace(HEAD, tenant="zeta").text_line(),
+    "of another entry": replace(HEAD, number=8).text_line(),
+    "with another digest": replace(HEAD, digest="b2" * 32).json_line(),
+    "without a signature, in JSON": HEAD.json_line().partition(',"signature')[0] + "}",
+    "with a list for a signature": HEAD.json_line().partition('"signature"')[0] + '"signature":[1]}',
+    "not of hexadecimal digits": replace(HEAD, signature="é" * 10).text_line(),
+}
+
+
+@pytest.mark.parametrize("line", UNSIGNED.values(), ids=UNSIGNED)
+def test_what_a_tool_printed_is_counted_and_skipped(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "up.log"
+    file.write_text(f"worker-1  {line}\nworker-1  {HEAD.text_line()}\n")
+
+    found = anchors_in([file], SECRET)
+
+    assert [one.place for one in found.signed] == [f"{file}:2"]
+    assert found.skipped == 1
+
+
+def test_an_installation_without_a_secret_has_signed_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "up.log"
+    file.write_text(f"{HEAD.text_line()}\n{replace(HEAD, signature='').json_line()}\n")
+
+    found = anchors_in([file], None)
+
+    assert (found.signed, found.skipped) == ([], 2)

@@ -17,8 +17,9 @@ from config.clock import epoch_ms
 from config.database.engine import Database, open_database
 from config.database.tables import audit, audit_heads
 from config.errors import CallboardError
-from config.identity.audit.anchors import Anchor, take_due
+from config.identity.audit.anchors import Anchor
 from config.identity.audit.chain import entries, newest, tenants, verify
+from config.identity.audit.due_heads import take_due
 from config.identity.audit.entry import GENESIS, Action, AuditEntry, AuditOutcome, digest_of, entry_of
 from config.identity.audit.recording import acting_with, record, row_of
 from config.identity.principal import LOCAL, Principal
@@ -195,6 +196,7 @@ def test_a_role_that_may_only_add_entries_is_enough_on_postgres(postgres_url: st
             "CREATE ROLE adding LOGIN",
             "GRANT SELECT, INSERT ON audit TO adding",
             "GRANT SELECT, INSERT, UPDATE ON audit_heads TO adding",
+            "GRANT SELECT, INSERT ON secrets TO adding",
         ):
             connection.exec_driver_sql(statement)
 
