@@ -207,12 +207,12 @@ def file_of(path: str) -> Path | None:
 def _spec_without_import(module_name: str) -> ModuleSpec | None:
     """Return where a module would be imported from; a package's folder is searched without importing the package."""
     first, *rest = module_name.split(".")
-    spec, name = _spec_of(first), first
+    spec = _spec_of(first)
     for part in rest:
         if spec is None or spec.submodule_search_locations is None:
             return None
-        name = f"{name}.{part}"
-        spec = PathFinder.find_spec(name, list(spec.submodule_search_locations))
+        # By its last name: the folders of a package without `__init__.py` are looked up in `sys.modules` by its parent.
+        spec = PathFinder.find_spec(part, list(spec.submodule_search_locations))
     return spec
 
 

@@ -152,7 +152,9 @@ def runs_why(settings: Settings) -> str:
     """Return what `./callboard runs --why` says."""
     command = [sys.executable, "-m", "cli", "runs", "--why"]
     env = environment(settings) | {"PYTHONPATH": str(ROOT), "COLUMNS": "300"}
-    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=True).stdout
+    said = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert said.returncode == 0, said.stdout + said.stderr
+    return said.stdout
 
 
 def publish(settings: Settings, wire: dict[str, Any]) -> None:

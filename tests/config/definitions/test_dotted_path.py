@@ -55,6 +55,14 @@ def test_a_module_that_is_not_allowed_is_refused_and_not_imported(settings, monk
     assert imported == []
 
 
+def test_a_file_is_found_in_folders_without_an_init_and_nothing_is_imported(beside, tmp_path):
+    beside("my_space/inner/deep/tools.py", "raise RuntimeError")
+
+    assert dotted_path.file_of("my_space.inner.deep.tools:X") == tmp_path / "my_space/inner/deep/tools.py"
+    assert dotted_path.file_of("my_space.inner.elsewhere.tools:X") is None
+    assert "my_space" not in sys.modules
+
+
 def test_modules_of_the_working_folder_are_allowed(settings, beside):
     beside("my_one.py", "X = 1")
     beside("my_package/inner/deep.py", "X = 2")
