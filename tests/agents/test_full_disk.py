@@ -20,7 +20,7 @@ from agents.testing import AgentKit, Call, Turn
 from agents.tool_errors import StorageFull
 from agents.tools import current_call, tool
 from agents.tools.files import list_files, read_file, write_file
-from bus.payloads import ToolResultPayload
+from bus.payloads import ToolPayload, ToolResultPayload
 from tests.conftest import need
 
 pytestmark = pytest.mark.parity
@@ -86,9 +86,11 @@ if os.geteuid() != 0:
 
 
 def outcomes(kit: AgentKit, *calls: Call) -> tuple[str, list[tuple[str, str | None, Any]]]:
+    """Make the calls at once; return how the run and each call ended, in the order of the calls."""
     kit.model.script(Turn(calls=calls), Turn(text="done"))
     played = kit.play()
-    return played.end.status, [(one.outcome, one.code, one.result) for one in played.of(ToolResultPayload)]
+    ended = {one.call_id: (one.outcome, one.code, one.result) for one in played.of(ToolResultPayload)}
+    return played.end.status, [ended[one.call_id] for one in played.of(ToolPayload)]
 
 
 @pytest.mark.parametrize(("spoil", "reason"), FAULTS)
