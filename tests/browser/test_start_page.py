@@ -14,10 +14,8 @@ from tests.browser.visitor import PATIENCE_MS, Visitor
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
 WATCH_FOR_COPIED = """() => {
-  window.copied = new Promise((done) => {
-    const watch = new MutationObserver(() => document.querySelector(".run-id").textContent === "Copied" && done(true));
-    watch.observe(document.body, { subtree: true, childList: true, characterData: true });
-  });
+  const watch = new MutationObserver(() => { window.isCopied ||= document.querySelector(".run-id").textContent === "Copied"; });
+  watch.observe(document.body, { subtree: true, childList: true, characterData: true });
 }"""
 AGENTS = "Atlas Auditor Billing Calendar Office Planner Researcher Support Translator Writer"
 NAMES = {name.lower(): name for name in AGENTS.split()} | {"support-emea": "support"}
@@ -87,10 +85,11 @@ def test_a_runs_id_is_copied_with_a_click(browser: Browser, counter: Counter) ->
     run_id, thread_id = counter.waiting()
     visitor.opens(f"#/thread/{thread_id}")
 
+    visitor.page.bring_to_front()  # a clipboard is given to the page that has the focus
     visitor.page.evaluate(WATCH_FOR_COPIED)  # the button shows it for 1.6 s
     visitor.page.get_by_role("button", name=run_id).click(timeout=PATIENCE_MS)
 
-    assert visitor.page.evaluate("window.copied")
+    visitor.page.wait_for_function("window.isCopied", timeout=PATIENCE_MS)
     assert visitor.page.evaluate("navigator.clipboard.readText()") == run_id
     context.close()
 

@@ -97,7 +97,7 @@ def test_viewers_that_stop_reading_cost_little_and_slow_no_other_down(web: Web) 
     )
     assert connected(serving, stopped) == 0
     assert most - before < VIEWERS * MIB
-    assert durations[1] <= durations[0] * 1.05
+    assert durations[1] <= durations[0] * 1.5, "one that waited for a stopped viewer would not end at all"
 
     rest = web.events(run_id, stopped[0].seen)
     assert [event["seq"] for event in rest] == [e["seq"] for e in good.events if e["seq"] > stopped[0].seen]
