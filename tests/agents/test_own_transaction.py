@@ -52,14 +52,16 @@ def runner(settings: Settings, published: list[str]) -> Iterator[Runner]:
     journal.close()
 
 
-@pytest.fixture(params=[0, 1])
-def engine(settings: Settings, request: pytest.FixtureRequest) -> Iterator[Engine]:
-    """The application's own engine, with each driver of Postgres."""
-    url = make_url(settings.database)
-    if url.get_backend_name() == "postgresql":
-        url = url.set(drivername=POSTGRES_DRIVERS[request.param])
-    elif request.param:
-        pytest.skip("SQLite has one driver")
+@pytest.fixture(params=["sqlite", *(pytest.param(name, marks=pytest.mark.postgres) for name in POSTGRES_DRIVERS)])
+def database_kind(request: pytest.FixtureRequest) -> str:
+    """Each driver that the application may use, instead of each kind of database."""
+    return str(request.param)
+
+
+@pytest.fixture
+def engine(settings: Settings, database_kind: str) -> Iterator[Engine]:
+    """The application's own engine."""
+    url = make_url(settings.database).set(drivername=database_kind)
     made = create_engine(url)
     with made.begin() as connection:
         connection.execute(text("CREATE TABLE orders (id INTEGER PRIMARY KEY, run_id TEXT)"))
