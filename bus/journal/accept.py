@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,20 +122,19 @@ def accept(
         ThreadUnknown: the id is one that Callboard made, and the principal, or its credential, has no such thread.
         TooManyRuns: the principal or its tenant has as many open or queued runs as ``limits`` allow.
     """
-    for attempt in (1, 2, 3):  # lost the race for the thread, then the one for the key
-        try:
-            with database.write() as connection:
-                accepted = _accept(connection, new, record, limits or {}, is_audited=is_audited)
-                failpoint("accept-before")
-            if accepted.is_new:
-                remember_pinned(database, new.definition_digest)
-                remember_configuration(database, new.principal.tenant, new.agent_id, new.definition_digest)
-            failpoint("accept")
-            return accepted
-        except IntegrityError:  # two first messages of one new thread, or one key, at the same moment
-            if attempt == 3:
-                raise
-    raise AssertionError("unreachable")
+
+    def committed() -> Accepted:
+        with database.write() as connection:
+            accepted = _accept(connection, new, record, limits or {}, is_audited=is_audited)
+            failpoint("accept-before")
+        return accepted
+
+    accepted = _after_races(committed)
+    if accepted.is_new:
+        remember_pinned(database, new.definition_digest)
+        remember_configuration(database, new.principal.tenant, new.agent_id, new.definition_digest)
+    failpoint("accept")
+    return accepted
 
 
 def accept_on(
@@ -152,14 +152,20 @@ def accept_on(
     Raises:
         IdempotencyConflict, ThreadOfOtherAgent, GrantRefused, ThreadUnknown, TooManyRuns: see ``accept``.
     """
-    for attempt in (1, 2, 3):
-        try:
-            with connection.begin_nested():
-                return _accept(connection, new, record, limits or {}, is_audited=is_audited)
-        except IntegrityError:
-            if attempt == 3:
-                raise
-    raise AssertionError("unreachable")
+
+    def written() -> Accepted:
+        with connection.begin_nested():
+            return _accept(connection, new, record, limits or {}, is_audited=is_audited)
+
+    return _after_races(written)
+
+
+def _after_races(attempt: Callable[[], Accepted]) -> Accepted:
+    """Return what the attempt returns; it may lose the race for a new thread, and then the one for the key."""
+    for _ in range(2):
+        with suppress(IntegrityError):
+            return attempt()
+    return attempt()
 
 
 def _accept(connection: Connection, new: NewRun, record: Record, limits: RunLimits, *, is_audited: bool) -> Accepted:
