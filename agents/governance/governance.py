@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from agents.governance.answer import INPUT, OUTPUT, EngineAnswer, InputType
 from agents.governance.errors import EngineInputCut, EngineUnavailable, NoUsableAnswer
 from agents.governance.shown import merged, shown
+from agents.steps.large_text import chars_of, in_thread_if_large
 from bus.payloads import ErrorPayload, Payload
 from config.clock import stamp
 from config.effects import Effect
@@ -89,12 +90,13 @@ class Governance:
 
     async def before(self, call: GovernedCall) -> Judgement:
         """Return what the engine decides about a call that is about to be made."""
-        sent, is_cut = shown(dict(call.arguments))
+        sent, is_cut = await _shown(dict(call.arguments))
         is_open = self._opens(call)
         event = self._event("ActivityStarted", **_fields(call), activity_input=[sent], is_cut=is_cut)
         try:
             answer = _usable(await self._engine.evaluate(event, INPUT), is_cut=is_cut, is_open=is_open)
-            arguments = _arguments(answer, call.arguments, sent)
+            size = chars_of(answer.redacted) if answer.is_changed else 0
+            arguments = await in_thread_if_large(size, _arguments, answer, call.arguments, sent)
         except _UNUSABLE as error:
             return self._silent(error, call, is_open=is_open)
         return Judgement(decision=_decision(answer, arguments))
@@ -112,7 +114,8 @@ class Governance:
 
         Without an answer its result is kept back only with ``fail_closed``: the call has happened.
         """
-        (arguments, is_input_cut), (sent, is_output_cut) = shown(dict(call.arguments)), shown(output)
+        arguments, is_input_cut = await _shown(dict(call.arguments))
+        sent, is_output_cut = await _shown(output)
         is_cut, is_open = is_input_cut or is_output_cut, self._when_silent != "fail_closed"
         facts = {"activity_output": sent, "status": status, "duration_ms": duration_ms, "is_cut": is_cut}
         facts |= {"activity_input": [arguments], "spans": list(spans), "span_count": len(spans)}
@@ -121,13 +124,15 @@ class Governance:
             answer = _usable(await self._engine.evaluate(event, OUTPUT), is_cut=is_cut, is_open=is_open)
         except _UNUSABLE as error:
             return self._silent(error, call, is_open=is_open)
-        changed = merged(output, sent, answer.redacted) if answer.is_changed else output
+        changed = output
+        if answer.is_changed:
+            changed = await in_thread_if_large(chars_of(answer.redacted), merged, output, sent, answer.redacted)
         judged = Judgement(decision=_decision(answer))
         return judged if changed is output else replace(judged, output=changed)
 
     async def report(self, event_type: str, **facts: Any) -> EngineAnswer | None:
         """Send an event of the run's life; None where the engine gave no usable answer."""
-        parts = {name: shown(value) for name, value in facts.items()}
+        parts = {name: await _shown(value) for name, value in facts.items()}
         is_cut = any(is_part_cut for _, is_part_cut in parts.values())
         event = self._event(event_type, **{name: value for name, (value, _) in parts.items()}, is_cut=is_cut)
         input_type: InputType = INPUT if event_type == "WorkflowStarted" else OUTPUT
@@ -174,6 +179,10 @@ class Governance:
         note = ErrorPayload(code=error.code, message=f"{call.name}: {error} The call is not held back.", retryable=True)
         decision = PolicyDecision(verdict=Verdict.ALLOW, rule=RULE, version=VERSION, remote=said)
         return Judgement(decision=decision, notes=[note])
+
+
+async def _shown(value: Any) -> tuple[Any, bool]:
+    return await in_thread_if_large(chars_of(value), shown, value)
 
 
 def _fields(call: GovernedCall) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from agents.errors import PolicyRefused
 from agents.governance.governance import GovernedCall, combined
+from agents.steps.large_text import chars_of, in_thread_if_large
 from agents.steps.preflight import version_of
 from agents.steps.recorded_call import UNDER_WAY, RecordedCall
 from agents.tool_errors import ArgumentsInvalid, CallBlocked
@@ -37,8 +38,18 @@ class ConsultedCall(RecordedCall):
         if governance is None or self.is_settled or self.is_halted or self.needs_form or self._was_consulted:
             return ()
         judged = await governance.before(self._governed)
-        self._adopt(judged.decision)
+        self._adopt(judged.decision, await self._misfit(judged.decision.arguments))
         return judged.notes
+
+    async def _misfit(self, arguments: Mapping[str, Any] | None) -> ArgumentsInvalid | None:
+        """Return why the engine's arguments do not fit the tool; None where they do, or it changed none."""
+        if arguments is None or self._tool is None:
+            return None
+        try:
+            await in_thread_if_large(chars_of(arguments), validate_arguments, self._tool, dict(arguments))
+        except ArgumentsInvalid as error:
+            return error
+        return None
 
     @property
     def _was_consulted(self) -> bool:
@@ -60,8 +71,11 @@ class ConsultedCall(RecordedCall):
             attempt=self._attempts,
         )
 
-    def _adopt(self, remote: PolicyDecision) -> None:
-        """Make the stricter of both decisions the call's; what a person approved is not changed any more."""
+    def _adopt(self, remote: PolicyDecision, misfit: ArgumentsInvalid | None) -> None:
+        """Make the stricter of both decisions the call's; what a person approved is not changed any more.
+
+        ``misfit``: why the engine's arguments do not fit the tool.
+        """
         assert self._tool is not None
         is_approved = self._is_approved
         self.decision = combined(self.decision, remote)
@@ -74,10 +88,8 @@ class ConsultedCall(RecordedCall):
                 self._refuse("the governance engine changed the arguments that a person has approved.")
                 return
             self.arguments = dict(remote.arguments)
-            try:
-                validate_arguments(self._tool, self.arguments)
-            except ArgumentsInvalid as error:
-                self._refuse(f"the governance engine rewrote the arguments, and they do not fit: {error}")
+            if misfit is not None:
+                self._refuse(f"the governance engine rewrote the arguments, and they do not fit: {misfit}")
                 return
         if remote.verdict is Verdict.BLOCK:
             self._refuse(f"the policy's rule '{remote.rule}' blocks it. {remote.reason}")
@@ -126,14 +138,14 @@ class ConsultedCall(RecordedCall):
             problem = f"The call was made, and its result is kept back: {decision.reason or decision.rule}"
             self._settle("failed", problem, CallBlocked(problem))
         elif judged.is_output_changed:
-            self._replace_result(judged.output)
+            await self._replace_result(judged.output)
 
-    def _replace_result(self, result: Any) -> None:
+    async def _replace_result(self, result: Any) -> None:
         """Make the engine's result the call's, if it conforms to the tool's schema; else the result is kept back."""
         assert self._tool is not None
         try:
             if self._outcome == "done":
-                validate_output(self._tool, result)
+                await in_thread_if_large(chars_of(result), validate_output, self._tool, result)
             self._result = result
         except ModelVisible as error:
             problem = "The call was made, and its result is kept back: the governance engine changed it, and"

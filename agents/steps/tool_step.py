@@ -9,10 +9,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import orjson
-
 from agents.steps.consulted_call import LOST, ConsultedCall
-from agents.steps.large_text import in_thread_if_large
+from agents.steps.large_text import chars_of, in_thread_if_large
 from agents.steps.recorded_call import UNDER_WAY
 from agents.steps.task_work import IN_PLACE_S, TaskWork
 from agents.tool_errors import CallRejected, ToolTimeout
@@ -195,9 +193,8 @@ class ToolStep(ConsultedCall):
         """Set the outcome of a call that was made: its result, validated and redacted, or why that is kept back."""
         assert self._tool is not None
         try:
-            validate_output(self._tool, result)
-            chars = len(result) if isinstance(result, str) else len(orjson.dumps(result))
-            guard = self._context.guardrails.output
+            chars, guard = chars_of(result), self._context.guardrails.output
+            await in_thread_if_large(chars, validate_output, self._tool, result)
             self._settle("done", await in_thread_if_large(chars, guard, self._tool.name, result))
         except ModelVisible as error:
             self._settle("failed", f"The call was made, and its result is kept back: {error}", error)

@@ -94,5 +94,6 @@ def _pieces_of(turn: Turn) -> Iterator[Chunk]:
     for index, call in enumerate(turn.calls):
         call_id = call.id or f"call_{next(_call_numbers)}"
         yield Chunk(tools=[ToolDelta(index=index, id=call_id, name=call.name)])
-        for start in range(0, len(call.text), PIECE_CHARS):
-            yield Chunk(tools=[ToolDelta(index=index, arguments=call.text[start : start + PIECE_CHARS])])
+        text = call.text  # encoded anew each time that it is asked for
+        for start in range(0, len(text), PIECE_CHARS):
+            yield Chunk(tools=[ToolDelta(index=index, arguments=text[start : start + PIECE_CHARS])])
