@@ -64,9 +64,10 @@ def remove_lost_folders(above: Path, now_s: float | None = None) -> list[str]:
         lost = [name for name in os.listdir(above) if is_lost(name, now_s)]
         for name in lost:
             shutil.rmtree(above / name, ignore_errors=True)
-        if lost:
-            log.warning("removed %d folders of calls that lost workers left", len(lost))
-        return lost
+        removed = [name for name in lost if not (above / name).exists()]
+        if removed:
+            log.warning("removed %d folders of calls that lost workers left", len(removed))
+        return removed
     return []
 
 
