@@ -76,9 +76,12 @@ def tried(line: Line, copy: Path, failing: Sequence[str] = ()) -> Verdict:
     file.write_text(text)
     try:
         left_out = (word for test in failing for word in ("--deselect", test))
-        return _judged(line, *_run(line.tests.split(), copy, "-x", *left_out))
+        verdict = _judged(line, *_run(line.tests.split(), copy, "-x", *left_out))
     finally:
         file.write_bytes(whole)
+    if verdict.noticed_by and _run([verdict.noticed_by], copy)[0] != SUCCEEDED:
+        return Verdict(line=line, problem=f"{verdict.noticed_by} failed once more with the line as it was")
+    return verdict
 
 
 def _run(tests: Sequence[str], copy: Path, *options: str) -> tuple[int, str]:

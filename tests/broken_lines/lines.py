@@ -56,6 +56,20 @@ LINES = (
         tests="tests/bus/journal/ownership/test_reaper.py",
     ),
     Line(
+        promise="no grace begins on a full disk, where no heartbeat could be written",
+        file="bus/journal/states/rows.py",
+        text="lease_until=runs.c.lease_until - 1",
+        broken="fence=runs.c.fence",
+        tests="tests/bus/journal/ownership/test_reaper.py",
+    ),
+    Line(
+        promise="a run is ended as dead for a tool only where its owner worked on no other run",
+        file="bus/journal/ownership/crashes.py",
+        text='    return connection.execute(_BESIDE, {"owner_": run.owner, "run_": run.id}).first() is None',
+        broken="    return True",
+        tests="tests/bus/journal/ownership/test_reaper.py tests/handlers/worker/test_suspects.py",
+    ),
+    Line(
         promise="an expired lease of an earlier boot counts as expired",
         file="bus/journal/states/conditions.py",
         text="or_(past, runs.c.lease_boot != boot)",
