@@ -17,6 +17,7 @@ from agents.models.cost import cost_of
 from agents.models.open import open_stream
 from agents.models.retry import may_retry, retry_delay_s
 from agents.models.streams.chunk import Usage
+from agents.steps.spanned import spanned
 from agents.steps.streaming import StreamedResponseWrapper
 from agents.steps.tool_step import ToolStep
 from bus.journal import Commit, HistoryItem, OpenStep, StepEnded, StepStarted, Totals, canonical_digest
@@ -45,6 +46,8 @@ class ModelStep:
         self._pieces = 0
         self._notes: list[Payload] = []
         self._unanswered: NoUsableAnswer | None = None
+        self._spans: list[Mapping[str, Any]] = []
+        """The requests to the model of all attempts."""
 
         self.decision = context.policy.decide(context.call_facts("model", call.model))
         """What the policy decides about the call."""
@@ -109,7 +112,9 @@ class ModelStep:
         governance = self._context.governance
         if governance is None:
             return text
-        judged = await governance.after(self._governed, status="completed", output=text, duration_ms=None)
+        judged = await governance.after(
+            self._governed, status="completed", output=text, duration_ms=None, spans=self._spans
+        )
         self._notes += judged.notes
         decision = judged.decision
         if decision.verdict in _REFUSING:
@@ -155,7 +160,8 @@ class ModelStep:
         timeouts = self._call.timeouts
         while True:
             try:
-                with self._context.within(timeouts.connect_s + timeouts.total_s):
+                within = self._context.within(timeouts.connect_s + timeouts.total_s)
+                with within, spanned(self._context, self._spans.extend):
                     return await self._attempt()
             except CallboardError as error:
                 if not may_retry(self.attempt, error):
@@ -262,6 +268,7 @@ class ModelStep:
             cost_usd=spent.cost_usd,
             result=result,
             attempts=attempts,
+            spans=self._spans,
         )
 
     def _usage(self) -> Usage | None:

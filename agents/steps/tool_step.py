@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from agents.steps.consulted_call import LOST, ConsultedCall
 from agents.steps.large_text import chars_of, in_thread_if_large
 from agents.steps.recorded_call import UNDER_WAY
+from agents.steps.spanned import spanned
 from agents.steps.task_work import IN_PLACE_S, TaskWork
 from agents.tool_errors import CallRejected, ToolTimeout
 from agents.tools.executor import call_tool, check_call
@@ -26,9 +26,6 @@ from config.definitions.secret_reference import required_secret
 from config.effects import Recovery
 from config.errors import CallboardError, ModelVisible, ToolCutOff, ToolFailed
 from config.failpoints import failpoint
-from config.guardrails.scan import cleaned_data
-from config.spans.collector import collecting
-from config.spans.hooks import install_hooks
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +76,10 @@ class ToolStep(ConsultedCall):
             await self._begin(self.work)
             return
         try:
-            with self._context.within(2 * self._timeout_s), self._spanned():  # it may have to wait for a thread
+            with (
+                self._context.within(2 * self._timeout_s),
+                spanned(self._context, self._keep_spans),
+            ):  # it may have to wait for a thread
                 failpoint("tool")
                 for name, reference in self._tool.secrets.items():  # before the tool does anything
                     required_secret(name, reference)
@@ -97,6 +97,9 @@ class ToolStep(ConsultedCall):
 
     def _note_begin(self) -> None:
         self.is_begun, self._started_s = True, time.monotonic()
+
+    def _keep_spans(self, spans: Sequence[Mapping[str, Any]]) -> None:
+        self.spans = [*self.spans, *spans]
 
     def _reports(self) -> CallReports:
         return CallReports(self.call.id, self.call.name, self.id, self._context.guardrails.text, self._save_reports)
@@ -143,21 +146,6 @@ class ToolStep(ConsultedCall):
             self._settle("failed", f"Error: {error}", error)
         else:
             self._settle("unknown", ended.result)
-
-    @contextmanager
-    def _spanned(self) -> Iterator[None]:
-        """Keep the spans of the body as the call's."""
-        if not self._context.settings.spans:
-            yield
-            return
-        install_hooks()
-        with collecting() as collector:
-            try:
-                yield
-            finally:
-                found = collector.close()
-                if found:
-                    self.spans = [*self.spans, *cleaned_data(self._context.guardrails.scan, found, [])]
 
     async def _without_reply(self, error: ModelVisible) -> None:
         """Set the outcome of a call without a reply, which may have taken effect, by its effect's policy."""

@@ -1,4 +1,4 @@
-"""`./callboard runs spans`: what the tool calls of a run did over HTTP, in databases and with files."""
+"""`./callboard runs spans`: what the calls of models and tools of a run did over HTTP, in databases and with files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DETAILS = ("url", "statement", "path")
 @options.as_json
 @options.state_dir
 def spans_of(run_id: str, as_json: bool, **flags: object) -> int:
-    """List the HTTP requests, SQL statements and file operations of a run's tool calls."""
+    """List the HTTP requests, SQL statements and file operations of a run's calls of models and tools."""
     with open_runner(options.apply(**flags)) as runner:
         calls = runner.journal.runs.spans(runner.principal, run_id)
     if as_json:
@@ -29,7 +29,7 @@ def spans_of(run_id: str, as_json: bool, **flags: object) -> int:
     elif not any(call["spans"] for call in calls):
         click.echo("no call of the run has spans.")
     else:
-        for call in calls:
+        for call in (one for one in calls if one["spans"] or one["kind"] == "tool"):
             click.echo(f"{call['number']:>4}  {visible(call['name'])}  {call['outcome']}")
             for span in call["spans"]:
                 click.echo(f"      {_line(span)}")

@@ -449,6 +449,8 @@ def test_runs_spans_lists_what_calls_did(type_: Type, model: ModelServer, capsys
     assert "list_files  done" in listed
     assert "file  list ." in listed
     assert type_("runs", "spans", run_id, "--json") == 0
-    assert orjson.loads(capsys.readouterr().out)[0]["spans"][0]["kind"] == "file"
+    calls = orjson.loads(capsys.readouterr().out)
+    assert [call["kind"] for call in calls] == ["model", "tool", "model"]
+    assert [span["kind"] for span in calls[1]["spans"]] == ["file"]
     assert type_("runs", "spans", "run_none") == 2
     assert "there is no run" in capsys.readouterr().err

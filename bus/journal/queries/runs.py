@@ -199,7 +199,7 @@ class Runs:
             return last_decided(connection, _find(connection, principal, run_id, runs.c.id).id)
 
     def spans(self, principal: Principal, run_id: str) -> list[dict[str, Any]]:
-        """Return a run's tool calls that have ended, with the operations of each, as ``call_spans`` does, and the run's
+        """Return a run's calls that have ended, with the operations of each, as ``call_spans`` does, and the run's
         golden context where it has one."""
         with self._database.read() as connection:
             run = _find(connection, principal, run_id, *CONTEXT_COLUMNS)

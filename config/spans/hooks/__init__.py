@@ -1,4 +1,4 @@
-"""Hooks into libraries that tools use: each call of theirs in a tool's call makes a span.
+"""Hooks into libraries that tools use: what they do in a call of a tool or a model is a span.
 
 A hook replaces a function of a library that is imported already by one that asks a context variable and calls it. A
 worker installs them before its first call of a tool; other processes do not.
@@ -55,7 +55,7 @@ def enable_hooks() -> None:
 def install_hooks() -> None:
     """Hook every library of the list that is imported by now, where hooks are enabled.
 
-    Called before each call of a tool, since its module may have imported one; so it is quick.
+    Called before each call of a tool or a model, since its module may have imported one; so it is quick.
     """
     if not _is_on:
         return
