@@ -10,7 +10,9 @@ from config.capabilities import OUTWARD, SENSITIVE, UNTRUSTED, Classification
 from config.definitions.mcp_names import PREFIX, own_names
 from config.effects import Effect
 from config.identity.principal import Role
+from config.policy.combining import RANKS
 from config.policy.compiled import CompiledRule
+from config.policy.condition import TOOL
 from config.policy.literals import split_texts
 from config.policy.local import LocalPolicy
 from config.policy.matching import ToolNames
@@ -23,7 +25,7 @@ MOST_LISTED = 12
 _DOTTED = re.compile(r"(?<![\w.])arguments\s*\.\s*([A-Za-z_]\w*+)\s*+(?!\()")
 _INDEXED = re.compile(r"""(?<![\w.])arguments\s*\[\s*["'](\w+)["']\s*\]""")
 _SOUGHT = re.compile(r"""["']([^"'\\]*+)["']\s*+in\s++(arguments|labels|roles)\b""")
-_COMPARED = re.compile(r"""(?<![\w.])(tool|identity|agent|effect|classification)\s*[!=]=\s*["']([^"'\\]*)["']""")
+_COMPARED = re.compile(r"""(?<![\w.])(tool|identity|agent|effect|classification)\s*([!=]=)\s*["']([^"'\\]*)["']""")
 
 
 def warnings_of(policy: LocalPolicy, vocabulary: Vocabulary | None = None) -> list[str]:
@@ -31,7 +33,8 @@ def warnings_of(policy: LocalPolicy, vocabulary: Vocabulary | None = None) -> li
     warnings: list[str] = []
     labels = {label for rule in policy.rules for label in rule.fields.labels or ()}
     for rule in policy.rules:
-        problems = [*_constant(rule), *(_Named(rule, vocabulary, labels).problems() if vocabulary is not None else ())]
+        named = _Named(policy, rule, vocabulary, labels).problems() if vocabulary is not None else ()
+        problems = [*_constant(rule), *named]
         warnings += [f"{rule.file}:{rule.line}: rule '{rule.name}': {problem}" for problem in dict.fromkeys(problems)]
     if warnings and vocabulary is not None and vocabulary.unread:
         agents = ", ".join(vocabulary.unread[:MOST_LISTED])
@@ -49,8 +52,9 @@ def _constant(rule: CompiledRule) -> Iterator[str]:
 class _Named:
     """What one rule names, compared with what there is."""
 
-    def __init__(self, rule: CompiledRule, vocabulary: Vocabulary, labels: Iterable[str]) -> None:
+    def __init__(self, policy: LocalPolicy, rule: CompiledRule, vocabulary: Vocabulary, labels: Iterable[str]) -> None:
         self._rule, self._vocabulary = rule, vocabulary
+        self._loosens = RANKS[rule.verdict] < RANKS[policy.defaults[rule.fields.point].verdict]
         self._labels = {UNTRUSTED, SENSITIVE, OUTWARD, *labels}.union(*(tool.labels for tool in vocabulary.tools))
 
     def problems(self) -> Iterator[str]:
@@ -61,27 +65,37 @@ class _Named:
         if fields.point == "tool":
             yield from self._of_arguments()
             yield from self._of_texts()
+            yield from self._of_names_compared()
 
     def _of_match(self, place: str, match: CallMatch) -> Iterator[str]:
         for field, listed in (("tools", match.tools), ("provenance", match.provenance)):
             for name in listed or ():
-                yield from self._of_tool(f"`{place}.{field}`", name)
+                loosens = place == "unless" or (self._loosens and field == "tools")
+                yield from self._of_tool(f"`{place}.{field}`", name, loosens)
         yield from _unknown(f"`{place}.labels` has '{{}}', a label of no tool and no rule.", match.labels, self._labels)
         yield from _unknown(f"`{place}.agents` has '{{}}', which is no agent.", match.agents, self._vocabulary.agents)
 
-    def _of_tool(self, place: str, name: str) -> Iterator[str]:
-        """Yield that there is no such tool, that several are meant, or that a clash of names alone makes it one."""
+    def _of_tool(self, place: str, name: str, loosens: bool) -> Iterator[str]:
+        """Yield that there is no such tool, that several are meant, or that a clash of names alone makes it one.
+
+        Where it loosens the policy, also that an MCP server chose the name.
+        """
         names = ToolNames([name])
         meant = {tool.identity: tool for tool in self._vocabulary.tools if tool.is_listed(names)}
         if not meant:
             yield from _unknown(f"{place} has '{{}}', which is no tool.", [name], self._tool_names(name))
-        elif name.startswith(PREFIX) or "*" in name or "?" in name:
+        elif name.startswith(PREFIX):
             return
+        elif "*" in name or "?" in name:
+            if loosens and all(meant):
+                yield f"{place} has '{name}', {_chosen(meant)}"
         elif len(meant) > 1:
             which = ", ".join(sorted(identity or f"{tool.name} of no MCP server" for identity, tool in meant.items()))
             yield f"{place} has '{name}', which several tools are called: {which[:400]}. Write the one that is meant."
         elif (identity := next(iter(meant))) and name not in own_names(identity):
             yield f"{place} has '{name}', which {identity} is called only beside a tool of its name. Write {identity}."
+        elif identity and loosens:
+            yield f"{place} has '{name}', {_chosen(meant)}"
 
     def _tool_names(self, like: str) -> set[str]:
         if like.startswith(PREFIX):
@@ -104,14 +118,20 @@ class _Named:
         of = tools[0].name if len(tools) == 1 else f"the {len(tools)} tools that the rule is about"
         yield from _unknown(f"'{{}}' is no argument of {of}.", names, frozenset[str]().union(*known))
 
+    def _of_names_compared(self) -> Iterator[str]:
+        """Yield the names to which the condition compares `tool` so that it loosens, and which an MCP server chose."""
+        condition = self._rule.condition
+        if condition is None or "identity" in condition.names:
+            return
+        for fact, operator, name in _COMPARED.findall(condition.source):
+            meant = {tool.identity for tool in self._vocabulary.tools if name in tool.names}
+            if fact == TOOL and meant and all(meant) and (operator == "==") is self._loosens:
+                yield f"its condition compares `tool` with '{name}', {_chosen(meant)}"
+
     def _of_texts(self) -> Iterator[str]:
         """Yield the texts to which a condition compares a fact that never has them."""
         known: dict[str, Iterable[str]] = {
-            "tool": {
-                name
-                for tool in self._vocabulary.tools
-                for name in (own_names(tool.identity) if tool.identity else {tool.name})
-            },
+            TOOL: frozenset[str]().union(*(tool.names for tool in self._vocabulary.tools)),
             "identity": {"", *self._tool_names(PREFIX)},
             "agent": self._vocabulary.agents,
             "effect": list(Effect),
@@ -127,6 +147,14 @@ class _Named:
     def _sources(self) -> list[str]:
         fields = self._rule.fields
         return [*fields.computed.values(), *([] if fields.condition is None else [fields.condition])]
+
+
+def _chosen(identities: Iterable[str]) -> str:
+    """Return that a name is one that servers choose, and what to write."""
+    listing = ", ".join(sorted(identities)[:MOST_LISTED])
+    return (
+        f"a name that an MCP server chose and another one can choose, too, and the rule loosens by it. Write {listing}."
+    )
 
 
 def _unknown(sentence: str, listed: Iterable[str] | None, known: Iterable[str]) -> Iterator[str]:
@@ -145,5 +173,5 @@ def _arguments_in(source: str) -> Iterator[str]:
 
 
 def _compared_in(source: str) -> Iterator[tuple[str, str]]:
-    yield from _COMPARED.findall(source)
+    yield from ((fact, text) for fact, _, text in _COMPARED.findall(source))
     yield from ((fact, text) for text, fact in _SOUGHT.findall(source) if fact != "arguments")

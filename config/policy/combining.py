@@ -11,7 +11,8 @@ from config.effects import Effect, Scope
 from config.policy.compiled import CompiledRule
 from config.policy.decision import CallFacts, PolicyDecision, Verdict
 
-_RANKS = {verdict: rank for rank, verdict in enumerate(Verdict)}
+RANKS = {verdict: rank for rank, verdict in enumerate(Verdict)}
+"""How strict each verdict is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def combined(
         return replace(default, reason=_with_notes(default.reason, facts, failures), labels=labels, seen=seen(facts))
     if all(vote.rule in by_name_only for vote in votes):
         votes.append(Vote(default.verdict, default.rule, default.reason))
-    first = max(votes, key=lambda vote: _RANKS[vote.verdict])
+    first = max(votes, key=lambda vote: RANKS[vote.verdict])
     limits = [rule.fields.timeout_s for rule, _ in matched if rule.fields.timeout_s is not None]
     return PolicyDecision(
         verdict=first.verdict,
@@ -114,7 +115,13 @@ def _merged(matched: Sequence[tuple[CompiledRule, dict[str, Any]]]) -> tuple[dic
     for rule, changes in matched:
         for name, value in changes.items():
             if name in changed and changed[name] != value:
-                reason = f"Rules '{by[name]}' and '{rule.name}' want different values of the argument '{name}'."
+                reason = f"{_who(by[name], rule.name)} different values of the argument '{name}'."
                 return {}, Vote(Verdict.BLOCK, rule.name, reason)
             changed[name], by[name] = value, rule.name
     return changed, None
+
+
+def _who(first: str, second: str) -> str:
+    if first == second:
+        return f"For the names of the tool, of which its MCP server chose some, rule '{first}' wants"
+    return f"Rules '{first}' and '{second}' want"

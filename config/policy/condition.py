@@ -127,9 +127,13 @@ class Condition:
 class Evaluation:
     """The facts of one call, converted for CEL once and only where a condition asks."""
 
-    def __init__(self, facts: CallFacts, at_ms: int, names: Iterable[str]) -> None:
-        """``names``: the facts that the conditions may read; converting all takes longer than asking."""
+    def __init__(self, facts: CallFacts, at_ms: int, names: Iterable[str], tool_name: str | None = None) -> None:
+        """``names``: the facts that the conditions may read; converting all takes longer than asking.
+
+        ``tool_name``: which of the tool's names ``tool`` is; by default that for the model.
+        """
         self._facts = facts
+        self._tool_name = tool_name
         self._at_ms = at_ms
         self._names = names
         self._activation: Any = None
@@ -138,7 +142,10 @@ class Evaluation:
     @property
     def activation(self) -> Any:
         if self._activation is None:
-            self._activation = environment().Activation(variables_of(self._facts, self._at_ms, self._names))
+            variables = {name: _READ[name](self._facts, self._at_ms) for name in self._names}
+            if self._tool_name is not None:
+                variables[TOOL] = self._tool_name
+            self._activation = environment().Activation(variables)
         return self._activation
 
     @property
@@ -171,6 +178,8 @@ class Conditions:
 # --- CEL
 
 
+TOOL = "tool"
+"""The fact that is one of the names of a call's tool; a condition is asked with each."""
 CONTEXT = ("app_id", "environment", "initiator_id", "cost_center", "data_classification")
 """The fields of a golden context that a condition may use, with ``context.`` before them; empty where none is known."""
 
@@ -181,7 +190,7 @@ def _of_context(name: str) -> Callable[[CallFacts, int], str]:
 
 _READ: Mapping[str, Callable[[CallFacts, int], Any]] = {
     "arguments": lambda facts, _: dict(facts.arguments),
-    "tool": lambda facts, _: facts.own_name if facts.point == "tool" else "",
+    TOOL: lambda facts, _: facts.name if facts.point == "tool" else "",
     "identity": lambda facts, _: facts.identity,
     "model": lambda facts, _: facts.model,
     "effect": lambda facts, _: str(facts.effect),
@@ -200,11 +209,6 @@ _READ: Mapping[str, Callable[[CallFacts, int], Any]] = {
 }
 """What a condition may use, by name."""
 _CONTEXT_FACTS = frozenset(name for name in _READ if name.startswith("context."))
-
-
-def variables_of(facts: CallFacts, at_ms: int, names: Iterable[str]) -> dict[str, Any]:
-    """Return these of the facts that a condition may use."""
-    return {name: _READ[name](facts, at_ms) for name in names}
 
 
 def names_in(source: str) -> frozenset[str]:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Literal, Protocol
 
 from config.capabilities import Classification
-from config.definitions.mcp_names import names_for_models
+from config.definitions.mcp_names import own_names
 from config.effects import Effect, Scope
 from config.identity.contexts import GoldenContext
 from config.identity.principal import Role
@@ -65,9 +65,9 @@ class CallFacts:
     """Calls of models and tools that the run has made so far."""
 
     @property
-    def own_name(self) -> str:
-        """The name that does not depend on what other MCP servers list."""
-        return next(names_for_models(self.identity)) if self.identity else self.name
+    def tool_names(self) -> tuple[str, ...]:
+        """The names of a call's tool: that for the run's model, then those at its server where they are others."""
+        return self.name, *sorted(own_names(self.identity) - {self.name} if self.identity else ())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

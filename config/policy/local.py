@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from config.clock import epoch_ms
 from config.policy.combining import Failure, combined, seen, vote_of
 from config.policy.compiled import CompiledRule
-from config.policy.condition import MAX_PARTS, Condition, ConditionFailed, Conditions, Evaluation
+from config.policy.condition import MAX_PARTS, TOOL, Condition, ConditionFailed, Conditions, Evaluation
 from config.policy.decision import CallFacts, PolicyDecision, Verdict
 from config.policy.matching import READ_FROM, fixed_facts
 
@@ -34,6 +35,8 @@ class Candidates:
     """Where none of them matches."""
     by_name_only: frozenset[str]
     """Those that match for the name alone that an MCP server gave to its tool: they never loosen the default."""
+    other_names: tuple[str, ...]
+    """The names of the tool besides that for the model; a rule that reads ``tool`` is asked with each of them too."""
 
     def known(self, pending: Sequence[CompiledRule], facts: Evaluation) -> dict[int, Any]:
         """Return what is known of the conditions that were asked at once; the others are asked one by one."""
@@ -41,6 +44,17 @@ class Candidates:
         for group in self.groups if len(pending) > FEW else ():
             known.update(group.known(facts))
         return known
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """The rules that match one call."""
+
+    rules: list[tuple[CompiledRule, dict[str, Any]]]
+    """Each with the arguments that it changes; once more for each further name of the tool with which it matches."""
+    failures: list[Failure]
+    by_name_only: frozenset[str]
+    """See ``Candidates``; and those that match with some of the tool's names but not with all."""
 
 
 class LocalPolicy:
@@ -61,7 +75,8 @@ class LocalPolicy:
         self._now_ms = now_ms
         self._by_kind: dict[tuple[object, ...], Candidates] = {}
         self._grouped: dict[tuple[int, ...], tuple[Conditions, ...]] = {}
-        self._defaults = {"tool": self._default(default), "model": self._default(model_default)}
+        self.defaults = {"tool": self._default(default), "model": self._default(model_default)}
+        """What is decided where no rule matches, by point."""
 
     def _default(self, verdict: Verdict) -> PolicyDecision:
         reason = "" if verdict is Verdict.ALLOW else "No rule of the policy allows this call."
@@ -76,32 +91,31 @@ class LocalPolicy:
         candidates = self._by_kind.get(kind) or self._candidates(kind, facts)
         if not candidates.rules and not facts.labels:
             return candidates.default
-        matched, failures = self._matches(candidates, facts, self._now_ms() if at_ms is None else at_ms)
-        if matched or failures:
-            return combined(facts, matched, failures, candidates.default, candidates.by_name_only)
+        found = self._matches(candidates, facts, self._now_ms() if at_ms is None else at_ms)
+        if found.rules or found.failures:
+            return combined(facts, found.rules, found.failures, candidates.default, found.by_name_only)
         return replace(candidates.default, seen=seen(facts)) if facts.labels else candidates.default
 
     def matching(self, facts: CallFacts, at_ms: int) -> dict[str, bool]:
         """Return the names of all rules that match a call, each with whether that is so since its condition failed."""
         kind = fixed_facts(facts)
         candidates = self._by_kind.get(kind) or self._candidates(kind, facts)
-        matched, failures = self._matches(candidates, facts, at_ms)
-        counted = (failure.rule.name for failure in failures if vote_of(failure, facts) is not None)
-        return {rule.name: False for rule, _ in matched} | dict.fromkeys(counted, True)
+        found = self._matches(candidates, facts, at_ms)
+        counted = (failure.rule.name for failure in found.failures if vote_of(failure, facts) is not None)
+        return {rule.name: False for rule, _ in found.rules} | dict.fromkeys(counted, True)
 
     def _candidates(self, kind: tuple[object, ...], facts: CallFacts) -> Candidates:
         rules = tuple(rule for rule in self.rules if rule.may_match(facts))
         groups = self._groups([rule.condition for rule in rules if rule.condition is not None])
-        default = self._defaults[facts.point]
+        default = self.defaults[facts.point]
         if facts.identity:
             default = replace(default, identity=facts.identity)
         if any(rule.names_source(facts) for rule in self.rules):
             sources = filter(None, (facts.name, facts.identity))
             default = replace(default, labels=tuple(f"{READ_FROM}{source}" for source in sources))
         names = frozenset[str]().union(*(rule.names for rule in rules))
-        found = Candidates(
-            rules, groups, names, default, frozenset(one.name for one in rules if not one.is_about(facts))
-        )
+        by_name_only = frozenset(one.name for one in rules if not one.is_about(facts))
+        found = Candidates(rules, groups, names, default, by_name_only, facts.tool_names[1:])
         if len(self._by_kind) >= MAX_KINDS:
             self._by_kind.clear()
             self._grouped.clear()
@@ -120,23 +134,45 @@ class LocalPolicy:
             self._grouped[key] = found
         return found
 
-    def _matches(
-        self, candidates: Candidates, facts: CallFacts, at_ms: int
-    ) -> tuple[list[tuple[CompiledRule, dict[str, Any]]], list[Failure]]:
+    def _matches(self, candidates: Candidates, facts: CallFacts, at_ms: int) -> Matches:
         applying = [rule for rule in candidates.rules if rule.is_fixed or rule.applies(facts, at_ms)]
         evaluation = Evaluation(facts, at_ms, candidates.names)
         pending = [rule for rule in applying if rule.condition is not None]
-        known = candidates.known(pending, evaluation)
-        matched: list[tuple[CompiledRule, dict[str, Any]]] = []
-        failures: list[Failure] = []
-        for rule in applying:
-            condition = rule.condition
-            value = None if condition is None else known.get(id(condition))
-            if value is False:
-                continue
-            try:
-                if condition is None or value is True or condition.holds(evaluation):
-                    matched.append((rule, rule.changes(evaluation)))
-            except ConditionFailed as error:
-                failures.append(Failure(rule, str(error)))
-        return matched, failures
+        found = _asked(applying, evaluation, candidates.known(pending, evaluation), candidates.by_name_only)
+        about_tool = [rule for rule in applying if TOOL in rule.names] if candidates.other_names else ()
+        if not about_tool:
+            return found
+        others = [Evaluation(facts, at_ms, candidates.names, name) for name in candidates.other_names]
+        by_name = [found, *(_asked(about_tool, one, {}, candidates.by_name_only) for one in others)]
+        return _joined(by_name, about_tool, facts)
+
+
+def _asked(
+    applying: Iterable[CompiledRule], evaluation: Evaluation, known: Mapping[int, Any], by_name_only: frozenset[str]
+) -> Matches:
+    """Return which of these rules match; ``known``: the values of conditions that were asked at once."""
+    found = Matches([], [], by_name_only)
+    for rule in applying:
+        condition = rule.condition
+        value = None if condition is None else known.get(id(condition))
+        if value is False:
+            continue
+        try:
+            if condition is None or value is True or condition.holds(evaluation):
+                found.rules.append((rule, rule.changes(evaluation)))
+        except ConditionFailed as error:
+            found.failures.append(Failure(rule, str(error)))
+    return found
+
+
+def _joined(by_name: Sequence[Matches], about_tool: Iterable[CompiledRule], facts: CallFacts) -> Matches:
+    """Return what the rules say with any of the tool's names: a server chose some of them.
+
+    So a rule tightens with one of the names, and loosens with all of them.
+    """
+    rules = [one for found in by_name for one in found.rules]
+    failures = [one for found in by_name for one in found.failures]
+    counted = [failure.rule.name for failure in failures if vote_of(failure, facts) is not None]
+    times = Counter([*(rule.name for rule, _ in rules), *counted])
+    in_part = (rule.name for rule in about_tool if times[rule.name] < len(by_name))
+    return Matches(rules, failures, by_name[0].by_name_only.union(in_part))

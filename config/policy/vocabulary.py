@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from config.definitions.mcp_names import own_names
 from config.policy.matching import ToolNames
 
 _COMBINED = ("$ref", "allOf", "anyOf", "oneOf", "patternProperties")
@@ -23,6 +24,11 @@ class KnownTool:
     """The names of its arguments; None where its schema leaves them open."""
     labels: frozenset[str]
     """Those of its calls, and of its results."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Those that ``tool`` is in a condition."""
+        return frozenset({self.name}).union(own_names(self.identity) if self.identity else ())
 
     def is_listed(self, names: ToolNames) -> bool:
         """Return whether a rule with these names is about it."""

@@ -101,6 +101,49 @@ def test_a_rule_without_a_typo_has_no_warning(policy_of: Any, rule: dict[str, An
     assert warnings_of(policy_of(BLOCK | rule, other), KNOWN) == []
 
 
+ALLOW, BY_DEFAULT = {"verdict": "allow"}, {"default": "block"}
+CHOSEN = "a name that an MCP server chose and another one can choose, too, and the rule loosens by it. Write "
+
+
+@pytest.mark.parametrize(
+    ("rule", "fields", "words"),
+    [
+        (ALLOW | {"when": {"tools": ["read"]}}, BY_DEFAULT, f"`when.tools` has 'read', {CHOSEN}mcp:files/read."),
+        (
+            {"verdict": "require_approval", "when": {"tools": ["*send_mail"]}},
+            BY_DEFAULT,
+            f"`when.tools` has '*send_mail', {CHOSEN}mcp:evil/send_mail, mcp:mailer/send_mail.",
+        ),
+        (BLOCK | {"unless": {"tools": ["read"]}}, {}, f"`unless.tools` has 'read', {CHOSEN}mcp:files/read."),
+        (BLOCK | {"unless": {"provenance": ["read"]}}, {}, f"`unless.provenance` has 'read', {CHOSEN}mcp:files/read."),
+        (
+            ALLOW | {"condition": 'tool == "read"'},
+            BY_DEFAULT,
+            f"its condition compares `tool` with 'read', {CHOSEN}mcp:files/read.",
+        ),
+        (BLOCK | {"condition": "tool != 'read'"}, {}, f"its condition compares `tool` with 'read', {CHOSEN}mcp:files"),
+        (
+            ALLOW | {"condition": 'tool == "evil_send_mail"'},
+            BY_DEFAULT,
+            f"`tool` with 'evil_send_mail', {CHOSEN}mcp:evil/send_mail.",
+        ),
+        (ALLOW | {"when": {"tools": ["read"]}}, {}, ""),
+        (ALLOW | {"when": {"tools": ["refund", "*", "r*", "mcp:files/read"], "provenance": ["read"]}}, BY_DEFAULT, ""),
+        (BLOCK | {"unless": {"tools": ["refund", "mcp:files/read"]}}, {}, ""),
+        (BLOCK | {"when": {"tools": ["read"]}}, BY_DEFAULT, ""),
+        (BLOCK | {"condition": 'tool == "read" && tool != "refund"'}, BY_DEFAULT, ""),
+        (ALLOW | {"condition": 'tool == "read" && identity == "mcp:files/read"'}, BY_DEFAULT, ""),
+    ],
+)
+def test_a_name_that_a_server_chose_is_said_where_it_loosens(
+    policy_of: Any, rule: Any, fields: Any, words: str
+) -> None:
+    warnings = warnings_of(policy_of(rule, **fields), KNOWN)
+
+    assert len(warnings) == bool(words)
+    assert all(words in warning for warning in warnings)
+
+
 def test_agents_whose_tools_could_not_be_read_are_named_beside_a_warning(policy_of: Any) -> None:
     unread = Vocabulary(tools=TOOLS, agents=frozenset(), unread=("shop",))
 

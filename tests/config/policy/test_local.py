@@ -115,6 +115,80 @@ def test_a_condition_reads_the_name_at_the_server(policy_of, condition):
     assert policy.decide(call("evil_pay", **OF_EVIL)).verdict is Verdict.BLOCK
 
 
+ALLOWED, BLOCKED = Verdict.ALLOW, Verdict.BLOCK
+AS_EVIL = call("evil_pay", **OF_EVIL, effect=Effect.PURE)
+OF_BANK = call("pay", identity="mcp:bank/pay", effect=Effect.PURE)
+
+
+@pytest.mark.parametrize(
+    ("rule", "default", "of_evil", "of_bank"),
+    [
+        ({"condition": 'tool == "pay"', "verdict": "allow"}, "block", BLOCKED, ALLOWED),
+        ({"condition": 'tool == "pay" || arguments.x > 1', "verdict": "allow"}, "block", BLOCKED, ALLOWED),
+        ({"condition": 'tool != "pay"', "verdict": "block"}, "allow", BLOCKED, ALLOWED),
+        ({"condition": 'tool.startsWith("evil_")', "verdict": "block"}, "allow", BLOCKED, ALLOWED),
+        ({"condition": 'tool != "pay"', "verdict": "allow"}, "block", BLOCKED, BLOCKED),
+        ({"condition": 'tool == "pay"', "verdict": "constrain", "timeout_s": 1}, "halt", Verdict.HALT, "constrain"),
+        (
+            {"condition": 'tool == "pay" || arguments.x > 1', "verdict": "constrain", "timeout_s": 1},
+            "halt",
+            Verdict.HALT,
+            "constrain",
+        ),
+        ({"condition": 'tool == "pay"', "verdict": "require_approval"}, "block", BLOCKED, "require_approval"),
+        (
+            {"condition": 'tool == "pay" && arguments.x > 1', "verdict": "require_approval"},
+            "block",
+            BLOCKED,
+            "require_approval",
+        ),
+        (
+            {"condition": 'tool == "pay"', "verdict": "require_approval"},
+            "allow",
+            "require_approval",
+            "require_approval",
+        ),
+        ({"condition": 'tool == "pay" || arguments.x > 1', "verdict": "halt"}, "allow", Verdict.HALT, Verdict.HALT),
+    ],
+)
+def test_a_condition_loosens_by_no_name_that_a_server_chose(policy_of, rule, default, of_evil, of_bank):
+    policy = policy_of(rule, default=default)
+
+    decided = [policy.decide(tool).verdict for tool in (AS_EVIL, OF_BANK)]
+
+    assert decided == [of_evil, of_bank]
+
+
+def test_a_condition_about_the_name_at_the_server_is_asked_as_the_server_writes_it(policy_of):
+    policy = policy_of({"condition": 'tool == "pay.all"', "verdict": "block"})
+
+    assert policy.decide(call("pay_all", identity="mcp:bank/pay.all")).verdict is Verdict.BLOCK
+
+
+def test_labels_of_a_rule_count_with_any_of_the_names(policy_of):
+    policy = policy_of({"condition": 'tool != "pay"', "verdict": "allow", "labels": ["secret"]})
+
+    assert [policy.decide(tool).labels for tool in (AS_EVIL, OF_BANK)] == [("secret",), ()]
+
+
+@pytest.mark.parametrize("source", ['tool == "pay" ? 1000 : 10', 'tool == "pay" ? 10 : 1000'])
+def test_a_value_that_differs_by_the_name_that_a_server_chose_blocks(policy_of, source):
+    policy = policy_of({"verdict": "constrain", "computed": {"cents": source}})
+
+    evil, bank = (policy.decide(tool) for tool in (AS_EVIL, OF_BANK))
+
+    assert (evil.verdict, bank.verdict) == (BLOCKED, Verdict.CONSTRAIN)
+    assert "rule 'rule-0' wants different values of the argument 'cents'" in evil.reason
+
+
+def test_many_conditions_that_are_asked_at_once_are_asked_with_each_name(policy_of):
+    rules = [{"condition": f'tool == "pay" && cost_usd < {n + 1}', "verdict": "allow"} for n in range(8)]
+    policy = policy_of(*rules, default="block")
+
+    assert [policy.decide(tool).verdict for tool in (AS_EVIL, OF_BANK)] == [BLOCKED, ALLOWED]
+    assert set(policy.matching(AS_EVIL, 0)) == {f"rule-{n}" for n in range(8)}
+
+
 def test_unless_is_an_exception(policy_of):
     policy = policy_of(
         {"when": {"tools": ["pay"]}, "unless": {"principals": ["ann"], "tools": ["p*"]}, "verdict": "block"}
