@@ -74,8 +74,6 @@ FIRST_DESIGN_MS = {
     "→ client receives it": 50,
 }
 """Leg -> what the first chat design allows for it: its API receives, its workflow is signalled, its page polls."""
-FIRST_DESIGN_TOOL_MS = {"asks the engine": 100, "waits for its verdict": 200}
-"""What the first chat design allows for the checks of a tool call, beside the call itself."""
 
 
 def note_of(leg: str) -> str:

@@ -1,5 +1,8 @@
 """The legs of a first token."""
 
+import re
+
+from config.folders import ROOT
 from tests.bench.legs import FIRST_DESIGN_MS, LEGS, Clocks, Moments, legs_of, note_of, trace
 
 DIRECT = Moments(sent=0, asked=7_000_000, written=57_000_000, received=58_500_000)
@@ -49,3 +52,12 @@ def test_the_legs_that_the_first_chat_design_has_are_measured_beside_its_numbers
     assert set(FIRST_DESIGN_MS) <= set(notes)
     assert notes["→ client receives it"] == "the first chat design allows 50"
     assert notes["→ model server has the request"] == ""
+
+
+def test_the_published_table_has_its_numbers_from_here():
+    table = (ROOT / "docs" / "performance.md").read_text()
+    rows = re.findall(r"^\| first token, (.+?), at \d+ runs(?: \((.+?)\))? \|", table, re.MULTILINE)
+
+    assert {name for _, _, name in LEGS} == {name for name, _ in rows}
+    assert [note for _, note in rows] == [note_of(name) for name, _ in rows]
+    assert table.count("(the first chat design allows") == len(FIRST_DESIGN_MS)

@@ -30,7 +30,6 @@ from config.guardrails.guardrails import Guardrails
 from config.policy.source import PolicySource
 from config.spans.hooks import enable_hooks, remove_hooks
 from tests.bench.command import Effort, run, say
-from tests.bench.legs import FIRST_DESIGN_TOOL_MS
 from tests.bench.report import Bar, Figure, Report
 from tests.bus.journal_harness import new_run
 
@@ -137,9 +136,7 @@ def _figure(
         rounds.append(mine)
         references.append(beside)
     say(f"{name}: {rounds[-1]:.0f} µs, {references[-1]:.0f} µs by the executor alone")
-    allowed_ms = sum(FIRST_DESIGN_TOOL_MS.values())
-    note = f"CPU time without commits; {RULES} rules with conditions, output schema, personal data redacted, spans; "
-    note += f"the first chat design allows {allowed_ms} ms for its checks"
+    note = f"CPU time without commits; {RULES} rules with conditions, output schema, personal data redacted, spans"
     return Figure(
         name=f"a call of {name}",
         unit="µs",
