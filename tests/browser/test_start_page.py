@@ -14,7 +14,9 @@ from tests.browser.visitor import PATIENCE_MS, Visitor
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
 WATCH_FOR_COPIED = """() => {
-  const watch = new MutationObserver(() => { window.isCopied ||= document.querySelector(".run-id").textContent === "Copied"; });
+  const watch = new MutationObserver(() => {
+    window.isCopied ||= document.querySelector(".run-id").textContent === "Copied";
+  });
   watch.observe(document.body, { subtree: true, childList: true, characterData: true });
 }"""
 AGENTS = "Atlas Auditor Billing Calendar Office Planner Researcher Support Translator Writer"
