@@ -16,14 +16,13 @@ from collections.abc import Callable
 from celery import signals
 from celery.worker import WorkController, state
 
-from agents.process import current_process
 from agents.runner import Runner
 from cli.supervisor.output import Output
 from config.database.migrate import migrate
 from config.logs import configure_logging
 from config.settings import Settings
 from config.settings import settings as read_once
-from handlers.worker.process import end, take_up_work
+from handlers.worker.process import drain_of_this_process, end
 from web.app import create_app
 from web.server.in_process import InProcessServer
 
@@ -65,7 +64,7 @@ def serve(
     on_serving()
     worker = threading.Thread(target=_consume, args=(_celery_worker(),), name="worker", daemon=True)
     worker.start()
-    drain = take_up_work(current_process(), settings.slots)
+    drain = drain_of_this_process()
     while not stop.wait(1.0):
         look()
     server.stop()

@@ -160,6 +160,13 @@ _alive: Process | None = None
 _drain: Drain | ParentDrain | None = None
 
 
+def drain_of_this_process() -> Drain:
+    """Return the drain of the work that this process took up when its Celery worker was made."""
+    if not isinstance(_drain, Drain):
+        raise RuntimeError("this process works on no run by itself")
+    return _drain
+
+
 def _begin(pool: str, slots: int) -> Drain:
     global _alive
     began = time.monotonic()
@@ -172,7 +179,7 @@ def _begin(pool: str, slots: int) -> Drain:
         warm_up(process.journal.loop)
     loaded = process.journal.loop.run(rehearse(process), timeout_s=60)
     freeze_gc()
-    own = take_up_work(process, slots)
+    own = _take_up_work(process, slots)
     start_liveness(process.journal.loop, process.settings.lease_s)
     process.journal.loop.submit(_renew_row(process, pool, slots, loaded_tools(loaded)))
     log.info("worker is ready pool=%s slots=%s after_s=%.1f", pool, slots, time.monotonic() - began)
@@ -210,7 +217,7 @@ def _prepare_guardrails(chosen: Settings, definition: AgentDefinition) -> None:
     scan_of(guardrails_of(chosen, definition.guardrails).output).prepare()
 
 
-def take_up_work(process: Process, number: int) -> Drain:
+def _take_up_work(process: Process, number: int) -> Drain:
     """Start the poller, the maintenance and the worker's row; return the drain."""
     global _drain
     if process.settings.spans:

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 
@@ -14,6 +15,7 @@ import pytest
 
 from config.private_files import private_folder
 from tests.fleet import bare_environment
+from tests.journeys import skewed_tools
 from tests.journeys.up import Up, WarmingUp
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(180)]
@@ -35,6 +37,22 @@ def test_each_way_of_the_embedded_default_works_a_run_off(tmp_path, way):
     assert status == 0
     assert ("everything runs in one process" in "\n".join(up.lines)) == (way == "process")
     assert not [line for line in up.lines if "Traceback" in line or line.startswith("error")]
+
+
+def test_in_one_process_no_more_runs_are_at_work_than_it_has_slots(tmp_path):
+    (tmp_path / "agents").mkdir()
+    agent = "name: Weigher\nmodel: demo/assistant\nsystem_prompt: x\ntools: [tests.journeys.skewed_tools:weigh]\n"
+    (tmp_path / "agents" / "weigher.yaml").write_text(agent)
+    folders = {"CALLBOARD_AGENTS_DIR": str(tmp_path / "agents"), skewed_tools.FOLDER: str(tmp_path)}
+    one = {"CALLBOARD_EMBEDDED": "process", "CALLBOARD_SLOTS": "1", "CALLBOARD_REAP_S": "0.5"}
+    with Up(tmp_path / "state", "--port", "0", CALLBOARD_TOOL_MODULES=".,tests.", **folders, **one) as up:
+        runs = [up.start("weigher", f"weigh: parcel number-{number}") for number in range(3)]
+        time.sleep(6)  # what waits is looked for each half second
+
+        weighed = (tmp_path / "weighed").read_text().splitlines()
+        (tmp_path / "free").touch()
+        assert len(weighed) == 1
+        assert [up.events(run)[-1]["status"] for run in runs] == ["succeeded"] * 3
 
 
 def assert_works_a_run_off(up, *, servers):

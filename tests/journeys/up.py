@@ -91,13 +91,16 @@ class Up:
 
     def ask(self, agent: str, text: str) -> dict[str, Any]:
         """Start a run and return its end, however long the workers take to come up."""
+        return self.events(self.start(agent, text))[-1]
+
+    def start(self, agent: str, text: str) -> str:
+        """Start a run and return its id."""
         body = json.dumps({"agent": agent, "input": text}).encode()
         request = urllib.request.Request(
             f"{self.address}/v1/runs", data=body, headers={"Content-Type": "application/json"}
         )
         with urllib.request.urlopen(request, timeout=30) as answer:
-            accepted = json.load(answer)
-        return self.events(accepted["run_id"])[-1]
+            return str(json.load(answer)["run_id"])
 
     def events(self, run_id: str) -> list[dict[str, Any]]:
         """Return all events of a run, read as SSE until the feed ends."""
