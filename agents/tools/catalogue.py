@@ -34,8 +34,6 @@ from config.spelling import did_you_mean
 
 READING = ("resources", "prompts")
 """Fields of a definition that name what is read from MCP servers."""
-MAX_KEPT = 256
-"""Most agents whose built tools a process caches."""
 
 _lock = threading.RLock()
 
@@ -140,7 +138,7 @@ def tools_of(
         return known
     built = _build(definition, settings, given)  # without the lock: a module may take long to be imported
     with _lock:
-        if len(_kept) >= MAX_KEPT:
+        while len(_kept) >= settings.cached_definitions:
             _kept.pop(next(iter(_kept)))
         return _kept.setdefault(key, built)
 

@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from bus.journal.new_call import NO_MODEL, TOOL, AcceptedCall, NewCall
     from bus.journal.new_internal_event import NewInternalEvent
     from bus.journal.originals import Unsealed, unseal_originals
+    from bus.journal.ownership.admission import pool_problem
     from bus.journal.ownership.leases import Claim, FirstCommit, Lease
     from bus.journal.ownership.tools import LoadedTool, ToolMetadata
     from bus.journal.ownership.workers import WorkerRow, Workers, abandoned_calls, missing_keys
@@ -129,6 +130,7 @@ _NAMES = {
     "new_call": "NO_MODEL TOOL AcceptedCall NewCall",
     "new_internal_event": "NewInternalEvent",
     "originals": "Unsealed unseal_originals",
+    "ownership.admission": "pool_problem",
     "ownership.leases": "Claim FirstCommit Lease",
     "ownership.tools": "LoadedTool ToolMetadata",
     "ownership.workers": "WorkerRow Workers abandoned_calls missing_keys",

@@ -9,7 +9,7 @@ from socket import gethostname
 from typing import Any
 
 from agents.registry import AgentRegistry
-from bus.journal import Workers, abandoned_calls, missing_keys
+from bus.journal import Workers, abandoned_calls, missing_keys, pool_problem
 from cli.doctor.database import reading_database
 from cli.doctor.finding import Verdicts, fail, ok, warn
 from config.clock import epoch_ms
@@ -118,7 +118,10 @@ def clocks(workers: Iterable[Worker]) -> Verdicts:
 
 
 def connections(settings: Settings, workers: int, allowed: int) -> Verdicts:
-    """Yield a problem if the pools of the live workers and one web process may need more than Postgres allows."""
+    """Yield a problem if the pools of the live workers and one web process may need more than Postgres allows, or if
+    one of them is too small for its slots."""
+    if (problem := pool_problem(settings)) is not None:
+        yield "warn", problem
     pool = settings.database_pool_size + settings.database_max_overflow
     needed = pool * (workers + 1)
     if needed > allowed:

@@ -23,6 +23,8 @@ class WorkerSettings(Part):
     """Runs that one worker process executes at once."""
     tool_threads: int = Field(default=64, ge=1, le=1000)
     """Plain functions of tools that one worker process calls at once; async ones need no thread."""
+    cached_definitions: int = Field(default=1000, ge=1, le=100_000)
+    """Definitions of agents whose built tools one process keeps."""
     queue: str = Field(default="runs", pattern=rf"^{QUEUE_NAME}$")
     """Name of Celery's queue; web and workers have to agree on it."""
     queues: str = Field(default="", pattern=rf"^(\s*{QUEUE_NAME}\s*(,\s*{QUEUE_NAME}\s*)*)?$")

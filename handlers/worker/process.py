@@ -28,7 +28,7 @@ from agents.tools.mcp.states import files_of, server_states
 from bus.celery_app import refuse_greenlets, require_broker_setting, serve_queues
 from bus.celery_rules import broken_rules
 from bus.gc_tuning import collect_rarely, freeze_gc
-from bus.journal import LoadedTool, WorkerRow
+from bus.journal import LoadedTool, WorkerRow, pool_problem
 from bus.liveness import start_liveness
 from bus.loop import stop_process_loop
 from bus.queues import served_queues
@@ -93,9 +93,11 @@ def log_our_way(**_: Any) -> None:
 
 @signals.worker_init.connect(weak=False)
 def warn_of_configuration(sender: Any = None, **_: Any) -> None:
-    """Log what is wrong with Celery's configuration; only this process sees its own command line."""
+    """Log what is wrong with Celery's configuration, whose command line only this process sees, and with the pool."""
     for _verdict, broken in broken_rules(sender.app.conf, with_running_redis(settings()), os.environ):
         log.warning("Celery is not configured as it has to be: %s", broken)
+    if (problem := pool_problem(settings())) is not None:
+        log.warning("%s", problem)
 
 
 @signals.worker_init.connect(weak=False)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from config.database.errors import DatabaseBusy
+from config.settings import Settings
+from config.settings.servers import POOL_FLOOR
 
 AT_ONCE = 16
 """Claims in flight: enough to share a commit, few enough not to delay the commits of running runs."""
@@ -46,3 +48,20 @@ class Admission:
 
 def _slow() -> DatabaseBusy:
     return DatabaseBusy("the database is too slow for more runs in this process; the run stays queued.")
+
+
+def pool_problem(settings: Settings) -> str | None:
+    """Return in what the slots do not fit the pool of connections, as a sentence with the remedy; None if they do.
+
+    A run that begins reads its model and definition on the thread of its slot. Too few connections cost time and no
+    run, so this is no error; fewer than ``POOL_FLOOR`` are.
+    """
+    pool = settings.database_pool_size + settings.database_max_overflow
+    beginning = min(settings.slots, AT_ONCE)
+    if pool >= POOL_FLOOR + beginning:
+        return None
+    return (
+        f"CALLBOARD_SLOTS ({settings.slots}) lets {beginning} runs begin at once, and a process's {pool} database "
+        f"connections (CALLBOARD_DATABASE_POOL_SIZE and CALLBOARD_DATABASE_MAX_OVERFLOW) leave {pool - POOL_FLOOR} for "
+        f"them beside its own {POOL_FLOOR}, so runs begin later; allow {POOL_FLOOR + beginning}, or fewer slots."
+    )

@@ -208,6 +208,19 @@ def test_tools_are_built_once_for_a_content(settings, agent):
     assert tools_of(agent(tools="[clock]"), settings) is not tools_of(agent(tools="[calculator]"), settings)
 
 
+def test_as_many_definitions_are_cached_as_the_setting_says(settings, agent):
+    catalogue.forget()
+    two = settings.model_copy(update={"cached_definitions": 2})
+    clock, calculator, both = agent(tools="[clock]"), agent(tools="[calculator]"), agent(tools="[clock, calculator]")
+    first, second = tools_of(clock, two), tools_of(calculator, two)
+
+    third = tools_of(both, two)
+
+    assert tools_of(calculator, two) is second
+    assert tools_of(both, two) is third
+    assert tools_of(clock, two) is not first
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [

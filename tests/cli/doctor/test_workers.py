@@ -3,7 +3,7 @@ from socket import gethostname
 
 import pytest
 
-from bus.journal import WorkerRow, Workers
+from bus.journal import WorkerRow, Workers, pool_problem
 from cli.doctor.workers import check_workers, clocks, connections, own_skew_ms
 from config.clock import epoch_ms
 from config.database.engine import open_database
@@ -152,6 +152,12 @@ def test_pools_that_need_more_connections_than_postgres_allows_are_reported(
     if verdict:
         assert f"may open {(pool_size + 10) * (workers + 1)} connections" in found[0][1]
         assert f"allows {allowed};" in found[0][1]
+
+
+def test_a_pool_that_is_too_small_for_the_slots_is_reported(settings):
+    narrow = settings.model_copy(update={"database_pool_size": 10, "database_max_overflow": 2})
+
+    assert list(connections(narrow, 1, 100)) == [("warn", pool_problem(narrow))]
 
 
 @pytest.mark.postgres

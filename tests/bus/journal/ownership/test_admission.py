@@ -7,8 +7,9 @@ import threading
 import pytest
 
 from bus.journal.ownership import admission
-from bus.journal.ownership.admission import AT_ONCE, Admission
+from bus.journal.ownership.admission import AT_ONCE, Admission, pool_problem
 from config.database.errors import DatabaseBusy
+from config.settings import Settings
 
 
 def test_a_claim_is_admitted_while_the_database_is_quick() -> None:
@@ -60,3 +61,21 @@ def test_only_so_many_are_on_their_way_at_once() -> None:
         thread.join(20)
 
     assert most[0] == AT_ONCE
+
+
+@pytest.mark.parametrize(
+    ("slots", "pool", "sentence"),
+    [
+        (200, 22, None),
+        (200, 21, "CALLBOARD_SLOTS (200) lets 16 runs begin at once, and a process's 21 database connections"),
+        (4, 10, None),
+        (4, 9, "leave 3 for them beside its own 6, so runs begin later; allow 10, or fewer slots."),
+    ],
+)
+def test_slots_that_do_not_fit_the_pool_are_reported(
+    settings: Settings, slots: int, pool: int, sentence: str | None
+) -> None:
+    update = {"slots": slots, "database_pool_size": pool, "database_max_overflow": 0}
+    problem = pool_problem(settings.model_copy(update=update))
+
+    assert problem is None if sentence is None else problem is not None and sentence in problem
