@@ -26,6 +26,8 @@ _ENVIRONMENT = {
     # The slots of a worker limit its connections. 0 would fall back to aiohttp's own 100.
     "AIOHTTP_CONNECTOR_LIMIT": "4000",
     "AIOHTTP_CONNECTOR_LIMIT_PER_HOST": "4000",
+    # Seconds, aiohttp's own default; LiteLLM's 120 would keep a socket of each slot open for two to four minutes.
+    "AIOHTTP_KEEPALIVE_TIMEOUT": "15",
 }
 log = logging.getLogger(__name__)
 

@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any
 
 from celery import signals
+from celery.concurrency.thread import TaskPool
 from celery.utils.text import str_to_list
 
 from agents.compatibility import LoadedAgent, try_load
@@ -32,6 +33,7 @@ from bus.journal import LoadedTool, WorkerRow, pool_problem
 from bus.liveness import start_liveness
 from bus.loop import stop_process_loop
 from bus.queues import served_queues
+from bus.thread_pool import ThreadPool
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
 from config.folders import require_own_folders
@@ -110,7 +112,10 @@ def begin(sender: Any = None, **_: Any) -> None:
         freeze_gc()  # Celery collects garbage before each fork, which takes long with LiteLLM loaded
         start_liveness(None, settings().lease_s)
         return
-    _begin(_pool_name(sender), getattr(sender, "concurrency", None) or settings().slots)
+    pool = _pool_name(sender)
+    if sender.pool_cls in ("threads", TaskPool):
+        sender.pool_cls = ThreadPool
+    _begin(pool, getattr(sender, "concurrency", None) or settings().slots)
 
 
 @signals.worker_process_init.connect(weak=False)
