@@ -1,7 +1,8 @@
 """Warms LiteLLM up: a worker makes its first model calls while it starts, to a server of its own on loopback.
 
-Importing LiteLLM takes 3 s of one core, and its first call another 0.5 s, which would delay the first token. Where no
-agent needs LiteLLM, a worker takes runs at once and warms up in the background, one process per machine at a time.
+Importing LiteLLM takes 3 s of one core, and its first call another 0.5 s, which would delay the first token. A worker
+takes runs meanwhile, and those that need LiteLLM wait for its import. Where no agent needs it, processes warm up one
+at a time per machine.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import fcntl
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 
 from agents.models.auto import resolve_model
@@ -90,18 +93,22 @@ def needs_litellm(registry: AgentRegistry, environment: Mapping[str, str]) -> bo
     return any(not is_in_process(resolve_model(agent.model, environment)) for agent in valid)
 
 
-def warm_up_later(loop: ProcessLoop, folder: Path) -> None:
+def warm_up_later(loop: ProcessLoop, turn: Path | None) -> None:
     """Warm up on a thread of its own, while the worker executes runs that do not need LiteLLM.
 
-    ``folder`` is the state folder with the lock file. A run that needs LiteLLM earlier imports it without the lock.
+    ``turn`` is the state folder with the lock file by which processes warm up one at a time; None does not wait. A run
+    that needs LiteLLM earlier imports it without the lock, or waits for the import that is under way.
     """
 
     def work() -> None:
+        began = time.monotonic()
         try:
-            with os.fdopen(open_private(folder / TURN_FILE)) as turn:
-                fcntl.flock(turn, fcntl.LOCK_EX)  # the kernel releases it when this process ends
+            with nullcontext() if turn is None else os.fdopen(open_private(turn / TURN_FILE)) as file:
+                if file is not None:
+                    fcntl.flock(file, fcntl.LOCK_EX)  # the kernel releases it when this process ends
                 warm_up(loop)
                 freeze_gc()
+            log.info("worker is warm after_s=%.1f", time.monotonic() - began)
         except Exception:  # the first run that needs LiteLLM says what is wrong, with its run's id
             log.exception("warm-up failed")
 

@@ -37,6 +37,7 @@ class Poller:
         self._handler = RunAgentHandler(process, self._queues)
         self._seen: frozenset[str] = frozenset()
         self._wanted = asyncio.Event()
+        self._wanted.set()  # the first look is at once, so that a new worker takes at its second what has no wake-up
         self._working: set[asyncio.Task[None]] = set()
         slots.on_deferred = lambda: self._journal.loop.call_soon(self._wanted.set)
 

@@ -181,8 +181,7 @@ def _begin(pool: str, slots: int) -> Drain:
         _alive = process = current_process()
     except CallboardError as error:
         raise SystemExit(f"error: {error} [{error.code}]") from None
-    has_litellm = is_imported() or needs_litellm(process.registry, os.environ)
-    if has_litellm:
+    if is_imported():  # a prefork parent did it, so that the calls take hundredths of a second
         warm_up(process.journal.loop)
     loaded = process.journal.loop.run(rehearse(process), timeout_s=60)
     freeze_gc()
@@ -190,8 +189,9 @@ def _begin(pool: str, slots: int) -> Drain:
     start_liveness(process.journal.loop, process.settings.lease_s)
     process.journal.loop.submit(_renew_row(process, pool, slots, loaded_tools(loaded)))
     log.info("worker is ready pool=%s slots=%s after_s=%.1f", pool, slots, time.monotonic() - began)
-    if not has_litellm:
-        warm_up_later(process.journal.loop, process.settings.state)
+    if not is_imported():  # after the tools' modules: two threads that import each other's modules get halves of them
+        is_needed = needs_litellm(process.registry, os.environ)
+        warm_up_later(process.journal.loop, None if is_needed else process.settings.state)
     return own
 
 

@@ -195,7 +195,7 @@ def callboard(folder: Path, model_url: str, *, slots: int | None = None) -> Iter
 
 
 def fresh_worker(rig: Rig, folder: Path) -> None:
-    """Start a worker, in place of the one that may be there, and return when it takes runs."""
+    """Start a worker, in place of the one that may be there, and return when it is warm."""
     assert rig.settings is not None
     old = rig.processes.pop("worker", None)
     if old is not None:
@@ -204,6 +204,7 @@ def fresh_worker(rig: Rig, folder: Path) -> None:
     worker = Process("worker", worker_command("worker-1", None), log, env=environment_of(rig.settings))
     rig.processes["worker"] = worker
     rig.pids["worker"] = worker.pid
+    worker.wait_for("worker is warm")
     worker.wait_for(" ready.")
 
 

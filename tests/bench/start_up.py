@@ -1,5 +1,5 @@
 """How soon things are there, and how big: the web process, ``--help``, a run at the terminal, and ``up`` until its page
-answers and until an agent says its first word.
+answers and until an agent says its first word; a worker, until it owns the first run that waits for it.
 
 PYTHONPATH=. .venv/bin/python -m tests.bench.start_up [--rounds 3] [--quick] [--json]
 """
@@ -12,11 +12,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from datetime import datetime
 from pathlib import Path
 
 import orjson
 
+from agents.handle import RunHandle
+from agents.runner import Runner
 from config.folders import FOLDERS, ROOT
+from config.identity.principal import LOCAL
 from tests.bench import rigs
 from tests.bench.command import Effort, run, say
 from tests.bench.processes import (
@@ -160,6 +164,55 @@ def _up(effort: Effort) -> list[Figure]:
             note="asked as soon as the page answers; demo model",
         ),
     ]
+
+
+def _first_claims(effort: Effort) -> list[Figure]:
+    """Return how long two runs wait for a worker that starts, where one of them needs LiteLLM."""
+    waits: dict[str, list[float]] = {"bench-20-1000": [], "quick": []}
+    for number in range(effort.rounds):
+        with tempfile.TemporaryDirectory(prefix="cbbench") as name:
+            for agent, waited_s in _seconds_until_claimed(Path(name), tuple(waits)).items():
+                waits[agent].append(waited_s)
+        say(f"worker {number + 1}: " + ", ".join(f"{agent} after {all_s[-1]:.2f} s" for agent, all_s in waits.items()))
+    slow, quick = waits.values()
+    return [
+        Figure(
+            name="a worker, until it owns a run of the demo model",
+            unit="s",
+            rounds=quick,
+            bar=Bar(compares="figure", limit=2.5),
+            note="another agent needs LiteLLM",
+        ),
+        Figure(
+            name="a worker, until it owns a run that needs LiteLLM",
+            unit="s",
+            rounds=slow,
+            bar=Bar(compares="figure", limit=6.0),
+        ),
+    ]
+
+
+def _seconds_until_claimed(folder: Path, agents: tuple[str, ...]) -> dict[str, float]:
+    """Return when a new worker's first run of each agent was claimed; all were queued before it started."""
+    with contextlib.ExitStack() as open_things:
+        url = open_things.enter_context(model_server(folder))
+        with rigs.callboard(folder, url) as rig:
+            assert rig.settings is not None
+            assert rig.agents is not None
+            (rig.agents / "quick.yaml").write_text("name: Q\nmodel: demo/instant\nsystem_prompt: You answer.\n")
+            rig.processes.pop("worker").stop()
+            with contextlib.closing(Runner.open(rig.settings)) as runner:
+                handles = {agent: runner.run("say hello", agent, detached=True) for agent in agents}
+                began_ms = time.time() * 1000
+                rigs.fresh_worker(rig, folder)
+                for handle in handles.values():
+                    handle.result(60)
+                return {agent: (_started_ms(runner, handle) - began_ms) / 1000 for agent, handle in handles.items()}
+
+
+def _started_ms(runner: Runner, handle: RunHandle) -> float:
+    run = runner.journal.runs.get(LOCAL, handle.run_id)
+    return datetime.fromisoformat(run["started_at"]).timestamp() * 1000
 
 
 def _seconds_until_page_and_word(folder: Path, patience_s: float = 60.0) -> tuple[float, float]:

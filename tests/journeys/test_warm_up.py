@@ -1,4 +1,4 @@
-"""A worker takes runs of the demo model before LiteLLM is imported, and imports it when it is its turn."""
+"""A worker takes runs before LiteLLM is imported, and those that need it wait for one import."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import pytest
 
 from cli.supervisor.serving import clean_environment
 from config.settings import ROOT
+from tests.app_harness import write_agent
+from tests.model_server import ModelServer, Turn
 from tests.processes import folder_variables, run_python
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(240)]
@@ -80,13 +82,41 @@ def test_a_worker_works_on_demo_runs_before_its_turn_to_import_litellm(tmp_path:
     assert said.strip() == "True"
 
 
-def test_a_worker_imports_litellm_first_where_an_agent_needs_it(tmp_path: Path) -> None:
-    write_agents(tmp_path, demo="demo/instant", real="openai/gpt-5-mini")
+IMPORTING = """
+import os, sys, threading, time, types
+from agents.models.lite import is_imported, process_import
+from agents.runner import Runner
+from config.database.migrate import migrate
+from config.settings import settings
+migrate(settings())
+from handlers.worker.process import begin
+load, may_end, imports = process_import._load, threading.Event(), []
+def slow_import():
+    imports.append(threading.current_thread().name)
+    may_end.wait(100)
+    return load()
+process_import._load = slow_import
+pool = types.new_class("TaskPool", (), {}, lambda body: body.update(__module__="celery.concurrency.thread"))
+begin(sender=types.SimpleNamespace(pool_cls=pool, concurrency=2))
+runner = Runner.open()
+print(runner.run("say hello", "demo").result(60).output.split()[0], is_imported(), flush=True)
+real = runner.run("say hello", "real")
+time.sleep(1)  # for as long as this nothing may happen
+print(runner.journal.runs.status(real.run_id), flush=True)
+may_end.set()
+print(real.result(60).output, is_imported(), imports, flush=True)
+os._exit(0)
+"""
 
-    with worker(tmp_path) as process:
-        said, _ = process.communicate("continue\n", timeout=200)
 
-    assert said.split() == ["hello", "True", "True"]
+def test_a_worker_takes_demo_runs_while_it_imports_litellm_and_the_others_wait_for_that_import(tmp_path: Path) -> None:
+    write_agents(tmp_path, demo="demo/instant")
+    with ModelServer() as model:
+        model.script([Turn(text="Good day.")])
+        write_agent(tmp_path / "agents", model, agent_id="real", provider="openai")
+        ran = run_python("-c", IMPORTING, env=environment_of(tmp_path), timeout_s=200)
+
+    assert ran.stdout.splitlines() == ["hello False", "queued", "Good day. True ['warm-up']"], ran.stderr[-3000:]
 
 
 PARENT = """
