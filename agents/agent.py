@@ -190,7 +190,7 @@ class Agent:
             output = "I used every tool call I may make without reaching an answer."
         change = step.concluded(output if isinstance(output, str) else text)
         reason = Reason.MAX_ITERATIONS if self._is_last else None
-        end = end_event("succeeded", self._total, self._context.duration_ms, reason=reason, output=output)
+        end = end_event("succeeded", self._total, self._context.took, reason=reason, output=output)
         await self._context.save(replace(change, events=[*change.events, end]))
         return None
 
@@ -290,7 +290,7 @@ class Agent:
         await self._context.writer.settle()  # which calls are open depends on the commit under way
         parts = [self._step.cut_off(ending.step_status)] if self._step is not None else []
         closed = open_calls.joined([*parts, open_calls.cut_off(self._calls, self._calls_of)])
-        await self._context.save(end_commit(ending, closed, self._total, self._context.duration_ms))
+        await self._context.save(end_commit(ending, closed, self._total, self._context.took))
 
     @property
     def _total(self) -> Totals:

@@ -19,7 +19,7 @@ from agents.tools.isolation.sandbox import Quota
 from agents.tools.sample import Sample
 from agents.tools.tool import Tool
 from agents.window import Window
-from bus.journal import DRAINED, Commit, Journal, Lease, Release, RunWriter, StaleOwner, StickyApproval, Totals
+from bus.journal import DRAINED, Commit, Journal, Lease, Release, RunWriter, StaleOwner, StickyApproval, Took, Totals
 from bus.payloads import EndPayload, Payload
 from config.capabilities import Classification
 from config.clock import epoch_ms
@@ -136,9 +136,10 @@ class RunContext:
         """Awaited once, when the tool calls that an earlier owner began have ended and the model is asked again."""
 
     @property
-    def duration_ms(self) -> int:
-        """Milliseconds since the run was accepted, by a monotonic clock since the claim."""
-        return self.lease.age_ms + round((time.monotonic() - self._claimed_s) * 1000)
+    def took(self) -> Took:
+        """How long the run has taken so far, by a monotonic clock since the claim."""
+        duration_ms = self.lease.age_ms + round((time.monotonic() - self._claimed_s) * 1000)
+        return Took(duration_ms, self.lease.work_ms_of_all(self._claimed_s))
 
     @property
     def privileged(self) -> bool:

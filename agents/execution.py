@@ -251,7 +251,7 @@ async def _give_up(journal: Journal, context: RunContext, error: CallboardError)
     elif context.lease.fence > 1:  # an earlier owner may have left open calls and costs
         await journal.fail_owned(context.lease, error)
     else:
-        await context.save(end_commit(Ending.failed(error), Commit(), Totals(), context.duration_ms))
+        await context.save(end_commit(Ending.failed(error), Commit(), Totals(), context.took))
 
 
 async def _has_key_elsewhere(journal: Journal, lease: Lease, error: ModelKeyMissing) -> bool:

@@ -77,11 +77,11 @@ class ToolRun:
     async def _end(self, call: ToolStep) -> None:
         closed = open_calls.outcomes([call], self._asked.message_id)
         error: CallboardError | None = OutcomeUnknown(str(call.result)) if call.is_unknown else call.error
-        duration_ms = self._context.duration_ms
+        took = self._context.took
         if error is not None:
-            await self._context.save(end_commit(Ending.failed(error), closed, self._total, duration_ms))
+            await self._context.save(end_commit(Ending.failed(error), closed, self._total, took))
             return
-        end = end_event("succeeded", self._total, duration_ms, output=call.result)
+        end = end_event("succeeded", self._total, took, output=call.result)
         await self._context.save(replace(closed, events=[*closed.events, end]))
 
     async def release(self) -> None:
@@ -96,4 +96,4 @@ class ToolRun:
         """End the run early; the call gets a result."""
         calls = [self._call] if self._call is not None else []
         closed = open_calls.cut_off(calls, self._asked.message_id) if calls else Commit()
-        await self._context.save(end_commit(ending, closed, self._total, self._context.duration_ms))
+        await self._context.save(end_commit(ending, closed, self._total, self._context.took))

@@ -116,5 +116,5 @@ def _call(future: Future[T], function: Callable[[], T]) -> None:
         return
     try:
         future.set_result(function())
-    except BaseException as error:  # the thread goes on
+    except BaseException as error:  # the thread continues
         future.set_exception(error)

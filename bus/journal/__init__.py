@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from bus.journal.callers_transaction import CallersTransaction
     from bus.journal.controls import CONTROLS, Control
     from bus.journal.decisions import Decided
-    from bus.journal.endings import end_commit, end_event, result_of_cut_off
+    from bus.journal.endings import Took, end_commit, end_event, result_of_cut_off
     from bus.journal.errors import (
         AnswerRefused,
         ApprovalDecided,
@@ -110,7 +110,7 @@ _NAMES = {
     "callers_transaction": "CallersTransaction",
     "controls": "CONTROLS Control",
     "decisions": "Decided",
-    "endings": "end_commit end_event result_of_cut_off",
+    "endings": "Took end_commit end_event result_of_cut_off",
     "errors": (
         "AnswerRefused ApprovalDecided ApprovalOver ApprovalUnknown ApproverRefused ArgumentsDiffer CodeVersion "
         "ConnectionUnusable CursorAhead CursorInvalid DecisionRefused EditRefused IdempotencyConflict LinkNotYours "

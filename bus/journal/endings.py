@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, select
 
@@ -39,14 +39,23 @@ NOT_KNOWN = "The run ended while this call was under way; it is not known whethe
 GIVEN_UP = "It is not known whether this call took effect, and a person let the run fail."
 
 
-def end_commit(ending: Ending, closed: Commit, totals: Totals, duration_ms: int) -> Commit:
+class Took(NamedTuple):
+    """How long a run took."""
+
+    duration_ms: int
+    """From its acceptance to its end."""
+    work_ms: int | None
+    """Of it, how long workers owned the run; None: an earlier release began it."""
+
+
+def end_commit(ending: Ending, closed: Commit, totals: Totals, took: Took) -> Commit:
     """Return the commit that ends a run: ``closed``, the error event if there is one, and the end event last.
 
     ``closed`` has a result for every open call, so that the thread's history stays valid.
     """
     error = ending.error
     errors = [ErrorPayload(code=error.code, message=str(error), retryable=False)] if error is not None else []
-    end = end_event(ending.status, totals, duration_ms, reason=ending.reason)
+    end = end_event(ending.status, totals, took, reason=ending.reason)
     code = error.code if error is not None else None
     history = [*closed.history, error_item(ending.note, code)]
     return replace(closed, events=[*closed.events, *errors, end], history=history, error_code=code)
@@ -70,7 +79,7 @@ def result_of_cut_off(effect: str | None, decision: Decision | None, *, is_begun
 
 
 def end_event(
-    status: EndStatus, totals: Totals, duration_ms: int, *, reason: str | None = None, output: Any = None
+    status: EndStatus, totals: Totals, took: Took, *, reason: str | None = None, output: Any = None
 ) -> EndPayload:
     """Return the last event of a run that has used ``totals``."""
     return EndPayload(
@@ -80,7 +89,8 @@ def end_event(
         usage=totals.usage or None,
         cost_usd=totals.cost_usd,
         steps=totals.steps,
-        duration_ms=duration_ms,
+        duration_ms=took.duration_ms,
+        work_ms=took.work_ms,
     )
 
 
@@ -154,7 +164,7 @@ def end_run(
 ) -> CommitResult:
     """End a locked run without a live owner: write results for open calls, its end, and the thread's next wake-up."""
     closed = _close(connection, row, ending)
-    change = end_commit(ending, closed, read_totals(connection, row.id), max(0, row.age_ms))
+    change = end_commit(ending, closed, read_totals(connection, row.id), Took(max(0, row.age_ms), row.work_ms))
     return end(connection, row, change, crashes)
 
 

@@ -308,12 +308,17 @@ class EndPayload(Payload):
     cost_usd: float | None = None
     steps: int | None = None
     duration_ms: int | None = None
+    """From the run's acceptance to its end."""
+    work_ms: int | None = None
+    """Of it, how long workers owned the run; the rest it waited for one, a person or a task."""
 
     @staticmethod
     def log_line(record: Record) -> str:
         """Return how the run ended; its output is the line of its last message."""
         usage = "".join(f" {key}={value}" for key, value in (record.get("usage") or {}).items())
-        totals = "".join(_given(record, name, f" {name}={{}}") for name in ("cost_usd", "steps", "duration_ms"))
+        totals = "".join(
+            _given(record, name, f" {name}={{}}") for name in ("cost_usd", "steps", "duration_ms", "work_ms")
+        )
         return f"{record['status']}{_given(record, 'reason', ' {}')}{usage}{totals}"
 
 

@@ -16,6 +16,7 @@ from cli.opening import open_runner
 from cli.output.decisions import print_decisions
 from cli.output.json import print_json
 from cli.output.quoted import INDENT, columns
+from cli.output.took import took
 from cli.output.transcript import fit
 from cli.output.wait_reasons import mark_of, print_why, require_known_agent
 from config.visible import visible
@@ -82,7 +83,8 @@ def runs(
 def _print(found: list[dict[str, Any]]) -> None:
     width = columns() if sys.stdout.isatty() else 0
     agent_width = max(len(run["agent"]) for run in found)
-    rows = [(run, _facts(run, agent_width), _title(run)) for run in found]
+    took_width = max(len("succeeded"), *(len(_took(run)) for run in found))
+    rows = [(run, _facts(run, agent_width, took_width), _title(run)) for run in found]
     is_narrow = 0 < width < max(len(facts) for _, facts, _ in rows) + TITLE_COLUMNS
     for run, facts, title in rows:
         line = f"{mark_of(run['status'])} {facts}"
@@ -92,11 +94,14 @@ def _print(found: list[dict[str, Any]]) -> None:
             click.echo(f"{line}{fit(title, width - len(facts) - 2) if width else title}")
 
 
-def _facts(run: dict[str, Any], agent_width: int) -> str:
-    took = f"{run['duration_ms'] / 1000:.1f} s" if "duration_ms" in run else run["status"]
+def _took(run: dict[str, Any]) -> str:
+    return took(run["duration_ms"], run.get("work_ms")) if "duration_ms" in run else str(run["status"])
+
+
+def _facts(run: dict[str, Any], agent_width: int, took_width: int) -> str:
     cost = f"${run['cost_usd']:.4f}" if "cost_usd" in run else ""
     began = run["created_at"][:16].replace("T", " ")
-    return f"{run['run_id']}  {began}  {run['agent']:<{agent_width}}  {took:>9}  {cost:>8}  "
+    return f"{run['run_id']}  {began}  {run['agent']:<{agent_width}}  {_took(run):>{took_width}}  {cost:>8}  "
 
 
 def _title(run: dict[str, Any]) -> str:

@@ -28,6 +28,7 @@ from bus.payloads import (
 )
 from cli.output import question
 from cli.output.quoted import Quoted, columns, hanging
+from cli.output.took import took
 from config.visible import visible
 
 MAX_RESULT_CHARS = 200
@@ -184,7 +185,7 @@ class Transcript:
         self._close_line()
         facts = [payload.status if not payload.reason else f"{payload.status} ({payload.reason})"]
         if payload.duration_ms is not None:
-            facts.append(f"{payload.duration_ms / 1000:.1f} s")
+            facts.append(took(payload.duration_ms, payload.work_ms))
         usage = payload.usage or {}
         if usage:
             facts.append(_tokens(usage.get("input_tokens", 0), usage.get("output_tokens", 0)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,6 +13,8 @@ from bus.journal import WaitReason
 from cli.doctor.workers import restart_sentence
 from cli.opening import open_runner
 from cli.output.json import print_json
+from cli.output.took import took
+from config.clock import epoch_ms
 from config.settings import Settings
 from config.spelling import did_you_mean
 from config.visible import visible
@@ -45,11 +48,13 @@ def print_why(
         print_json([_facts(one) for one in wanted])
     elif ended is not None:
         reason = f" ({ended.reason})" if ended.reason and ended.status != "succeeded" else ""
-        click.echo(f"{run_id} has ended: {ended.status}{reason}; `./callboard watch {run_id}` shows what happened.")
+        spent = took(max(0, ended.ended_ms - ended.created_ms), ended.work_ms)
+        ended_as = f"{ended.status}{reason} after {spent}"
+        click.echo(f"{run_id} has ended: {ended_as}; `./callboard watch {run_id}` shows what happened.")
     elif not wanted:
         click.echo("no run is open.")
     for one in [] if as_json else wanted:
-        click.echo(f"{mark_of(one.status)} {one.run_id}  {one.agent}  {visible(one.title)}")
+        click.echo(f"{mark_of(one.status)} {one.run_id}  {one.agent}  {visible(one.title)}  ({_so_far(one)})")
         click.echo(f"    {visible(one.sentence)}")
     if restart and not as_json:
         click.secho(restart.strip(), err=True, fg="yellow")
@@ -76,7 +81,13 @@ def require_known_agent(runner: Runner, agent: str) -> None:
         )
 
 
-def _facts(one: WaitReason) -> dict[str, str]:
+def _so_far(one: WaitReason) -> str:
+    """Return how long a run is open; the time of work of one that works now is that of its last commit."""
+    open_ms = max(0, epoch_ms() - one.created_ms)
+    return f"open for {took(open_ms, one.work_ms if one.status != 'running' else None)}"
+
+
+def _facts(one: WaitReason) -> dict[str, Any]:
     facts = asdict(one)
     facts["why"] = facts.pop("sentence")
     return facts

@@ -60,6 +60,8 @@ class RunSummary(Answer):
     ended_at: Maybe[str] = None
     duration_ms: Maybe[int] = None
     """Milliseconds from its acceptance to its end."""
+    work_ms: Maybe[int] = None
+    """Milliseconds for which workers owned it, up to its last commit; absent where an earlier release began it."""
 
 
 class ListedRun(RunSummary):

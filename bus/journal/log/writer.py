@@ -369,12 +369,13 @@ class RunWriter:
         self._is_repeated = False
         lease, end = self.lease, next((p for p in numbered if isinstance(p, EndPayload)), None)
         ours: Owned = {"id_": lease.run_id, "fence_": lease.fence, "commits_": self._commits}
+        work_ms = lease.work_ms_of_all(self.claimed_s)
         if change.release is not None:  # each locks the run's row
-            is_ours = release(connection, ours, change.release, self._next + len(numbered) - 1)
+            is_ours = release(connection, ours, change.release, self._next + len(numbered) - 1, work_ms)
         elif end is not None:
             is_ours = owned.finish(connection, ours, end, change.error_code)
         else:
-            is_ours = owned.commit(connection, ours, len(change.started) + len(change.recorded))
+            is_ours = owned.commit(connection, ours, len(change.started) + len(change.recorded), work_ms)
         if not is_ours:
             self._is_repeated = self._may_be_written and owned.is_committed(connection, ours)
             if self._is_repeated:

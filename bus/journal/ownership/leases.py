@@ -88,6 +88,8 @@ class Lease:
     credential_id: str | None
     context_json: str | None
     """What its door declared of it (``config.identity.contexts``); None: an earlier release started it."""
+    work_ms: int | None
+    """Milliseconds for which its earlier owners worked on it; None: an earlier release began it."""
     undelivered: tuple[Payload, ...]
     """Events written without an owner since the last one; this owner delivers them to observers first."""
     first_events: tuple[Payload, ...]
@@ -97,6 +99,10 @@ class Lease:
     def can_be_cleared(self) -> bool:
         """Whether it is less suspected once the tool calls of its crashes are completed."""
         return self.is_suspect and (self.crashes == SUSPECT_AFTER or self.must_be_alone)
+
+    def work_ms_of_all(self, claimed_s: float) -> int | None:
+        """Return for how long its owners worked, this one since ``claimed_s`` (monotonic); None as ``work_ms``."""
+        return None if self.work_ms is None else self.work_ms + round((time.monotonic() - claimed_s) * 1000)
 
 
 def claim_on(connection: Connection, database: Database, run_id: str, owner: str, lease_s: float) -> Lease | None:

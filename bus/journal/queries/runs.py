@@ -319,6 +319,7 @@ def _brief(row: Any) -> dict[str, Any]:
         "started_at": stamp(row.started_ms) if row.started_ms else None,
         "ended_at": stamp(row.ended_ms) if row.ended_ms else None,
         "duration_ms": max(0, row.ended_ms - row.created_ms) if row.ended_ms else None,
+        "work_ms": row.work_ms if row.started_ms else None,
     }
     return present(fields)
 

@@ -34,6 +34,10 @@ class WaitReason:
     waits_for: str
     """For programs: turn, worker, slot, wake_up, step, owner, stop, answer, task, code, principal or event."""
     sentence: str
+    created_ms: int
+    """When it was accepted, in ms since 1970 by the database's clock."""
+    work_ms: int | None
+    """Milliseconds for which workers owned it, up to its last commit; None: an earlier release began it."""
 
 
 def explain(database: Database, *which: ColumnElement[bool], names_machines: bool) -> list[WaitReason]:
@@ -48,7 +52,10 @@ def explain(database: Database, *which: ColumnElement[bool], names_machines: boo
     return [explainer.explain(run) for run in found] if explainer else []
 
 
-_NAMES = "id thread_key thread_id turn agent_id title status reason detail owner stop_requested detached queue"
+_NAMES = """
+    id thread_key thread_id turn agent_id title status reason detail owner stop_requested detached queue
+    created_ms work_ms
+"""
 _COLUMNS = tuple(runs.c[*_NAMES.split()])
 
 
@@ -79,6 +86,8 @@ class _Explainer:
             status=run.status,
             waits_for=waits_for,
             sentence=sentence,
+            created_ms=run.created_ms,
+            work_ms=run.work_ms,
         )
 
     # --- queued

@@ -63,7 +63,7 @@ LEASE_COLUMNS = tuple(
     """
     kind thread_id thread_key turn tenant principal agent_id agent_name definition_digest queue model detached title
     fence reserved_to stop_requested created_ms steps commits crashes journal trace_id correlation_id
-    credential credential_id context_json
+    credential credential_id context_json work_ms
     """.split()
 )
 """What a lease says of its run, each under the column's name."""
@@ -153,12 +153,16 @@ _LABEL = (
 COMMIT = update(runs).where(*_IS_OWNED, runs.c.commits == bindparam("commits_")).values(commits=runs.c.commits + 1)
 
 
-def commit(connection: Connection, owned: Owned, started: int) -> bool:
-    """running -> running: count one commit and the steps it starts; returns whether it still is the owner."""
-    return connection.execute(_COMMIT_STEPS, owned | {"started": started}).rowcount == 1
+def commit(connection: Connection, owned: Owned, started: int, work_ms: int | None) -> bool:
+    """running -> running: count one commit, the steps it starts and the time of work; returns whether it is the owner.
+
+    The time of work is that of all owners; the last commit before a crash has what is known of the lost owner's.
+    """
+    values = {"started": started, "work_ms_": work_ms}
+    return connection.execute(_COMMIT_STEPS, owned | values).rowcount == 1
 
 
-_COMMIT_STEPS = COMMIT.values(steps=runs.c.steps + bindparam("started"))
+_COMMIT_STEPS = COMMIT.values(steps=runs.c.steps + bindparam("started"), work_ms=bindparam("work_ms_"))
 
 
 def is_committed(connection: Connection, owned: Owned) -> bool:
@@ -190,6 +194,7 @@ def ended(end: EndPayload, error_code: str | None) -> dict[str, Any]:
         "steps": end.steps or 0,
         "usage_json": orjson.dumps(dict(end.usage)).decode() if end.usage else None,
         "cost_usd": end.cost_usd,
+        "work_ms": end.work_ms,
         "output_json": orjson.dumps(end.output).decode() if end.output is not None else None,
         "error_code": error_code,
     }

@@ -37,7 +37,7 @@ DRAINED = Release(status="queued", reason=Reason.DRAIN)
 """The owner's process ends soon."""
 
 
-def release(connection: Connection, owned: Owned, change: Release, last: int) -> bool:
+def release(connection: Connection, owned: Owned, change: Release, last: int, work_ms: int | None) -> bool:
     """running -> queued or waiting: the run has no owner, and ``last`` is its last number.
 
     Guard: it is still owned as ``owned`` says; returns whether it was. A run that was asked to stop meanwhile is
@@ -46,6 +46,7 @@ def release(connection: Connection, owned: Owned, change: Release, last: int) ->
     detail = redact(change.detail) if change.detail is not None else None
     values = {"reason": change.reason, "detail": detail, "reserved_to": last, "declared_to": last}
     values |= {"new_status": change.status, "lease_until": None, "owner": None}
+    values["work_ms_"] = work_ms
     status = connection.execute(_RELEASE, owned | values).scalar()
     if status is None:
         return False
@@ -67,6 +68,6 @@ _TAKEN = (
     .where(controls.c.taken_ms.is_(None))
     .values(taken_ms=WALL_MS)
 )
-_RELEASE = COMMIT.values(status=case((runs.c.stop_requested, "queued"), else_=bindparam("new_status"))).returning(
-    runs.c.status
-)
+_RELEASE = COMMIT.values(
+    status=case((runs.c.stop_requested, "queued"), else_=bindparam("new_status")), work_ms=bindparam("work_ms_")
+).returning(runs.c.status)

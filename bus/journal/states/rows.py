@@ -14,7 +14,7 @@ from config.database.tables import runs
 
 def insert_run(connection: Connection, values: Mapping[str, Any]) -> None:
     """-> queued: the run exists, without an owner, with its first event as number 1."""
-    unowned = {"status": RunStatus.QUEUED, "fence": 0, "reserved_to": 1, "crashes": 0, "steps": 0}
+    unowned = {"status": RunStatus.QUEUED, "fence": 0, "reserved_to": 1, "crashes": 0, "steps": 0, "work_ms": 0}
     connection.execute(_INSERT, {**values, **unowned, "stop_requested": False, "observers_told": True})
 
 

@@ -232,6 +232,8 @@ class EndEvent(Event):
     cost_usd: float | None = None
     steps: int | None = None
     duration_ms: int | None = None
+    work_ms: int | None = None
+    """Of the duration, how long workers owned the run."""
 
 
 EVENT_TYPES: Mapping[str, type[Event]] = {

@@ -157,6 +157,8 @@ class Run(Record):
     started_at: str | None = None
     ended_at: str | None = None
     duration_ms: int | None = None
+    work_ms: int | None = None
+    """How long workers owned it."""
     why: str | None = None
     """What an open run waits for, where this was asked for."""
 

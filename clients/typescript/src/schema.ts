@@ -424,6 +424,7 @@ export interface components {
             /** @description When it was numbered, UTC. */
             at: string;
             cost_usd?: number;
+            /** @description From the run's acceptance to its end. */
             duration_ms?: number;
             output?: unknown;
             reason?: string;
@@ -442,6 +443,8 @@ export interface components {
             usage?: {
                 [key: string]: number;
             };
+            /** @description Of it, how long workers owned the run; the rest it waited for one, a person or a task. */
+            work_ms?: number;
         };
         /** @description An error; the run may continue. */
         ErrorEvent: {
@@ -881,6 +884,8 @@ export interface components {
             usage?: {
                 [key: string]: number;
             };
+            /** @description Milliseconds for which workers owned it, up to its last commit; absent where an earlier release began it. */
+            work_ms?: number;
         };
         /** @description An approval that holds for a tool's later calls too. */
         ListedSticky: {
@@ -1348,6 +1353,8 @@ export interface components {
             };
             /** @description What an open run waits for, as a sentence; with ``why=1``. */
             why?: string;
+            /** @description Milliseconds for which workers owned it, up to its last commit; absent where an earlier release began it. */
+            work_ms?: number;
         };
         /** @description A message for an agent, in the dialect of the first orchestrator design. */
         RunAgent: {
@@ -1454,6 +1461,8 @@ export interface components {
             usage?: {
                 [key: string]: number;
             };
+            /** @description Milliseconds for which workers owned it, up to its last commit; absent where an earlier release began it. */
+            work_ms?: number;
         };
         /**
          * @description For which later calls of a tool a person's approval may hold too.

@@ -106,6 +106,9 @@ runs = Table(
     Column("created_ms", BigInteger, nullable=False),
     Column("started_ms", BigInteger),
     Column("ended_ms", BigInteger, index=True),
+    Column(
+        "work_ms", BigInteger
+    ),  # how long workers owned it, up to the last commit; NULL: an earlier release began it
     Index(None, "thread_key", "turn"),
     Index(None, "tenant", "created_ms", "id"),
     Index(None, "tenant", "principal", "created_ms", "id"),

@@ -1,5 +1,5 @@
 import { fill, h, icon, say } from "../dom/h.js";
-import { cost, duration, exactly, ticking } from "../dom/format.js";
+import { cost, exactly, ticking, took } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
 import { threadHash } from "../hooks/useRoute.js";
 import { ownerWords, threadKey } from "../state/me.js";
@@ -62,8 +62,8 @@ export class RunCard {
 
 function clockOf(run) {
   if (run.ended_at || run.duration_ms !== undefined) {
-    const took = run.duration_ms ?? Date.parse(run.ended_at) - Date.parse(run.started_at ?? run.created_at);
-    return [duration(took), run.cost_usd ? cost(run.cost_usd) : ""].filter(Boolean).join(" · ");
+    const duration_ms = run.duration_ms ?? Date.parse(run.ended_at) - Date.parse(run.started_at ?? run.created_at);
+    return [took({ duration_ms, work_ms: run.work_ms }), run.cost_usd ? cost(run.cost_usd) : ""].filter(Boolean).join(" · ");
   }
   return ticking(Date.now() - Date.parse(run.started_at ?? run.created_at));
 }

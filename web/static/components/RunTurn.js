@@ -1,7 +1,7 @@
 import { fill, h, icon, say } from "../dom/h.js";
 import { paintSoon } from "../dom/paint.js";
 import { copyButton } from "../dom/copyButton.js";
-import { cost, duration, exactly, plural, tokens } from "../dom/format.js";
+import { cost, exactly, plural, tokens, took } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
 import { fleetWords, isStarting } from "../state/fleet.js";
 import { isOver } from "../state/story.js";
@@ -201,7 +201,7 @@ function endLine(story) {
   const { input_tokens: read, output_tokens: written } = end.usage ?? {};
   const facts = [
     status === "dead" ? "dead: given up after repeated crashes" : stateWords(status),
-    end.duration_ms !== undefined && duration(end.duration_ms),
+    end.duration_ms !== undefined && took(end),
     written !== undefined && tokens(read ?? 0, written),
     end.cost_usd !== undefined && cost(end.cost_usd),
     end.steps > 1 && plural(end.steps, "step"),

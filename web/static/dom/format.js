@@ -12,6 +12,15 @@ export function duration(ms) {
   return ticking(ms);
 }
 
+const MIN_WAIT_MS = 1000;
+const MIN_WAIT_SHARE = 0.1;
+
+/** Return how long a run took, with the time of work where it waited for some of it: `2 min 03 s, 5.0 s at work`. */
+export function took({ duration_ms, work_ms }) {
+  const isWait = work_ms !== undefined && duration_ms - work_ms >= Math.max(MIN_WAIT_MS, MIN_WAIT_SHARE * duration_ms);
+  return isWait ? `${duration(duration_ms)}, ${duration(work_ms)} at work` : duration(duration_ms);
+}
+
 /** Return a running time in whole units, which change once a second at most. */
 export function ticking(ms) {
   const seconds = Math.max(0, Math.floor(ms / 1000));

@@ -22,7 +22,7 @@ export function applySummary(story, run) {
   story.createdAt = run.created_at ?? story.createdAt;
   story.startedAt = run.started_at ?? story.startedAt;
   if (OVER.has(run.status)) {
-    story.end = { ...pick(run, "status", "reason", "usage", "cost_usd", "steps", "duration_ms", "output"), ...story.end };
+    story.end = { ...pick(run, "status", "reason", "usage", "cost_usd", "steps", "duration_ms", "work_ms", "output"), ...story.end };
     story.end.duration_ms ??= Date.parse(run.ended_at) - Date.parse(run.started_at ?? run.created_at) || undefined;
   }
   return story;

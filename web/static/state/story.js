@@ -230,7 +230,7 @@ function foldError(story, event) {
 function foldEnd(story, event) {
   story.status = event.status;
   story.reason = event.reason;
-  story.end = pick(event, "status", "reason", "output", "usage", "cost_usd", "steps", "duration_ms");
+  story.end = pick(event, "status", "reason", "output", "usage", "cost_usd", "steps", "duration_ms", "work_ms");
   for (const item of story.items) if (item.kind === "approval" && !item.decision) item.over = true;
   const open = story.items.filter((item) => item.kind === "tool" || item.kind === "approval" || ((item.kind === "text" || item.kind === "thinking") && !item.final));
   for (const item of open) item.closed = true;

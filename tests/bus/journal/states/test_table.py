@@ -85,7 +85,7 @@ class Scene:
         ends_ms = 0 if reason is Reason.CODE_VERSION else None
         change = Release(status=status, reason=reason, questions=asked, ends_ms=ends_ms)
         self.asked = asked[0].id if asked else self.asked
-        self.write(release, self.owned, change, self.last)
+        self.write(release, self.owned, change, self.last, 0)
 
     def finish(self) -> None:
         self.write(owned.finish, self.owned, EndPayload(status="succeeded", seq=self.last), None)
@@ -169,7 +169,7 @@ ATTEMPT: dict[str, Callable[[Scene], object]] = {
     "claim": lambda one: claim(one.harness.database, one.run_id, "own_2", 60),
     "extend lease": lambda one: beat(one.harness.database, "own_1", 90, [(one.run_id, one.fence)]),
     "reserve numbers": lambda one: one.write(owned.reserve, one.run_id, one.fence, one.last + 1000),
-    "commit": lambda one: one.write(owned.commit, one.owned, 1),
+    "commit": lambda one: one.write(owned.commit, one.owned, 1, 0),
     "clear suspicion": lambda one: one.write(owned.set_crashes, one.run_id, one.fence, '["noted"]'),
     "finish": lambda one: one.finish(),
     "release": lambda one: one.release_for(Reason.DRAIN),
@@ -266,7 +266,7 @@ def test_a_stop_that_came_meanwhile_leads_elsewhere(harness: JournalHarness, nam
 def test_a_run_with_another_open_question_still_waits(harness: JournalHarness) -> None:
     scene = scene_in(harness, "running", "answer")
     asked = (question(), question())
-    scene.write(release, scene.owned, Release(status="waiting", reason=Reason.APPROVAL, questions=asked), scene.last)
+    scene.write(release, scene.owned, Release(status="waiting", reason=Reason.APPROVAL, questions=asked), scene.last, 0)
     scene.asked = asked[0].id
 
     ATTEMPT["answer"](scene)

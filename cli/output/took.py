@@ -1,0 +1,28 @@
+"""How long a run took, and of that how long workers worked on it, as the page writes it (web/static/dom/format.js)."""
+
+from __future__ import annotations
+
+MIN_WAIT_MS = 1000
+MIN_WAIT_SHARE = 0.1
+"""A run that waited for less of its time is described by the whole alone."""
+
+
+def took(duration_ms: int, work_ms: int | None) -> str:
+    """Return ``4.2 s``, or ``2 min 03 s, 5.0 s at work`` where the run waited for most of the time, or some of it."""
+    whole = lasting(duration_ms)
+    if work_ms is None or duration_ms - work_ms < max(MIN_WAIT_MS, MIN_WAIT_SHARE * duration_ms):
+        return whole
+    return f"{whole}, {lasting(work_ms)} at work"
+
+
+def lasting(ms: int) -> str:
+    """Return ``0.3 s``, ``2 min 03 s``, ``2 h 05 min`` or ``3 d``."""
+    if ms < 59_950:
+        return f"{ms / 1000:.1f} s"
+    minutes, seconds = divmod(ms // 1000, 60)
+    if not minutes:
+        return f"{seconds} s"
+    if minutes < 60:
+        return f"{minutes} min {seconds:02} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours < 48 else f"{hours // 24} d"
