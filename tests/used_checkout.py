@@ -7,14 +7,14 @@ python -m tests.used_checkout --only unit -- -k policy
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cli.devtools.own_files import copy, own_files
+from cli.devtools.own_files import copy, own_files, temporary_folder
 from config.folders import ROOT
 from tests.journeys.up import Up
 from tests.test_docs import examples
@@ -113,6 +113,17 @@ class UsedCheckout:
             check=False,
         )
 
+    def test(self, *words: str) -> int:
+        """Run `./callboard test` and return its status; its processes are ended where this one is interrupted."""
+        command = (sys.executable, "-P", "-m", "cli", "test", *words)
+        with subprocess.Popen(command, cwd=self.root, env=self._environment(), start_new_session=True) as process:
+            try:
+                return process.wait()
+            except BaseException:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGTERM)
+                raise
+
     @contextmanager
     def up(self) -> Iterator[Up]:
         """Run its `./callboard up`, whose agents reach no MCP server."""
@@ -161,12 +172,13 @@ def _dedented(text: str) -> str:
 
 def main() -> int:
     """Run `./callboard test` in a used checkout whose `up` runs; return 1 if a test fails, or starts a server."""
-    with tempfile.TemporaryDirectory(prefix="used") as folder:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with temporary_folder(None) as folder:
         used = UsedCheckout(Path(folder))
         with used.up():
-            ran = used.callboard("test", *sys.argv[1:], output=None)
+            status = used.test(*sys.argv[1:])
         print("the user's MCP server was started" if used.has_started_a_server else "no MCP server was started")
-        return ran.returncode or int(used.has_started_a_server)
+        return status or int(used.has_started_a_server)
 
 
 if __name__ == "__main__":

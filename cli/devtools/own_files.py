@@ -6,11 +6,13 @@ Checks and tests run in a copy of them, so that they meet no agent, server, rule
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -64,14 +66,49 @@ while Path(sys.argv[1]).exists() and time.monotonic() < until:
 """
 
 
+PREFIX = "cb-"
+YOUNG_S = 60.0
+"""Seconds for which a folder without a lock counts as one that its process has just made."""
+
+
 @contextmanager
 def temporary_folder(parent: Path | None) -> Iterator[str]:
-    """Yield a folder that is removed afterwards, also when this process is killed."""
-    with tempfile.TemporaryDirectory(prefix="cb", dir=parent, ignore_cleanup_errors=True) as name:
+    """Yield a folder that is removed afterwards, also when this process is killed.
+
+    This process locks it. A folder without a lock was left by a process that was killed together with what removes its
+    folder, as when a container ends; the next call removes it.
+    """
+    remove_abandoned(parent or Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent, ignore_cleanup_errors=True) as name, locked(Path(name)):
         command = (sys.executable, "-I", "-S", "-c", _REMOVE, name)
         with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as remover:
             yield name
             remover.kill()
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Lock a folder; the kernel unlocks it when this process ends.
+
+    Raises:
+        BlockingIOError: another process has locked it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def remove_abandoned(parent: Path) -> None:
+    """Remove the temporary folders in ``parent`` whose processes have ended."""
+    for folder in parent.glob(f"{PREFIX}*"):
+        with suppress(OSError):  # another process locks it, owns it, or removes it now
+            facts = folder.lstat()
+            if time.time() - facts.st_mtime > YOUNG_S and facts.st_uid == os.getuid():
+                with locked(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

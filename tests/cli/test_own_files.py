@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.devtools.own_files import copied, own_files
+from cli.devtools.own_files import copied, own_files, temporary_folder
 from config.folders import ROOT
 from tests.journeys.neighbour import until
 
@@ -93,6 +93,22 @@ def test_without_its_own_repository_all_that_is_not_ignored_is_copied(is_in_anot
 
     assert not own_files(root).is_tracked
     assert texts_of(root) == SHIPPED | {name: text for name, text in USED.items() if not name.startswith((".c", ".e"))}
+
+
+def test_a_folder_whose_process_was_killed_with_its_remover_is_removed_by_the_next(tmp_path: Path) -> None:
+    abandoned, young, foreign = (tmp_path / name for name in ("cb-abandoned", "cb-young", "cbforeign"))
+    with temporary_folder(tmp_path) as name:
+        used = Path(name)
+        for folder in (abandoned, young, foreign, used):
+            (folder / "more").mkdir(parents=True)
+        for folder in (abandoned, foreign, used):
+            os.utime(folder, (1, 1))
+
+        with temporary_folder(tmp_path) as other:
+            assert {*tmp_path.iterdir()} == {young, foreign, used, Path(other)}
+            assert (used / "more").is_dir()
+
+    assert {*tmp_path.iterdir()} == {young, foreign}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

@@ -5,12 +5,19 @@ All tests are collected there, and a sample of each group is run; `python -m tes
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
+import psutil
 import pytest
 
-from cli.devtools.checks import MARKS
+from cli.devtools.checks import MARKS, MEMORY
 from config.folders import ROOT
+from tests.journeys.neighbour import until
 from tests.used_checkout import FILES, UsedCheckout
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -82,3 +89,30 @@ def test_tests_do_not_meet_the_users_things(group: str, used: UsedCheckout) -> N
     assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
     assert " passed" in ran.stdout
     assert not used.has_started_a_server, "a test started an MCP server of the user's"
+
+
+@pytest.mark.skipif(not MEMORY.is_dir(), reason="tests run in a folder on the disk here")
+def test_a_run_of_all_tests_that_is_terminated_leaves_nothing(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    command = (sys.executable, "-m", "tests.used_checkout", "--only", "unit")
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL) as process:
+        started = psutil.Process(process.pid)
+        until(lambda: bool(copies_of(started, tmp_path)), 120, "its tests run in a copy")
+        copies, processes = copies_of(started, tmp_path), started.children(recursive=True)
+
+        process.terminate()
+
+        assert process.wait(60) == 143
+        until(lambda: not any(copy.exists() for copy in copies), 60, "the copy is removed")
+        until(lambda: not any(one.is_running() for one in processes), 60, "its processes have ended")
+        until(lambda: not [*tmp_path.iterdir()], 60, "the checkout is removed")
+
+
+def copies_of(process: psutil.Process, tmp_path: Path) -> set[Path]:
+    """Return the folders in memory in which processes of this one work, without those of this test."""
+    found: set[Path] = set()
+    for one in process.children(recursive=True):
+        with suppress(psutil.Error):
+            place = Path(one.cwd())
+            found |= {folder for folder in (place, *place.parents) if folder.parent == MEMORY}
+    return found.difference([ROOT, *ROOT.parents, *tmp_path.parents])
