@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from bus.payloads import ToolResultPayload
+from cli.supervisor.child import guarded
+from config.folders import ROOT
 from config.settings import Settings
 from tests.agents.governance.engine_server import EngineServer
 from tests.app_harness import AppHarness
-from tests.fleet import Worker
+from tests.fleet import Worker, environment
 from tests.model_server import Call, Turn
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
@@ -47,6 +51,44 @@ def test_a_worker_asks_before_each_call_and_reports_its_spans(
         assert spans["http"]["request_headers"]["authorization"] == "[redacted]"
         assert spans["file"]["name"] == "open answer.txt"
         assert "plain-old-key" not in str(engine.events)
+
+
+FACTORY = """
+from handlers.worker.openbox import create_openbox_worker
+create_openbox_worker(max_concurrent_workflow_tasks=3, max_concurrent_activity_tasks=4, max_cached_workflows=5).start()
+"""
+
+
+def test_a_program_starts_a_governed_worker_by_the_factory(
+    fleet_settings: Settings, fleet_harness: AppHarness, tmp_path: Path
+) -> None:
+    fleet_harness.agent()
+    fleet_harness.model.script([Turn(text="Done.")])
+    with EngineServer() as engine, (fleet_settings.state / "worker.log").open("wb") as log:
+        chosen = environment(fleet_settings.model_copy(update={"governance_url": engine.url}))
+        command = guarded((sys.executable, "-P", "-c", FACTORY))
+        with subprocess.Popen(
+            command, cwd=tmp_path, env=chosen | {"PYTHONPATH": str(ROOT)}, stdout=log, stderr=log
+        ) as worker:
+            end = fleet_harness.run(detached=True).result(90)
+            (row,) = fleet_harness.runner.journal.workers.alive()
+            worker.terminate()
+            status = worker.wait(40)
+
+        assert (end.status, end.output, row["slots"], status) == ("succeeded", "Done.", 3, 0)
+        (answered,) = engine.of("ActivityCompleted", "model")
+        assert [span["kind"] for span in answered["spans"]] == ["http"]
+
+
+def test_the_factory_starts_no_worker_without_an_engine(fleet_settings: Settings) -> None:
+    chosen = environment(fleet_settings) | {"PYTHONPATH": str(ROOT)}
+
+    said = subprocess.run(
+        [sys.executable, "-P", "-c", FACTORY], env=chosen, capture_output=True, text=True, check=False
+    )
+
+    assert said.returncode == 1
+    assert said.stderr.splitlines()[-1].startswith("config.errors.SettingInvalid: create_openbox_worker() needs ")
 
 
 def test_a_worker_whose_engine_is_away_makes_no_call_with_an_effect(
