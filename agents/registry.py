@@ -48,10 +48,13 @@ class AgentRegistry:
             raise found.with_traceback(None)
         return found
 
+    def usable(self) -> list[AgentDefinition]:
+        """Return the agents whose files can be used, sorted by id."""
+        return [found for found in self.all() if not isinstance(found, DefinitionInvalid)]
+
     def seen_by(self, principal: Principal) -> list[AgentDefinition]:
         """Return the usable agents that exist for a principal, sorted by id."""
-        usable = (found for found in self.all() if not isinstance(found, DefinitionInvalid))
-        return [found for found in usable if sees_agent(principal, found)]
+        return [found for found in self.usable() if sees_agent(principal, found)]
 
     def get_for(self, principal: Principal, agent_id: str) -> AgentDefinition:
         """Return an agent that exists for a principal.

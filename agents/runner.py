@@ -39,13 +39,14 @@ class Runner:
     """
 
     def __init__(self, process: Process, *, inline: bool = True) -> None:
-        self._works_inline = inline
+        self.works_inline = inline
+        """Whether this process executes the runs whose caller waits."""
         self._bind(process)
 
     def _bind(self, process: Process) -> None:
         self._process = process
         self._inline = InlineTransport(process.journal.loop)
-        inline = {INLINE: self._inline} if self._works_inline else {}
+        inline = {INLINE: self._inline} if self.works_inline else {}
         self._dispatcher = Dispatcher({**inline, OTHERS: BrokerTransport(process.journal.relay)})
         self._pid = os.getpid()
 

@@ -1,15 +1,14 @@
-"""The number of live and starting workers, for `/health`, the page and the terminal."""
+"""The live and starting workers, and which queues they serve: for `/health`, `/ready`, the page and the terminal."""
 
 from __future__ import annotations
 
 import json
 import os
 import time
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from config.identity.principal import Principal
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bus.journal import WaitReason
@@ -32,12 +31,36 @@ def workers_starting(state: Path, alive: int = 0) -> int:
         return 0
 
 
-def unserved_queues(process: WebProcess, principal: Principal) -> list[str]:
-    """Return the queues of a principal's agents that no living worker serves, the deployment's own first."""
-    agents = process.runner.registry.seen_by(principal)
-    named = sorted({one.queue for one in agents if one.queue is not None})
-    default = [None] if any(one.queue is None for one in agents) else []
-    return [queue or process.settings.queue for queue in process.journal.workers.unserved([*default, *named])]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Execution:
+    """Who executes the runs of the agents now."""
+
+    is_ready: bool
+    """Whether a living worker serves a queue in use, or this process executes runs itself."""
+    unserved: tuple[str, ...]
+    """The queues in use that no living worker serves, the deployment's own first."""
+
+
+def execution_of(process: WebProcess, fleet: Sequence[Mapping[str, Any]]) -> Execution:
+    """Return which queues in use these workers serve.
+
+    Raises:
+        DefinitionUnreadable: the agents cannot be read, so their queues are not known.
+    """
+    from bus.journal import serves  # the first request opens the journal
+
+    queues = _queues_in_use(process)
+    unserved = [queue for queue in queues if not any(serves(worker, queue) for worker in fleet)]
+    return Execution(
+        is_ready=len(unserved) < len(queues) or process.runner.works_inline,
+        unserved=tuple(queue or process.settings.queue for queue in unserved),
+    )
+
+
+def _queues_in_use(process: WebProcess) -> list[str | None]:
+    """Return the queues that agents use; None is the default one, also used where there is no agent yet."""
+    queues = {agent.queue for agent in process.runner.registry.usable()} or {None}
+    return sorted(queues, key=lambda queue: queue or "")
 
 
 def without_worker(state: Path) -> str:

@@ -62,6 +62,7 @@ class WebProcess:
         self._large_admitted = threading.BoundedSemaphore(MAX_LARGE + MAX_LARGE_WAITING)
         self._measured = threading.BoundedSemaphore(MAX_MEASURED)
         self.strangers_health: Recent[tuple[dict[str, Any], int]] = Recent()
+        self.strangers_ready: Recent[bool] = Recent()
         self.refusals = Refusals(lambda: self.journal.database)
         """Refused requests that are not in the audit log yet."""
 

@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from bus.journal.ownership.admission import pool_problem
     from bus.journal.ownership.leases import Claim, FirstCommit, Lease
     from bus.journal.ownership.tools import LoadedTool, ToolMetadata
-    from bus.journal.ownership.workers import WorkerRow, Workers, abandoned_calls, missing_keys
+    from bus.journal.ownership.workers import WorkerRow, Workers, abandoned_calls, missing_keys, serves
     from bus.journal.queries.board import Board
     from bus.journal.queries.decided_calls import DecidedCall
     from bus.journal.queries.run_record import RunRecord, read_record, run_of_thread
@@ -133,7 +133,7 @@ _NAMES = {
     "ownership.admission": "pool_problem",
     "ownership.leases": "Claim FirstCommit Lease",
     "ownership.tools": "LoadedTool ToolMetadata",
-    "ownership.workers": "WorkerRow Workers abandoned_calls missing_keys",
+    "ownership.workers": "WorkerRow Workers abandoned_calls missing_keys serves",
     "queries.board": "Board",
     "queries.decided_calls": "DecidedCall",
     "queries.run_record": "RunRecord read_record run_of_thread",

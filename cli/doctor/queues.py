@@ -100,7 +100,10 @@ def _default_queue(settings: Settings, consumed: set[str], queued: int, messages
         )
     if queued or in_broker:
         return fail(f"{waits} in '{settings.queue}', and no worker is alive. Start `./callboard worker` (or `up`).")
-    return warn("no worker is alive; nothing waits yet. `./callboard up` or `./callboard worker` starts some.")
+    return warn(
+        "no worker is alive, so `/ready` is 503; nothing waits yet. "
+        "`./callboard up` or `./callboard worker` starts some."
+    )
 
 
 def _many(count: int, noun: str) -> str:

@@ -257,7 +257,7 @@ def callboard(settings: Settings, port: int, **environment: str) -> Any:
     return process(
         command,
         port,
-        "" if environment else "/ready",  # with TLS the certificate is the bench's own
+        "" if environment else "/health",  # with TLS the certificate is the bench's own
         CALLBOARD_PORT=str(port),
         CALLBOARD_STATE_DIR=str(settings.state_dir),
         CALLBOARD_REDIS_URL=str(settings.redis_url),

@@ -57,7 +57,7 @@ def web(settings: Settings) -> Iterator[http.client.HTTPConnection]:
         argv, env, log = gunicorn_command(listener), environment_of(settings), settings.state / f"web-{port}.log"
         process = Process("web", argv, log, env=env, pass_fds=(listener.fileno(),))
         open_things.callback(process.stop)
-        wait_for_answer(port, "/ready", process)
+        wait_for_answer(port, "/health", process)
         client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
         open_things.callback(client.close)
         yield client

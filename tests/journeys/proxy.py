@@ -83,7 +83,7 @@ def until_ready(port: int) -> None:
     while True:
         try:
             with closing(http.client.HTTPSConnection("localhost", port, context=context, timeout=5)) as connection:
-                connection.request("GET", "/ready")
+                connection.request("GET", "/health")
                 if connection.getresponse().status == 200:
                     return
         except (OSError, http.client.HTTPException):

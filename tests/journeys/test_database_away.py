@@ -141,7 +141,7 @@ def test_postgres_restarted(chosen: Settings, tmp_path: Path) -> None:
             others = [web.ask(path, body) for path, body in asked.items()]
             health = web.ask("/health")
             cluster.start()
-            web.until(200, "/ready")
+            web.until(200, "/health")
             again = [web.ask("/v1/runs", hello, Idempotency_Key="once") for _ in range(2)]
             cancelled = web.ask(f"/v1/runs/{run_id}/cancel", {})
             seen = watching.to_the_end()

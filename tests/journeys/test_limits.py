@@ -68,7 +68,7 @@ def test_two_processes_share_a_limit_and_streams_have_the_headers_of_cors(webs: 
     statuses = [answer[0] for answer in answers]
     assert statuses == [200] * (LIMIT - 1) + [429] * 4  # the stream was the first request
     assert 1 <= int(answers[-1][1]["Retry-After"]) <= 60
-    assert both[1].ask("/ready")[0] == 200
+    assert both[1].ask("/health")[0] == 200
 
 
 def follow(web: Web, viewers: ExitStack) -> int:

@@ -149,7 +149,7 @@ def replace_workers(web: Web) -> None:
     while served_by & {child.pid for child in arbiter.children()} or not arbiter.children():
         assert time.monotonic() < deadline, web.log.read_text()[-3000:]
         time.sleep(0.05)  # other processes; the list of them is the only sign
-    web.until(200, "/ready")
+    web.until(200, "/health")
 
 
 def test_sighup_with_files_that_do_not_fit_keeps_the_former_certificate(web: Web) -> None:
@@ -179,7 +179,7 @@ def connect(web: Web, context: ssl.SSLContext, session: ssl.SSLSession | None) -
     """Return whether a session was resumed, and the one that the server offered."""
     plain = socket.create_connection(("127.0.0.1", web.settings.port), 10)
     with context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as client:
-        client.sendall(b"GET /ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         while client.recv(65536):
             pass  # the ticket is in front of the response
         return client.session_reused or False, client.session
@@ -192,7 +192,7 @@ def test_up_serves_tls(tmp_path: Path, way: str) -> None:
     files = ("--tls-certificate", str(pair.certificate), "--tls-key", str(pair.key))
     with Up(tmp_path / "state", "--port", "0", "--workers", "1", *files, CALLBOARD_EMBEDDED=way) as up:
         trusting = ssl.create_default_context(cafile=str(authority.certificate))
-        with urllib.request.urlopen(f"{up.address}/ready", context=trusting, timeout=30) as answer:
+        with urllib.request.urlopen(f"{up.address}/health", context=trusting, timeout=30) as answer:
             assert answer.status == 200
         assert up.address.startswith("https://127.0.0.1:")
         assert up.stop() == 0

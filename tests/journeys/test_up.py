@@ -62,6 +62,7 @@ def assert_works_a_run_off(up, *, servers):
     assert end["type"] == "end"
     assert end["status"] == "succeeded"
     assert "391" in end["output"]
+    assert up.get("/ready") == {"status": "ready"}
     assert len(up.children("unixsocket")) == servers
 
 
@@ -78,7 +79,7 @@ def test_one_line_says_where_the_page_is_and_what_auto_means(tmp_path):
     keys = {"ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": "", "GEMINI_API_KEY": ""}
     with WarmingUp(tmp_path / "state", "--port", "0", "--workers", "1", **keys) as up:
         line = up.wait_for("Callboard is up at http://127.0.0.1:")
-        up.get("/ready")
+        up.get("/health")
         up.stop()
 
     assert "model auto is " in line

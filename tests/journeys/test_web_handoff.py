@@ -85,7 +85,7 @@ def wait_until_ready(web: Web) -> None:
     deadline = time.monotonic() + 60
     while True:
         try:
-            web.call("/ready")
+            web.call("/health")
             return
         except OSError:
             assert time.monotonic() < deadline, web.log.read_text()

@@ -171,14 +171,14 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 @pytest.mark.parametrize("who", ["worker", "all"])
 def test_a_stopped_web_process_is_replaced_and_the_page_answers(up: Up, who: str) -> None:
-    assert up.get("/ready")
+    assert up.get("/health")
     web, said = sorted(up.children("gunicorn"), key=lambda child: child.create_time()), len(up.lines)
 
     for process in web if who == "all" else web[-1:]:
         process.suspend()
 
     up.wait_for("web gave no sign of life for 5 s; it is ended and started again", after=said)
-    assert up.get("/ready")
+    assert up.get("/health")
 
 
 def test_a_plain_worker_ends_itself_without_a_supervisor(fleet_settings: Settings, fleet_harness: AppHarness) -> None:

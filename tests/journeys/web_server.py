@@ -45,7 +45,7 @@ class Web:
             else:
                 command = (sys.executable, "-P", "-m", "gunicorn", *arguments)
                 self.process = subprocess.Popen(command, cwd=ROOT, env=chosen, stdout=out, stderr=out)
-        self.until(200, "/ready")
+        self.until(200, "/health")  # a worker may come later
         return self
 
     def __exit__(self, *_: object) -> None:

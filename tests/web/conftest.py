@@ -16,7 +16,7 @@ from flask.testing import FlaskClient
 from agents.process import Process
 from agents.registry import AgentRegistry
 from agents.runner import Runner
-from bus.journal import Commit, HistoryItem, Journal, RunWriter
+from bus.journal import Commit, HistoryItem, Journal, RunWriter, WorkerRow
 from bus.payloads import EndPayload, MessagePayload, Payload, ResponsePayload, encode
 from config.database.migrate import migrate
 from config.settings import Settings
@@ -123,6 +123,13 @@ def app(settings: Settings, runner: Runner) -> Iterator[Flask]:
 @pytest.fixture
 def client(app: Flask) -> FlaskClient:
     return app.test_client()
+
+
+def serve_queues(journal: Journal, *queues: str, slots: int = 1, busy: int = 0) -> WorkerRow:
+    """Write the row of a living worker that serves these queues, and return it; the same worker each time."""
+    worker = WorkerRow(id="own_1", host="h", pid=1, pool="threads", slots=slots, busy=busy, queue="runs", queues=queues)
+    journal.workers.renew(worker)
+    return worker
 
 
 def process_of(app: Flask) -> WebProcess:

@@ -22,7 +22,7 @@ from config.identity.key_form import SECRET_NAME, KeyForm
 from config.identity.principal import Principal, Role, Verb
 from config.ids import new_id
 from config.settings import Settings
-from tests.web.conftest import AGENT, RunOwner, furnish, opened, process_of
+from tests.web.conftest import AGENT, RunOwner, furnish, opened, process_of, serve_queues
 from web.api import seed
 from web.app import create_app
 from web.calls.document import document
@@ -494,6 +494,7 @@ LISTS = ("/v1/runs", "/v1/threads?owner=*", "/v1/agents", "/v1/tools", "/tools",
 def test_no_list_shows_a_stranger_anything(
     caller: str, path: str, client: FlaskClient, credentials: Mapping[str, Mapping[str, str]], objects: Objects
 ) -> None:
+    serve_queues(process_of(client.application).journal, "runs")
     objects.make(False)
 
     answer = client.get(path, headers=dict(credentials[caller]))

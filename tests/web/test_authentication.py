@@ -13,7 +13,7 @@ from config.errors import SettingInvalid
 from config.identity.local_token import FILE, local_token
 from config.redaction import REDACTED
 from config.settings import Settings, read_settings
-from tests.web.conftest import opened, process_of
+from tests.web.conftest import opened, process_of, serve_queues
 from web.app import create_app
 
 OPEN = ["/", "/favicon.ico", "/static/app.js", "/health", "/ready"]
@@ -39,6 +39,7 @@ def required(settings: Settings) -> Iterator[FlaskClient]:
 def client_with(settings: Settings, auth: str) -> Iterator[FlaskClient]:
     with opened(settings.model_copy(update={"auth": auth})) as runner:
         app = create_app(runner.settings, runner)
+        serve_queues(runner.journal, "runs")
         yield app.test_client()
         process_of(app).close()
 
@@ -60,7 +61,7 @@ def test_strangers_see_the_status_alone(stranger: Any, local: Any, settings: Set
     whole = local.get("/health", headers=bearer(local_token(settings))).json
 
     assert stranger.get("/health").json == {"status": whole["status"]}
-    assert whole["workers"] == 0
+    assert whole["workers"] == 1
 
 
 def test_the_token_of_the_installation_is_served(local: Any, settings: Settings) -> None:

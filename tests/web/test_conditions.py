@@ -1,15 +1,12 @@
-"""Entity tags, waiting by preference, past states of a thread, and queues without a worker."""
+"""Entity tags, waiting by preference, and past states of a thread."""
 
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 
 import pytest
 
-from bus.journal import WorkerRow
 from config.clock import epoch_ms
-from config.settings import Settings
 from tests.web.conftest import RunOwner, accept
 
 
@@ -126,21 +123,3 @@ def test_what_is_no_past_state_is_refused(door, at: str) -> None:
     assert (answer.status_code, answer.json["code"]) == (400, "bad_request")
     assert "RFC" not in answer.json["detail"]
     assert "2026-11-22T21:00:00Z" in answer.json["detail"]
-
-
-def test_ready_names_the_queues_that_no_worker_serves(client, journal, settings: Settings) -> None:
-    (settings.agent_folders[0] / "large.yaml").write_text(
-        "name: Large\nmodel: demo/assistant\nsystem_prompt: x\nqueue: gpu\n"
-    )
-    worker = WorkerRow(id="own_1", host="h", pid=1, pool="threads", slots=1, busy=0, queue="runs", queues=("runs",))
-
-    none = client.get("/ready")
-    journal.workers.renew(worker)
-    some = client.get("/ready")
-    journal.workers.forget("own_1")
-    journal.workers.renew(replace(worker, queues=("runs", "gpu")))
-
-    assert (none.status_code, none.json["unserved_queues"]) == (200, ["runs", "gpu"])
-    assert (some.status_code, some.json["unserved_queues"]) == (200, ["gpu"])
-    assert "`./callboard worker --queues gpu`" in some.json["detail"]
-    assert client.get("/ready").json == {"status": "ready"}

@@ -19,7 +19,7 @@ from config.database.migrate import migrate
 from config.database.tables import events, idempotency_keys, messages, runs, threads
 from config.settings import Settings
 from tests.full_disk import full_disk
-from tests.web.conftest import RunOwner, accept, opened, process_of
+from tests.web.conftest import RunOwner, accept, opened, process_of, serve_queues
 from tests.web.test_run_feed import Client
 from web.app import create_app
 
@@ -256,7 +256,8 @@ WELL = [(200, "ok"), (200, "ready")]
 
 
 @pytest.mark.usefixtures("quick_probe")
-def test_health_and_ready_say_that_the_database_is_locked(client, lock) -> None:
+def test_health_and_ready_say_that_the_database_is_locked(client, journal, lock) -> None:
+    serve_queues(journal, "runs")
     before = states(client)
     lock.execute("BEGIN IMMEDIATE")
     locked = states(client)
@@ -267,7 +268,8 @@ def test_health_and_ready_say_that_the_database_is_locked(client, lock) -> None:
 
 
 @pytest.mark.usefixtures("quick_probe")
-def test_health_and_ready_say_that_the_disk_takes_no_more(client, file: Path) -> None:
+def test_health_and_ready_say_that_the_disk_takes_no_more(client, journal, file: Path) -> None:
+    serve_queues(journal, "runs")
     before = states(client)
     with full_disk(file.with_name(file.name + "-wal")):
         full = states(client)
@@ -285,6 +287,7 @@ def test_health_and_ready_say_that_the_database_can_only_be_read(read_only) -> N
 
 
 def test_the_database_is_written_to_once_a_second_however_many_ask(client, journal) -> None:
+    serve_queues(journal, "runs")
     engine, written = journal.database.engine, []
     event.listen(engine, "commit", lambda _: written.append(1))
 
@@ -303,6 +306,7 @@ def test_on_postgres_a_locked_table_and_a_standby_are_said(settings: Settings, p
     with opened(chosen) as runner, create_engine(postgres_url, poolclass=NullPool).connect() as other:
         app = create_app(chosen, runner)
         client: Any = app.test_client()
+        serve_queues(runner.journal, "runs")
         before = states(client)
         other.exec_driver_sql("LOCK TABLE outbox IN EXCLUSIVE MODE")
         locked = states(client)

@@ -1,9 +1,9 @@
-"""``/health``, the state of each part for people; ``/ready``, for load balancers."""
+"""``/health``: can runs be accepted, and the state of each part; ``/ready``: are runs executed, too."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from flask import Blueprint, Response
 
 from bus.redis_wire import connect
+from config.definitions.errors import DefinitionUnreadable
 from config.errors import CallboardError
 from config.identity.access import may_see_machines
 from config.redaction import redact
 from web.api.answers import answer
 from web.auth.authentication import is_stranger
 from web.calls.call import call
-from web.fleet import unserved_queues, workers_starting
+from web.fleet import Execution, execution_of, workers_starting
 from web.problems import RETRY_AFTER_S, of_error
 from web.process import WebProcess, current_process
 from web.schemas.health import Health, NotReady, Ready
@@ -68,8 +69,15 @@ def _facts(process: WebProcess) -> tuple[dict[str, Any], int]:
     if _sees_machines() and keys:
         parts["missing_keys"] = keys
     is_uneven = any(entry["workers"] < workers for entry in keys.values())
-    fine = parts["redis"] in ("ok", "none") and workers and not is_uneven
+    fine = parts["redis"] in ("ok", "none") and workers and not is_uneven and _is_served(process, fleet)
     return {"status": "ok" if fine else "degraded", **parts, "viewers": _viewers(process)}, 200
+
+
+def _is_served(process: WebProcess, fleet: Sequence[Mapping[str, Any]]) -> bool:
+    try:
+        return execution_of(process, fleet).is_ready
+    except DefinitionUnreadable:  # which every start of a run says
+        return False
 
 
 def _viewers(process: WebProcess) -> int:
@@ -87,24 +95,41 @@ def _sees_machines() -> bool:
 @health.get("/ready")
 @call({200: Ready, 503: NotReady})
 def ready() -> Response:
-    """Return 200 if this process can take requests: the database answers and accepts writes.
+    """Return 200 if runs are accepted and executed: the database takes writes, and a worker serves a queue in use.
 
-    Queues that agents use and no worker serves are named, and it is 200 all the same: runs are accepted and wait for a
-    worker, and a load balancer that took the web processes out would refuse them. Without a
-    credential the answer is the status alone.
+    Else 503, though runs are accepted while only the workers are missing: ``/health`` says that. Queues in use that
+    no worker serves are named in both answers. Without a credential the answer is the status alone.
     """
     process = current_process()
+    if is_stranger():  # whose requests no limit counts
+        return _readiness(process.strangers_ready.get(partial(_is_ready, process)))
     try:
-        process.journal.write_probe.require()
-        unserved = [] if is_stranger() else unserved_queues(process, current_principal())
+        execution = _execution(process)
     except CallboardError as error:
-        answered = (
-            answer({"status": "unavailable"}, Retry_After=str(RETRY_AFTER_S)) if is_stranger() else of_error(error)
-        )
+        answered = of_error(error)
         answered.status_code = 503
         return answered
-    is_told = unserved and _sees_machines()
-    return answer({"status": "ready", **_waiting(unserved)} if is_told else {"status": "ready"})
+    is_told = execution.unserved and _sees_machines()
+    return _readiness(execution.is_ready, **(_waiting(execution.unserved) if is_told else {}))
+
+
+def _is_ready(process: WebProcess) -> bool:
+    try:
+        return _execution(process).is_ready
+    except CallboardError:
+        return False
+
+
+def _execution(process: WebProcess) -> Execution:
+    """Return who executes runs, if they are accepted; the error of the database otherwise."""
+    process.journal.write_probe.require()
+    return execution_of(process, process.journal.workers.alive())
+
+
+def _readiness(is_ready: bool, **facts: Any) -> Response:
+    if is_ready:
+        return answer({"status": "ready", **facts})
+    return answer({"status": "unavailable", **facts}, 503, Retry_After=str(RETRY_AFTER_S))
 
 
 def _waiting(queues: Sequence[str]) -> dict[str, Any]:

@@ -60,16 +60,20 @@ class Health(Answer):
 
 
 class Ready(Answer):
-    """This process takes requests."""
+    """This process accepts runs, and they are executed."""
 
     status: Literal["ready"]
     unserved_queues: Maybe[list[str]] = None
-    """Queues that agents use and no living worker serves."""
+    """Queues that agents use and no living worker serves; for callers who may know of machines."""
     detail: Maybe[str] = None
     """What to do about them, as a sentence."""
 
 
 class NotReady(Answer):
-    """This process takes no requests now."""
+    """The database takes no writes, or no living worker serves a queue that agents use."""
 
     status: Literal["unavailable"]
+    unserved_queues: Maybe[list[str]] = None
+    """The queues that agents use; for callers who may know of machines."""
+    detail: Maybe[str] = None
+    """What to do about them, as a sentence."""

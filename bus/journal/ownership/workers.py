@@ -66,11 +66,6 @@ class Workers:
         others = (worker for worker in self.serving(queue) if worker["worker_id"] != apart_from)
         return [worker for worker in others if variables not in worker["missing_keys"]]
 
-    def unserved(self, queues: Iterable[str | None]) -> list[str | None]:
-        """Return those of the queues that no living worker serves."""
-        fleet = self.alive()
-        return [queue for queue in queues if not any(serves(worker, queue) for worker in fleet)]
-
     def renew(self, worker: WorkerRow, own_clock: Callable[[], int] = epoch_ms) -> None:
         """Renew this worker's row with its own clock's time beside the database's, and delete long expired rows."""
         with self._database.write() as connection:  # read inside, so that waiting for a lock is not measured

@@ -985,7 +985,7 @@ export interface components {
             /** @description Its number in the thread; results of concurrent calls may be stored in any order. */
             number: number;
             /** @enum {string} */
-            outcome?: "done" | "failed" | "refused" | "unknown";
+            outcome?: "done" | "failed" | "refused" | "cancelled" | "unknown";
             /** @description True where a stop or a failure cut it off. */
             partial?: boolean;
             /** @description What the model thought before. */
@@ -1068,10 +1068,14 @@ export interface components {
         };
         /** @description Nothing; the body may be left out. */
         NoFields: Record<string, never>;
-        /** @description This process takes no requests now. */
+        /** @description The database takes no writes, or no living worker serves a queue that agents use. */
         NotReady: {
+            /** @description What to do about them, as a sentence. */
+            detail?: string;
             /** @constant */
             status: "unavailable";
+            /** @description The queues that agents use; for callers who may know of machines. */
+            unserved_queues?: string[];
         };
         /** @description What became of one of several answers: the decision, or the code and the sentence of its refusal. */
         OneDecided: {
@@ -1194,13 +1198,13 @@ export interface components {
             next?: string;
             results: components["schemas"]["Found"][];
         };
-        /** @description This process takes requests. */
+        /** @description This process accepts runs, and they are executed. */
         Ready: {
             /** @description What to do about them, as a sentence. */
             detail?: string;
             /** @constant */
             status: "ready";
-            /** @description Queues that agents use and no living worker serves. */
+            /** @description Queues that agents use and no living worker serves; for callers who may know of machines. */
             unserved_queues?: string[];
         };
         /** @description A piece of the model's thinking, many times a second. */
@@ -1909,7 +1913,7 @@ export interface components {
             message_id?: string;
             name: string;
             /** @enum {string} */
-            outcome: "done" | "failed" | "refused" | "unknown";
+            outcome: "done" | "failed" | "refused" | "cancelled" | "unknown";
             result?: unknown;
             run_id: string;
             /** @description Its number in its run, from 1; the cursor of a reader that has it. */

@@ -35,6 +35,7 @@ def test_a_fresh_checkout_only_reports_that_no_worker_is_alive(settings, redis_s
 
         assert verdict == "warn"
         assert "./callboard worker" in text
+        assert "`/ready` is 503" in text
 
 
 @pytest.mark.parity

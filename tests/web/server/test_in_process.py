@@ -66,7 +66,7 @@ def test_half_open_clients_hold_no_thread(port: int) -> None:
     with ExitStack() as stack:
         for _ in range(60):
             stack.enter_context(say(port, HALF))
-        answer = get(port, "/ready")
+        answer = get(port, "/health")
         during = threading.active_count()
 
     assert answer.startswith(b"HTTP/1.1 200 ")
@@ -95,7 +95,7 @@ def test_a_request_that_waited_too_long_for_a_thread_is_refused(app: Flask, serv
         assert answer.startswith(b"HTTP/1.1 503 ")
         assert b"\r\nRetry-After: " in answer
         assert all(client.recv(65536).startswith(b"HTTP/1.1 200 ") for client in blocked)
-    assert get(port, "/ready").startswith(b"HTTP/1.1 200 ")
+    assert get(port, "/health").startswith(b"HTTP/1.1 200 ")
 
 
 def test_a_request_has_so_much_time_in_every_server(app: Flask, settings: Settings) -> None:
@@ -153,7 +153,7 @@ def test_a_client_that_is_gone_when_it_is_accepted_ends_itself_alone(
         server.start()
         with say(port, b"") as gone:
             assert gone.recv(1) == b""
-        answer = get(port, "/ready")
+        answer = get(port, "/health")
         server.stop()
 
     assert answer.startswith(b"HTTP/1.1 200 ")
@@ -172,7 +172,7 @@ def test_it_ends_when_stopped_and_leaves_the_socket_to_its_owner(app: Flask) -> 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = InProcessServer(listener, app)
         server.start()
-        assert get(listener.getsockname()[1], "/ready").startswith(b"HTTP/1.1 200 ")
+        assert get(listener.getsockname()[1], "/health").startswith(b"HTTP/1.1 200 ")
         server.stop()
 
         assert not server._thread.is_alive()

@@ -25,7 +25,7 @@ from web.server.in_process import InProcessServer
 pytestmark = pytest.mark.parity
 
 Serve = Callable[..., int]
-GET = b"GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n"
+GET = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -85,14 +85,14 @@ def read_until(client: socket.socket, mark: bytes) -> None:
 
 def status_over_tls(port: int, context: ssl.SSLContext) -> int:
     with closing(http.client.HTTPSConnection("localhost", port, context=context, timeout=10)) as connection:
-        connection.request("GET", "/ready")
+        connection.request("GET", "/health")
         return connection.getresponse().status
 
 
 def test_requests_share_a_connection_of_tls_1_3(port: int, trusting: ssl.SSLContext) -> None:
     with closing(http.client.HTTPSConnection("localhost", port, context=trusting, timeout=10)) as connection:
         for _ in range(3):
-            connection.request("GET", "/ready")
+            connection.request("GET", "/health")
             answer = connection.getresponse()
             assert (answer.status, bool(answer.read())) == (200, True)
 
