@@ -54,7 +54,7 @@ def capability_tool(definition: CapabilityDefinition, settings: Settings) -> Too
     if definition.retry.attempts > 1:
         call = _repeated(call, definition.retry)
     if isinstance(definition.runner, EndpointSpec):
-        fields["labels"] = _of_endpoint(definition.labels)
+        fields |= {"labels": _of_endpoint(definition.labels), "keeps_hosts": True}
     assert definition.input_schema is not None
     attempts = definition.retry.attempts
     return Tool(name=definition.id, parameters=definition.input_schema, function=call, attempts=attempts, **fields)

@@ -34,6 +34,10 @@ from config.spelling import did_you_mean
 
 READING = ("resources", "prompts")
 """Fields of a definition that name what is read from MCP servers."""
+HOSTS_NOT_KEPT = (
+    "the tool's connections are not made by Callboard, so a list of hosts could not be enforced; leave it out. "
+    "It is for http_get, http_request and capabilities with the runner `http`."
+)
 
 _lock = threading.RLock()
 
@@ -185,6 +189,8 @@ def _build(definition: AgentDefinition, settings: Settings, given: Mapping[str, 
         if changes.get("effect") is Effect.UNSAFE and tools[name].attempts > 1:
             problem = "the capability's `retry` would repeat an unsafe call; write another effect."
             raise DefinitionInvalid(definition.file, None, f"tool_overrides.{key}.effect", problem)
+        if "hosts" in changes and not tools[name].keeps_hosts:
+            raise DefinitionInvalid(definition.file, None, f"tool_overrides.{key}.hosts", HOSTS_NOT_KEPT)
         tools[name] = dataclasses.replace(tools[name], **changes)
     return tools
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import Field
 
-from agents.tools.tool import current_call, tool
+from agents.tools.tool import current_call, keeps_hosts, tool
 from config.capabilities import OUTWARD, UNTRUSTED
 from config.egress.errors import RequestRefused
 from config.egress.exchange import HttpAnswer
@@ -58,6 +58,7 @@ _CHARSETS = frozenset(
 _TEXT_TYPES = ("text/", "application/xml", "application/javascript", "application/x-www-form-urlencoded", "image/svg")
 
 
+@keeps_hosts
 @tool(effect="pure", timeout_s=40, labels={UNTRUSTED, OUTWARD})
 async def http_get(url: Url, headers: Headers | None = None, method: Literal["GET", "HEAD"] = "GET") -> dict[str, Any]:
     """Read a public web address: get its status, its main headers, and its text or JSON. Redirects are followed.
@@ -70,6 +71,7 @@ async def http_get(url: Url, headers: Headers | None = None, method: Literal["GE
     return await _answered(method, url, headers or {}, b"")
 
 
+@keeps_hosts
 @tool(effect="unsafe", timeout_s=40, labels={UNTRUSTED, OUTWARD})
 async def http_request(
     url: Url,

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from agents.capabilities.runners.container import Container, ContainerRunner
 from agents.capabilities.runners.limits import ProcessLimits
-from agents.tools.tool import tool
+from agents.tools.tool import tool, without_network
 from config.engine import engine_of
 from config.errors import ToolFailed
 from config.settings import settings
@@ -18,7 +18,8 @@ MAX_COMMAND = 32_000
 LIMITS = ProcessLimits(cpu_s=60, memory_mb=256, files=256, processes=64, file_mb=64, output_kb=128)
 
 
-@tool(effect="pure", timeout_s=60, kind="transformer", hosts=())
+@without_network
+@tool(effect="pure", timeout_s=60, kind="transformer")
 async def shell(
     command: Annotated[str, Field(min_length=1, max_length=MAX_COMMAND)],
     input: Annotated[str, Field(max_length=200_000)] = "",

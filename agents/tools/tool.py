@@ -75,6 +75,8 @@ class Tool:
     """JSON Schema 2020-12 of its result; None accepts any."""
     hosts: tuple[str, ...] | None = None
     """The hosts to which its calls may connect, as ``CALLBOARD_HTTP_ALLOWED_HOSTS`` writes them; None: no own limit."""
+    keeps_hosts: bool = False
+    """Whether its own requests are refused to all other hosts, so that an agent may narrow ``hosts``."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """Its name for a secret -> the deployment's reference, resolved at the call."""
     mcp: tuple[str, str] | None = None
@@ -261,6 +263,11 @@ FOR_AGENT = "__callboard_for_agent__"
 """The attribute of a function that makes its tool another one for each agent: it takes the built tool, the agent's
 definition and the settings, and returns the agent's own."""
 MARKS = "__callboard_tool__"
+HOSTS_OF_FUNCTION = (
+    "hosts cannot be enforced for a function, which connects where its code does; leave them out and write "
+    "labels={'outward', 'untrusted'} for a tool that asks other systems, or declare a capability with the runner "
+    "`http` or `container`."
+)
 """The attribute of a function with what ``@tool`` says of it: fields of its ``Tool``, kept until that is built."""
 
 
@@ -275,7 +282,6 @@ class Metadata(TypedDict, total=False):
     classification: Classification | str
     roles: Collection[Role | str]
     output_schema: Mapping[str, Any]
-    hosts: Collection[str]
     secrets: Mapping[str, str]
     labels: Collection[str]
 
@@ -362,19 +368,32 @@ _MADE_OF: Mapping[str, Callable[[Any], Any]] = {
     "kind": lambda kind: _member(CapabilityKind, kind, "kind"),
     "classification": lambda classification: _member(Classification, classification, "classification"),
     "roles": lambda roles: frozenset(_member(Role, role, "roles") for role in roles),
-    "hosts": tuple,
     "labels": frozenset,
     "secrets": dict,
 }
+
+
+def keeps_hosts(function: F) -> F:
+    """Mark a tool that makes every request under ``ToolContext.hosts``; above ``@tool``."""
+    getattr(function, MARKS)["keeps_hosts"] = True
+    return function
+
+
+def without_network(function: F) -> F:
+    """Mark a tool whose calls run where there is no network; above ``@tool``."""
+    getattr(function, MARKS)["hosts"] = ()
+    return function
 
 
 def _checked(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata as fields of ``Tool``.
 
     Raises:
-        ValueError: a classification, role or kind that is none, or a secret that is no reference.
+        ValueError: a classification, role or kind that is none, a secret that is no reference, or ``hosts``.
         TypeError: there is no such field.
     """
+    if "hosts" in metadata:
+        raise ValueError(f"@tool(hosts=...): {HOSTS_OF_FUNCTION}")
     unknown = set(metadata) - Metadata.__annotations__.keys()
     if unknown:
         raise TypeError(f"@tool has no argument {', '.join(sorted(unknown))}")

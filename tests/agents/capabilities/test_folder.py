@@ -118,6 +118,16 @@ def test_an_endpoint_gets_the_hosts_of_its_file_and_no_others(declare, find, hos
     assert list(find().function.__self__.hosts) == (hosts or [])
 
 
+@pytest.mark.parametrize(
+    ("runner", "keeps_hosts"),
+    [(ENDPOINT, True), (CONTAINER, False), ({"type": "process", "command": ["true"]}, False)],
+)
+def test_only_what_callboard_asks_itself_takes_narrower_hosts(declare, find, runner, keeps_hosts):
+    declare(runner=runner)
+
+    assert find().keeps_hosts is keeps_hosts
+
+
 def test_a_container_is_refused_at_the_call_where_containers_are_off(declare, find):
     declare(runner={"type": "container", "image": "tools/count:1.0"})
     tool = find()

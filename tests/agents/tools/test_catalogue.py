@@ -99,6 +99,11 @@ def _can_be_built(path, settings):
 @pytest.mark.parametrize(
     ("argument", "sentence"),
     [
+        (
+            "hosts=['api.example.org']",
+            r"@tool\(hosts=\.\.\.\): hosts cannot be enforced for a function, .* runner `http`",
+        ),
+        ("hosts=[]", r"@tool\(hosts=\.\.\.\): hosts cannot be enforced for a function, .* leave them out"),
         ("effect='pur'", r"@tool\(effect='pur'\): it is one of 'pure', 'idempotent', .* Did you mean 'pure'\?"),
         ("on_expiry='wait'", r"on_expiry='wait'\): it is one of 'fail', 'reject', 'take_default'"),
         ("roles=['boss']", r"roles='boss'\): it is one of 'viewer', "),
@@ -227,6 +232,11 @@ def test_as_many_definitions_are_cached_as_the_setting_says(settings, agent):
         ({"tools": "[clock, my_tools:my_clock]"}, r"tools\[1\]: 'my_tools:my_clock' is another tool called 'clock'"),
         ({"tools": "[clock]", "tool_overrides": "{clok: {confirm: true}}"}, "has no tool 'clok'. Did you mean 'clock'"),
         ({"tools": "[clock]", "tool_overrides": "{clock: {effect: checkable}}"}, "has no `check`"),
+        *(
+            ({"tools": f"[{name}]", "tool_overrides": f"{{{name}: {{hosts: {hosts}}}}}"}, f"{name}.hosts.*leave it out")
+            for name in ("clock", "shell")
+            for hosts in ("[]", "[a.example.org]")
+        ),
     ],
 )
 def test_tools_that_do_not_go_together_are_refused(settings, agent, plugin, fields, words):
