@@ -77,13 +77,15 @@ class Database:
         file = engine.url.database if self.is_sqlite else None
         self._file = file if file and not file.startswith((":memory:", "file:")) else None
         self._inode: tuple[int, int] | None = None
-        """Of the file, as this process opened it."""
+        """Of the file that this process opened first, whether to read or to write."""
         self._file_turn = FileTurn(self._file)
         self._patience_ms = self._left_ms = BUSY_TIMEOUT_MS
         # SQLite keeps its locks in process memory: a child that inherits an open file would believe it holds them.
         self._in_use: AbstractContextManager[None] = ForkGate(engine.dispose) if self.is_sqlite else nullcontext()
         self._reading = engine if self.is_sqlite else engine.execution_options(isolation_level="AUTOCOMMIT")
         _prepare_sqlite(engine) if self.is_sqlite else _prepare_postgres(engine)
+        if self._file is not None:
+            event.listen(engine, "connect", self._keep_inode)  # behind what opens the file
 
     @contextmanager
     def write(self, *, is_urgent: bool = False, wait_ms: int | None = None) -> Iterator[Connection]:
@@ -143,14 +145,19 @@ class Database:
         """An open file outlives its name: a commit to one that was deleted succeeds, and is lost with the process."""
         if self._file is None:
             return
-        try:
-            facts = os.stat(self._file)
-        except FileNotFoundError:
-            raise StateDirGone(file=self._file) from None
-        inode = facts.st_dev, facts.st_ino
-        self._inode = self._inode or inode
-        if inode != self._inode:
+        if self._inode is None or self._inode_now() != self._inode:
             raise StateDirGone(file=self._file)
+
+    def _keep_inode(self, _connection: Any, _record: Any) -> None:
+        self._inode = self._inode or self._inode_now()
+
+    def _inode_now(self) -> tuple[int, int] | None:
+        """Return the device and number of the file that has the name now; None where there is none."""
+        try:
+            facts = os.stat(self._file or "")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return facts.st_dev, facts.st_ino
 
     @contextmanager
     def read(self) -> Iterator[Connection]:

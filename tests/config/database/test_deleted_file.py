@@ -69,3 +69,26 @@ def test_another_file_at_the_path_is_not_the_one_that_was_opened(database: Datab
         insert(database)
 
     assert count(other) == 0
+
+
+def test_a_process_that_has_only_read_knows_the_file_that_it_opened(database: Database, folder: Path) -> None:
+    reader = open_database(f"sqlite:///{folder / 'callboard.db'}")
+    assert count(reader) == 0
+    shutil.rmtree(folder)
+    folder.mkdir()
+    other = open_database(f"sqlite:///{folder / 'callboard.db'}")
+    with other.write() as connection:
+        connection.execute(text("CREATE TABLE t (n INTEGER)"))
+
+    with pytest.raises(StateDirGone):
+        insert(reader)
+
+    assert count(other) == 0
+
+
+def test_a_file_in_the_place_of_the_folder_is_no_state_folder(database: Database, folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.touch()
+
+    with pytest.raises(StateDirGone):
+        insert(database)
