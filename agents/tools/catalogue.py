@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -24,7 +25,7 @@ from agents.tools.tool import FOR_AGENT, Tool
 from config.definitions import plugins
 from config.definitions.agent import AgentDefinition
 from config.definitions.dotted_path import NotImportable, reason_of, require_own
-from config.definitions.errors import DefinitionInvalid, ToolUnknown
+from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable, ToolUnknown
 from config.definitions.mcp_names import prefixed_name, sent_name
 from config.definitions.plugins import PluginLoader
 from config.effects import Effect
@@ -57,6 +58,7 @@ def find_tool(path: str, settings: Settings) -> Tool:
 
     Raises:
         ToolUnknown: there is none, or it cannot be imported or described; the message says what to change.
+        DefinitionUnreadable: its file or module cannot be read now.
     """
     try:
         if path.startswith(celery_tasks.PREFIX):
@@ -65,6 +67,9 @@ def find_tool(path: str, settings: Settings) -> Tool:
     except ToolUnknown:
         raise
     except Exception as error:  # a foreign object may raise anything at any attribute
+        unreadable = DefinitionUnreadable.behind(error, Path(path[:200]))
+        if unreadable is not None:
+            raise unreadable from error
         problem = f"tool '{path[:200]}' cannot be described ({reason_of(error)}); name a plain Python function."
         raise ToolUnknown(problem, name=path) from error
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from config.definitions.errors import DefinitionUnreadable
 from config.folders import FOLDERS
 from config.forks import after_fork
 from config.project import installed_entries, shipped_entries
@@ -56,6 +57,7 @@ def import_path(path: str, settings: Settings) -> Any:
 
     Raises:
         NotImportable: its module may not be named, cannot be imported, takes too long, or has no such attribute.
+        DefinitionUnreadable: the system did not let its module be read; the next call imports it again.
     """
     module_name, attribute = _split(path)
     require_allowed(path, settings)
@@ -263,6 +265,9 @@ def _module(module_name: str) -> Any:
         if _at_work.get(module_name, (None,))[0] is work:  # else it is another caller's later import
             del _at_work[module_name]
     if error is not None:
+        unreadable = DefinitionUnreadable.behind(error, Path(module_name))
+        if unreadable is not None:
+            raise unreadable from error
         raise _not_imported(module_name, error) from error
     _imported.add(module_name)
     return work.result()
@@ -312,4 +317,7 @@ def _attribute(thing: Any, name: str, module_name: str) -> Any:
             f"cannot be found: there is no '{name}' in {module_name}.{did_you_mean(name, names)}"
         ) from error
     except (Exception, SystemExit) as error:  # a module's own __getattr__ may raise anything
+        unreadable = DefinitionUnreadable.behind(error, Path(module_name))
+        if unreadable is not None:
+            raise unreadable from error
         raise NotImportable(f"cannot be read ({reason_of(error)}).") from error

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 from config.errors import ModelVisible, Permanent, Topic
+
+_PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EIO})
+"""Errors of a system without room or with a failing disk: they say nothing about the code that meets them."""
 
 
 class DefinitionInvalid(Permanent):
@@ -38,6 +42,18 @@ class DefinitionUnreadable(DefinitionInvalid):
     def of(cls, path: Path, error: OSError) -> DefinitionUnreadable:
         """Return the error of a file or folder that the system does not let this process read."""
         return cls(str(path), None, None, f"cannot be read now: {error.strerror or error}.")
+
+    @classmethod
+    def behind(cls, error: BaseException, path: Path) -> DefinitionUnreadable | None:
+        """Return the error of foreign code at ``path`` that met such an error of the system; None where it met none."""
+        seen: BaseException | None = error
+        for _ in range(10):  # a chain may be a circle
+            if isinstance(seen, cls):
+                return seen
+            if isinstance(seen, OSError) and seen.errno in _PASSING:
+                return cls.of(path, seen)
+            seen = seen.__cause__ or seen.__context__ if seen is not None else None
+        return None
 
 
 class ToolUnknown(Permanent):

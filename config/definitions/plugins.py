@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from config.definitions import dotted_path
 from config.definitions.changed_code import restart_this
 from config.definitions.dotted_path import NameMissing, NotImportable, import_path, reason_of, with_colon
+from config.definitions.errors import DefinitionUnreadable
 from config.errors import Permanent
 from config.project import installed_entries, shipped_entries
 from config.settings import Settings
@@ -73,6 +75,9 @@ class PluginLoader(Generic[T]):
 
         A path without a name is a module that is imported for its effects. Of two plugins with one name the first
         counts. A broken plugin is logged and left out, so that it hides no other; the doctor names it as well.
+
+        Raises:
+            DefinitionUnreadable: the system did not let one be read, which may be the one that is wanted.
         """
         found: dict[str, T] = {}
         for path in settings.plugin_paths:
@@ -82,6 +87,9 @@ class PluginLoader(Generic[T]):
                     plugin = self.build(thing, path, None, settings)
                     found.setdefault(self.name_of(plugin), plugin)
             except Exception as error:
+                unreadable = DefinitionUnreadable.behind(error, Path(path))
+                if unreadable is not None:  # what it would be is not known
+                    raise unreadable from error
                 log.warning("plugin '%s' cannot be used: %s", path, reason_of(error))
         return found
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +16,7 @@ from agents.capabilities import folder as capabilities
 from agents.compatibility import compatible_work
 from agents.errors import AgentUnknown
 from agents.registry import AgentRegistry
+from agents.tools.catalogue import find_tool
 from agents.tools.mcp.states import ServerFiles
 from bus.celery_tasks.application import find_application
 from bus.journal import CodeVersion, Progress
@@ -92,7 +95,65 @@ def deployment_guardrails(folder: Path) -> Callable[[], object]:
     return lambda: guardrails_of(Settings(guardrails_file=str(path))).input is not None
 
 
-KINDS = [agent, agents_list, capability, celery_application, deployment_guardrails]
+def capability_tool(folder: Path) -> Callable[[], object]:
+    capabilities.forget()
+    settings = Settings(capabilities_dir=str(written(folder, "count.yaml", CAPABILITY)))
+    return lambda: find_tool("count", settings).name
+
+
+def celery_task(folder: Path) -> Callable[[], object]:
+    tasks = "tasks: {shop.refund: {schema: {type: object}, description: Pays.}}\n"
+    settings = Settings(celery_tasks_dir=str(written(folder, "shop.yaml", f"broker: redis://localhost/1\n{tasks}")))
+    return lambda: find_tool("celery:shop.refund", settings).name
+
+
+def tool(folder: Path) -> Callable[[], object]:
+    return module_tool(folder, 'Path(__file__).read_text()\ndef count(number: int) -> int:\n    "Count."\n')
+
+
+def wrapping_tool(folder: Path) -> Callable[[], object]:
+    loading = (
+        "try:\n    Path(__file__).read_text()\nexcept OSError as error:\n    raise RuntimeError('no data') from error\n"
+    )
+    return module_tool(folder, f'{loading}def count(number: int) -> int:\n    "Count."\n')
+
+
+def plugin(folder: Path) -> Callable[[], object]:
+    module = f"unreadable_{uuid.uuid4().hex}"
+    written(
+        folder, f"{module}.py", 'from pathlib import Path\nPath(__file__).read_text()\ndef count(number: int): "Count."'
+    )
+    sys.path.append(str(folder))
+    settings = Settings(plugins=f"{module}:count", tool_modules=module)
+    return lambda: find_tool("count", settings).name
+
+
+def module_tool(folder: Path, text: str) -> Callable[[], object]:
+    module = f"unreadable_{uuid.uuid4().hex}"
+    written(folder, f"{module}.py", f"from pathlib import Path\n{text}    return number\n")
+    sys.path.append(str(folder))
+    settings = Settings(tool_modules=module)
+    return lambda: find_tool(f"{module}:count", settings).name
+
+
+@pytest.fixture(autouse=True)
+def same_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The modules of a test are found in it alone."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+KINDS = [
+    agent,
+    agents_list,
+    capability,
+    capability_tool,
+    celery_application,
+    celery_task,
+    deployment_guardrails,
+    plugin,
+    tool,
+    wrapping_tool,
+]
 
 
 @pytest.mark.parametrize("fault", [no_free_file, failing_disk])
