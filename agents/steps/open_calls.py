@@ -11,7 +11,7 @@ from agents.errors import OutcomeUnknown, PolicyRefused
 from agents.models.streams.tool_calls import ToolCall
 from agents.steps.tool_step import ToolStep
 from agents.tools.tool import Tool
-from bus.journal import DRAINED, Commit, FirstCommit, OpenStep, Reason, Release
+from bus.journal import DRAINED, Commit, FirstCommit, OpenStep, Reason, Release, TaskWait
 from bus.payloads import Payload, StatusPayload
 from config.counted_names import counted_names
 from config.definitions.agent import AgentDefinition
@@ -108,7 +108,7 @@ async def wait(context: RunContext, calls: Sequence[ToolStep], on_unknown: str) 
         OutcomeUnknown: the outcome of one is unknown, and ``on_unknown`` says that the run fails then.
     """
     asking = [call for call in calls if not call.is_pending]
-    pending = [call.id for call in calls if call.is_pending]
+    pending = {call.id: call.work.wait for call in calls if call.is_pending and call.work is not None}
     if asking:
         await _ask_a_person(context, asking, on_unknown, pending)
     else:
@@ -120,11 +120,11 @@ async def wait(context: RunContext, calls: Sequence[ToolStep], on_unknown: str) 
 
 
 async def _ask_a_person(
-    context: RunContext, calls: Sequence[ToolStep], on_unknown: str, pending: Sequence[str]
+    context: RunContext, calls: Sequence[ToolStep], on_unknown: str, pending: Mapping[str, TaskWait]
 ) -> None:
     """Release the run until a person has answered what these calls need, and what is asked about unknown ones.
 
-    ``pending``: the steps whose tasks are under way meanwhile.
+    ``pending``: by their steps, the tasks that are under way meanwhile.
 
     Raises:
         OutcomeUnknown: the outcome of one is unknown, and ``on_unknown`` says that the run fails then.
@@ -155,7 +155,7 @@ def given_back(calls: Sequence[ToolStep], message_id: str) -> Commit:
     """Return the commit that releases a run in the middle of its calls; results of completed calls are in it."""
     done = [call for call in calls if call.is_settled and not call.is_unknown]
     unbegun = [call.id for call in calls if call.is_unbegun]
-    waiting = [call.id for call in calls if call.is_waiting]
+    waiting = {call.id: call.work.wait for call in calls if call.is_waiting and call.work is not None}
     results = outcomes(done, message_id)
     events = [*results.events, *moved(DRAINED)]
     return replace(results, events=events, planned=unbegun, waiting=waiting, release=DRAINED)

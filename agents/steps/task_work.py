@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from agents.tools.task_call import TaskCall, TaskOutcome
@@ -32,8 +33,13 @@ class TaskWork:
         begun = prior.wait if prior is not None and prior.status in ("started", "waiting") else None
         self.is_new = begun is None
         """Whether this owner begins it, so that its wait has to be committed before."""
+        left_ms = round(timeout_s * 1000)
         self.wait = begun or TaskWait(
-            task_id=_task_id(key, prior), application=call.application, task=call.task, left_ms=round(timeout_s * 1000)
+            task_id=_task_id(key, prior),
+            application=call.application,
+            task=call.task,
+            left_ms=left_ms,
+            timeout_ms=left_ms,
         )
         self._over_s = time.monotonic() + self.wait.left_ms / 1000
         self.is_sent = prior is not None and prior.status == "waiting"
@@ -59,6 +65,9 @@ class TaskWork:
         Raises:
             ModelVisible: it was not sent.
         """
+        if self.is_new:  # else an earlier owner may have sent it to another incarnation
+            with suppress(Retryable):
+                self.wait = replace(self.wait, backend=await self._call.incarnation())
         try:
             await self._call.send(self.wait.task_id, arguments, now_ms + round(self.left_s * 1000))
         except ToolCutOff as error:
@@ -71,8 +80,14 @@ class TaskWork:
         try:
             if not is_over:
                 await self._call.wait(self.wait.task_id, IN_PLACE_S)
-            has_begun = self.wait.has_begun
-            return await self._call.outcome(self.wait.task_id, effect, is_over=is_over, has_begun=has_begun)
+            return await self._call.outcome(
+                self.wait.task_id,
+                effect,
+                is_over=is_over,
+                has_begun=self.wait.has_begun,
+                backend=self.wait.backend,
+                age_s=self.wait.timeout_ms / 1000 - self.left_s,
+            )
         except CallboardError as error:
             log.warning("the result of a task cannot be read yet task_id=%s: %s", self.wait.task_id, error)
             if self.left_s > -GIVE_UP_S:

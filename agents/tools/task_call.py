@@ -38,15 +38,29 @@ class TaskCall(Protocol):
         """
 
     async def outcome(
-        self, task_id: str, effect: Effect, *, is_over: bool, has_begun: bool | None = False
+        self,
+        task_id: str,
+        effect: Effect,
+        *,
+        is_over: bool,
+        has_begun: bool = False,
+        backend: str | None = None,
+        age_s: float = 0.0,
     ) -> TaskOutcome | None:
         """Return what became of a task; None while it may still end.
 
         ``is_over``: its time is over, so that a task that has not ended is given up. ``has_begun``: whether it was seen
-        to have begun; None where results may have been lost.
+        to have begun. ``backend``: the incarnation of the result backend before the task was sent, ``age_s`` ago.
 
         Raises:
             Retryable: the result backend does not answer; it is to be asked again.
+        """
+
+    async def incarnation(self) -> str | None:
+        """Return what changes when results may have been lost; None where that is not known, or does not matter.
+
+        Raises:
+            Retryable: the result backend does not answer.
         """
 
     async def is_known(self, task_id: str) -> bool:

@@ -32,11 +32,14 @@ READABLE = "write redis://…, rediss://…, or db+ and a SQLAlchemy URL"
 class Results(Protocol):
     """The result backend of an application; to be used on the loop."""
 
-    losses: int
-    """How often the connection to it was lost, with what it holds perhaps."""
-
     async def states(self, task_ids: Collection[str]) -> Mapping[str, TaskState]:
         """Return the state of each task; raises ``Retryable`` where the backend does not answer."""
+
+    async def incarnation(self) -> str | None:
+        """Return what changes when the backend may have lost entries before they expire; None where it does not say.
+
+        Raises ``Retryable`` where the backend does not answer.
+        """
 
     async def subscribe(self, task_id: str, listener: Callable[[], None]) -> bool:
         """Call ``listener`` when a task's state changes; returns whether changes arrive."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import (
@@ -18,6 +20,7 @@ from sqlalchemy import (
     create_engine,
     func,
     select,
+    text,
 )
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
@@ -29,12 +32,16 @@ from config.redaction import redact
 READ_S = 5
 """Seconds until a connection has to be open."""
 
+_POSTGRES_INCARNATION = text(
+    "SELECT concat_ws(' ', system_identifier, pg_postmaster_start_time(), "
+    "left(pg_walfile_name(pg_current_wal_lsn()), 8), coalesce(pg_relation_filenode(to_regclass(:table)), 0)) "
+    "FROM pg_control_system() WHERE NOT pg_is_in_recovery()"
+)
+"""The cluster, its start, its timeline and the table's file; of a standby, which may lack rows, nothing."""
+
 
 class DatabaseResults:
     """The result backend of one application; queries run on a thread."""
-
-    losses = 0
-    """A database keeps what it holds when its connections are lost."""
 
     def __init__(self, url: str, table: str) -> None:
         """``url``: in SQLAlchemy's form.
@@ -45,6 +52,7 @@ class DatabaseResults:
         schema, _, name = table.rpartition(".")
         columns = Column("task_id", String(155)), Column("status", String(50)), Column("result", LargeBinary)
         rows = Table(name, MetaData(), *columns, schema=schema or None)
+        self._table = table
         size = func.length(rows.c.result)
         whole = case((size <= MAX_BYTES, rows.c.result), else_=None)
         self._query = select(rows.c.task_id, rows.c.status, size, whole).where(
@@ -66,6 +74,17 @@ class DatabaseResults:
         """
         return await asyncio.to_thread(self._read, tuple(task_ids))
 
+    async def incarnation(self) -> str | None:
+        """Return what changes when the database may have lost rows; None where it is neither Postgres nor SQLite.
+
+        On Postgres it starts again, is restored or promoted, or the table is truncated; on SQLite its file is another
+        one. That single rows are deleted is not seen.
+
+        Raises:
+            ResultsUnreachable: the database does not answer.
+        """
+        return await asyncio.to_thread(self._incarnation)
+
     async def subscribe(self, task_id: str, listener: Callable[[], None]) -> bool:
         """Return False: a database does not say what changes."""
         return False
@@ -77,14 +96,31 @@ class DatabaseResults:
         """Close the connections."""
         self._engine.dispose()
 
-    def _read(self, task_ids: tuple[str, ...]) -> dict[str, TaskState]:
+    def _incarnation(self) -> str | None:
+        if self._engine.dialect.name == "postgresql":
+            with _naming_errors(), self._engine.connect() as connection:
+                said: str | None = connection.execute(_POSTGRES_INCARNATION, {"table": self._table}).scalar()
+            return said
+        file = self._engine.url.database if self._engine.dialect.name == "sqlite" else None
         try:
-            with self._engine.connect() as connection:
-                rows = connection.execute(self._query, {"ids": task_ids}).all()
-        except SQLAlchemyError as error:
-            reason = redact(str(getattr(error, "orig", None) or error))[:200].splitlines()
-            raise ResultsUnreachable(f"the results cannot be read: {reason[0] if reason else 'no reason'}") from error
+            facts = os.stat(file or "")
+        except OSError:
+            return None
+        return f"{facts.st_dev} {facts.st_ino}"
+
+    def _read(self, task_ids: tuple[str, ...]) -> dict[str, TaskState]:
+        with _naming_errors(), self._engine.connect() as connection:
+            rows = connection.execute(self._query, {"ids": task_ids}).all()
         return dict.fromkeys(task_ids, PENDING) | {row[0]: _state(*row[1:]) for row in rows}
+
+
+@contextmanager
+def _naming_errors() -> Iterator[None]:
+    try:
+        yield
+    except SQLAlchemyError as error:
+        reason = redact(str(getattr(error, "orig", None) or error))[:200].splitlines()
+        raise ResultsUnreachable(f"the results cannot be read: {reason[0] if reason else 'no reason'}") from error
 
 
 def _state(status: str, size: int | None, raw: Any) -> TaskState:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import Context
+from typing import Any
 
 from bus.celery_tasks.state import MAX_BYTES, PENDING, TaskState, decode_meta
 from bus.redis_wire import RedisWire, connect
@@ -17,6 +18,10 @@ READ_S = 5.0
 """Seconds that a read may take."""
 BESIDE_LOOP_BYTES = 64 * 1024
 """Entries from this size on are decoded on a thread."""
+
+_SECTIONS = ("server", "replication", "stats", "commandstats")
+_IDENTITY = ("run_id", "master_replid", "evicted_keys")
+_REMOVE_ALL = ("flushdb", "flushall", "swapdb")
 
 
 class RedisResults:
@@ -30,8 +35,6 @@ class RedisResults:
         self._subscribed: set[str] = set()
         self._listeners: dict[str, set[Callable[[], None]]] = {}
         self._opening = asyncio.Lock()
-        self.losses = 0
-        """How often a connection was lost: the Redis may have started again without what it held."""
 
     async def states(self, task_ids: Collection[str]) -> Mapping[str, TaskState]:
         """Return the state of each task.
@@ -53,6 +56,24 @@ class RedisResults:
                 raise RedisUnreachable(f"the result backend refuses to be read: {str(reply)[:200]}")
             found[task_id] = await _decoded(reply)
         return found
+
+    async def incarnation(self) -> str | None:
+        """Return what changes when the server may have lost entries before they expire; None where it does not say.
+
+        It starts again, fails over (``master_replid``), evicts keys, or a command removes a whole database. That one
+        entry alone is deleted is not seen.
+
+        Raises:
+            RedisUnreachable: the backend does not answer.
+        """
+        try:
+            async with asyncio.timeout(READ_S):
+                wire = self._reading = await self._open(self._reading)
+                replies = await wire.send([("INFO", section) for section in _SECTIONS])
+        except (ConnectionError, TimeoutError, RedisUnreachable) as error:
+            self._drop_reading()
+            raise RedisUnreachable("the result backend does not answer; start it, or correct its URL.") from error
+        return _incarnation(replies)
 
     async def subscribe(self, task_id: str, listener: Callable[[], None]) -> bool:
         """Call ``listener`` when the state of a task changes, and when changes may have been missed.
@@ -96,7 +117,7 @@ class RedisResults:
         return self._listening
 
     async def _open(self, wire: RedisWire | None) -> RedisWire:
-        return wire if wire is not None and wire.is_open else await _connected(self._url, None, self._on_lost)
+        return wire if wire is not None and wire.is_open else await _connected(self._url, None, lambda: None)
 
     def _drop_reading(self) -> None:
         wire, self._reading = self._reading, None
@@ -114,7 +135,6 @@ class RedisResults:
             listener()
 
     def _on_lost(self) -> None:
-        self.losses += 1
         for channel in tuple(self._listeners):
             self._on_message(channel, b"")
 
@@ -125,6 +145,17 @@ async def _connected(
     # In a context of no run: the callbacks of the connection run in the one in which it was opened.
     connecting = connect(url, on_message=on_message, on_lost=on_lost)
     return await asyncio.get_running_loop().create_task(connecting, context=Context())
+
+
+def _incarnation(replies: Sequence[Any]) -> str | None:
+    if any(isinstance(reply, Exception) for reply in replies):  # a user who may not call INFO
+        return None
+    lines = b"\n".join(replies).decode("utf-8", "replace").splitlines()
+    facts = dict(line.partition(":")[::2] for line in lines if ":" in line)
+    if not all(facts.get(name) for name in _IDENTITY):
+        return None
+    removals = [facts.get(f"cmdstat_{command}", "calls=0").partition(",")[0] for command in _REMOVE_ALL]
+    return " ".join([*(facts[name] for name in _IDENTITY), *removals])
 
 
 async def _decoded(raw: bytes) -> TaskState:

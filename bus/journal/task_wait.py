@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, bindparam, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from config.database.engine import WALL_MS
 from config.database.tables import timers
@@ -30,15 +30,29 @@ class TaskWait:
     """The task's name in Celery."""
     left_ms: int
     """Milliseconds from now until its time is over."""
-    has_begun: bool | None = False
-    """Whether its result backend has said that a worker began it; None where the backend may have lost that, because
-    the connection to it was lost or it did not answer."""
+    has_begun: bool = False
+    """Whether its result backend has said that a worker began it, which the backend may have lost since."""
+    backend: str | None = None
+    """The incarnation of its result backend before it was sent; another one may have lost that a worker began it. None
+    where the backend did not say, or the owner that sent it died before it released the run."""
+    timeout_ms: int = 0
+    """Milliseconds from the wait's beginning until its time is over."""
 
     @property
     def facts_json(self) -> str:
         """What its timer keeps of it."""
-        facts = {"task_id": self.task_id, "application": self.application, "task": self.task}
-        return orjson.dumps(facts | {"has_begun": self.has_begun}).decode()
+        return orjson.dumps({name: getattr(self, name) for name in _KEPT}).decode()
+
+
+_KEPT = ("task_id", "application", "task", "has_begun", "backend", "timeout_ms")
+
+
+def keep_backends(connection: Connection, waits: Mapping[str, TaskWait]) -> None:
+    """Add the backends' incarnations to the timers of tasks that runs are released for, by the ids of their steps."""
+    for step_id, wait in waits.items():
+        if wait.backend is not None:
+            timer = update(timers).where(timers.c.id == step_id, timers.c.kind == TASK)
+            connection.execute(timer.values(data_json=wait.facts_json))
 
 
 def begin_waits(connection: Connection, run_id: str, waits: Mapping[str, TaskWait]) -> None:
@@ -62,4 +76,5 @@ _OF_RUN = select(timers.c.id, timers.c.data_json, LEFT).where(
 
 def wait_of(row: Any) -> TaskWait:
     """Return the wait of a timer's row, which has ``left_ms`` besides its columns."""
-    return TaskWait(**orjson.loads(row.data_json), left_ms=row.left_ms)
+    facts = orjson.loads(row.data_json)
+    return TaskWait(**{name: facts[name] for name in _KEPT if name in facts}, left_ms=row.left_ms)

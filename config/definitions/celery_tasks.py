@@ -114,6 +114,8 @@ class ApplicationFields(CelerySection):
     """The application's table of results, in a database: ``database_table_names["task"]``."""
     tracks_starts: _Flag | None = None
     """Whether the application sets ``task_track_started`` for all of its tasks."""
+    result_expires_s: Annotated[float, Field(ge=0)] = 86_400.0
+    """Seconds that the application's ``result_expires`` keeps a result; 0: for ever. By default Celery's own."""
     terminate: _Flag = False
     """Whether a revoked task that has begun is terminated."""
     published: _Line | None = None
@@ -150,6 +152,8 @@ class PublishedResults(BaseModel):
     """The number of the Redis database."""
     key_prefix: Annotated[str, Field(max_length=200)] | None = None
     table: Annotated[str, Field(max_length=130)] | None = None
+    expires_s: Annotated[float, Field(ge=0)] | None = None
+    """Seconds that it keeps a result; 0: for ever."""
 
 
 class Published(BaseModel):
@@ -206,6 +210,7 @@ def load_application(path: Path) -> CeleryApplication:
         values["tasks"] = offered | own
         said = {"tracks_starts": published.tracks_starts, "published_results": published.results}
         said |= {"result_key_prefix": published.results.key_prefix, "result_table": published.results.table}
+        said |= {"result_expires_s": published.results.expires_s}
         values = {name: value for name, value in said.items() if value is not None} | values
     return CeleryApplication.model_construct(**{**ApplicationFields().__dict__, **values}, id=path.stem, file=str(path))
 

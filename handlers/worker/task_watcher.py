@@ -18,7 +18,7 @@ from functools import partial
 from agents.process import Process
 from bus.celery_tasks.application import ApplicationAddress, address_of, find_application, results_in, sender_to
 from bus.celery_tasks.state import BEFORE_ITS_BEGINNING, TaskState
-from bus.journal import KnownWait, TaskWait
+from bus.journal import KnownWait
 from config.errors import CallboardError
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,6 @@ class TaskWatcher:
         self._subscribed: dict[str, Callable[[], None]] = {}
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._is_polling = False
-        self._losses: dict[ApplicationAddress, int] = {}
 
     async def run(self) -> None:
         """Look for as long as the process lives, and at once when this process releases a run that waits."""
@@ -74,7 +73,7 @@ class TaskWatcher:
         if run_id is None:
             await self._subscribe(known, places)
         states = await _states(known, places)
-        await self._note(known, places, states)
+        await self._note(known, states)
         self._end(known, places, states)
         resumed = []
         for ready in _ready(known, states):
@@ -112,28 +111,15 @@ class TaskWatcher:
             self._subscribed[task_id] = partial(results.unsubscribe, task_id, self._wanted.set)
         self._is_polling = not are_subscribed
 
-    async def _note(
-        self, known: Sequence[KnownWait], places: Mapping[str, ApplicationAddress], states: Mapping[str, TaskState]
-    ) -> None:
-        """Keep which tasks have begun, and of which that may have been lost: a backend can lose what it holds."""
-        losing = {name for name, place in places.items() if self._has_lost(place)}
-        changed: dict[str, TaskWait] = {}
-        for one in known:
-            if _is_read(one, places) and not one.wait.has_begun:
-                has_begun = _has_begun(states.get(one.wait.task_id), is_lost=one.wait.application in losing)
-                if has_begun is not one.wait.has_begun and has_begun is not False:
-                    changed[one.step_id] = replace(one.wait, has_begun=has_begun)
-        if changed:
-            await self._process.journal.loop.write(self._waits.note, changed)
-
-    def _has_lost(self, place: ApplicationAddress) -> bool:
-        """Return whether the connection to a result backend was lost since the last look."""
-        try:
-            losses = results_in(place).losses
-        except CallboardError:  # it is logged where the results are read
-            return True
-        before, self._losses[place] = self._losses.get(place, losses), losses
-        return losses != before
+    async def _note(self, known: Sequence[KnownWait], states: Mapping[str, TaskState]) -> None:
+        """Keep which tasks have begun: a backend can lose what it holds."""
+        begun = {
+            one.step_id: replace(one.wait, has_begun=True)
+            for one in known
+            if one.is_waiting and not one.wait.has_begun and _has_begun(states.get(one.wait.task_id))
+        }
+        if begun:
+            await self._process.journal.loop.write(self._waits.note, begun)
 
     def _end(
         self, known: Sequence[KnownWait], places: Mapping[str, ApplicationAddress], states: Mapping[str, TaskState]
@@ -177,11 +163,9 @@ def _is_read(one: KnownWait, places: Mapping[str, ApplicationAddress]) -> bool:
     return one.is_waiting and one.wait.application in places
 
 
-def _has_begun(state: TaskState | None, *, is_lost: bool) -> bool | None:
-    """Return whether a task has begun; None where its backend did not answer, or may have lost what it held."""
-    if state is not None and state.name not in BEFORE_ITS_BEGINNING:
-        return True
-    return None if state is None or is_lost else False
+def _has_begun(state: TaskState | None) -> bool:
+    """Return whether a backend that answered says that a task has begun."""
+    return state is not None and state.name not in BEFORE_ITS_BEGINNING
 
 
 async def _states(known: Sequence[KnownWait], places: Mapping[str, ApplicationAddress]) -> Mapping[str, TaskState]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import socket
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
 from agents.handle import RunHandle
 from agents.process import current_process
@@ -19,7 +19,7 @@ from agents.runner import Runner
 from agents.steps import task_work
 from agents.tools.catalogue import find_tool
 from agents.tools.task_call import TaskOutcome
-from bus.celery_tasks.application import address_of, close_applications, find_application, results_in
+from bus.celery_tasks.application import close_applications
 from bus.journal import Decision, TaskWait, steps_of
 from bus.payloads import StatusPayload, ToolResultPayload, decode
 from config.database.migrate import migrate
@@ -28,6 +28,7 @@ from config.settings import Settings
 from handlers.worker import task_watcher
 from handlers.worker.task_watcher import TaskWatcher
 from tests.app_harness import AppHarness
+from tests.backends import RunningRedis, start_redis
 from tests.model_server import Call, ModelServer, Turn
 from tests.scripted_shop import ScriptedShop
 
@@ -248,32 +249,102 @@ def test_a_task_that_was_seen_to_begin_is_unknown_though_its_backend_forgets_it(
     handle.cancel(by="ann")
 
 
-def test_a_task_is_unknown_whose_backend_was_away_and_may_have_lost_its_beginning(
+def start_again(own: RunningRedis) -> None:
+    with redis.Redis.from_url(own.url) as client:
+        kept = Path(str(client.config_get("dir")["dir"]))
+    own.stop()
+    for folder in kept.glob("appendonly*"):
+        shutil.rmtree(folder)
+    own.process = RunningRedis(own.server).process
+
+
+def empty(own: RunningRedis) -> None:
+    with redis.Redis.from_url(own.url) as client:
+        client.flushdb()
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[RunningRedis]:
+    """A Redis of this test alone, which keeps nothing when it starts again."""
+    running = start_redis(Settings(state_dir=tmp_path / "own_redis"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def own_shop(own_redis: RunningRedis, deployment: str) -> Iterator[ScriptedShop]:
+    made = ScriptedShop(own_redis.url, deployment)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("lose", [start_again, empty])
+def test_a_task_is_unknown_that_began_before_any_worker_looked_and_whose_backend_lost_that(
+    harness: AppHarness,
+    own_redis: RunningRedis,
+    own_shop: ScriptedShop,
+    tmp_path: Path,
+    lose: Callable[[RunningRedis], None],
+) -> None:
+    own_shop.describe(tmp_path / "celery_tasks", tracks_starts=True, timeout_s=4.0)
+    handle = begin(harness)
+    own_shop.begin(own_shop.take())
+    lose(own_redis)
+
+    until(lambda: bool(handle.approvals()))
+    [asked] = handle.approvals()
+    assert "whether a worker began it is not known" in asked["reason"]
+    handle.cancel(by="ann")
+
+
+@pytest.mark.parametrize(("expires_s", "outcome"), [(1, "unknown"), (0, "failed")])
+def test_a_task_whose_entry_may_have_expired_is_unknown(
+    harness: AppHarness, shop: ScriptedShop, describe: Describe, tmp_path: Path, expires_s: float, outcome: str
+) -> None:
+    describe(tracks_starts=True, timeout_s=2.0)
+    path = tmp_path / "celery_tasks" / "shop.yaml"
+    path.write_text(path.read_text().replace('"tracks_starts"', f'"result_expires_s": {expires_s}, "tracks_starts"'))
+    handle = begin(harness, more=f"{TOOLS}\non_unknown: tell_model")
+    shop.take()
+
+    assert handle.result(20).status == "succeeded"
+    [(found, _)] = results(handle)
+    assert found == outcome
+
+
+def test_a_worker_that_died_before_it_released_the_run_leaves_no_incarnation(
+    harness: AppHarness, shop: ScriptedShop, describe: Describe
+) -> None:
+    call: Any = find_tool("celery:shop.refund", harness.settings).task
+    describe(tracks_starts=True)
+    call = replace(call, tracks_starts=True)
+
+    async def known_and_unknown() -> list[TaskOutcome | None]:
+        here = await call.incarnation()
+        return [
+            await call.outcome("none", Effect.CHECKABLE, is_over=True, backend=backend)
+            for backend in (here, None, "another")
+        ]
+
+    found = harness.runner.journal.loop.run(known_and_unknown(), timeout_s=30)
+    assert [one and one.outcome for one in found] == ["failed", "unknown", "unknown"]
+
+
+def test_a_lost_connection_alone_loses_no_beginning(
     harness: AppHarness, shop: ScriptedShop, describe: Describe
 ) -> None:
     describe(tracks_starts=True, timeout_s=4.0)
     handle = begin(harness)
     shop.take()
     until_waiting(harness, handle)
+    assert known_wait(harness).backend is not None
 
-    async def look_and_lose_the_backend() -> None:
-        watcher = TaskWatcher(current_process())
-        await watcher.look()
-        results: Any = results_in(address_of(find_application("shop", harness.settings), harness.settings))
-        lost = socket.socket(fileno=os.dup(results._listening._transport.get_extra_info("socket").fileno()))
-        lost.shutdown(socket.SHUT_RDWR)
-        lost.close()
-        while not results.losses:
-            await asyncio.sleep(0.01)
-        await watcher.look()
+    shop.redis.client_kill_filter(_type="pubsub")
+    shop.redis.client_kill_filter(_type="normal", skipme=True)
 
-    harness.runner.journal.loop.run(look_and_lose_the_backend(), timeout_s=30)
-    assert known_wait(harness).has_begun is None
-
-    until(lambda: bool(handle.approvals()))
-    [asked] = handle.approvals()
-    assert "whether a worker began it is not known" in asked["reason"]
-    handle.cancel(by="ann")
+    assert handle.result(20).status == "succeeded"
+    [(outcome, text)] = results(handle)
+    assert (outcome, "so it was not done" in text) == ("failed", True)
 
 
 def test_a_task_that_may_be_repeated_has_failed_when_its_time_is_over(

@@ -36,7 +36,7 @@ def outcome_of(
 
     ``is_over``: its message has expired, so that no worker begins it any more. ``tracks_starts``: a worker that begins
     a task records that, so that ``PENDING`` means that none has. ``has_begun``: whether it was seen to have begun,
-    which the backend may have lost since; None where the backend may have lost it unseen.
+    which the backend may have lost since; None where it was not seen, and the backend may have lost it.
     """
     if state.unreadable is not None:
         return _lost(effect, f"{task} may have ended. {state.unreadable}")
@@ -64,8 +64,8 @@ def _given_up(task: str, effect: Effect, *, has_begun: bool | None, tracks_start
     if has_begun is None:
         return _lost(
             effect,
-            f"{task} had no result in time, and whether a worker began it is not known: the connection to its result "
-            "backend was lost meanwhile, which may have lost what it held.",
+            f"{task} had no result in time, and whether a worker began it is not known: its result backend may have "
+            "lost the record of that since the task was sent.",
         )
     if tracks_starts:
         note = f"no worker began {task} in time, and its message has expired, so it was not done."

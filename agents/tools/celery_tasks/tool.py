@@ -18,7 +18,7 @@ from bus.celery_tasks.state import BEFORE_ITS_BEGINNING
 from config.capabilities import CapabilityKind
 from config.clock import epoch_ms
 from config.definitions.celery_tasks import CeleryApplication, CeleryTask
-from config.definitions.errors import DefinitionInvalid, ToolUnknown
+from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable, ToolUnknown
 from config.effects import Effect
 from config.errors import ToolCutOff, ToolFailed
 from config.settings import Settings
@@ -38,6 +38,8 @@ class CeleryCall:
     routing: Routing
     place: ApplicationAddress
     tracks_starts: bool
+    result_expires_s: float
+    """Seconds that the result backend keeps an entry; 0: for ever."""
 
     @property
     def task(self) -> str:
@@ -49,12 +51,34 @@ class CeleryCall:
         await sender_to(self.place).send(self.routing, task_id, arguments, expires_ms)
 
     async def outcome(
-        self, task_id: str, effect: Effect, *, is_over: bool, has_begun: bool | None = False
+        self,
+        task_id: str,
+        effect: Effect,
+        *,
+        is_over: bool,
+        has_begun: bool = False,
+        backend: str | None = None,
+        age_s: float = 0.0,
     ) -> TaskOutcome | None:
         """Return what became of a task; None while it may still end."""
         state = (await results_in(self.place).states([task_id]))[task_id]
+        begun = has_begun if has_begun or not is_over or await self._has_kept(backend, age_s) else None
         tracks_starts = self.tracks_starts
-        return outcome_of(state, self.task, effect, is_over=is_over, tracks_starts=tracks_starts, has_begun=has_begun)
+        return outcome_of(state, self.task, effect, is_over=is_over, tracks_starts=tracks_starts, has_begun=begun)
+
+    async def incarnation(self) -> str | None:
+        """Return the result backend's incarnation, where it decides about a task's outcome."""
+        return await results_in(self.place).incarnation() if self.tracks_starts else None
+
+    async def _has_kept(self, backend: str | None, age_s: float) -> bool:
+        """Return whether the backend has kept its records since then; to be asked after the task's state is read.
+
+        Where starts are not recorded that decides nothing.
+        """
+        if not self.tracks_starts:
+            return True
+        is_kept = not self.result_expires_s or age_s < self.result_expires_s
+        return is_kept and backend is not None and await self.incarnation() == backend
 
     async def is_known(self, task_id: str) -> bool:
         """Return whether the backend has something about a task."""
@@ -74,12 +98,16 @@ def celery_tool(path: str, settings: Settings) -> Tool:
     """Return the tool of ``celery:<task>``.
 
     Raises:
+        DefinitionUnreadable: the file that may name it cannot be read now.
         ToolUnknown: no application's file names the task, or two do, or it cannot be called; says what to write.
     """
     name = path.removeprefix(PREFIX)
     applications, broken = read_applications(settings.celery_tasks_folders)
     having = [application for application in applications if name in application.tasks]
     if len(having) != 1:
+        unreadable = next((error for error in broken if isinstance(error, DefinitionUnreadable)), None)
+        if unreadable is not None and not having:  # the task may be in that file
+            raise unreadable
         raise ToolUnknown(_not_found(name, having, applications, broken), name=path)
     try:
         return _tool(having[0], name, having[0].tasks[name], settings)
@@ -121,7 +149,11 @@ def _tool(application: CeleryApplication, name: str, task: CeleryTask, settings:
         priority=task.priority,
     )
     call = CeleryCall(
-        application=application.id, routing=routing, place=place, tracks_starts=bool(application.tracks_starts)
+        application=application.id,
+        routing=routing,
+        place=place,
+        tracks_starts=bool(application.tracks_starts),
+        result_expires_s=application.result_expires_s,
     )
     return Tool(
         name=task.name or _NAME.sub("_", name.rpartition(".")[2])[:64],

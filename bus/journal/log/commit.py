@@ -20,6 +20,7 @@ from bus.journal.states.conditions import is_open
 from bus.journal.states.release import Release
 from bus.journal.steps import StepEnded, StepStarted, decide_steps, end_steps, leave_steps, start_steps
 from bus.journal.sticky import require_valid
+from bus.journal.task_wait import TaskWait, keep_backends
 from bus.journal.threads import HistoryItem
 from bus.payloads import EndPayload, Payload
 from config.clock import epoch_ms
@@ -45,8 +46,8 @@ class Commit:
     """Ids of steps whose outcome is unknown; they stay open until a person decides."""
     decided: Mapping[str, PolicyDecision] = field(default_factory=dict)
     """Step id -> what was decided about a step that is recorded as started, before its call is made."""
-    waiting: Sequence[str] = ()
-    """Ids of steps whose task is under way while the run is released."""
+    waiting: Mapping[str, TaskWait] = field(default_factory=dict)
+    """Step id -> its task, which is under way while the run is released."""
     sticky: Sequence[str] = ()
     """Ids of sticky approvals by which steps start; the commit is refused where one has ended."""
     release: Release | None = None
@@ -84,7 +85,8 @@ def record(
     leave_steps(connection, change.planned, "planned")
     give_back(connection, change.planned)
     leave_steps(connection, change.unknown, "unknown")
-    leave_steps(connection, change.waiting, "waiting")
+    leave_steps(connection, list(change.waiting), "waiting")
+    keep_backends(connection, change.waiting)
     _add_messages(connection, run, change.history)
     write_originals(connection, run.run_id, change.originals)
     _add_labels(connection, run, fence, change.labels)

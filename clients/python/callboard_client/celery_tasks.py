@@ -72,14 +72,20 @@ def describe_tasks(app: Any, *, only: Collection[str] | None = None) -> dict[str
 def _results(app: Any) -> dict[str, Any]:
     """Return where results are kept, without hosts and passwords, so that Callboard notices a wrong result backend."""
     kind = type(app.backend).__name__
+    expires = {"expires_s": _seconds(getattr(app.backend, "expires", None))}
     if kind == "RedisBackend":
         prefix = (app.conf.result_backend_transport_options or {}).get("global_keyprefix", "")
-        return {"kind": "redis", "db": int(app.backend.connparams.get("db") or 0), "key_prefix": prefix}
+        return {"kind": "redis", "db": int(app.backend.connparams.get("db") or 0), "key_prefix": prefix} | expires
     if kind == "DatabaseBackend":
         table = (app.conf.database_table_names or {}).get("task", "celery_taskmeta")
         schema = (app.conf.database_table_schemas or {}).get("task")
-        return {"kind": "database", "table": f"{schema}.{table}" if schema else table}
+        return {"kind": "database", "table": f"{schema}.{table}" if schema else table} | expires
     return {"kind": kind}
+
+
+def _seconds(expires: Any) -> float:
+    """Return Celery's ``result_expires`` in seconds; 0: results are kept for ever."""
+    return float(expires.total_seconds() if hasattr(expires, "total_seconds") else expires or 0)
 
 
 def _described(app: Any, task: Any, has_results: bool) -> dict[str, Any]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import pickle
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import redis
 from celery import Celery
+from sqlalchemy import create_engine, text
 
 from bus.celery_tasks.application import ApplicationAddress, close_applications, results_in
 from bus.celery_tasks.database_results import DatabaseResults
@@ -18,7 +20,8 @@ from bus.celery_tasks.state import MAX_BYTES
 from bus.errors import ResultsUnreachable
 from config.definitions.errors import ToolUnknown
 from config.redis.errors import RedisUnreachable
-from tests.backends import PostgresCluster
+from config.settings import Settings
+from tests.backends import PostgresCluster, RunningRedis, start_redis
 from tests.on_loop import on_loop
 from tests.scripted_shop import ScriptedShop, SentTask
 
@@ -102,6 +105,72 @@ async def test_a_redis_that_is_not_there_is_an_error_and_polled(tmp_path: Path) 
     results.close()
 
 
+def restart(server: RunningRedis, _client: redis.Redis) -> None:
+    server.stop()
+    server.process = RunningRedis(server.server).process
+
+
+def empty(_server: RunningRedis, client: redis.Redis) -> None:
+    client.flushdb()
+
+
+def fail_over(_server: RunningRedis, client: redis.Redis) -> None:
+    client.slaveof("127.0.0.1", 1)
+    client.slaveof()
+
+
+def evict(_server: RunningRedis, client: redis.Redis) -> None:
+    client.config_set("maxmemory-policy", "allkeys-random")
+    client.set("one", "x" * 1_000_000)
+    client.config_set("maxmemory", 1)
+
+
+def nothing(_server: RunningRedis, client: redis.Redis) -> None:
+    client.set("one", "1", px=1)
+    client.delete("one")
+
+
+@pytest.mark.parametrize("event", [restart, empty, fail_over, evict, nothing])
+@on_loop
+async def test_an_incarnation_of_redis_ends_when_entries_may_be_lost(
+    tmp_path: Path, event: Callable[[RunningRedis, redis.Redis], None]
+) -> None:
+    server = await asyncio.to_thread(start_redis, Settings(state_dir=tmp_path))
+    results = RedisResults(server.url, "")
+    before = await results.incarnation()
+
+    with redis.Redis.from_url(server.url) as client:
+        await asyncio.to_thread(event, server, client)
+    await asyncio.sleep(0)  # the reader learns of a connection that the server closed
+    after = await _asked_again(results)
+
+    results.close()
+    await asyncio.to_thread(server.stop)
+    assert before is not None
+    assert (after == before) is (event is nothing)
+
+
+async def _asked_again(results: RedisResults) -> str | None:
+    try:
+        return await results.incarnation()
+    except RedisUnreachable:  # of a connection that was lost
+        return await results.incarnation()
+
+
+@on_loop
+async def test_a_redis_that_refuses_info_has_no_incarnation(redis_url: str, deployment: str) -> None:
+    with redis.Redis.from_url(redis_url) as client:
+        client.acl_setuser(deployment, enabled=True, nopass=True, keys="*", channels="*", categories=["+@all"])
+        client.acl_setuser(deployment, enabled=True, commands=["-info"])
+        results = RedisResults(redis_url.replace("unix://", f"unix://{deployment}:x@"), "")
+
+        said = await results.incarnation()
+
+        results.close()
+        client.acl_deluser(deployment)
+    assert said is None
+
+
 # --- databases ------------------------------------------------------------------------------------
 
 
@@ -171,3 +240,41 @@ async def test_a_database_without_a_driver_is_refused_with_the_remedy(url: str) 
     with pytest.raises(ToolUnknown, match="install its driver"):
         results_in(address)
     close_applications()
+
+
+@on_loop
+async def test_an_incarnation_of_sqlite_is_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "results.db"
+    results = DatabaseResults(f"sqlite:///{file}", "celery_taskmeta")
+    file.touch()
+    before, same = await results.incarnation(), await results.incarnation()
+    file.rename(tmp_path / "moved.db")
+    gone = await results.incarnation()
+    file.touch()
+
+    after = await results.incarnation()
+    results.close()
+
+    assert before == same is not None
+    assert gone is None
+    assert after != before
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("statement", ["SELECT 1", "TRUNCATE celery_taskmeta"])
+@on_loop
+async def test_an_incarnation_of_postgres_ends_with_its_table(
+    postgres_cluster: PostgresCluster, statement: str
+) -> None:
+    url = postgres_cluster.new_database()
+    Celery("shop", backend=f"db+{url}", set_as_current=False).backend.store_result("one", 1, "SUCCESS")
+    results = DatabaseResults(url, "celery_taskmeta")
+    before = await results.incarnation()
+
+    with create_engine(url).begin() as connection:
+        connection.execute(text(statement))
+    after = await results.incarnation()
+    results.close()
+
+    assert before is not None
+    assert (after == before) is (statement == "SELECT 1")

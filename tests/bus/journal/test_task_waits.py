@@ -41,7 +41,7 @@ def started(harness: JournalHarness, wait: TaskWait = WAIT, **fields: Any) -> tu
 def released(harness: JournalHarness, reason: Reason = Reason.TASK, wait: TaskWait = WAIT, **more: Any) -> str:
     run_id, owner = started(harness, wait)
     release = Release(status="waiting", reason=reason, **more)
-    harness.do(owner.writer.commit(Commit(waiting=[f"step_{run_id}"], release=release)))
+    harness.do(owner.writer.commit(Commit(waiting={f"step_{run_id}": wait}, release=release)))
     return run_id
 
 

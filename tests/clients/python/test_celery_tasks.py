@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, timedelta
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
@@ -220,16 +220,20 @@ def test_the_command_says_what_is_wrong(
 @pytest.mark.parametrize(
     ("backend", "conf", "results"),
     [
-        ("redis://localhost:6379/3", {}, {"kind": "redis", "db": 3, "key_prefix": ""}),
+        ("redis://localhost:6379/3", {}, {"kind": "redis", "db": 3, "key_prefix": "", "expires_s": 86400.0}),
         (
             "redis+socket:///run/redis.sock?virtual_host=2",
-            {"result_backend_transport_options": {"global_keyprefix": "shop:"}},
-            {"kind": "redis", "db": 2, "key_prefix": "shop:"},
+            {"result_backend_transport_options": {"global_keyprefix": "shop:"}, "result_expires": timedelta(hours=1)},
+            {"kind": "redis", "db": 2, "key_prefix": "shop:", "expires_s": 3600.0},
         ),
         (
             "db+sqlite:///results.db",
-            {"database_table_names": {"task": "ours"}, "database_create_tables_at_setup": False},
-            {"kind": "database", "table": "ours"},
+            {
+                "database_table_names": {"task": "ours"},
+                "database_create_tables_at_setup": False,
+                "result_expires": None,
+            },
+            {"kind": "database", "table": "ours", "expires_s": 0.0},
         ),
         ("rpc://", {}, {"kind": "RPCBackend"}),
     ],
