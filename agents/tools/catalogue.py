@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 from agents.capabilities import folder
 from agents.capabilities.folder import get_capability
 from agents.tools import celery_tasks, mcp
-from agents.tools.mcp.names import names_of
+from agents.tools.mcp.names import Origin, names_of
 from agents.tools.mcp.renewal import Accepted, accepted_by_persons, first_seen
 from agents.tools.schema import build_tool
 from agents.tools.tool import FOR_AGENT, Tool
@@ -26,7 +27,7 @@ from config.definitions import plugins
 from config.definitions.agent import AgentDefinition
 from config.definitions.dotted_path import NotImportable, reason_of, require_own
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable, ToolUnknown
-from config.definitions.mcp_names import prefixed_name, sent_name
+from config.definitions.mcp_names import identity_of, prefixed_name, sent_name
 from config.definitions.plugins import PluginLoader
 from config.effects import Effect
 from config.forks import after_fork
@@ -181,8 +182,12 @@ def _build(definition: AgentDefinition, settings: Settings, given: Mapping[str, 
                 definition.file, None, place, f"'{path}' is another tool called '{tool.name}'; keep one."
             )
         tools[tool.name] = _wrap(tool) if _wrap is not None else tool
+    seen = first_seen(definition.tools, settings) if definition.tool_overrides else {}
     for key, override in definition.tool_overrides.items():
-        name = _overridden(key, tools)
+        try:
+            name = _overridden(key, tools, seen)
+        except ValueError as error:
+            raise DefinitionInvalid(definition.file, None, f"tool_overrides.{key}", str(error)) from error
         if name is None:
             listing = ", ".join(tools) or "none"
             problem = f"the agent has no tool '{key[:80]}'.{did_you_mean(key, tools)} Its tools: {listing}."
@@ -200,20 +205,32 @@ def _build(definition: AgentDefinition, settings: Settings, given: Mapping[str, 
     return tools
 
 
-def _overridden(key: str, tools: Mapping[str, Tool]) -> str | None:
+def _overridden(key: str, tools: Mapping[str, Tool], seen: Mapping[Origin, int]) -> str | None:
     """Return the name of the tool that a line of ``tool_overrides`` is about; None where there is none.
 
     The line has the tool's name or its identity; or, of an MCP server's tool, its name there if no other tool has the
-    name that follows from it, or that with the server's name before it.
+    name that follows from it, or that with the server's name before it. Of several MCP servers' tools the one is meant
+    that was ``seen`` first, also while it is away: so no server takes an override by what it lists later.
+
+    Raises:
+        ValueError: several are meant, none of them seen before the others.
     """
-    if key in tools:
+    if key in tools and tools[key].mcp is None:
         return key
-    for tool in tools.values():
-        if tool.mcp is None:
-            continue
-        if key in (tool.identity, prefixed_name(tool.identity)) or (key == tool.mcp[1] and tool.name == sent_name(key)):
-            return tool.name
-    return None
+    names = {tool.mcp: tool.name for tool in tools.values() if tool.mcp is not None}
+    meant = {one for one, name in names.items() if key == name or (key == one[1] and name == sent_name(key))}
+    for origin in {*names, *seen}:
+        identity = identity_of(*origin)
+        if key in (identity, prefixed_name(identity)):
+            meant.add(origin)
+    if not meant:
+        return None
+    times = [seen.get(one, inf) for one in meant]
+    first = [one for one in meant if seen.get(one, inf) == min(times)]
+    if len(first) > 1:
+        listing = ", ".join(sorted(identity_of(*one) for one in first))
+        raise ValueError(f"several tools are called '{key[:80]}': {listing}. Write the one that is meant.")
+    return names.get(first[0])
 
 
 def _named(

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from agents.testing import AgentKit, Call, Turn
-from agents.tools.catalogue import forget
+from agents.tools.catalogue import forget, tools_of
 from agents.tools.mcp.pool import close_pools
 from bus.journal import Decision
-from bus.payloads import ApprovalPayload, ToolResultPayload
+from bus.payloads import ApprovalPayload, EndPayload, ToolResultPayload
 from cli.doctor.policy import check_policy
+from config.definitions.agent import load_definition
+from config.definitions.errors import DefinitionInvalid
 from config.settings import Settings
 from tests.agents.tools.mcp.conftest import FAKE
 
@@ -132,6 +134,47 @@ def test_an_override_and_a_sticky_approval_stay_with_their_tool(kit: AgentKit, l
 
     assert outcome(kit, "send_mail", "bob") == ("done", "bob")
     assert outcome(kit, "evil_send_mail", "eve") == ("done", "eve")
+
+
+def asks(kit: AgentKit, name: str) -> bool:
+    """Return whether a person is asked before a call, and end its run."""
+    kit.model.script(Turn(calls=[Call(name=name, arguments={"say": "eve"})]), Turn(text="Done."))
+    handle = kit.run()
+    shown = next(one for one in handle.events() if isinstance(one, ApprovalPayload | ToolResultPayload | EndPayload))
+    handle.cancel()
+    handle.result(30)
+    return isinstance(shown, ApprovalPayload)
+
+
+def test_no_server_takes_an_override_by_a_name_that_it_lists_later(kit: AgentKit, listing: List) -> None:
+    agent(kit, tool_overrides={"mailer_send_mail": {"confirm": True}})
+    listing("evil", "search", "mailer_send_mail")
+
+    assert [asks(kit, name) for name in ("mailer_send_mail", "send_mail")] == [False, True]
+
+
+def test_an_override_of_a_tool_that_is_away_goes_to_no_other(kit: AgentKit, listing: List) -> None:
+    agent(kit, tool_overrides={"mailer_send_mail": {"confirm": False}})
+    listing("mailer", "other")
+    listing("evil", "search", "mailer_send_mail")
+    kit.model.script(Turn(text="Done."))
+
+    end = kit.play().end
+
+    assert (end.status, end.reason) == ("failed", "definition_invalid")
+
+
+def test_an_override_whose_name_two_tools_have_is_refused(listing: List, tmp_path: Path) -> None:
+    listing("a", "b_c")
+    listing("a_b", "c")
+    lines = ["name: O", "model: demo/assistant", "system_prompt: x", "tools: ['mcp:a', 'mcp:a_b']"]
+    (tmp_path / "office.yaml").write_text("\n".join([*lines, "tool_overrides: {a_b_c: {confirm: false}}"]))
+    definition = load_definition(tmp_path / "office.yaml")
+
+    with pytest.raises(
+        DefinitionInvalid, match=r"several tools are called 'a_b_c': mcp:a/b_c, mcp:a_b/c\. Write the one"
+    ):
+        tools_of(definition, Settings(mcp_servers_dir=str(tmp_path)))
 
 
 def test_the_doctor_names_a_rule_that_several_servers_tools_match(listing: List, tmp_path: Path) -> None:
