@@ -7,12 +7,19 @@ found again, cannot be changed: it is kept as it is, or refused.
 
 from __future__ import annotations
 
+import re
+from itertools import islice
+
 from config.errors import BadRequest
 from config.redaction import own_redactor, redact, redact_start
 from config.visible import first_hidden, visible
 
 TITLE_CHARS = 120
 """Most characters of a title."""
+CALLED_NAME_CHARS = 128
+"""Most characters of a name by which a model calls a tool; a tool's own has 64."""
+_WORDS = 16
+"""Words of such a name before which a secret is looked for: each takes a search."""
 _EXAMINED = 4
 """Characters examined for each one that a line keeps: blanks and secrets shorten the text."""
 
@@ -27,6 +34,19 @@ def stored_line(text: str, max_chars: int = TITLE_CHARS) -> str:
     words = " ".join(redact_start(text, max_chars * _EXAMINED).split())
     line = "".join(character if character.isprintable() else "\ufffd" for character in words)
     return line if len(line) <= max_chars else line[: max_chars - 1].rstrip() + "…"
+
+
+def stored_called_name(name: str) -> str:
+    """Return the name by which a model called a tool: a tool's name as it is, others as one line without secrets.
+
+    ``_`` ends a word in names, so a secret may follow it, as in ``get_sk-live-…``.
+    """
+    line = stored_line(name, CALLED_NAME_CHARS) or "\ufffd"
+    for at in [match.start() for match in islice(re.finditer("_", line), _WORDS)]:
+        parted = f"{line[:at]} {line[at + 1 :]}"
+        if redact(parted) != parted:
+            return redact(parted)
+    return line
 
 
 def has_secret(text: str) -> bool:

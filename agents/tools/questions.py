@@ -8,6 +8,7 @@ from typing import Any
 
 from agents.tool_errors import QuestionInvalid
 from config.definitions.json_schema import SchemaRefused, check_schema, schema_errors
+from config.definitions.shown_schema import shown_schema
 
 DEFAULT_FORM: Mapping[str, Any] = {
     "type": "object",
@@ -74,6 +75,7 @@ def require_question(text: Any, form: Any) -> None:
         raise QuestionInvalid(f"a form has at most {MAX_FIELDS} fields, and this one {len(properties)}.")
     try:
         check_schema(form)
+        shown_schema(form)
     except SchemaRefused as error:
         raise QuestionInvalid(f"the form cannot be used: {error}") from error
     unknown = [name for name in form.get("required", ()) if name not in properties]

@@ -9,6 +9,7 @@ made is used once, by the owner that resumes the run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -20,6 +21,8 @@ from bus.journal.idempotency import canonical_digest
 from bus.payloads import ApprovalPayload
 from config.clock import epoch_ms, stamp
 from config.database.tables import approvals, runs, steps, timers
+from config.definitions.json_schema import SchemaRefused
+from config.definitions.shown_schema import shown_schema
 from config.effects import OnExpiry
 from config.guardrails.guardrails import UNGUARDED
 from config.identity.principals import disabled_among
@@ -296,8 +299,11 @@ def form_digest(text: str, form: Mapping[str, Any]) -> str:
 
 
 def stored_question(text: str, form: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the text and the form of a tool's question without secrets."""
-    return stored_text(text), dict(UNGUARDED.given(form))
+    """Return the text and the form of a tool's question without secrets and hidden characters."""
+    fields = dict(UNGUARDED.given(form))
+    with suppress(SchemaRefused):  # of a question that was asked before such forms were refused
+        fields = shown_schema(fields)
+    return stored_text(text), fields
 
 
 def give_back(connection: Connection, step_ids: Sequence[str]) -> None:

@@ -199,16 +199,17 @@ def test_a_question_is_stored_without_secrets_and_hidden_characters(kit: AgentKi
         Args:
             wall: which wall.
         """
-        properties = {"colour": {"type": "string", "description": f"not {key}"}}
+        properties = {"colour": {"type": "string", "title": "Col\u202eour", "description": f"not {key}\u200b"}}
         return str(current_call().ask({"type": "object", "properties": properties}, f"Is it {key}\u202e?"))
 
     handle = begin(kit, PAINT, tools=(careless,))
     question = answer(handle, colour="red")
 
     assert question["reason"] == "Is it [redacted]⟨U+202E⟩?"
-    assert question["input_schema"]["properties"]["colour"]["description"] == "not [redacted]"
+    assert question["input_schema"]["properties"]["colour"]["description"] == "not [redacted]⟨U+200B⟩"
+    assert question["input_schema"]["properties"]["colour"]["title"] == "Col⟨U+202E⟩our"
     assert [result for _, _, result in results(handle)] == ["{'colour': 'red'}"]
-    assert key not in str(list(handle.events()))
+    assert not any(text in str(list(handle.events())) for text in (key, "\\u202e", "\\u200b"))
 
 
 @pytest.mark.parametrize(
@@ -224,6 +225,8 @@ def test_a_question_is_stored_without_secrets_and_hidden_characters(kit: AgentKi
         ({"type": "object", "properties": {"a": {"type": "colour"}}}, "Which?"),
         ({"type": "object", "properties": {"a": {"$ref": "http://x.example/y"}}}, "Which?"),
         ({"type": "object", "properties": {"a": {}}, "required": ["b"]}, "Which?"),
+        ({"type": "object", "properties": {"a\u202e": {}}}, "Which?"),
+        ({"type": "object", "properties": {"a": {"enum": ["x", "y\u202e"]}}}, "Which?"),
         ({"type": "object", "properties": {f"f{n}": {"type": "string"} for n in range(31)}}, "Which?"),
         ({"type": "object", "properties": {"a": {"type": "string", "pattern": "(" * 50}}}, "Which?"),
     ],

@@ -10,6 +10,7 @@ from agents.models.errors import ModelFailed
 from agents.models.streams.chunk import ToolDelta
 from config.ids import new_id
 from config.redaction import redact
+from config.stored_texts import stored_called_name
 
 
 @dataclass(slots=True)
@@ -103,7 +104,7 @@ class CallCollector:
     def _name(self, call: _Building) -> None:
         if call.id or not call.name:
             return
-        call.name = redact(call.name)
+        call.name = stored_called_name(call.name)
         given = call.given_id
         call.id = given if given and given not in self._ids and _is_usable(given) else self._make_id()
         self._ids.add(call.id)

@@ -16,7 +16,6 @@ from agents.tools.mcp.pages import where_sought
 from agents.tools.mcp.pool import mcp_pool
 from agents.tools.mcp.result import to_value
 from agents.tools.mcp.rounds import AskingCall
-from agents.tools.mcp.shown_schema import shown_schema
 from agents.tools.tool import Tool, current_call
 from bus.loop import process_loop
 from config.capabilities import INWARD, OUTWARD, TRUSTED, UNTRUSTED
@@ -24,6 +23,7 @@ from config.definitions.errors import ToolUnknown
 from config.definitions.json_schema import SchemaRefused, check_schema, schema_errors
 from config.definitions.mcp_names import sent_name
 from config.definitions.mcp_server import McpServerDefinition, McpToolFields, name_of, read_servers
+from config.definitions.shown_schema import shown_schema
 from config.effects import Effect
 from config.errors import CallboardError, ToolFailed
 from config.settings import Settings

@@ -35,6 +35,32 @@ def test_pieces_of_parallel_calls_are_sorted_by_index() -> None:
     assert made == [ToolCall("a", "one", '{"x": 1}'), ToolCall("b", "two", "{}")]
 
 
+SECRET = "live-abcdef0123456789abcdef0123"
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("send_mail", "send_mail"),
+        ("x" * 47 + "_0123456789abcdef", "x" * 47 + "_0123456789abcdef"),
+        (f"sk-{SECRET}", "[redacted]"),
+        (f"get_sk-{SECRET}", "get [redacted]"),
+        (f"get_the_{SECRET.replace('live-', 'sk_live_')}", "get_the [redacted]"),
+        ("as\u202eks", "as\ufffdks"),
+        ("a\nb\u200b c", "a b\ufffd c"),
+        ("x" * 200, "x" * 127 + "\u2026"),
+        ("\n", "\ufffd"),
+    ],
+)
+def test_a_name_that_a_model_chose_is_one_line_without_secrets(given: str, kept: str) -> None:
+    calls = collector()
+    calls.take(ToolDelta(index=0, id="a", name=given))
+
+    calls.finish()
+
+    assert [one.name for one in (*calls.newly_named(), *calls.calls())] == [kept, kept]
+
+
 def test_a_hundred_calls_keep_their_order() -> None:
     made = collect(*(ToolDelta(index=n, id=f"c{n}", name=f"tool_{n}", arguments="{}") for n in range(100)))
 

@@ -1,4 +1,4 @@
-"""The schemas of a server's tools as models see them: no text of them has hidden characters."""
+"""Schemas from outside as models and people see them: no text of them has hidden characters."""
 
 from __future__ import annotations
 
