@@ -289,7 +289,7 @@ class Agent:
         """End a run early: partial text is kept and marked, and every open call gets a result."""
         await self._context.writer.settle()  # which calls are open depends on the commit under way
         parts = [self._step.cut_off(ending.step_status)] if self._step is not None else []
-        closed = open_calls.joined([*parts, open_calls.cut_off(self._calls, self._calls_of)])
+        closed = open_calls.joined([*parts, open_calls.cut_off(self._calls, self._calls_of, ending)])
         await self._context.save(end_commit(ending, closed, self._total, self._context.took))
 
     @property

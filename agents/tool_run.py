@@ -95,5 +95,5 @@ class ToolRun:
     async def finish(self, ending: Ending) -> None:
         """End the run early; the call gets a result."""
         calls = [self._call] if self._call is not None else []
-        closed = open_calls.cut_off(calls, self._asked.message_id) if calls else Commit()
+        closed = open_calls.cut_off(calls, self._asked.message_id, ending) if calls else Commit()
         await self._context.save(end_commit(ending, closed, self._total, self._context.took))

@@ -11,7 +11,7 @@ from agents.errors import OutcomeUnknown, PolicyRefused
 from agents.models.streams.tool_calls import ToolCall
 from agents.steps.tool_step import ToolStep
 from agents.tools.tool import Tool
-from bus.journal import DRAINED, Commit, FirstCommit, OpenStep, Reason, Release, TaskWait
+from bus.journal import DRAINED, Commit, Ending, FirstCommit, OpenStep, Reason, Release, TaskWait
 from bus.payloads import Payload, StatusPayload
 from config.counted_names import counted_names
 from config.definitions.agent import AgentDefinition
@@ -161,10 +161,10 @@ def given_back(calls: Sequence[ToolStep], message_id: str) -> Commit:
     return replace(results, events=events, planned=unbegun, waiting=waiting, release=DRAINED)
 
 
-def cut_off(calls: Sequence[ToolStep], message_id: str) -> Commit:
+def cut_off(calls: Sequence[ToolStep], message_id: str, ending: Ending) -> Commit:
     """Return the ends of calls that are open when the run ends early; each gets a result."""
     for call in calls:
-        call.cut_off()
+        call.cut_off(ending)
     return outcomes(calls, message_id)
 
 

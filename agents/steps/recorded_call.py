@@ -20,6 +20,7 @@ from bus.journal import (
     FORM,
     NOTHING_SAID,
     Commit,
+    Ending,
     HistoryItem,
     OpenStep,
     Question,
@@ -281,11 +282,11 @@ class RecordedCall:
         """Whether its task is, or may be, under way, whatever becomes of this owner."""
         return self.work is not None and self.work.is_sent and not self.is_settled
 
-    def cut_off(self) -> None:
-        """Set the outcome of a call that is open when the run ends; an outcome that is set already stays."""
+    def cut_off(self, ending: Ending) -> None:
+        """Set the outcome of a call that is open when the run ends so; an outcome that is set already stays."""
         if not self.is_settled:
             is_begun = self.is_begun or (self._prior is not None and self._prior.status != "planned")
-            self._settle(*result_of_cut_off(str(self.effect), self._decision, is_begun=is_begun))
+            self._settle(*result_of_cut_off(str(self.effect), self._decision, ending, is_begun=is_begun))
 
     def _settle(self, outcome: Outcome, result: Any, error: ModelVisible | None = None) -> None:
         """Set the outcome; where it is not known what the call has read, its text is kept back."""

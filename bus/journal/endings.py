@@ -61,7 +61,9 @@ def end_commit(ending: Ending, closed: Commit, totals: Totals, took: Took) -> Co
     return replace(closed, events=[*closed.events, *errors, end], history=history, error_code=code)
 
 
-def result_of_cut_off(effect: str | None, decision: Decision | None, *, is_begun: bool) -> tuple[Outcome, Any]:
+def result_of_cut_off(
+    effect: str | None, decision: Decision | None, ending: Ending, *, is_begun: bool
+) -> tuple[Outcome, Any]:
     """Return the outcome and result of a call that was open when the run ended: ``unknown`` if it may have had effect.
 
     ``decision`` is a person's answer about the call that no owner has used yet. ``effect`` is None for a call whose
@@ -75,7 +77,7 @@ def result_of_cut_off(effect: str | None, decision: Decision | None, *, is_begun
         return "unknown", GIVEN_UP
     if is_begun and effect and recorded_policy(effect).is_unknown_when_cut_off:
         return "unknown", NOT_KNOWN
-    return "failed", NOT_FINISHED
+    return ending.step_status, NOT_FINISHED
 
 
 def end_event(
@@ -180,7 +182,7 @@ def _close(connection: Connection, run: Row[Any], ending: Ending) -> Commit:
             ended.append(StepEnded(id=step.id, status=ending.step_status, attempts=step.attempt))
             continue
         decision = answered.get(step.id, NOTHING_SAID).decision
-        outcome, result = result_of_cut_off(step.effect, decision, is_begun=step.status != "planned")
+        outcome, result = result_of_cut_off(step.effect, decision, ending, is_begun=step.status != "planned")
         call = {"call_id": step.call_id, "name": step.name, "outcome": outcome, "result": result}
         events.append(ToolResultPayload(**call, attempt=step.attempt, step_id=step.id))
         ended.append(StepEnded(id=step.id, status=outcome, result=result, attempts=step.attempt))

@@ -24,7 +24,8 @@ from bus.payloads.payload import UnknownPayload as UnknownPayload
 from bus.payloads.payload import event
 from config.redaction import redact
 
-Outcome = Literal["done", "failed", "refused", "unknown"]
+Outcome = Literal["done", "failed", "refused", "cancelled", "unknown"]
+"""Of a tool call; ``cancelled``: the run was stopped while it was open, and it certainly had no effect."""
 EndStatus = Literal["succeeded", "failed", "cancelled", "dead"]
 TERMINAL: frozenset[str] = frozenset({"succeeded", "failed", "cancelled", "dead"})
 """The terminal states of a run."""

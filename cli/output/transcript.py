@@ -34,7 +34,13 @@ from config.visible import visible
 MAX_RESULT_CHARS = 200
 MAX_FAILURE_CHARS = 1000
 """Longest shown sentence of a failed call: its end has the remedy."""
-MARKS = {"done": ("✓", "green"), "failed": ("✕", "red"), "refused": ("⊘", "yellow"), "unknown": ("?", "yellow")}
+MARKS = {
+    "done": ("✓", "green"),
+    "failed": ("✕", "red"),
+    "refused": ("⊘", "yellow"),
+    "cancelled": ("■", "yellow"),
+    "unknown": ("?", "yellow"),
+}
 WAITS = {
     "task": "a Celery application is at work on its call; it continues by itself",
     "code_version": "no worker has the code or the key for this run; `./callboard runs --why` names what is missing",

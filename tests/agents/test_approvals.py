@@ -196,7 +196,7 @@ def test_only_the_answers_to_this_kind_of_question_are_taken(kit: AgentKit, deci
         handle.decide(question(handle)["approval_id"], Decision(decision=decision))
 
     handle.cancel()
-    assert (results(handle), made) == ([("order", "failed")], [])
+    assert (results(handle), made) == ([("order", "cancelled")], [])
 
 
 def test_calls_beside_it_are_made_before_the_run_waits(kit: AgentKit) -> None:
@@ -224,7 +224,7 @@ def test_a_run_that_is_stopped_while_it_waits_makes_no_call(kit: AgentKit) -> No
     handle.cancel()
 
     assert handle.result(30).status == "cancelled"
-    assert (results(handle), made) == ([("order", "failed")], [])
+    assert (results(handle), made) == ([("order", "cancelled")], [])
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_a_stop_ends_the_call(kit: AgentKit) -> None:
 
     assert end.status == "cancelled"
     (result,) = [event for event in handle.events() if isinstance(event, ToolResultPayload)]
-    assert result.outcome == "failed"
+    assert result.outcome == "cancelled"
     assert breaches(kit, handle) == []
 
 

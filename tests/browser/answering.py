@@ -10,19 +10,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from sqlalchemy import update
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from agents.process import Process
 from agents.registry import AgentRegistry
 from agents.runner import Runner
-from bus.journal import Commit, HistoryItem, Journal
-from bus.payloads import EndPayload, MessagePayload, Payload, ToolResultPayload, encode
+from bus.journal import Commit, HistoryItem, Journal, StepStarted
+from bus.payloads import EndPayload, MessagePayload, Payload, ToolPayload, ToolResultPayload, encode
 from config.database.migrate import migrate
 from config.database.shared_secret import shared_secret
+from config.database.tables import runs
 from config.identity import keys
 from config.identity.key_form import SECRET_NAME, KeyForm
 from config.identity.principal import Principal, Role
 from config.settings import Settings
+from tests.bus.journal_harness import claim
 from tests.bus.questions import asks, owned_again, question
 from web.app import create_app
 
@@ -43,6 +46,39 @@ class Counter:
         handle = self.runner.run(text, "support")
         self.journal.publish(asks(self.journal.database, handle.run_id, *(questions or (question(),)), says=SAYS))
         return handle.run_id, handle.thread_id
+
+    def calling(self, name: str) -> tuple[str, str]:
+        """Return a run whose pure call of this tool is under way, and its thread; its owner is lost."""
+        handle = self.runner.run("Look it up.", "support")
+        run_id, thread_id = handle.run_id, handle.thread_id
+        lease = claim(self.journal.database, run_id, "own_lost", 60.0)
+        assert lease is not None
+        call: dict[str, Any] = {"call_id": "call_1", "name": name, "arguments": {"title": "Emma"}}
+        step = StepStarted(
+            id="stp_1",
+            kind="tool",
+            name=name,
+            arguments_digest="a",
+            idempotency_key="k",
+            effect="pure",
+            call_id="call_1",
+        )
+        asked = HistoryItem(id="msg_1", role="assistant", data={"content": "", "tool_calls": [call]})
+        event = ToolPayload(**call, effect="pure", message_id="msg_1", step_id="stp_1")
+
+        def tell(payload: Payload) -> None:
+            self.journal.hot_log.append(run_id, payload.seq, encode(payload, run_id, thread_id))
+
+        async def work() -> None:
+            writer = self.journal.writer(lease, tell)
+            self.journal.hot_log.attach(run_id, lease.fence, writer)
+            await writer.commit(Commit(events=[event], started=[step], history=[asked]))
+            await self.journal.hot_log.detach(run_id)
+
+        self.journal.loop.run(work(), 20)
+        with self.journal.database.write() as connection:
+            connection.execute(update(runs).where(runs.c.id == run_id).values(lease_until=0))
+        return run_id, thread_id
 
     def key(self, name: str, *roles: Role) -> str:
         """Return a new API key with these roles."""

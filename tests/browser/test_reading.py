@@ -116,6 +116,26 @@ def test_a_stop_by_the_reader_is_no_failure(visitor: Visitor, counter: Counter) 
     expect(visitor.page.locator(".notice, .error-item, .i-failed, .is-bad")).to_have_count(0)
 
 
+def test_a_call_that_the_readers_stop_cuts_off_is_no_failure(visitor: Visitor, counter: Counter) -> None:
+    run_id, thread_id = counter.calling("look_up")
+    visitor.opens(f"#/thread/{thread_id}")
+    card = visitor.page.locator(".tool")
+    expect(card.locator(".badge")).to_have_text("pure · running", timeout=PATIENCE_MS)
+
+    visitor.stop.click()
+    visitor.waits_for_end()
+
+    assert counter.runner.handle(run_id).status() == "cancelled"
+    for is_read_again in (False, True):
+        if is_read_again:  # from the history alone
+            visitor.page.evaluate("addEventListener('pagehide', () => localStorage.clear())")
+            visitor.page.reload()
+            visitor.waits_for_end()
+        expect(card.locator(".badge")).to_contain_text("stopped")
+        expect(card).to_have_class(re.compile(r"is-faint is-stopped"))
+        expect(visitor.page.locator(".i-failed, .is-bad")).to_have_count(0)
+
+
 def test_a_lost_worker_is_the_same_state_everywhere(visitor: Visitor, counter: Counter) -> None:
     handle, journal = counter.runner.run("Hello", "support"), counter.journal
     lease = claim(journal.database, handle.run_id, "own_lost", 60.0)

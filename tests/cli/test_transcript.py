@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bus.journal.endings import NOT_FINISHED
 from bus.payloads import (
     ApprovalPayload,
     EndPayload,
@@ -108,3 +109,14 @@ def test_a_run_that_failed_names_its_trace(status: EndStatus, shown: bool) -> No
     transcript.take(EndPayload(seq=2, status=status))
 
     assert ("run_1 · trace 4bf92f3577b34da6a3ce929d0e0e4736" in err.getvalue()) is shown
+
+
+def test_a_call_that_a_stop_cut_off_is_marked_as_the_runs_end_is() -> None:
+    err = io.StringIO()
+    transcript = Transcript("run_1", out=io.StringIO(), err=err)
+    transcript.take(ToolResultPayload(seq=3, call_id="call_1", name="look", outcome="cancelled", result=NOT_FINISHED))
+    transcript.take(EndPayload(seq=4, status="cancelled", reason="stopped"))
+
+    assert f"■ {NOT_FINISHED}" in err.getvalue()
+    assert "■ cancelled (stopped)" in err.getvalue()
+    assert "✕" not in err.getvalue()

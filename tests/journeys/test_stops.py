@@ -139,7 +139,7 @@ def test_in_an_async_tool_the_call_is_cancelled(stage: Stage) -> None:
 
     end, events = stopped(handle)
 
-    assert outcomes(events) == ["failed"], "it is pure: nothing is left of it"
+    assert outcomes(events) == ["cancelled"], "it is pure: nothing is left of it"
     assert end.usage is not None
     assert end.usage["input_tokens"] > 0
     assert_continues(stage.harness, handle)
@@ -156,7 +156,7 @@ def test_in_an_async_tool_with_an_effect_the_outcome_is_unknown(stage: Stage, tm
     assert len(arrived(ledger)) == 1
 
 
-@pytest.mark.parametrize(("name", "outcome"), [("unsafe", "unknown"), ("pure", "failed")])
+@pytest.mark.parametrize(("name", "outcome"), [("unsafe", "unknown"), ("pure", "cancelled")])
 def test_in_a_plain_tool_the_call_is_left_behind(stage: Stage, name: str, outcome: str, tmp_path: Path) -> None:
     ledger = tmp_path / "ledger"
     handle = stage.in_a_tool(name, {"ledger": str(ledger)}, ledger)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from bus.payloads import EndStatus
@@ -65,8 +65,8 @@ class Ending:
     error: CallboardError | None = None
 
     @property
-    def step_status(self) -> str:
-        """The status that an open model step gets."""
+    def step_status(self) -> Literal["cancelled", "failed"]:
+        """The status of an open model step, and of an open call that certainly had no effect."""
         return "cancelled" if self.status == "cancelled" else "failed"
 
     @classmethod

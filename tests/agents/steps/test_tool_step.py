@@ -18,7 +18,7 @@ from agents.testing import AgentKit
 from agents.tools import tool
 from agents.tools.catalogue import tools_of
 from agents.window import Window
-from bus.journal import Past, StaleOwner, StepEnded
+from bus.journal import STOPPED, Past, StaleOwner, StepEnded
 from bus.journal.endings import NOT_FINISHED, NOT_KNOWN
 from bus.journal.ownership import lease_manager as lease_manager_module
 from bus.journal.ownership import leases
@@ -151,9 +151,9 @@ def test_a_call_whose_run_ends_right_before_it_was_not_begun(kit: AgentKit, monk
 
     monkeypatch.setattr("agents.steps.tool_step.failpoint", stop)
     kit.runner.journal.loop.run(run())
-    step.cut_off()
+    step.cut_off(STOPPED)
 
-    assert (step.effect, ended(step).status, ended(step).result) == (Effect.UNSAFE, "failed", NOT_FINISHED)
+    assert (step.effect, ended(step).status, ended(step).result) == (Effect.UNSAFE, "cancelled", NOT_FINISHED)
 
 
 # --- how long it may take
@@ -216,7 +216,7 @@ def test_an_order_that_may_still_leave_is_not_called_forgotten(kit: AgentKit) ->
     assert (ended(step).status, ended(step).result) == ("unknown", NOT_YET)
 
 
-@pytest.mark.parametrize(("name", "outcome"), [("put_slowly", "unknown"), ("look_slowly", "failed")])
+@pytest.mark.parametrize(("name", "outcome"), [("put_slowly", "unknown"), ("look_slowly", "cancelled")])
 def test_what_is_cut_off_is_unknown_unless_it_changes_nothing(kit: AgentKit, name: str, outcome: str) -> None:
     _, step = begun(kit, f"tests.agents.steps.test_tool_step:{name}")
 
@@ -226,7 +226,7 @@ def test_what_is_cut_off_is_unknown_unless_it_changes_nothing(kit: AgentKit, nam
             await asyncio.sleep(0)
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
-        step.cut_off()
+        step.cut_off(STOPPED)
 
     kit.runner.journal.loop.run(cut_off())
 

@@ -9,6 +9,7 @@ import orjson
 import pytest
 from sqlalchemy import update
 
+from agents.errors import RunFailed
 from bus.journal.approvals import Decision
 from bus.journal.decisions import decide
 from bus.journal.endings import NOT_FINISHED, NOT_KNOWN, result_of_cut_off
@@ -18,6 +19,7 @@ from bus.journal.log.progress import read_progress
 from bus.journal.ownership.reaper import fire, reap
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
+from bus.journal.states.codes import STOPPED, Ending
 from bus.journal.steps import StepEnded, StepStarted, Totals, steps_of
 from bus.payloads import EndPayload, ToolResultPayload, decode
 from config.database.tables import runs, steps
@@ -179,12 +181,12 @@ def test_what_a_later_release_recorded_does_not_keep_the_run_from_its_end(harnes
 @pytest.mark.parametrize(
     ("effect", "outcome"),
     [
-        ("pure", "failed"),
+        ("pure", "cancelled"),
         ("idempotent", "unknown"),
         ("keyed", "unknown"),
         ("checkable", "unknown"),
         ("unsafe", "unknown"),
-        (None, "failed"),
+        (None, "cancelled"),
     ],
 )
 def test_the_outcome_of_a_call_is_unknown_unless_it_is_pure(
@@ -200,18 +202,21 @@ def test_the_outcome_of_a_call_is_unknown_unless_it_is_pure(
     results = [
         one for line in harness.lines(accepted.run_id) if isinstance(one := decode(line.data), ToolResultPayload)
     ]
-    assert [(one.call_id, one.outcome) for one in results] == [("call_1", outcome), ("call_2", "failed")]
+    assert [(one.call_id, one.outcome) for one in results] == [("call_1", outcome), ("call_2", "cancelled")]
     assert results[0].result == (NOT_KNOWN if outcome == "unknown" else NOT_FINISHED)
     with harness.database.read() as connection:
         ended = [(one["status"], one["ended_ms"] is not None) for one in steps_of(connection, accepted.run_id)]
         items: list[Any] = Threads(harness.database).messages(ME, accepted.thread_id)
-    assert ended == [(outcome, True), ("failed", True)]
-    assert [item.get("outcome") for item in items] == [None, outcome, "failed", None]
+    assert ended == [(outcome, True), ("cancelled", True)]
+    assert [item.get("outcome") for item in items] == [None, outcome, "cancelled", None]
 
 
 @pytest.mark.parametrize("effect", ["pure", "idempotent", "keyed", "checkable", "unsafe", None])
 def test_of_a_call_that_was_not_begun_it_is_known(effect: str | None) -> None:
-    assert result_of_cut_off(effect, None, is_begun=False) == ("failed", NOT_FINISHED)
+    failed = Ending.failed(RunFailed())
+
+    assert result_of_cut_off(effect, None, STOPPED, is_begun=False) == ("cancelled", NOT_FINISHED)
+    assert result_of_cut_off(effect, None, failed, is_begun=False) == ("failed", NOT_FINISHED)
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ export class ToolCard {
 
   #paint() {
     const item = this.#item;
-    const state = item.outcome ?? (item.closed ? "stopped" : item.asked ? "asked" : item.lost ? "lost" : "running");
+    const state = item.outcome === "cancelled" ? "stopped" : item.outcome ?? (item.closed ? "stopped" : item.asked ? "asked" : item.lost ? "lost" : "running");
     // While a person is asked about the call, the question is its card.
     this.element.hidden = state === "asked";
     this.element.className = `tool ${LOOKS[state]?.[1] ?? ""} is-${state}${item.withdrawn ? " is-withdrawn" : ""}`;

@@ -50,7 +50,7 @@ const EVENTS = {
   tool: { fold: foldTool, spoken: (event, agent) => event.arguments && `${agent} uses ${event.name}` },
   tool_progress: { fold: foldProgress },
   tool_log: { fold: foldToolLog, spoken: (event) => LOUD.has(event.level) && `${event.name}: ${event.message}` },
-  tool_result: { fold: foldToolResult, spoken: (event) => event.outcome !== "done" && `${event.name}: ${event.outcome}` },
+  tool_result: { fold: foldToolResult, spoken: (event) => event.outcome !== "done" && `${event.name}: ${event.outcome === "cancelled" ? "stopped" : event.outcome}` },
   approval: { fold: foldApproval, spoken: approvalSpoken },
   message: { fold: foldMessage },
   child: { fold: (story, event) => putItem(story, `child:${event.child_run_id}`, { kind: "child", ...pick(event, "child_run_id", "agent", "status") }) },
