@@ -1,14 +1,17 @@
 """Keep providers' keys out of the web process, which accepts runs but calls no model.
 
-`model: auto` depends on which keys exist, so the web process gets their names, never their values.
+`model: auto` depends on which keys exist, so the web process gets their names, never their values. It gets keyed
+digests of the values, by which it recognises them in what clients send.
 """
 
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Iterable, Mapping
 
-from config.redaction import is_secret
+from config.redaction import DIGESTS_HELD, is_secret, with_spellings
+from config.secret_digests import digests_of
 
 NAMES_HELD = "_CALLBOARD_KEYS_HELD"
 """The variable with the comma-separated names of the parent's keys; this process has no key itself."""
@@ -27,7 +30,8 @@ def without_keys(environment: Mapping[str, str], named: Iterable[str] = ()) -> d
     keys = {name for name, value in environment.items() if is_key(name, value)} | (set(named) & environment.keys())
     held = sorted(name for name in keys if environment[name].strip())
     kept = {name: value for name, value in environment.items() if name not in keys}
-    return {**kept, NAMES_HELD: ",".join(held)}
+    digests = digests_of(with_spellings(environment[name] for name in held), secrets.token_bytes(32))
+    return {**kept, NAMES_HELD: ",".join(held), DIGESTS_HELD: digests}
 
 
 def is_key(name: str, value: str) -> bool:

@@ -1,8 +1,9 @@
 """Redaction: secrets in logs, events and error texts are replaced by ``[redacted]``.
 
 It finds known forms of keys; the values of this process's variables that are named like secrets, and passwords in URLs
-of any variable; and values registered because a definition or a setting names them as secrets, or set by an owner that
-replaces them, such as a login whose tokens are renewed. Every pattern is linear in the length of the text.
+of any variable; those that its parent has, by digest; and values registered because a definition or a setting names
+them as secrets, or set by an owner that replaces them, such as a login whose tokens are renewed. Every pattern is
+linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+from config.secret_digests import Digests
+
 REDACTED = "[redacted]"
+DIGESTS_HELD = "_CALLBOARD_DIGESTS_HELD"
+"""The variable with the digests of secrets that the parent has and this process has not."""
 MIN_SECRET_CHARS = 8
 """Shorter values of secret variables are likely to be ordinary words."""
 MIN_REGISTERED_CHARS = 6
@@ -111,7 +116,8 @@ class Redactor:
     def __init__(self, environment: Mapping[str, str], registered: Iterable[str] = ()) -> None:
         held = {value for name, value in environment.items() if is_secret(name, value)}
         held.update(*(secrets_in_url(value) for value in environment.values() if "://" in value), registered)
-        held.update(*[tuple(_spellings(value)) for value in held])
+        held = set(with_spellings(held))
+        self._digests = Digests(environment.get(DIGESTS_HELD, ""))
         self._held = sorted(held, key=len, reverse=True)
         self.values: tuple[str, ...] = tuple(self._held)
         """The known values in all their spellings, the longest first."""
@@ -158,7 +164,8 @@ class Redactor:
         return _JWT_RUN.sub(_without_jwt, _FORM.sub(REDACTED, text))
 
     def known(self, text: str) -> str:
-        """Return the text without the values that are known to be secrets."""
+        """Return the text without the values that are known to be secrets, here or to the process's parent."""
+        text = self._digests.replace(text, REDACTED)
         if len(text) < self._shortest:
             return text
         for secret in self._held:
@@ -252,6 +259,11 @@ def _is_path(name: str, value: str) -> bool:
     if not value.startswith(("/", "./", "~")):
         return False
     return name.upper().endswith(("_FILE", "_PATH", "_DIR")) or os.path.exists(os.path.expanduser(value))
+
+
+def with_spellings(values: Iterable[str]) -> list[str]:
+    """Return the values in all spellings in which ``redact`` replaces them."""
+    return [spelling for value in values for spelling in (value, *_spellings(value))]
 
 
 def _spellings(value: str) -> Iterator[str]:
