@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, event, literal, select, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, PendingRollbackError
 from sqlalchemy.pool import StaticPool
 
 from bus.journal.errors import ConnectionUnusable
 from bus.journal.live.signatures import SECRET_NAME
 from config.database.engine import Database, define_functions
+from config.database.errors import DatabaseBusy
 from config.database.shared_secret import shared_secret
 from config.database.tables import secrets
 from config.forks import forked_s
@@ -41,6 +42,9 @@ ANOTHER = (
     "is one to another database than CALLBOARD_DATABASE_URL names; without a shared database start the run after the "
     "commit, with an idempotency key."
 )
+FAILED = "is in a transaction that has failed; roll back first, and begin another one."
+_IN_FAILED = "25P02"
+"""SQLSTATE of a statement in a transaction that has failed."""
 _IDLE = 0
 """libpq's status of a connection without a transaction."""
 
@@ -55,7 +59,9 @@ class CallersTransaction:
         """Check the connection by reads alone.
 
         Raises:
-            ConnectionUnusable: it is none, closed, in autocommit, of another database, or the parent process's.
+            ConnectionUnusable: it is none, closed, in autocommit or in a failed transaction, of another database, or
+                the parent process's.
+            DatabaseBusy: another writer holds the SQLite file.
         """
         self._given = given
         self._database = database
@@ -63,8 +69,13 @@ class CallersTransaction:
             self.connection = self._joined(given)
             self._require_transaction()
             self._require_same_database()
+        except PendingRollbackError as error:
+            raise ConnectionUnusable(f"the connection {FAILED}") from error
         except (DBAPIError, sqlite3.Error) as error:
-            raise ConnectionUnusable(f"the connection {CLOSED} ({type(error).__name__})") from error
+            if isinstance(named := database.named(error), DatabaseBusy):
+                raise named from error
+            reason = FAILED if _has_failed(error) else f"{CLOSED} ({type(error).__name__})"
+            raise ConnectionUnusable(f"the connection {reason}") from error
 
     def after_commit(self, publish: Callable[[], None]) -> None:
         """Call ``publish`` at the caller's commit, where the kind of connection says so; else the relay looks itself.
@@ -117,6 +128,7 @@ class CallersTransaction:
             dialect = psycopg2.dialect()  # type: ignore[no-untyped-call]  # SQLAlchemy has no types there
             dialect.dbapi = dialect.import_dbapi()
             dialect.server_version_info = self._database.engine.dialect.server_version_info
+        dialect.execution_ctx_cls = _with_tuples(dialect.execution_ctx_cls)
         dialect.do_rollback = dialect.do_commit = dialect.do_close = lambda _connection: None
         pool = StaticPool(lambda: driven, reset_on_return=None, dialect=dialect)
         return Engine(pool, dialect, self._database.engine.url).connect()
@@ -134,7 +146,7 @@ class CallersTransaction:
             if not driven.in_transaction:
                 if driven.isolation_level is None:
                     raise ConnectionUnusable(f"the connection {AUTOCOMMIT}")
-                driven.execute("BEGIN IMMEDIATE")  # else releasing a savepoint would commit
+                self.connection.exec_driver_sql("BEGIN IMMEDIATE")  # else releasing a savepoint would commit
             define_functions(driven)
             return
         info = getattr(driven, "info", None)
@@ -167,10 +179,42 @@ def _first_pid(driven: Any) -> int:
     if not isinstance(driven, sqlite3.Connection):
         return _pids.setdefault(driven, os.getpid())
     with suppress(sqlite3.OperationalError):  # weak references to it are impossible; what it defines, a child inherits
-        return int(driven.execute("SELECT callboard_first_pid()").fetchone()[0])
+        return int(_as_tuples(driven.cursor()).execute("SELECT callboard_first_pid()").fetchone()[0])
     pid = os.getpid()
     driven.create_function("callboard_first_pid", 0, lambda: pid)
     return pid
+
+
+def _has_failed(error: Exception) -> bool:
+    """Return whether a statement was refused since its transaction on Postgres had failed before."""
+    driver_error = getattr(error, "orig", None)
+    return _IN_FAILED in (getattr(driver_error, "sqlstate", None), getattr(driver_error, "pgcode", None))
+
+
+def _with_tuples(context: Any) -> Any:
+    """Return a dialect's execution context whose rows are tuples, whatever rows the caller's connection makes."""
+
+    class Tuples(context):  # type: ignore[misc]  # a class that is known at run time alone
+        def create_default_cursor(self) -> Any:
+            connection = self._dbapi_connection
+            if type(connection.dbapi_connection).__module__.startswith("psycopg2"):
+                from psycopg2.extensions import cursor
+
+                return connection.cursor(cursor_factory=cursor)
+            return _as_tuples(super().create_default_cursor())
+
+    return Tuples
+
+
+def _as_tuples(cursor: Any) -> Any:
+    """Return the cursor of psycopg or sqlite3, which makes tuples from now on."""
+    if isinstance(cursor, sqlite3.Cursor):
+        cursor.row_factory = None
+    else:
+        from psycopg.rows import tuple_row
+
+        cursor.row_factory = tuple_row
+    return cursor
 
 
 def _is_django(given: Any) -> bool:

@@ -9,8 +9,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg.rows
+import psycopg2.extras
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, make_url, text
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from agents.errors import ObserverTravels
@@ -18,7 +21,10 @@ from agents.process import Process
 from agents.registry import AgentRegistry
 from agents.runner import Runner
 from bus.journal import ConnectionUnusable, IdempotencyConflict, IdempotencyKey, Journal, RunUnknown
+from bus.journal import accept as accepting
+from bus.journal.idempotency import used_before
 from bus.messages import RunAgentMessage
+from config.database.errors import DatabaseBusy
 from config.database.migrate import migrate
 from config.settings import Settings
 from observers.base import AgentObserver
@@ -208,6 +214,128 @@ def test_a_closed_connection_is_refused(runner: Runner, engine: Engine) -> None:
 
     assert "is closed; open a transaction" in refusal(runner, connection)
     assert "is closed; open a transaction" in refusal(runner, driven.dbapi_connection)
+
+
+def with_dict_rows(engine: Engine) -> Any:
+    """Return a connection of the engine's driver whose rows are dicts, in a transaction."""
+    driven: Any = engine.raw_connection()
+    driven.detach()
+    connection = driven.dbapi_connection
+    if engine.driver == "psycopg":
+        connection.row_factory = psycopg.rows.dict_row
+    elif engine.driver == "psycopg2":
+        connection.cursor_factory = psycopg2.extras.RealDictCursor
+    else:
+        connection.row_factory = lambda cursor, row: dict(zip([one[0] for one in cursor.description], row, strict=True))
+    return connection
+
+
+def test_a_connection_whose_rows_are_dicts_carries_the_run(runner: Runner, engine: Engine) -> None:
+    with closing(with_dict_rows(engine)) as connection:
+        for _ in range(2):
+            handle = runner.run("Pack it", "assistant", connection=connection)
+        cursor = connection.cursor()
+        cursor.execute("SELECT 1 AS one")
+        assert cursor.fetchone() == {"one": 1}
+        connection.commit()
+
+    assert handle.status() == "queued"
+
+
+@WAYS
+def test_a_failed_transaction_has_to_be_rolled_back_first(
+    runner: Runner, engine: Engine, opened: Any, database_kind: str
+) -> None:
+    with opened(engine) as (connection, execute, _):
+        with pytest.raises(Exception, match="nowhere"):
+            execute("SELECT * FROM nowhere")
+        if database_kind != "sqlite":
+            assert "roll back first" in refusal(runner, connection)
+            connection.rollback()
+
+        assert runner.run("Pack it", "assistant", connection=connection).is_new
+        connection.rollback()
+
+
+@pytest.mark.parametrize("opened", [of_sqlalchemy, of_a_session, of_the_driver])
+def test_a_file_that_another_writer_holds_is_busy(runner: Runner, tmp_path: Path, opened: Any) -> None:
+    file = runner.journal.database.engine.url.database
+    if not runner.journal.database.is_sqlite:
+        return
+    waiting = create_engine(f"sqlite:///{file}", connect_args={"timeout": 0.05})
+    with opened(waiting) as (connection, _execute, _commit), runner.journal.database.write():
+        with pytest.raises(DatabaseBusy) as busy:
+            runner.run("Pack it", "assistant", connection=connection)
+        assert busy.value.retryable
+    waiting.dispose()
+
+
+def failing_once(monkeypatch: pytest.MonkeyPatch, name: str, error: Exception) -> None:
+    """Let the first call of a function of ``accept`` write and then raise."""
+    real: Callable[..., Any] = getattr(accepting, name)
+    left = [error]
+
+    def fail(*arguments: Any) -> Any:
+        result = real(*arguments)
+        if left:
+            raise left.pop()
+        return result
+
+    monkeypatch.setattr(accepting, name, fail)
+
+
+@WAYS
+def test_a_lost_race_leaves_nothing_of_its_attempt(
+    runner: Runner, engine: Engine, opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(engine) as (connection, execute, commit):
+        execute("INSERT INTO orders VALUES (1, 'kept')")
+        failing_once(monkeypatch, "_insert", IntegrityError("INSERT", {}, Exception("another was first")))
+        handle = runner.run("Pack it", "assistant", connection=connection)
+        commit()
+
+    assert (orders(engine), ids_of_runs(runner)) == (["kept"], [handle.run_id])
+
+
+@WAYS
+def test_an_error_behind_the_first_write_keeps_what_the_caller_did(
+    runner: Runner, engine: Engine, opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(engine) as (connection, execute, commit):
+        execute("INSERT INTO orders VALUES (1, 'kept')")
+        failing_once(monkeypatch, "_insert", RuntimeError("behind the thread's row"))
+        with pytest.raises(RuntimeError, match="behind"):
+            runner.run("Pack it", "assistant", connection=connection)
+        commit()
+
+    assert (orders(engine), ids_of_runs(runner)) == (["kept"], [])
+
+
+@WAYS
+def test_a_row_that_is_there_already_does_not_end_the_callers_transaction(
+    runner: Runner, engine: Engine, opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = IdempotencyKey(key="k", method="POST", path="/", body_digest="a")
+    first = runner.run("Pack it", "assistant", idempotency=key, detached=True)
+    real = used_before
+    looks: list[int] = []
+
+    def blind_once(*arguments: Any) -> str | None:
+        looks.append(1)
+        return real(*arguments) if len(looks) > 1 else None
+
+    monkeypatch.setattr(accepting, "used_before", blind_once)
+    with opened(engine) as (connection, execute, commit):
+        execute("INSERT INTO orders VALUES (1, 'kept')")
+        again = runner.run("Pack it", "assistant", idempotency=key, connection=connection)
+        commit()
+
+    assert (again.run_id, orders(engine), ids_of_runs(runner)) == (first.run_id, ["kept"], [first.run_id])
+
+
+def ids_of_runs(runner: Runner) -> list[str]:
+    with runner.journal.database.read() as own:
+        return list(own.execute(text("SELECT id FROM runs")).scalars())
 
 
 def test_a_connection_to_another_database_is_refused(runner: Runner, tmp_path: Path) -> None:
