@@ -243,7 +243,7 @@ LINES = (
     Line(
         promise="the strictest rule decides",
         file="config/policy/combining.py",
-        text="first = max(votes, key=lambda vote: _RANKS[vote.verdict])",
+        text="first = max(votes, key=lambda vote: RANKS[vote.verdict])",
         broken="first = votes[0]",
         tests="tests/config/policy/test_local.py",
     ),

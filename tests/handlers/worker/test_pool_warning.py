@@ -18,6 +18,7 @@ class Sender:
     app = app
 
 
+@pytest.mark.parity  # it looks for the Redis of an `up`
 @pytest.mark.parametrize(("pool", "is_warned"), [(22, False), (21, True)])
 def test_a_worker_warns_of_a_pool_that_is_too_small_for_its_slots(
     settings: Settings,
