@@ -312,7 +312,7 @@ def test_a_task_whose_entry_may_have_expired_is_unknown(
     assert found == outcome
 
 
-def test_a_worker_that_died_before_it_released_the_run_leaves_no_incarnation(
+def test_without_the_incarnation_at_the_sending_nothing_is_known(
     harness: AppHarness, shop: ScriptedShop, describe: Describe
 ) -> None:
     call: Any = find_tool("celery:shop.refund", harness.settings).task
