@@ -12,6 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from bus.journal.errors import IdempotencyConflict, ThreadUnknown
 from bus.journal.idempotency import IdempotencyKey, canonical_digest
 from config.database.tables import events, idempotency_keys, messages, outbox, runs, threads
+from config.errors import BadRequest
 from config.identity.principal import Principal
 from config.ids import new_id
 from tests.bus.journal_harness import JournalHarness
@@ -20,6 +21,12 @@ from tests.bus.racing import at_once
 
 def key(body: Any = "Hello", name: str = "key-1", path: str = "/v1/runs") -> IdempotencyKey:
     return IdempotencyKey(key=name, method="POST", path=path, body_digest=canonical_digest(body))
+
+
+@pytest.mark.parametrize("name", ["sk-live-0123456789abcdef0123456789", "a\u202eb"])
+def test_a_key_with_a_secret_or_a_hidden_character_is_refused_at_every_door(name: str):
+    with pytest.raises(BadRequest, match=r"^the Idempotency-Key has (an API key|the hidden character)"):
+        key(name=name)
 
 
 def counts(harness: JournalHarness) -> dict[str, int]:

@@ -84,6 +84,16 @@ def test_its_own_and_with_a_role_those_of_the_tenant(harness: JournalHarness, pr
     assert ids(harness, principal) == ([event_id] if sees else [])
 
 
+def test_a_correlation_id_with_a_secret_is_not_kept_beside_the_run(harness: JournalHarness) -> None:
+    secret = "sk-live-0123456789abcdef0123456789"
+
+    kept = [harness.run_row(start(harness, thread_id=one, correlation_id=one)).correlation_id for one in ("c-1", "d")]
+    refused = start(harness, thread_id="e", correlation_id=secret)
+
+    assert kept == ["c-1", "d"]
+    assert harness.run_row(refused).correlation_id is None
+
+
 def test_runs_are_found_by_who_sees_them(harness: JournalHarness) -> None:
     shared, private = start(harness, thread_id="a"), start(harness, thread_id="b", is_private=True)
     start(harness, thread_id="c", correlation_id="another")
