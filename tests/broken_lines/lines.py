@@ -426,7 +426,7 @@ LINES = (
         tests="tests/bus/journal/test_internal_events.py",
     ),
     Line(
-        promise="no secret is kept as an idempotency key, whatever the door",
+        promise="no secret is kept as an idempotency key",
         file="bus/journal/idempotency.py",
         text='stored_name(self.key, "the Idempotency-Key")',
         broken='stored_name("", "the Idempotency-Key")',
