@@ -156,6 +156,8 @@ class RunContext:
         classification: Classification = Classification.INTERNAL,
         labels: Iterable[str] = (),
         identity: str = "",
+        *,
+        leaves: bool = False,
     ) -> CallFacts:
         """Return what the policy may look at of a call that is about to be made; ``labels`` are the call's own."""
         lease, totals = self.lease, self.totals()
@@ -168,6 +170,7 @@ class RunContext:
             effect=effect,
             classification=classification,
             labels=frozenset((*self.labels, *labels)),
+            leaves=leaves,
             principal=lease.principal,
             roles=lease.roles,
             tenant=lease.tenant,

@@ -61,8 +61,8 @@ class GovernedCall:
     identity: str = ""
     """Of an MCP server's tool ``mcp:server/tool``; empty of others."""
     effect: Effect = Effect.PURE
-    is_outward: bool = False
-    """Whether the tool's calls leave for another system."""
+    leaves: bool = False
+    """Whether the tool's calls reach another system."""
     attempt: int = 1
 
 
@@ -166,7 +166,7 @@ class Governance:
     def _opens(self, call: GovernedCall) -> bool:
         """Return whether a call is made without the engine's answer."""
         if self._when_silent == "by_effect":
-            return call.effect is Effect.PURE and not call.is_outward
+            return call.effect is Effect.PURE and not call.leaves
         return self._when_silent == "fail_open"
 
     def _silent(self, error: NoUsableAnswer, call: GovernedCall, *, is_open: bool) -> Judgement:

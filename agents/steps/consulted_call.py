@@ -67,7 +67,7 @@ class ConsultedCall(RecordedCall):
             identity=self._tool.identity if self._tool is not None else "",
             arguments=self.arguments,
             effect=self.effect,
-            is_outward=self._tool is None or self._tool.is_outward,
+            leaves=self._tool is None or self._tool.leaves,
             attempt=self._attempts,
         )
 

@@ -153,7 +153,14 @@ class Preflight:
         """Ask the policy about the call, and make its changes."""
         labels = (OUTWARD,) if tool.is_outward else ()
         facts = self._context.call_facts(
-            "tool", tool.name, self.arguments, tool.effect, tool.classification, labels=labels, identity=tool.identity
+            "tool",
+            tool.name,
+            self.arguments,
+            tool.effect,
+            tool.classification,
+            labels=labels,
+            identity=tool.identity,
+            leaves=tool.leaves,
         )
         decision = self._context.policy.decide(facts)
         self._is_required_by_policy = decision.verdict is Verdict.REQUIRE_APPROVAL

@@ -117,6 +117,12 @@ class Tool:
         return INWARD not in self.labels and (self.effect is not Effect.PURE or bool(self.hosts))
 
     @property
+    def leaves(self) -> bool:
+        """Whether its calls reach another system at all: outward ones, and a connector's, which may only ask it."""
+        asks_elsewhere = self.kind in (CapabilityKind.CONNECTOR, CapabilityKind.COMMANDER)
+        return self.is_outward or (asks_elsewhere and INWARD not in self.labels)
+
+    @property
     def is_untrusted(self) -> bool:
         """Whether others may have written its results: of a tool that reads from another system they may, unless it
         says otherwise."""

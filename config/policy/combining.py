@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from config.capabilities import OUTWARD
 from config.effects import Effect, Scope
 from config.policy.compiled import CompiledRule
 from config.policy.decision import CallFacts, PolicyDecision, Verdict
@@ -92,9 +91,9 @@ def vote_of(failure: Failure, facts: CallFacts) -> Vote | None:
     """Return what a failed condition counts as, so that no argument lifts a rule; None where the rule does not match.
 
     A rule that blocks or halts blocks, one that requires an approval does, and one that constrains blocks unless the
-    call is pure and does not leave. One that allows lifts nothing, so it does not match.
+    call is pure and reaches no other system. One that allows lifts nothing, so it does not match.
     """
-    verdict, stays = failure.rule.verdict, facts.effect is Effect.PURE and OUTWARD not in facts.labels
+    verdict, stays = failure.rule.verdict, facts.effect is Effect.PURE and not facts.leaves
     if verdict is Verdict.ALLOW or (verdict is Verdict.CONSTRAIN and stays):
         return None
     counts_as = verdict if verdict is Verdict.REQUIRE_APPROVAL else Verdict.BLOCK

@@ -49,6 +49,8 @@ class CallFacts:
     labels: frozenset[str] = frozenset()
     """What the run has read so far, as the labels of the tools that returned it; and ``outward`` of a call that
     leaves."""
+    leaves: bool = False
+    """Whether a tool's call reaches another system, also one that it only asks, as ``sql_query`` does."""
     principal: str
     roles: frozenset[Role]
     tenant: str

@@ -28,7 +28,7 @@ MAX_SQL = 10_000
 _ODD = re.compile("[\0\ud800-\udfff]")
 
 
-@tool(effect="pure", timeout_s=60, labels={SENSITIVE, UNTRUSTED})  # rows hold what customers wrote
+@tool(effect="pure", timeout_s=60, kind="connector", labels={SENSITIVE, UNTRUSTED})  # rows hold what customers wrote
 async def sql_query(
     database: Annotated[str, Field(max_length=MAX_NAME)], sql: Annotated[str, Field(max_length=MAX_SQL)]
 ) -> dict[str, Any]:

@@ -168,8 +168,8 @@ def test_without_a_usable_answer_pure_calls_pass_and_others_do_not(ask, name):
         ("fail_closed", calls(room="A"), Verdict.BLOCK),
         ("by_effect", calls(Effect.IDEMPOTENT), Verdict.BLOCK),
         ("by_effect", calls(Effect.KEYED), Verdict.BLOCK),
-        ("by_effect", replace(calls(room="A"), is_outward=True), Verdict.BLOCK),
-        ("fail_open", replace(calls(room="A"), is_outward=True), Verdict.ALLOW),
+        ("by_effect", replace(calls(room="A"), leaves=True), Verdict.BLOCK),
+        ("fail_open", replace(calls(room="A"), leaves=True), Verdict.ALLOW),
     ],
 )
 def test_the_operator_says_what_silence_means(ask, when_silent, call, verdict):

@@ -31,6 +31,7 @@ def test_the_labels_of_shipped_tools(shipped, read, is_outward):
     built = as_tool(shipped)
 
     assert (built.result_labels, built.is_outward) == (read, is_outward)
+    assert built.leaves is (is_outward or shipped is sql_query), "what only asks another system reaches it too"
 
 
 @tool(effect="pure")
@@ -52,7 +53,17 @@ LOOK = as_tool(look)
     ],
 )
 def test_a_tool_with_hosts_is_outward_unless_it_says_otherwise(made: Tool, is_outward):
-    assert made.is_outward is is_outward
+    assert (made.is_outward, made.leaves) == (is_outward, is_outward)
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "leaves"),
+    [("connector", (), True), ("commander", (), True), ("transformer", (), False), ("connector", ("inward",), False)],
+)
+def test_a_pure_call_of_a_connector_reaches_another_system(kind, labels, leaves):
+    made = replace(LOOK, kind=CapabilityKind(kind), labels=frozenset(labels))
+
+    assert (made.is_outward, made.leaves) == (False, leaves)
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def test_a_usual_search_is_made_in_tens_of_thousands_of_characters(source):
 
 FACTS: dict[str, dict[str, Any]] = {
     "stays": {"effect": Effect.PURE},
-    "leaves": {"effect": Effect.PURE, "labels": frozenset({"outward"})},
+    "leaves": {"effect": Effect.PURE, "leaves": True},
     "acts": {},
 }
 LONG = {"amount": ["x" * 5000] * 5000}
