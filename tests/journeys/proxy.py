@@ -33,9 +33,9 @@ uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
 """
 
 
-def example(language: str) -> str:
-    """Return the page's only example in this language."""
-    (found,) = re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+def example(language: str, beginning: str = "") -> str:
+    """Return the page's only example in this language that begins so."""
+    (found,) = re.findall(rf"^```{language}\n({beginning}.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     return str(found)
 
 

@@ -100,14 +100,14 @@ def site(tmp_path_factory: pytest.TempPathFactory, redis_server) -> Iterator[Sit
         yield Site(port, web_port, folder, authority, authority.issue("server"), key_of(settings, Principal(id="ci")))
 
 
-@pytest.fixture(params=["nginx", "caddyfile", "yaml"], ids=["nginx", "caddy", "traefik"])
+@pytest.fixture(params=[("nginx",), ("caddyfile",), ("yaml", "http:")], ids=["nginx", "caddy", "traefik"])
 def proxied(request: pytest.FixtureRequest, site: Site, tmp_path: Path) -> Iterator[Site]:
     """The web process behind the page's example."""
-    config = proxy.adapted(proxy.example(request.param), site.pair, site.port, site.web_port)
+    config = proxy.adapted(proxy.example(*request.param), site.pair, site.port, site.web_port)
     with ExitStack() as stack:
-        if request.param == "nginx":
+        if request.param[0] == "nginx":
             stack.enter_context(proxy.nginx(config, tmp_path, site.port))
-        elif request.param == "caddyfile":
+        elif request.param[0] == "caddyfile":
             stack.enter_context(proxy.caddy(config, tmp_path, site.port))
         else:
             program = shutil.which("traefik")
