@@ -270,6 +270,7 @@ def test_tests_reach_the_journal_through_its_interface_or_with_a_reason():
 
 INSIDE = {
     "bus.journal.endings": "texts that models and people get",
+    "bus.journal.idempotency": "a start that loses the race for its key",
     "bus.journal.log.group_commit": "a test loses the answer to a commit of a whole run's worker",
     "bus.journal.journal": "faults of the database at one place",
     "bus.journal.log.line": "lines that no journal writes",

@@ -123,9 +123,9 @@ class CallersTransaction:
             pass  # the first connection tells the dialect the server's version
         dialect: Any = copy.copy(self._database.engine.dialect)
         if type(driven).__module__.startswith("psycopg2"):
-            from sqlalchemy.dialects.postgresql import psycopg2
+            from sqlalchemy.dialects.postgresql.psycopg2 import PGDialect_psycopg2
 
-            dialect = psycopg2.dialect()  # type: ignore[no-untyped-call]  # SQLAlchemy has no types there
+            dialect = PGDialect_psycopg2()  # type: ignore[no-untyped-call]  # SQLAlchemy has no types there
             dialect.dbapi = dialect.import_dbapi()
             dialect.server_version_info = self._database.engine.dialect.server_version_info
         dialect.execution_ctx_cls = _with_tuples(dialect.execution_ctx_cls)
@@ -198,9 +198,7 @@ def _with_tuples(context: Any) -> Any:
         def create_default_cursor(self) -> Any:
             connection = self._dbapi_connection
             if type(connection.dbapi_connection).__module__.startswith("psycopg2"):
-                from psycopg2.extensions import cursor
-
-                return connection.cursor(cursor_factory=cursor)
+                return connection.cursor(cursor_factory=self.dialect.dbapi.extensions.cursor)
             return _as_tuples(super().create_default_cursor())
 
     return Tuples

@@ -84,6 +84,7 @@ def test_without_agents_the_default_queue_is_the_one_in_use(client, journal: Jou
     assert (before, statuses(client)) == ((503, "degraded"), (200, "ok"))
 
 
+@pytest.mark.parity  # it looks for the Redis of an `up`
 def test_a_process_that_executes_runs_itself_needs_no_worker(settings: Settings) -> None:
     runner = Runner.open(settings)
     with closing(runner), opened(settings, runner) as app:

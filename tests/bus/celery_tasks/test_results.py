@@ -130,6 +130,7 @@ def nothing(_server: RunningRedis, client: redis.Redis) -> None:
     client.delete("one")
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize("event", [restart, empty, fail_over, evict, nothing])
 @on_loop
 async def test_an_incarnation_of_redis_ends_when_entries_may_be_lost(
