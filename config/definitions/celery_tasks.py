@@ -16,6 +16,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from config.capabilities import LABEL, Classification
+from config.definitions.changed_code import restart_this
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
 from config.definitions.json_schema import JsonSchema
 from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
@@ -189,7 +190,8 @@ class CeleryApplication(ApplicationFields):
             return given
         value = os.environ.get(variable, "").strip()
         if not value:
-            raise DefinitionInvalid(self.file, None, f"{name}_env", f"the variable {variable} is not set.")
+            problem = f"the variable {variable} is not set.{restart_this()}"
+            raise DefinitionInvalid(self.file, None, f"{name}_env", problem)
         register_secrets(secrets_in_url(value))
         return value
 

@@ -1,4 +1,4 @@
-"""Whether code was changed after a process had started, which continues with what it has loaded."""
+"""Whether code or ``.env`` was changed after a process had started, which continues with what it has loaded."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from sysconfig import get_path
 
 from config.definitions.dotted_path import file_of
+from config.folders import ROOT
 from config.forks import after_fork
 
 process_began_s = time.time()
@@ -20,9 +21,9 @@ def _begin() -> None:
 
 
 def changed_after(began_s: float, paths: Iterable[str]) -> list[str]:
-    """Return what was changed after that time: the files of the dotted paths' modules, and the installed packages."""
+    """Return what was changed after that time: the dotted paths' files, the installed packages and ``.env``."""
     files = {file.name: file for path in paths if (file := file_of(path)) is not None}
-    places = files | {"the installed packages": Path(get_path("purelib"))}
+    places = files | {"the installed packages": Path(get_path("purelib")), ".env": ROOT / ".env"}
     return [name for name, place in places.items() if _changed_s(place) > began_s]
 
 
@@ -33,7 +34,7 @@ def restart(changed: Iterable[str]) -> str:
 
 
 def restart_this(path: str = "") -> str:
-    """Return the same where packages, or the module that this process has loaded, changed after its start."""
+    """Return the same where packages, ``.env`` or a module that this process has loaded changed after its start."""
     return restart(changed_after(process_began_s, [path] if path else ()))
 
 

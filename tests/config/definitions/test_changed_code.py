@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from agents.tools.catalogue import find_tool
-from config.definitions.errors import ToolUnknown
+from config.definitions.celery_tasks import CeleryApplication
+from config.definitions.errors import DefinitionInvalid, ToolUnknown
 from config.settings import read_settings
 
 
@@ -18,6 +19,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("config.definitions.changed_code.process_began_s", 1_000_000.0)
     monkeypatch.setattr("config.definitions.changed_code.get_path", lambda _: str(tmp_path / "packages"))
+    monkeypatch.setattr("config.definitions.changed_code.ROOT", tmp_path)
     monkeypatch.delitem(sys.modules, "my_edited_tools", raising=False)
     file = tmp_path / "my_edited_tools.py"
     file.write_text("def look() -> str:\n    'Look.'\n    return ''\n")
@@ -49,6 +51,19 @@ def test_a_package_that_was_installed_later_asks_for_a_restart(module: Path) -> 
     assert "Restart the workers: they started before the installed packages changed." in sentence_about(
         "not_registered"
     )
+
+
+def test_a_variable_that_was_set_later_asks_for_a_restart(module: Path) -> None:
+    shop = CeleryApplication(id="shop", file="shop.yaml", broker_env="SHOP_URL_NOT_SET", tasks={})
+    problems = []
+    for _ in range(2):
+        with pytest.raises(DefinitionInvalid) as refused:
+            shop.url("broker")
+        problems.append(str(refused.value))
+        (module.parent / ".env").touch()
+
+    assert "Restart" not in problems[0]
+    assert "SHOP_URL_NOT_SET is not set. Restart the workers: they started before .env changed." in problems[1]
 
 
 def test_a_module_that_cannot_be_imported_is_tried_again_by_itself(module: Path) -> None:
