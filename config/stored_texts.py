@@ -41,7 +41,9 @@ def stored_called_name(name: str) -> str:
 
     ``_`` ends a word in names, so a secret may follow it, as in ``get_sk-live-…``.
     """
-    line = stored_line(name, CALLED_NAME_CHARS) or "\ufffd"
+    line = stored_line(name, CALLED_NAME_CHARS)
+    if not line or (line != name and line == name.strip()):
+        line += "\ufffd"  # or else `note ` would become the tool `note`
     for at in [match.start() for match in islice(re.finditer("_", line), _WORDS)]:
         parted = f"{line[:at]} {line[at + 1 :]}"
         if redact(parted) != parted:

@@ -71,11 +71,12 @@ def test_a_program_starts_a_governed_worker_by_the_factory(
             command, cwd=tmp_path, env=chosen | {"PYTHONPATH": str(ROOT)}, stdout=log, stderr=log
         ) as worker:
             end = fleet_harness.run(detached=True).result(90)
-            (row,) = fleet_harness.runner.journal.workers.alive()
+            slots = {row["slots"] for row in fleet_harness.runner.journal.workers.alive()}
             worker.terminate()
             status = worker.wait(40)
 
-        assert (end.status, end.output, row["slots"], status) == ("succeeded", "Done.", 3, 0)
+        assert (end.status, end.output, status) == ("succeeded", "Done.", 0)
+        assert 3 in slots, "beside those of workers that earlier tests killed"
         (answered,) = engine.of("ActivityCompleted", "model")
         assert [span["kind"] for span in answered["spans"]] == ["http"]
 
