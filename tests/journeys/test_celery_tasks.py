@@ -293,7 +293,7 @@ def test_a_task_that_may_not_have_been_sent_is_not_sent_again_but_asked_about(
         until(lambda: bool(handle.approvals()), 60, "a person is asked")
 
     [asked] = handle.approvals()
-    assert "whether a worker began it is not known" in asked["reason"], "the worker that died knew what the backend had kept"
+    assert "whether a worker began it is not known" in asked["reason"], "the worker that died knew what it had kept"
     assert shop.ledger("begin") == []
 
 
