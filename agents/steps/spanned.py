@@ -9,7 +9,6 @@ from typing import Any
 from agents.context import RunContext
 from config.guardrails.scan import cleaned_data
 from config.spans.collector import collecting
-from config.spans.hooks import install_hooks
 
 
 @contextmanager
@@ -21,7 +20,6 @@ def spanned(context: RunContext, keep: Callable[[list[Mapping[str, Any]]], None]
     if not context.settings.spans:
         yield
         return
-    install_hooks()
     with collecting() as collector:
         try:
             yield

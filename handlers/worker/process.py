@@ -181,6 +181,8 @@ def _begin(pool: str, slots: int) -> Drain:
         _alive = process = current_process()
     except CallboardError as error:
         raise SystemExit(f"error: {error} [{error.code}]") from None
+    if process.settings.spans:
+        enable_hooks()  # before a thread imports the tools' modules: half of an imported module has nothing to hook
     if is_imported():  # a prefork parent did it, so that the calls take hundredths of a second
         warm_up(process.journal.loop)
     loaded = process.journal.loop.run(rehearse(process), timeout_s=60)
@@ -227,8 +229,6 @@ def _prepare_guardrails(chosen: Settings, definition: AgentDefinition) -> None:
 def _take_up_work(process: Process, number: int) -> Drain:
     """Start the poller, the maintenance and the worker's row; return the drain."""
     global _drain
-    if process.settings.spans:
-        enable_hooks()
     journal, slots = process.journal, open_slot_pool(number)
     _drain = own = Drain(process, slots)
     journal.relay.start()

@@ -1,7 +1,7 @@
 """Hooks into libraries that tools use: what they do in a call of a tool or a model is a span.
 
-A hook replaces a function of a library that is imported already by one that asks a context variable and calls it. A
-worker installs them before its first call of a tool; other processes do not.
+A hook replaces a function of a library by one that asks a context variable and calls it, when the library is imported
+or at once if it is. A worker installs them before its first call; other processes do not.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from wrapt import register_post_import_hook
 
 from config.forks import after_fork
 from config.spans.hooks.asyncpg import ASYNCPG_HOOKS
@@ -34,7 +36,7 @@ _PLACES: dict[str, dict[str, Wrap]] = {}
 """Module -> dotted name in it -> what makes the replacement."""
 for _module, _name, _wrap in (*HTTP_HOOKS, *SQL_HOOKS, *PSYCOPG2_HOOKS, *ASYNCPG_HOOKS, *FILE_HOOKS):
     _PLACES.setdefault(_module, {})[_name] = _wrap
-_is_on = False
+_is_on = _is_watching = False
 _installed: dict[tuple[str, str], _Installed] = {}
 _lock = threading.Lock()
 
@@ -46,24 +48,22 @@ def _renew() -> None:
 
 
 def enable_hooks() -> None:
-    """Let ``install_hooks`` install hooks in this process, and do so now."""
-    global _is_on
+    """Hook every library of the list in this process: now if it is imported, else when its import ends."""
+    global _is_on, _is_watching
     _is_on = True
-    install_hooks()
+    if not _is_watching:
+        _is_watching = True
+        for module_name in _PLACES:
+            register_post_import_hook(_install_all, module_name)  # there is no way back: `_is_on` decides
+    for module_name in _PLACES.keys() & sys.modules.keys():
+        _install_all(sys.modules[module_name])
 
 
-def install_hooks() -> None:
-    """Hook every library of the list that is imported by now, where hooks are enabled.
-
-    Called before each call of a tool or a model, since its module may have imported one; so it is quick.
-    """
+def _install_all(module: Any) -> None:
     if not _is_on:
         return
-    for module_name, places in _PLACES.items():
-        if module_name in sys.modules:
-            for name, wrap in places.items():
-                if (module_name, name) not in _installed:
-                    _install(module_name, name, wrap)
+    for name, wrap in _PLACES[module.__name__].items():
+        _install(module.__name__, name, wrap)
 
 
 def _install(module_name: str, name: str, wrap: Wrap) -> None:
@@ -76,7 +76,7 @@ def _install(module_name: str, name: str, wrap: Wrap) -> None:
             owner = getattr(owner, part, None)
         original = getattr(owner, last, None)
         if original is None:
-            return  # imported in part, or another release
+            return  # another release
         replacement = wrap(original)
         setattr(owner, last, replacement)
         _installed[module_name, name] = _Installed(owner, last, original, replacement)

@@ -3,6 +3,8 @@
 import asyncio
 import builtins
 import io
+import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,8 +16,9 @@ import requests
 import sqlalchemy
 import urllib3
 
+from config.folders import ROOT
 from config.spans.collector import collecting
-from config.spans.hooks import enable_hooks, install_hooks, remove_hooks
+from config.spans.hooks import enable_hooks, remove_hooks
 
 pytestmark = pytest.mark.parity
 
@@ -174,7 +177,6 @@ def test_the_hooks_can_be_removed_and_installed_again():
 
     for _ in range(3):
         enable_hooks()
-        install_hooks()
         assert builtins.open is not originals[0]
         assert httpx.Client.send is not originals[2]
         remove_hooks()
@@ -194,9 +196,25 @@ def test_a_function_that_other_code_has_replaced_meanwhile_is_left(monkeypatch):
     requests.Session.send = ours.__wrapped__
 
 
-def test_without_being_enabled_nothing_is_hooked():
-    before = builtins.open
+FIRST_CALL = """
+import sys
+from config.spans.collector import collecting
+from config.spans.hooks import enable_hooks, remove_hooks
+enable_hooks()
+if sys.argv[2] == "removed":
+    remove_hooks()
+assert "requests" not in sys.modules
+with collecting() as collector:
+    import requests
+    requests.post(sys.argv[1], json={})
+print(*[span["kind"] for span in collector.close()])
+"""
 
-    install_hooks()
 
-    assert builtins.open is before
+@pytest.mark.parametrize(("state", "kinds"), [("enabled", "http"), ("removed", "")])
+def test_a_library_that_a_call_imports_is_hooked_at_once_where_hooks_are_enabled(url, state, kinds):
+    command = [sys.executable, "-P", "-c", FIRST_CALL, url, state]
+
+    said = subprocess.run(command, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True)
+
+    assert said.stdout.strip() == kinds
