@@ -24,7 +24,6 @@ from config.database.tables import approvals, runs, steps, timers
 from config.definitions.json_schema import SchemaRefused
 from config.definitions.shown_schema import shown_schema
 from config.effects import OnExpiry
-from config.guardrails.guardrails import UNGUARDED
 from config.identity.principals import disabled_among
 from config.stored_texts import stored_text
 
@@ -300,6 +299,8 @@ def form_digest(text: str, form: Mapping[str, Any]) -> str:
 
 def stored_question(text: str, form: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the text and the form of a tool's question without secrets and hidden characters."""
+    from config.guardrails.guardrails import UNGUARDED  # 10 ms of a web process's start, which reads no forms
+
     fields = dict(UNGUARDED.given(form))
     with suppress(SchemaRefused):  # of a question that was asked before such forms were refused
         fields = shown_schema(fields)

@@ -23,7 +23,6 @@ from bus.journal.callers_transaction import CallersTransaction
 from bus.journal.controls import Control
 from bus.journal.decisions import Decided
 from bus.journal.definition_store import read_pinned
-from bus.journal.guarded_answer import guarded
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.internal_events import InternalEvents
 from bus.journal.links import ApprovalLinks, UsedLink
@@ -266,6 +265,8 @@ class Journal:
         Raises:
             InputBlocked: the answer has what may not be kept.
         """
+        from bus.journal.guarded_answer import guarded  # imports the guardrails: 10 ms of each web process's start
+
         answer = guarded(answer, self.settings)
         decided = decisions.decide(
             self.database,

@@ -32,6 +32,9 @@ class Verdict(StrEnum):
 TOOLS_OWN = "tool's own"
 """What a decision names as its rule where the tool itself requires an approval and no rule says more."""
 
+READ_FROM = "from:"
+"""How a label begins that names a tool whose result the run has read."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallFacts:

@@ -11,8 +11,8 @@ from config.clock import epoch_ms
 from config.policy.combining import Failure, combined, seen, vote_of
 from config.policy.compiled import CompiledRule
 from config.policy.condition import MAX_PARTS, TOOL, Condition, ConditionFailed, Conditions, Evaluation
-from config.policy.decision import CallFacts, PolicyDecision, Verdict
-from config.policy.matching import READ_FROM, fixed_facts
+from config.policy.decision import READ_FROM, CallFacts, PolicyDecision, Verdict
+from config.policy.matching import fixed_facts
 
 MAX_KINDS = 4096
 """Kinds of calls (tool, agent, tenant, ...) whose rules are kept; beyond, they are looked up anew."""

@@ -6,11 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from config.definitions.mcp_names import PREFIX, own_names, prefixed_name
-from config.policy.decision import CallFacts
+from config.policy.decision import READ_FROM, CallFacts
 from config.policy.rule import CallMatch, SpentAtLeast
-
-READ_FROM = "from:"
-"""How a label begins that names a tool whose result the run has read."""
 
 Check = Callable[[CallFacts, int], bool]
 """Takes the facts of a call and the time, in ms since 1970."""
