@@ -16,7 +16,6 @@ from bus.loop import process_loop
 from config.errors import CallboardError
 from config.logs import line_format
 from config.settings import settings
-from web.page_files import page_files
 
 collect_rarely()  # gunicorn reads this file before it imports the application
 
@@ -73,6 +72,8 @@ def worker_exit(_server: Any, worker: Any) -> None:
 
 
 def _open_early(app: Any) -> None:
+    from web.page_files import page_files  # imports Flask, which the process that forks does not need
+
     page_files()
     try:
         app.extensions["callboard"].require_ready()
