@@ -20,6 +20,7 @@ from config.settings import Settings
 from tests.processes import no_free_file
 from tests.web.conftest import RunOwner, accept
 from web import gunicorn_conf
+from web.page_files import page_files
 from web.server.client_socket import ClientSocket
 from web.server.in_process import InProcessServer
 
@@ -224,6 +225,7 @@ def test_a_process_without_a_free_file_answers_503(
     port: int, runner: Runner, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     run_id = accept(runner)
+    page_files.cache_clear()  # else the page's files are in memory, and are served
     ask = f"GET {path.format(run=run_id)} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
     with say(port, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n") as client:
         assert b"200 OK" in client.recv(65536)
