@@ -20,7 +20,7 @@ NEEDED = tuple(
     """
     alembic authlib blinker cel_expr_python celery click cryptography flask flask_limiter flask_sock gunicorn
     hiredis httpx2 joserfc jsonschema_rs jwt kombu litellm mcp orjson packaging pydantic pydantic_settings dotenv
-    re2 redis rich sqlalchemy yaml
+    re2 redis rich sqlalchemy wrapt yaml
     """.split()
 )
 """The dependencies of pyproject.toml, by their import names."""
