@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
@@ -31,7 +29,7 @@ def harness(open_harness: Callable[..., AppHarness], request: pytest.FixtureRequ
 def order(harness: AppHarness, example: str, item: str) -> subprocess.CompletedProcess[str]:
     variables = environment(harness.settings) | {
         "CALLBOARD_DATABASE_URL": harness.settings.database,
-        "PYTHONPATH": os.pathsep.join(sys.path),
+        "PYTHONPATH": str(ROOT),
     }
     return run_python(str(EXAMPLES / example), item, env=variables, timeout_s=60)
 
