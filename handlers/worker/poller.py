@@ -12,7 +12,7 @@ from bus.messages import RunAgentMessage
 from bus.queues import served_queues
 from config.errors import CallboardError
 from config.tracing import traced
-from handlers.run_agent import RunAgentHandler
+from handlers.worker.run_agent_handler import RunAgentHandler
 from handlers.worker.slots import SlotPool
 
 log = logging.getLogger(__name__)

@@ -26,8 +26,9 @@ from bus.queues import served_queues
 from config.database.tables import approvals, definitions, runs, steps, timers
 from config.errors import SettingInvalid
 from config.identity.principal import Principal
-from handlers.run_agent import RunAgentHandler, run_agent
+from handlers.run_agent import run_agent
 from handlers.worker.maintenance import resume_compatible
+from handlers.worker.run_agent_handler import RunAgentHandler
 from handlers.worker.slots import SlotPool, open_slot_pool
 from tests.agents import changing_tools
 from tests.bus.journal_harness import fire_timers, lose_owner

@@ -21,7 +21,7 @@ from bus.payloads import StatusPayload
 from config.database.tables import runs
 from config.logs import JsonLines
 from config.tracing import current_headers, current_trace_id, is_trace_id, trace_id_of, traced
-from handlers.run_agent import RunAgentHandler
+from handlers.worker.run_agent_handler import RunAgentHandler
 
 ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 ORDER = "order 4711"

@@ -23,9 +23,9 @@ from bus.payloads import ApprovalPayload, ErrorPayload, Payload
 from config.database.errors import DatabaseBusy, DatabaseUnreachable
 from config.database.tables import runs
 from handlers import run_agent
-from handlers.run_agent import RunAgentHandler
-from handlers.worker import inline
+from handlers.worker import inline, run_agent_handler
 from handlers.worker.inline import InlineRun
+from handlers.worker.run_agent_handler import RunAgentHandler
 from handlers.worker.slots import slot_pool
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import drain
@@ -109,14 +109,14 @@ def test_a_message_whose_run_cannot_be_claimed_is_done_with_one_line_and_the_run
     kit: AgentKit, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = kit.run(detached=True)
-    monkeypatch.setattr(run_agent, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(run_agent_handler, "PATIENCE_S", 0.0)
     full = DatabaseBusy("the database is too slow for more runs in this process; the run stays queued.")
     monkeypatch.setattr(RunAgentHandler, "claim", failing(10**6, full, RunAgentHandler.claim)[0])
     wire = RunAgentMessage.of_run(row(kit, run)).to_wire()
 
     run_agent.run_agent(wire)
 
-    (line,) = [record for record in caplog.records if record.name == run_agent.__name__]
+    (line,) = [record for record in caplog.records if record.name == run_agent_handler.__name__]
     assert line.levelname == "WARNING"
     assert line.getMessage() == f"could not take a queued run run_id={run.run_id}: {full}"
     assert line.exc_info is None
@@ -326,7 +326,7 @@ def test_a_forged_message_imports_nothing_while_others_wait_for_their_commits(
         loaded_on.append(threading.current_thread().name)
         return try_load(process, agent_id, digest)
 
-    monkeypatch.setattr(run_agent, "try_load", note)
+    monkeypatch.setattr(run_agent_handler, "try_load", note)
     begun = RunAgentHandler(current_process()).take(
         RunAgentMessage(run_id=run.run_id, agent_id="another", thread_id=run.thread_id)
     )
