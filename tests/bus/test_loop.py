@@ -189,7 +189,11 @@ def test_a_stopped_loop_says_nothing_when_the_process_ends() -> None:
     """
     said = [
         subprocess.run(
-            [sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, text=True, check=True
+            [sys.executable, "-P", "-c", code, *words],
+            env={"PYTHONPATH": str(ROOT)},  # without the packages of a developer, of whose `config` ours would warn
+            capture_output=True,
+            text=True,
+            check=True,
         ).stderr
         for words in (["stop"], [])
     ]
