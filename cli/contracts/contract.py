@@ -18,9 +18,9 @@ from config.definitions.capability import CapabilityFields
 from config.folders import ROOT
 from config.identity.contexts import ContextsWire, GoldenContextWire, SecurityContextWire
 from web.calls.fields import docstrings
+from web.calls.problem import ProblemDetails
 from web.calls.schemas import schema_of
 from web.schemas.event import Event
-from web.schemas.problem import ProblemDetails
 from web.schemas.tool import CatalogueTool
 
 Json = dict[str, Any]

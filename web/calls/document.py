@@ -18,9 +18,9 @@ from web.auth import tickets
 from web.auth.authentication import HEALTH_ENDPOINTS, OPEN_ENDPOINTS
 from web.calls.call import HttpCall, declared
 from web.calls.fields import Input
+from web.calls.problem import ProblemDetails
 from web.calls.responses import SchemaOf, common_responses, responses
 from web.calls.schemas import Json, components, schema_of
-from web.schemas.problem import ProblemDetails
 
 DESCRIPTION = """Start runs of agents, follow their events, answer what they ask. Bodies are JSON objects without nulls.
 Every error is `application/problem+json` with a stable `code` and a sentence in `detail` that says what to do."""

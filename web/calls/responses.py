@@ -12,6 +12,7 @@ from config.definitions.errors import DefinitionUnreadable
 from config.errors import BadRequest, CallboardError, RoomTaken, SettingInvalid
 from config.identity.errors import Forbidden
 from web.calls.call import HttpCall, Media
+from web.calls.problem import ProblemDetails
 from web.errors import (
     CsrfRefused,
     HostRefused,
@@ -23,7 +24,6 @@ from web.errors import (
     Unauthenticated,
 )
 from web.problems import BY_STATUS
-from web.schemas.problem import ProblemDetails
 
 Json = dict[str, Any]
 SchemaOf = Callable[[Any], Json]
