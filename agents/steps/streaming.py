@@ -8,13 +8,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from agents.large_text import LARGE_CHARS
 from agents.models.errors import ModelFailed, ModelRefused
 from agents.models.failures import too_slow
 from agents.models.open import ModelStream
 from agents.models.streams.chunk import Chunk, Usage
 from agents.models.streams.tool_calls import CallCollector, ToolCall
 from agents.models.timer import StreamTimer
-from agents.steps.large_text import LARGE_CHARS
 from config.guardrails.errors import OutputBlocked
 from config.guardrails.guardrails import UNGUARDED, Guardrails
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from agents.large_text import chars_of, in_thread_if_large
 from agents.steps.consulted_call import LOST, ConsultedCall
-from agents.steps.large_text import chars_of, in_thread_if_large
 from agents.steps.recorded_call import UNDER_WAY
 from agents.steps.spanned import spanned
 from agents.steps.task_work import IN_PLACE_S, TaskWork
