@@ -16,7 +16,7 @@ from typing import IO
 
 from pydantic import SecretStr
 
-from agents.models.warm_up import TURN_FILE
+from agents.warm_up import TURN_FILE
 from bus.journal import Workers
 from cli.supervisor.child import guarded
 from config.database.engine import open_database

@@ -22,10 +22,10 @@ from celery.utils.text import str_to_list
 from agents.compatibility import LoadedAgent, try_load
 from agents.models.lite import is_imported
 from agents.models.releases import require_sound_release
-from agents.models.warm_up import needs_litellm, warm_up, warm_up_later, warm_up_to_fork
 from agents.process import Process, current_process
 from agents.tools.abandoned import ABANDONED
 from agents.tools.mcp.states import files_of, server_states
+from agents.warm_up import needs_litellm, warm_up, warm_up_later, warm_up_to_fork
 from bus.celery_app import refuse_greenlets, require_broker_setting, serve_queues
 from bus.celery_rules import broken_rules
 from bus.gc_tuning import collect_rarely, freeze_gc

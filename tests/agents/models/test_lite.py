@@ -14,7 +14,7 @@ import pytest
 from agents.models import lite
 from agents.models.call import ModelCall
 from agents.models.lite import litellm_module
-from agents.models.warm_up import warm_up, warm_up_to_fork
+from agents.warm_up import warm_up, warm_up_to_fork
 from bus.loop import ProcessLoop
 from config.redaction import redact
 from tests.agents.models.conftest import read

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.models.warm_up import needs_litellm
 from agents.registry import AgentRegistry
+from agents.warm_up import needs_litellm
 from cli.supervisor.serving import clean_environment
 from tests.processes import folder_variables, run_python
 
