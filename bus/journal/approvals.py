@@ -299,7 +299,7 @@ def form_digest(text: str, form: Mapping[str, Any]) -> str:
 
 def stored_question(text: str, form: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the text and the form of a tool's question without secrets and hidden characters."""
-    from config.guardrails.guardrails import UNGUARDED  # 10 ms of a web process's start, which reads no forms
+    from config.guardrails.guardrails import UNGUARDED  # a web process starts without the guardrails
 
     fields = dict(UNGUARDED.given(form))
     with suppress(SchemaRefused):  # of a question that was asked before such forms were refused

@@ -108,7 +108,7 @@ def _key(row: Row[Any]) -> tuple[int, str]:
 
 
 def _row(principal: Principal, event: NewInternalEvent) -> dict[str, Any]:
-    from config.guardrails.guardrails import UNGUARDED  # 10 ms of each web process's start
+    from config.guardrails.guardrails import UNGUARDED  # a web process starts without the guardrails
 
     return {
         "id": new_id("evt"),

@@ -265,7 +265,7 @@ class Journal:
         Raises:
             InputBlocked: the answer has what may not be kept.
         """
-        from bus.journal.guarded_answer import guarded  # imports the guardrails: 10 ms of each web process's start
+        from bus.journal.guarded_answer import guarded  # a web process starts without the guardrails
 
         answer = guarded(answer, self.settings)
         decided = decisions.decide(

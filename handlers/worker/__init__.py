@@ -1,1 +1,1 @@
-"""The parts of a worker process besides message handling: slots, polling, draining, maintenance, warm-up."""
+"""The parts of a worker process: claims of runs, slots, polling, draining, maintenance, warm-up."""
