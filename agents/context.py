@@ -203,8 +203,8 @@ class RunContext:
 
     def may_be_sticky(self, tools: Iterable[Tool | None]) -> bool:
         """Return whether there may be sticky approvals for one of these tools."""
-        found = [tool for tool in tools if tool is not None]
-        return bool(found) and (self.policy.offers_sticky or any(tool.sticky for tool in found))
+        known_tools = [tool for tool in tools if tool is not None]
+        return bool(known_tools) and (self.policy.offers_sticky or any(tool.sticky for tool in known_tools))
 
     async def read_sticky(self, tools: Iterable[Tool | None]) -> None:
         """Read the sticky approvals anew, where one of these tools may have some."""

@@ -123,8 +123,8 @@ def foreign_packages(place: str | None = None) -> dict[str, str]:
 
     ``place``: None is the folder of the installed packages.
     """
-    found = {folder: _origin_of(PathFinder.find_spec(folder, [place or get_path("purelib")])) for folder in FOLDERS}
-    return {folder: origin for folder, origin in found.items() if origin is not None}
+    origins = {folder: _origin_of(PathFinder.find_spec(folder, [place or get_path("purelib")])) for folder in FOLDERS}
+    return {folder: origin for folder, origin in origins.items() if origin is not None}
 
 
 def _origin_of(spec: ModuleSpec | None) -> str | None:

@@ -239,7 +239,7 @@ def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, 
 
 def version_of(tool: Tool) -> str:
     """Return the SHA-256 of what a person approves of a tool: what it says of itself, and what carries it out."""
-    shown = {"name": tool.identity or tool.name, "version": tool.version, "description": tool.description}
+    facts = {"name": tool.identity or tool.name, "version": tool.version, "description": tool.description}
     if tool.implementation is not None:
-        shown["implementation"] = tool.implementation
-    return canonical_digest(shown | {"parameters": dict(tool.parameters), "effect": str(tool.effect)})
+        facts["implementation"] = tool.implementation
+    return canonical_digest(facts | {"parameters": dict(tool.parameters), "effect": str(tool.effect)})

@@ -337,9 +337,13 @@ def scopes_of(row: Row[Any]) -> list[str]:
 def _decision(row: Row[Any]) -> Decision | None:
     if row.decision is None:
         return None
-    given = orjson.loads(row.decision_json)
-    given = {"arguments": given.get("arguments"), "result": given["result"], "message": given["message"]}
-    return Decision(decision=row.decision, **given)
+    answer = orjson.loads(row.decision_json)
+    return Decision(
+        decision=row.decision,
+        arguments=answer.get("arguments"),
+        result=answer["result"],
+        message=answer["message"],
+    )
 
 
 def shown(row: Row[Any]) -> dict[str, Any]:

@@ -79,12 +79,12 @@ class InternalEvents:
         with self._database.read() as connection:
             logged, is_cut = _events(connection, principal, correlation_id, place)
             started = connection.execute(_runs(principal, correlation_id, place)).all()
-        found = [*((_key(row), _event(row)) for row in logged), *((_key(row), _run(row)) for row in started)]
-        found.sort(key=lambda one: one[0], reverse=True)
+        events = [*((_key(row), _event(row)) for row in logged), *((_key(row), _run(row)) for row in started)]
+        events.sort(key=lambda keyed: keyed[0], reverse=True)
         if is_cut:  # older runs belong to the next page, behind the events that this one has no room for
             last = _key(logged[-1])
-            found = [one for one in found if one[0] >= last]
-        return [shown for _, shown in found[:limit]], is_cut
+            events = [keyed for keyed in events if keyed[0] >= last]
+        return [event for _, event in events[:limit]], is_cut
 
 
 def _events(

@@ -238,12 +238,12 @@ def _read_published(path: Path, file: str, written: LinedYaml) -> Published:
 
 def _offered(published: Published, file: str) -> dict[str, CeleryTask]:
     """Return the published tasks; members of a task that this release does not know are ignored."""
-    known = {field.alias or name for name, field in CeleryTask.model_fields.items()}
-    found = {}
-    for name, given in published.tasks.items():
-        kept = {key: value for key, value in given.items() if key in known and value is not None}
-        found[name] = _validated(CeleryTask, kept, file, None, ("tasks", name))
-    return found
+    members = {field.alias or name for name, field in CeleryTask.model_fields.items()}
+    tasks = {}
+    for name, task in published.tasks.items():
+        fields = {key: value for key, value in task.items() if key in members and value is not None}
+        tasks[name] = _validated(CeleryTask, fields, file, None, ("tasks", name))
+    return tasks
 
 
 def _validated(
@@ -258,9 +258,9 @@ def _validated(
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False)
         first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
-        place = (*above, *first["loc"])
-        line = written.line_of(place) if written is not None else None
-        raise DefinitionInvalid(file, line, dotted(place), _problem(first)) from error
+        path = (*above, *first["loc"])
+        line = written.line_of(path) if written is not None else None
+        raise DefinitionInvalid(file, line, dotted(path), _problem(first)) from error
     except RecursionError as error:
         raise DefinitionInvalid(file, None, None, "is nested too deeply.") from error
 
@@ -269,7 +269,7 @@ def _problem(error: Any) -> str:
     """Return what is wrong, as a sentence, without the value."""
     if error["type"] == "extra_forbidden":
         section = CeleryTask if len(error["loc"]) > 1 else ApplicationFields
-        known = [field.alias or name for name, field in section.model_fields.items()]
-        return f"there is no such field.{did_you_mean(str(error['loc'][-1]), known)} Known fields: {', '.join(known)}."
+        names = [field.alias or name for name, field in section.model_fields.items()]
+        return f"there is no such field.{did_you_mean(str(error['loc'][-1]), names)} Known fields: {', '.join(names)}."
     text = str(error["msg"]).removeprefix("Value error, ")
     return f"{text[0].lower()}{text[1:]}."

@@ -85,14 +85,14 @@ def responses(call: HttpCall, schema_of: SchemaOf) -> Json:
 
 def _headers(call: HttpCall, status: int) -> Json:
     """Return the headers of an answer: those that follow from what the call takes and answers, and its own."""
-    found = {"ETag": "Changes when the body does."} if 304 in call.answers and status in (200, 304) else {}
+    headers = {"ETag": "Changes when the body does."} if 304 in call.answers and status in (200, 304) else {}
     if call.body is not None and status in (201, 202) and not call.path:
-        found["Location"] = "Where the new object is."
+        headers["Location"] = "Where the new object is."
     if call.headers is not None and "wait_s" in call.headers.model_fields and status in (200, 202, 304):
-        found["Preference-Applied"] = (
+        headers["Preference-Applied"] = (
             "``wait=N``: for how many seconds the call was ready to wait, where it was asked to."
         )
-    named = {name: _header(text) for name, text in (found | dict(call.sends)).items()}
+    named = {name: _header(text) for name, text in (headers | dict(call.sends)).items()}
     return named | HEADERS_OF_PROBLEMS.get(status, {})
 
 

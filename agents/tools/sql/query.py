@@ -53,9 +53,9 @@ def _limited(built: Tool, definition: AgentDefinition, settings: Settings) -> To
         raise DefinitionInvalid(definition.file, None, "databases", problem)
     for position, name in enumerate(names):
         if name not in settings.sql_variables:
-            known = ", ".join(settings.sql_variables) or "none"
+            all_names = ", ".join(settings.sql_variables) or "none"
             meant = did_you_mean(name, settings.sql_variables)
-            problem = f"'{name}' is not in CALLBOARD_SQL_DATABASES.{meant} It has: {known}."
+            problem = f"'{name}' is not in CALLBOARD_SQL_DATABASES.{meant} It has: {all_names}."
             raise DefinitionInvalid(definition.file, None, f"databases[{position}]", problem)
 
     async def ask_one(database: str, sql: str) -> dict[str, Any]:
