@@ -21,6 +21,7 @@ from config.egress.request import Outgoing
 from config.egress.target import Target, parse_target
 from config.errors import ModelVisible, ToolCutOff
 from config.settings import Settings
+from config.spans.http import request_span
 
 PATH = "/governance/evaluate"
 MAX_BYTES = 512 * 1024
@@ -39,7 +40,9 @@ class RemoteEngine:
             self._headers.append(("Authorization", f"Bearer {key.get_secret_value()}"))
         limits = Limits(total_s=timeout_s, connect_s=timeout_s, max_bytes=MAX_BYTES, max_redirects=0)
         self._timeout_s = timeout_s
-        self._fetcher = Fetcher(policy=_only(self._target), limits=limits, resolver=resolver_of("the engine"))
+        self._fetcher = Fetcher(
+            policy=_only(self._target), limits=limits, resolver=resolver_of("the engine"), span=request_span
+        )
 
     async def evaluate(self, event: Mapping[str, Any], input_type: InputType) -> EngineAnswer:
         """Return what the engine decides about an event.

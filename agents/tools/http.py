@@ -26,6 +26,7 @@ from config.egress.request import (
 from config.egress.target import MAX_URL, parse_target
 from config.errors import ToolCutOff
 from config.settings import settings
+from config.spans.http import request_span
 
 Url = Annotated[str, Field(max_length=MAX_URL)]
 Headers = Annotated[dict[str, Annotated[str, Field(max_length=MAX_HEADER_CHARS)]], Field(max_length=MAX_HEADERS)]
@@ -124,7 +125,7 @@ def _fetcher() -> Fetcher:
     if call.hosts is not None:
         narrower.append(hosts_in(call.hosts))
     policy = EgressPolicy(allowed=allowed_in(chosen.http_allowed_hosts), within=tuple(narrower), remedy=REMEDY)
-    return Fetcher(policy=policy, resolver=resolver_of(f"the tenant {call.tenant}"))
+    return Fetcher(policy=policy, resolver=resolver_of(f"the tenant {call.tenant}"), span=request_span)
 
 
 def _content(body: str | None, data: Any) -> tuple[bytes, str]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 
 from config.egress.addresses import Address, address_in
@@ -20,10 +22,17 @@ from config.egress.policy import EgressPolicy
 from config.egress.request import Outgoing
 from config.egress.target import Target
 from config.errors import ModelVisible
-from config.spans.collector import span_if_collecting
-from config.spans.http import named, note_answer, note_request
 
 log = logging.getLogger(__name__)
+
+RequestSpan = Callable[[Outgoing], AbstractContextManager[Callable[[HttpAnswer], None]]]
+"""Encloses one request; what it yields is called with the answer."""
+
+
+@contextmanager
+def no_span(_: Outgoing) -> Iterator[Callable[[HttpAnswer], None]]:
+    """Note nothing."""
+    yield lambda _answer: None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +44,8 @@ class Fetcher:
     resolver: Resolver = resolve
     tls: ssl.SSLContext | None = None
     """None: the authorities that this machine trusts."""
+    span: RequestSpan = no_span
+    """Notes each request of a call, and its answer."""
 
     async def fetch(self, request: Outgoing) -> HttpAnswer:
         """Return the answer to the request, or the one that its redirects lead to.
@@ -73,13 +84,9 @@ class Fetcher:
 
     async def _ask(self, request: Outgoing, until_s: float) -> HttpAnswer:
         self.policy.require_target(request.target)
-        url = str(request.target)
-        with span_if_collecting("http", named(request.method, url), method=request.method, url=url) as one:
-            if one is None:
-                return await self._exchange(request, until_s)
-            note_request(one, dict(request.headers), request.body)
+        with self.span(request) as note_answer:
             answer = await self._exchange(request, until_s)
-            note_answer(one, answer.status, answer.headers, answer.body)
+            note_answer(answer)
             return answer
 
     async def _exchange(self, request: Outgoing, until_s: float) -> HttpAnswer:

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
+from config.egress.exchange import HttpAnswer
+from config.egress.request import Outgoing
 from config.redaction import REDACTED, redact_start
-from config.spans.collector import MAX_TEXT, Span
+from config.spans.collector import MAX_TEXT, Span, span_if_collecting
 
 MAX_HEADERS = 20
 MAX_HEADER = 200
 """Characters of one header's value."""
 _SECRET = re.compile(r"auth|token|secret|passw|cookie|credential|signature|api-?key|^x-amz-security", re.IGNORECASE)
 _TEXT = re.compile(r"^(?:text/|application/(?:json|xml|x-www-form-urlencoded|graphql|problem\+json)|.*\+(?:json|xml))")
+
+
+@contextmanager
+def request_span(request: Outgoing) -> Iterator[Callable[[HttpAnswer], None]]:
+    """Note a request of ours as an operation of the call that it is made in, if any: ``egress.fetch.Fetcher.span``."""
+    url = str(request.target)
+    with span_if_collecting("http", named(request.method, url), method=request.method, url=url) as operation:
+        if operation is None:
+            yield lambda _answer: None
+            return
+        note_request(operation, dict(request.headers), request.body)
+        yield lambda answer: note_answer(operation, answer.status, answer.headers, answer.body)
 
 
 def named(method: str, url: str) -> str:

@@ -22,6 +22,7 @@ from config.egress.request import Outgoing, checked_body, checked_headers
 from config.egress.target import Target, parse_target
 from config.errors import ToolCutOff
 from config.redaction import redact_start
+from config.spans.http import request_span
 
 REMEDY = "Add the host to the `hosts` of the capability."
 NO_ANSWER = (502, 504)
@@ -73,7 +74,9 @@ class EndpointRunner:
         )
         limits = Limits(total_s=call.timeout_s, max_bytes=self.max_bytes)
         policy = EgressPolicy(allowed=allowed, within=narrower, remedy=REMEDY)
-        fetcher = Fetcher(policy=policy, limits=limits, resolver=resolver_of(f"the tenant {call.tenant}"))
+        fetcher = Fetcher(
+            policy=policy, limits=limits, resolver=resolver_of(f"the tenant {call.tenant}"), span=request_span
+        )
         return self._result_of(await fetcher.fetch(request))
 
     def _result_of(self, answer: HttpAnswer) -> Any:

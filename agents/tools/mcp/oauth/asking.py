@@ -21,6 +21,7 @@ from config.egress.request import Outgoing
 from config.egress.target import Target, parse_target
 from config.errors import ModelVisible
 from config.settings import settings
+from config.spans.http import request_span
 
 LIMITS = Limits(total_s=15.0, max_bytes=256 * 1024, max_redirects=0)
 """Of one request. Metadata and answers with tokens have a few KiB."""
@@ -47,7 +48,7 @@ class OAuthAsker:
             target = self.checked(str(request.url))
             headers = tuple((name, value) for name, value in request.headers.items() if name.lower() in _KEPT)
             outgoing = Outgoing(method=request.method, target=target, headers=headers, body=await request.aread())
-            fetcher = Fetcher(policy=self._policy(target), limits=LIMITS, resolver=self._resolver)
+            fetcher = Fetcher(policy=self._policy(target), limits=LIMITS, resolver=self._resolver, span=request_span)
             return _response(await fetcher.fetch(outgoing), request)
         except RedirectRefused:
             return httpx2.Response(302, request=request)
