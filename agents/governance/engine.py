@@ -13,6 +13,7 @@ from pydantic import SecretStr
 
 from agents.governance.answer import EngineAnswer, InputType, read_answer
 from agents.governance.errors import EngineUnavailable
+from agents.tools.spans.http import request_span
 from config.egress.exchange import Limits
 from config.egress.fetch import Fetcher
 from config.egress.lookup import resolver_of
@@ -21,7 +22,6 @@ from config.egress.request import Outgoing
 from config.egress.target import Target, parse_target
 from config.errors import ModelVisible, ToolCutOff
 from config.settings import Settings
-from config.spans.http import request_span
 
 PATH = "/governance/evaluate"
 MAX_BYTES = 512 * 1024

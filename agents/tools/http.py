@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import Field
 
+from agents.tools.spans.http import request_span
 from agents.tools.tool import current_call, keeps_hosts, tool
 from config.capabilities import OUTWARD, UNTRUSTED
 from config.egress.errors import RequestRefused
@@ -26,7 +27,6 @@ from config.egress.request import (
 from config.egress.target import MAX_URL, parse_target
 from config.errors import ToolCutOff
 from config.settings import settings
-from config.spans.http import request_span
 
 Url = Annotated[str, Field(max_length=MAX_URL)]
 Headers = Annotated[dict[str, Annotated[str, Field(max_length=MAX_HEADER_CHARS)]], Field(max_length=MAX_HEADERS)]

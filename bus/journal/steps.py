@@ -62,7 +62,7 @@ class StepEnded:
     cost_usd: float | None = None
     attempts: int = 1
     spans: Sequence[Mapping[str, Any]] = ()
-    """The operations of the call (``config.spans``), as JSON data of bounded size."""
+    """The operations of the call (``agents.tools.spans``), as JSON data of bounded size."""
 
 
 _NUMBER = (

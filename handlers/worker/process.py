@@ -25,6 +25,7 @@ from agents.models.releases import require_sound_release
 from agents.process import Process, current_process
 from agents.tools.abandoned import ABANDONED
 from agents.tools.mcp.states import files_of, server_states
+from agents.tools.spans.hooks import enable_hooks
 from agents.warm_up import needs_litellm, warm_up, warm_up_later, warm_up_to_fork
 from bus.celery_app import refuse_greenlets, require_broker_setting, serve_queues
 from bus.celery_rules import broken_rules
@@ -43,7 +44,6 @@ from config.logs import configure_logging
 from config.project import own_version
 from config.redis.socket import with_running_redis
 from config.settings import Settings, settings
-from config.spans.hooks import enable_hooks
 from handlers.worker.drain import CHILD_SIGNAL, Drain, ParentDrain, end_without_teardown
 from handlers.worker.lost_calls import watch_lost_calls
 from handlers.worker.maintenance import maintain

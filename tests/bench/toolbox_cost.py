@@ -21,6 +21,7 @@ from agents.tools import Tool, tool
 from agents.tools.catalogue import as_tool
 from agents.tools.executor import call_tool
 from agents.tools.isolation.call_sandbox import CallSandbox
+from agents.tools.spans.hooks import enable_hooks, remove_hooks
 from agents.tools.tool import ToolContext
 from agents.window import Window
 from bus.gc_tuning import freeze_gc
@@ -28,7 +29,6 @@ from bus.journal import Journal, Past
 from config.guardrails.checks import Checks, GuardrailFields
 from config.guardrails.guardrails import Guardrails
 from config.policy.source import PolicySource
-from config.spans.hooks import enable_hooks, remove_hooks
 from tests.bench.command import Effort, run, say
 from tests.bench.report import Bar, Figure, Report
 from tests.bus.journal_harness import new_run

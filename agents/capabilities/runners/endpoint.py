@@ -11,6 +11,7 @@ import orjson
 from agents.capabilities.errors import CapabilityFailed, OutputNotJson, OutputTooLong
 from agents.capabilities.runners.calling import context_json, secret_values
 from agents.tools.results import MAX_BYTES
+from agents.tools.spans.http import request_span
 from agents.tools.tool import current_call
 from config.definitions.runner_spec import SECRET_IN_HEADER
 from config.egress.addresses import is_risky
@@ -22,7 +23,6 @@ from config.egress.request import Outgoing, checked_body, checked_headers
 from config.egress.target import Target, parse_target
 from config.errors import ToolCutOff
 from config.redaction import redact_start
-from config.spans.http import request_span
 
 REMEDY = "Add the host to the `hosts` of the capability."
 NO_ANSWER = (502, 504)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agents.tool_errors import PathRefused, SandboxFull, StorageFull
 from agents.tools.isolation.openat import FOLDER_FLAGS, Opener, best_opener
-from config.spans.collector import span_if_collecting
+from agents.tools.spans.collector import span_if_collecting
 
 MAX_READ = 256 * 1024
 """Bytes of the largest file that is read."""

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from agents.tools.spans.collector import span_if_collecting
+from agents.tools.spans.sql import statement_name
 from agents.tools.sql.answer import SqlAnswer, SqlQuery, SqlRefused
 from agents.tools.sql.databases import SqlPlace, place_of
 from agents.tools.sql.postgres import ask_postgres
@@ -17,8 +19,6 @@ from config.capabilities import SENSITIVE, UNTRUSTED
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
 from config.settings import Settings
-from config.spans.collector import span_if_collecting
-from config.spans.sql import statement_name
 from config.spelling import did_you_mean
 
 MAX_NAME = 64

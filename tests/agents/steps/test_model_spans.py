@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from config.spans.hooks import enable_hooks, remove_hooks
+from agents.tools.spans.hooks import enable_hooks, remove_hooks
 from tests.app_harness import AppHarness
 from tests.model_server import Turn
 

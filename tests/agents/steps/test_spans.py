@@ -11,9 +11,9 @@ from sqlalchemy import select
 
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.files import list_files, read_file, write_file
+from agents.tools.spans.hooks import enable_hooks, remove_hooks
 from agents.tools.tool import current_call, tool
 from config.database.tables import steps
-from config.spans.hooks import enable_hooks, remove_hooks
 from tests.agents.governance.engine_server import EngineServer
 
 

@@ -11,6 +11,7 @@ from ipaddress import ip_network
 import httpx2
 
 from agents.tool_errors import McpServerDown
+from agents.tools.spans.http import request_span
 from config.definitions.mcp_server import McpServerDefinition
 from config.egress.errors import HostNotAllowed, RedirectRefused, UrlRefused
 from config.egress.exchange import HttpAnswer, Limits
@@ -21,7 +22,6 @@ from config.egress.request import Outgoing
 from config.egress.target import Target, parse_target
 from config.errors import ModelVisible
 from config.settings import settings
-from config.spans.http import request_span
 
 LIMITS = Limits(total_s=15.0, max_bytes=256 * 1024, max_redirects=0)
 """Of one request. Metadata and answers with tokens have a few KiB."""

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from config.spans.collector import Span, is_collecting, span
-from config.spans.sql import statement_name
+from agents.tools.spans.collector import Span, is_collecting, span
+from agents.tools.spans.sql import statement_name
 
 
 def text_of(query: Any, cursor: Any) -> str:

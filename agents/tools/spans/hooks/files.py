@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from config.spans.collector import is_collecting, span
+from agents.tools.spans.collector import is_collecting, span
 
 _QUIET = ("/dev/", "/proc/", "/sys/")
 """Folders of the system, whose files libraries read all the time."""

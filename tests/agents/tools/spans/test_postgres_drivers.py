@@ -14,8 +14,8 @@ import pytest
 import sqlalchemy
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from config.spans.collector import collecting
-from config.spans.hooks import enable_hooks, remove_hooks
+from agents.tools.spans.collector import collecting
+from agents.tools.spans.hooks import enable_hooks, remove_hooks
 
 pytestmark = [pytest.mark.postgres, pytest.mark.parity]
 connect = psycopg2.connect  # as `from psycopg2 import connect` keeps it, before the hooks

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sized
 from contextlib import suppress
 from typing import Any
 
-from config.spans.collector import is_collecting
-from config.spans.hooks.sql import statement_span, text_of
+from agents.tools.spans.collector import is_collecting
+from agents.tools.spans.hooks.sql import statement_span, text_of
 
 Arguments = tuple[Any, ...]
 _LITERAL = re.compile(r"""[^\w\s.,"*]|\b\d|\b(?:true|false|null)\b""", re.IGNORECASE)

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from config.spans.collector import Span, is_collecting, span
-from config.spans.http import named, note_answer, note_request
+from agents.tools.spans.collector import Span, is_collecting, span
+from agents.tools.spans.http import named, note_answer, note_request
 
 
 def _httpx(send: Callable[..., Any]) -> Callable[..., Any]:

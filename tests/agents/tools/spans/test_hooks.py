@@ -16,9 +16,9 @@ import requests
 import sqlalchemy
 import urllib3
 
+from agents.tools.spans.collector import collecting
+from agents.tools.spans.hooks import enable_hooks, remove_hooks
 from config.folders import ROOT
-from config.spans.collector import collecting
-from config.spans.hooks import enable_hooks, remove_hooks
 
 pytestmark = pytest.mark.parity
 
@@ -198,8 +198,8 @@ def test_a_function_that_other_code_has_replaced_meanwhile_is_left(monkeypatch):
 
 FIRST_CALL = """
 import sys
-from config.spans.collector import collecting
-from config.spans.hooks import enable_hooks, remove_hooks
+from agents.tools.spans.collector import collecting
+from agents.tools.spans.hooks import enable_hooks, remove_hooks
 enable_hooks()
 if sys.argv[2] == "removed":
     remove_hooks()

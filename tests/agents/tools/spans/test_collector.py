@@ -6,8 +6,16 @@ import threading
 import orjson
 import pytest
 
-from config.spans.collector import MAX_BYTES, MAX_SPANS, MAX_TEXT, collecting, is_collecting, span, span_if_collecting
-from config.spans.http import MAX_HEADERS, note_answer, note_request
+from agents.tools.spans.collector import (
+    MAX_BYTES,
+    MAX_SPANS,
+    MAX_TEXT,
+    collecting,
+    is_collecting,
+    span,
+    span_if_collecting,
+)
+from agents.tools.spans.http import MAX_HEADERS, note_answer, note_request
 from config.tracing import current_traceparent, trace_id_of, traced
 
 KEY = "sk-" + "a" * 40

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from config.spans.collector import is_collecting, span
-from config.spans.sql import statement_name
+from agents.tools.spans.collector import is_collecting, span
+from agents.tools.spans.sql import statement_name
 
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 

@@ -8,10 +8,10 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
+from agents.tools.spans.collector import MAX_TEXT, Span, span_if_collecting
 from config.egress.exchange import HttpAnswer
 from config.egress.request import Outgoing
 from config.redaction import REDACTED, redact_start
-from config.spans.collector import MAX_TEXT, Span, span_if_collecting
 
 MAX_HEADERS = 20
 MAX_HEADER = 200
