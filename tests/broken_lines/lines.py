@@ -322,8 +322,8 @@ LINES = (
     Line(
         promise="each redirect is checked anew",
         file="config/egress/fetch.py",
-        text="        self.policy.require_target(request.target)\n        url = str(request.target)\n",
-        broken="        url = str(request.target)\n",
+        text="        self.policy.require_target(request.target)\n        with self.span(request)",
+        broken="        with self.span(request)",
         tests="tests/config/egress/test_fetch.py",
     ),
     Line(
