@@ -13,8 +13,8 @@ from typing import Any, Literal
 from sqlalchemy import Row
 
 from agents.errors import TooManyQuestions
-from agents.governance.governance import Governance
-from agents.governance.wiring import governance_of
+from agents.governance.engine.governance import Governance
+from agents.governance.engine.wiring import governance_of
 from agents.tools.isolation.sandbox import Quota
 from agents.tools.sample import Sample
 from agents.tools.tool import Tool

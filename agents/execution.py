@@ -12,7 +12,7 @@ from functools import partial
 from agents.compatibility import LoadedAgent, RunWork, compatible_work
 from agents.context import RunContext
 from agents.errors import RunFailed, SecurityContextMissing
-from agents.governance.wiring import report_end, report_start
+from agents.governance.engine.wiring import report_end, report_start
 from agents.models.call import is_in_process
 from agents.models.errors import ModelKeyMissing
 from agents.models.lite import is_imported, litellm_module

@@ -208,14 +208,14 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "governance engine": {
         "slow, away, malformed, contradicting answers": (
-            "tests/agents/governance/test_engine.py::test_without_a_usable_answer_pure_calls_pass_and_others_do_not",
-            "tests/agents/governance/test_engine.py::test_an_engine_that_is_not_there",
-            "tests/agents/governance/test_governed_runs.py::test_a_slow_engine_costs_its_time_limit_and_no_more",
-            "tests/agents/governance/test_governed_runs.py::test_an_engine_that_flips_is_believed_at_each_call",
+            "tests/agents/governance/engine/test_remote.py::test_without_a_usable_answer_pure_calls_pass_and_others_do_not",
+            "tests/agents/governance/engine/test_remote.py::test_an_engine_that_is_not_there",
+            "tests/agents/governance/engine/test_governed_runs.py::test_a_slow_engine_costs_its_time_limit_and_no_more",
+            "tests/agents/governance/engine/test_governed_runs.py::test_an_engine_that_flips_is_believed_at_each_call",
         ),
         "arguments that do not fit, or that a person has approved otherwise": (
-            "tests/agents/governance/test_governed_runs.py::test_a_redacted_input_that_does_not_fit_is_no_call",
-            "tests/agents/governance/test_governed_runs.py::test_the_engine_does_not_change_what_a_person_approved",
+            "tests/agents/governance/engine/test_governed_runs.py::test_a_redacted_input_that_does_not_fit_is_no_call",
+            "tests/agents/governance/engine/test_governed_runs.py::test_the_engine_does_not_change_what_a_person_approved",
         ),
     },
     "capabilities": {

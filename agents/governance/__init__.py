@@ -1,1 +1,1 @@
-"""The remote governance engine: it is asked over HTTP about each call, beside the policy of this deployment."""
+"""What decides about calls and texts: the policy, the guardrails and the remote engine."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from agents.context import RunContext
 from agents.errors import PolicyRefused
-from agents.governance.errors import NoUsableAnswer
-from agents.governance.governance import RULE, GovernedCall, combined
+from agents.governance.engine.errors import NoUsableAnswer
+from agents.governance.engine.governance import RULE, GovernedCall, combined
 from agents.models.call import ModelCall
 from agents.models.cost import cost_of
 from agents.models.open import open_stream

@@ -16,7 +16,7 @@ import orjson
 
 from agents.compatibility import incompatibility, load_agent
 from agents.context import facts_of
-from agents.governance.wiring import governance_of, report_end
+from agents.governance.engine.wiring import governance_of, report_end
 from agents.process import Process
 from bus.gc_tuning import FreeMemory, return_large_blocks
 from bus.journal import Reason, require_readable_journal

@@ -18,7 +18,7 @@ from agents.tools.catalogue import forget
 from agents.tools.mcp.pool import close_pools
 from bus.payloads import ResponsePayload, ToolLogPayload
 from config.database.tables import steps
-from tests.agents.governance.engine_server import EngineServer
+from tests.agents.governance.engine.engine_server import EngineServer
 from tests.agents.tools.mcp.conftest import FAKE
 from tests.agents.tools.mcp.test_notifications import TALKING
 

@@ -174,7 +174,7 @@ LINES = (
         file="agents/steps/consulted_call.py",
         text="return said.digest == canonical_digest(self.arguments) and said.tool_digest",
         broken="return said.tool_digest",
-        tests="tests/agents/governance/test_governed_runs.py",
+        tests="tests/agents/governance/engine/test_governed_runs.py",
     ),
     Line(
         promise="the first decision about an approval counts",

@@ -13,7 +13,7 @@ from bus.payloads import ToolResultPayload
 from cli.supervisor.child import guarded
 from config.folders import ROOT
 from config.settings import Settings
-from tests.agents.governance.engine_server import EngineServer
+from tests.agents.governance.engine.engine_server import EngineServer
 from tests.app_harness import AppHarness
 from tests.fleet import Worker, environment, keep_turn
 from tests.model_server import Call, Turn

@@ -13,7 +13,7 @@ from bus.keys import Keys
 from config.identity.principal import Principal, Role
 from config.settings import Settings
 from config.tracing import trace_id_of
-from tests.agents.governance.engine_server import EngineServer
+from tests.agents.governance.engine.engine_server import EngineServer
 from tests.app_harness import AppHarness
 from tests.credentials import key_of
 from tests.fleet import Worker

@@ -10,7 +10,7 @@ from flask import Blueprint, Response, url_for
 from pydantic import AfterValidator, ConfigDict, Field
 
 from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
-from agents.governance.errors import EngineUnavailable
+from agents.governance.engine.errors import EngineUnavailable
 from agents.models.errors import ModelFailed, ModelTimeout
 from bus.journal import CodeVersion, IdempotencyConflict, IdempotencyKey, ThreadOfOtherAgent, ThreadUnknown, TooManyRuns
 from config.definitions.errors import DefinitionInvalid

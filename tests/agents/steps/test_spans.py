@@ -14,7 +14,7 @@ from agents.tools.files import list_files, read_file, write_file
 from agents.tools.spans.hooks import enable_hooks, remove_hooks
 from agents.tools.tool import current_call, tool
 from config.database.tables import steps
-from tests.agents.governance.engine_server import EngineServer
+from tests.agents.governance.engine.engine_server import EngineServer
 
 
 @tool(effect="pure")

@@ -27,7 +27,7 @@ from config.settings import Settings
 from handlers.worker.maintenance import deliver_undelivered
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import drain
-from tests.agents.governance.engine_server import EngineServer
+from tests.agents.governance.engine.engine_server import EngineServer
 from tests.bus.journal_harness import cancel, fire_timers, lose_owner
 from tests.bus.questions import asks, question
 from tests.config.identity.audit.test_chain import tamper

@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 from pydantic import SecretStr
 
-from agents.governance.answer import EngineAnswer, InputType, read_answer
-from agents.governance.errors import EngineUnavailable
+from agents.governance.engine.answer import EngineAnswer, InputType, read_answer
+from agents.governance.engine.errors import EngineUnavailable
 from agents.tools.spans.http import request_span
 from config.egress.exchange import Limits
 from config.egress.fetch import Fetcher

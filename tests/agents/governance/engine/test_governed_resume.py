@@ -11,7 +11,7 @@ from agents.testing import AgentKit
 from agents.tools.catalogue import wrap_tools
 from cli.crashlab import ledger
 from cli.crashlab.invariants import differences, not_recovered
-from tests.agents.governance.engine_server import EngineServer
+from tests.agents.governance.engine.engine_server import EngineServer
 from tests.agents.test_resume import Lives
 from tests.reference_runs import REFERENCE_RUNS
 

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from agents.governance.errors import EngineUnavailable
+from agents.governance.engine.errors import EngineUnavailable
 from config.policy.decision import Verdict
 
 MAX_REASONS = 20

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from agents.errors import PolicyRefused
-from agents.governance.governance import RULE, Governance, GovernedRun
+from agents.governance.engine.governance import RULE, Governance, GovernedRun
 from bus.journal import Lease
 from bus.payloads import EndPayload
 from config.identity.contexts import GoldenContext, SecurityContext
@@ -25,7 +25,7 @@ def governance_of(
     """Return what asks the engine about a run, from its lease or its row; None where the settings name no engine."""
     if settings.governance_url is None:
         return None
-    from agents.governance.engine import engine_of  # with the HTTP client of requests to given addresses
+    from agents.governance.engine.remote import engine_of  # with the HTTP client of requests to given addresses
 
     governed = GovernedRun(
         run_id=run_id,

@@ -7,14 +7,14 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from agents.governance.engine import RemoteEngine, engine_of
-from agents.governance.governance import combined
+from agents.governance.engine.governance import combined
+from agents.governance.engine.remote import RemoteEngine, engine_of
 from config.effects import Effect
 from config.errors import SettingInvalid
 from config.policy.decision import PolicyDecision, Verdict
 from config.settings import read_settings
 from config.tracing import trace_id_of, traced
-from tests.agents.governance.conftest import RUN, calls
+from tests.agents.governance.engine.conftest import RUN, calls
 from tests.config.egress.peer import Peer, says, sends
 
 pytestmark = pytest.mark.parity

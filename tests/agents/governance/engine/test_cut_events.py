@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.governance.shown import shown
+from agents.governance.engine.shown import shown
 from config.effects import Effect
 from config.policy.decision import Verdict
-from tests.agents.governance.conftest import calls
+from tests.agents.governance.engine.conftest import calls
 
 pytestmark = pytest.mark.parity
 
@@ -79,8 +79,8 @@ JSON = st.recursive(
 @given(JSON, st.sampled_from([8, 64]), st.sampled_from([20, 200]))
 def test_what_is_not_cut_is_shown_whole(value, max_text, max_shown):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("agents.governance.shown.MAX_TEXT", max_text)
-        patch.setattr("agents.governance.shown.MAX_SHOWN", max_shown)
+        patch.setattr("agents.governance.engine.shown.MAX_TEXT", max_text)
+        patch.setattr("agents.governance.engine.shown.MAX_SHOWN", max_shown)
 
         seen, is_cut = shown(value)
 

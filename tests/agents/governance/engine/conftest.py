@@ -6,8 +6,8 @@ import orjson
 import pytest
 from pydantic import SecretStr
 
-from agents.governance.engine import RemoteEngine
-from agents.governance.governance import Governance, GovernedCall, GovernedRun
+from agents.governance.engine.governance import Governance, GovernedCall, GovernedRun
+from agents.governance.engine.remote import RemoteEngine
 from config.effects import Effect
 from tests.config.egress.peer import Peer, says
 

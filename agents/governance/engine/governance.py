@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from agents.governance.answer import INPUT, OUTPUT, EngineAnswer, InputType
-from agents.governance.errors import EngineInputCut, EngineUnavailable, NoUsableAnswer
-from agents.governance.shown import merged, shown
+from agents.governance.engine.answer import INPUT, OUTPUT, EngineAnswer, InputType
+from agents.governance.engine.errors import EngineInputCut, EngineUnavailable, NoUsableAnswer
+from agents.governance.engine.shown import merged, shown
 from agents.large_text import chars_of, in_thread_if_large
 from bus.payloads import ErrorPayload, Payload
 from config.clock import stamp
@@ -18,7 +18,7 @@ from config.ids import new_id
 from config.policy.decision import TOOLS_OWN, PolicyDecision, Verdict
 
 if TYPE_CHECKING:
-    from agents.governance.engine import RemoteEngine
+    from agents.governance.engine.remote import RemoteEngine
 
 log = logging.getLogger(__name__)
 

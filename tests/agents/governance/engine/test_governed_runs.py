@@ -22,7 +22,7 @@ from bus.payloads import ApprovalPayload, ErrorPayload, ToolPayload, ToolResultP
 from config.database.tables import approvals, steps
 from config.policy.decision import CallFacts, PolicyDecision, Verdict
 from config.policy.source import PolicySource
-from tests.agents.governance.engine_server import EngineServer
+from tests.agents.governance.engine.engine_server import EngineServer
 
 pytestmark = pytest.mark.parity
 
