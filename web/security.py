@@ -11,13 +11,9 @@ from flask import Flask, Response, request
 from werkzeug.exceptions import NotFound
 
 from config.errors import BadRequest
-from config.identity.access import may_administer
-from config.identity.errors import Forbidden
-from config.identity.principal import Principal, Verb
 from config.origins import host_of, listed, origin_of
 from config.settings import Settings
 from web import cors
-from web.auth.authentication import current_caller
 from web.errors import HostRefused, OriginRefused
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
@@ -39,23 +35,6 @@ HEADERS = FILE_HEADERS | {
 HEADERS_OF_TYPES = dict.fromkeys(("text/javascript", "text/css"), FILE_HEADERS)
 """The rest is about documents, which browsers make of neither; repeated by the page's files it would be a sixth of its
 first load."""
-
-
-def current_principal() -> Principal:
-    """Return the principal of the request that is being handled."""
-    return current_caller().principal
-
-
-def require_administrator() -> Principal:
-    """Return the principal of the current request if it administers its tenant.
-
-    Raises:
-        Forbidden: it does not.
-    """
-    principal = current_principal()
-    if not may_administer(principal):
-        raise Forbidden(principal, Verb.ADMINISTER, "this tenant")
-    return principal
 
 
 def register(app: Flask, settings: Settings) -> None:

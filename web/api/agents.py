@@ -14,11 +14,11 @@ from config.definitions.dotted_path import NotImportable, require_allowed
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
 from config.identity.access import may_start, sees_agent
 from web.api.answers import answer
+from web.auth.authentication import current_principal
 from web.calls.call import call
 from web.process import current_process
 from web.schemas.agent import AgentList, AgentSummary
 from web.schemas.paths import AgentId
-from web.security import current_principal
 
 if TYPE_CHECKING:
     from config.definitions.agent import AgentDefinition

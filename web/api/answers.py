@@ -12,9 +12,9 @@ import orjson
 from flask import Response, url_for
 
 from config.database.errors import DatabaseBusy, DatabaseUnreachable
+from web.auth.authentication import current_principal
 from web.errors import Overloaded
 from web.process import current_process
-from web.security import current_principal
 
 if TYPE_CHECKING:
     from agents.handle import RunHandle

@@ -32,6 +32,7 @@ from config.errors import BadRequest, Permanent
 from config.guardrails.errors import InputBlocked
 from config.identity.principal import NAME
 from web.api.answers import answer
+from web.auth.authentication import current_principal
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
 from web.parameters import ListPlace, Repeatable, Whole, next_place, place_of, sized
@@ -47,7 +48,6 @@ from web.schemas.approval import (
     StickyPage,
 )
 from web.schemas.paths import ApprovalId, LinkToken, RunId, StickyId
-from web.security import current_principal
 
 approvals = Blueprint("approvals", __name__)
 

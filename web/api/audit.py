@@ -13,13 +13,13 @@ from config.guardrails.errors import SealKeyMissing
 from config.guardrails.sealing import sealer_of
 from config.identity.audit import chain
 from web.api.answers import answer
+from web.auth.authentication import current_principal, require_administrator
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
 from web.parameters import Whole
 from web.process import current_process
 from web.schemas.audit import AuditPage, UnsealedOriginals
 from web.schemas.paths import RunId
-from web.security import current_principal, require_administrator
 
 audit = Blueprint("audit", __name__)
 

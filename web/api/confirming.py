@@ -20,6 +20,7 @@ from bus.journal import (
 )
 from web.api.answers import answer
 from web.api.conversation import WhichConversation
+from web.auth.authentication import current_principal
 from web.calls.call import call
 from web.calls.fields import Maybe
 from web.errors import NothingToConfirm, SeveralToConfirm
@@ -27,7 +28,6 @@ from web.parameters import Repeatable
 from web.process import current_process
 from web.schemas.approval import DecidedApproval
 from web.schemas.conversation import ToolData
-from web.security import current_principal
 
 confirming = Blueprint("confirming", __name__)
 

@@ -10,13 +10,13 @@ from pydantic import Field
 from bus.journal import IdempotencyConflict, NewInternalEvent
 from config.tracing import MAX_CORRELATION_CHARS, correlate
 from web.api.answers import answer
+from web.auth.authentication import current_principal
 from web.calls.call import call
 from web.calls.fields import Input
 from web.errors import StrategyUnknown
 from web.parameters import ListPlace, Repeatable, Whole, next_place, place_of, sized
 from web.process import current_process
 from web.schemas.context import LoggedEvent, QueryResults
-from web.security import current_principal
 
 context = Blueprint("context", __name__)
 

@@ -14,6 +14,7 @@ from config.definitions.errors import DefinitionInvalid
 from config.guardrails.errors import InputBlocked
 from config.identity.errors import AgentForbidden
 from web.api.answers import accepted, answer, status_of
+from web.auth.authentication import current_principal
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
 from web.errors import NoStarters
@@ -22,7 +23,6 @@ from web.process import current_process
 from web.schemas.conversation import AgentGoal, ConversationHistory, EndedChat
 from web.schemas.paths import AgentName, Sentence, ThreadName
 from web.schemas.run import AcceptedRun
-from web.security import current_principal
 
 conversation = Blueprint("conversation", __name__)
 

@@ -8,13 +8,13 @@ from flask import Blueprint, Response
 
 from bus.journal import RunUnknown
 from web.api.answers import answer
+from web.auth.authentication import current_principal
 from web.calls.call import call
 from web.calls.fields import Input
 from web.parameters import Whole
 from web.process import current_process
 from web.schemas.decision import DecisionPage
 from web.schemas.paths import RunId
-from web.security import current_principal
 
 decisions = Blueprint("decisions", __name__)
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from bus.journal import CursorAhead, CursorInvalid, Line, RunUnknown
 from bus.payloads import TERMINAL
 from web.api.answers import answer
-from web.auth.authentication import require_still_valid
+from web.auth.authentication import current_principal, require_still_valid
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
 from web.conditions import Preferring, applied
@@ -20,7 +20,6 @@ from web.parameters import EventCursor, Filter, Whole
 from web.process import WebProcess, current_process
 from web.schemas.event import BoardEvent, BoardSnapshot, Event, EventPage
 from web.schemas.paths import RunId
-from web.security import current_principal
 from web.sse import StreamResponse
 
 events = Blueprint("events", __name__)

@@ -28,7 +28,7 @@ from config.identity.errors import AgentForbidden, EnvelopeRefused, GrantRefused
 from config.tracing import correlate
 from web.api.answers import answer, run_with_questions
 from web.api.seed import CorrelationId, SeedConfig
-from web.auth.authentication import require_still_valid
+from web.auth.authentication import current_principal, require_still_valid
 from web.auth.envelopes import SIGNED_WITH, current_envelope, verify_envelope
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
@@ -39,7 +39,6 @@ from web.problems import problem
 from web.process import current_process
 from web.schemas.execute import Executed, StillExecuting
 from web.schemas.paths import GrantText
-from web.security import current_principal
 
 execute = Blueprint("execute", __name__)
 

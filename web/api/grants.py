@@ -16,14 +16,13 @@ from config.identity import grants as table
 from config.identity.errors import GrantUnknown
 from config.identity.principal import NAME
 from web.api.answers import answer
-from web.auth.authentication import require_still_valid
+from web.auth.authentication import current_principal, require_administrator, require_still_valid
 from web.calls.call import call
 from web.calls.fields import Input
 from web.parameters import Whole
 from web.process import current_process
 from web.schemas.grant import Grants, IssuedGrant
 from web.schemas.paths import AgentName, GrantId
-from web.security import current_principal, require_administrator
 
 grants = Blueprint("grants", __name__)
 

@@ -16,13 +16,12 @@ from config.errors import CallboardError
 from config.identity.access import may_see_machines
 from config.redaction import redact
 from web.api.answers import answer
-from web.auth.authentication import is_stranger
+from web.auth.authentication import current_principal, is_stranger
 from web.calls.call import call
 from web.fleet import Execution, execution_of, workers_starting
 from web.problems import RETRY_AFTER_S, of_error
 from web.process import WebProcess, current_process
 from web.schemas.health import Health, NotReady, Ready
-from web.security import current_principal
 
 if TYPE_CHECKING:
     from bus.journal import Journal

@@ -16,14 +16,19 @@ from config.identity.credential import CredentialKind
 from config.identity.errors import KeyUnknown, NameReserved, ScopeExceeded
 from config.identity.principal import NAME, Principal, Role, Verb
 from web.api.answers import answer
-from web.auth.authentication import current_caller, current_key_form, require_still_valid
+from web.auth.authentication import (
+    current_caller,
+    current_key_form,
+    current_principal,
+    require_administrator,
+    require_still_valid,
+)
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
 from web.parameters import ListPlace, Whole, next_place, place_of
 from web.process import current_process
 from web.schemas.key import KeyPage, NewKey
 from web.schemas.paths import KeyId
-from web.security import current_principal, require_administrator
 
 keys = Blueprint("keys", __name__)
 

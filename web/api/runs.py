@@ -24,7 +24,7 @@ from config.guardrails.errors import InputBlocked
 from config.identity.errors import AgentForbidden, GrantRefused
 from config.tracing import correlate
 from web.api.answers import accepted, answer, end_of, run_with_questions, status_of
-from web.auth.authentication import require_still_valid
+from web.auth.authentication import current_principal, require_still_valid
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
 from web.conditions import MAX_WAIT_S, Conditional, Preferring, applied
@@ -34,7 +34,6 @@ from web.process import current_process
 from web.schemas.event import EndEvent
 from web.schemas.paths import AgentName, GrantText, RunId, Sentence, ThreadName
 from web.schemas.run import AcceptedRun, ControlledRun, Run, RunPage
-from web.security import current_principal
 
 runs = Blueprint("runs", __name__)
 

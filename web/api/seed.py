@@ -19,7 +19,7 @@ from config.identity.errors import AgentForbidden
 from config.stored_texts import stored_name
 from config.tracing import correlate
 from web.api.answers import answer, end_of, status_of
-from web.auth.authentication import require_still_valid
+from web.auth.authentication import current_principal, require_still_valid
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
 from web.calls.problem import ProblemDetails
@@ -30,7 +30,6 @@ from web.problems import problem
 from web.process import current_process
 from web.schemas.paths import Sentence, ThreadName
 from web.schemas.seed import Processed, SeedEvent, StillProcessing
-from web.security import current_principal
 from web.sse import StreamResponse
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from typing import Annotated
 
 from flask import Blueprint, Response, request
 
+from web.auth.authentication import current_principal
 from web.calls.call import call
 from web.calls.fields import Input
 from web.errors import TooManyViewers
 from web.parameters import Whole
 from web.process import current_process
 from web.schemas.selftest import SelftestEvent
-from web.security import current_principal
 from web.selftest import SelftestStream, received
 from web.sse import StreamResponse
 

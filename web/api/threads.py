@@ -13,6 +13,7 @@ from config.definitions.errors import DefinitionInvalid
 from config.identity.errors import AgentForbidden
 from config.stored_texts import TITLE_CHARS
 from web.api.answers import answer
+from web.auth.authentication import current_principal
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
 from web.conditions import Conditional
@@ -20,7 +21,6 @@ from web.parameters import Filter, ListPlace, MessagePlace, PastState, Whole, ne
 from web.process import current_process
 from web.schemas.paths import AgentName, ThreadId
 from web.schemas.thread import MessagePage, NewThread, Thread, ThreadPage
-from web.security import current_principal
 
 threads = Blueprint("threads", __name__)
 

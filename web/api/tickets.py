@@ -8,12 +8,11 @@ from bus.journal import RunUnknown
 from config.clock import stamp
 from config.identity.tickets import issue
 from web.api.answers import answer
-from web.auth.authentication import current_caller, current_key_form
+from web.auth.authentication import current_caller, current_key_form, current_principal
 from web.calls.call import call
 from web.process import current_process
 from web.schemas.key import Ticket
 from web.schemas.paths import RunId
-from web.security import current_principal
 
 tickets = Blueprint("tickets", __name__)
 

@@ -9,11 +9,11 @@ from flask import Blueprint, Response
 
 from agents.tools.mcp.states import fleet_states
 from bus.journal import canonical_digest
+from web.auth.authentication import current_principal
 from web.calls.call import call
 from web.conditions import Conditional
 from web.process import current_process
 from web.schemas.tool import SeedTool, SeedTools, ToolCatalogue
-from web.security import current_principal
 
 tools = Blueprint("tools", __name__)
 

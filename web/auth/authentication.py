@@ -13,9 +13,12 @@ from flask import Flask, current_app, g, request
 
 from config.errors import CallboardError
 from config.identity import key_form
+from config.identity.access import may_administer
 from config.identity.credential import Caller, Credential, CredentialKind
+from config.identity.errors import Forbidden
 from config.identity.key_form import KeyForm
 from config.identity.local_token import local_token
+from config.identity.principal import Principal, Verb
 from web.auth import tickets
 from web.auth.addresses import require_no_secret
 from web.auth.certificates import CertificateCallers
@@ -178,6 +181,23 @@ def current_caller() -> Caller:
     """Return who sends the request that is being handled."""
     caller: Caller = g.caller
     return caller
+
+
+def current_principal() -> Principal:
+    """Return the principal of the request that is being handled."""
+    return current_caller().principal
+
+
+def require_administrator() -> Principal:
+    """Return the principal of the current request if it administers its tenant.
+
+    Raises:
+        Forbidden: it does not.
+    """
+    principal = current_principal()
+    if not may_administer(principal):
+        raise Forbidden(principal, Verb.ADMINISTER, "this tenant")
+    return principal
 
 
 def require_still_valid() -> None:

@@ -12,8 +12,8 @@ from config.identity.envelope import HEADER, CallEnvelope, verify_golden_call_en
 from config.identity.envelope_nonces import SqlNonces
 from config.identity.errors import EnvelopeRefused
 from config.tracing import change_trace, is_trace_id
+from web.auth.authentication import current_principal
 from web.process import WebProcess
-from web.security import current_principal
 
 log = logging.getLogger(__name__)
 
