@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 
 from flask import Response
 
+from bus.identity.validity import can_end
 from web.auth.authentication import current_caller
-from web.auth.validity import can_end
 from web.errors import Overloaded, is_exhausted
 from web.feeds.viewers import Stream, Viewer, Viewers
 from web.problems import of_error

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bus.identity.validity import can_end, ended
 from bus.journal import Journal
 from bus.keys import Keys
 from bus.loop import ProcessLoop
@@ -18,7 +19,6 @@ from config.identity.credential import Caller, Credential, CredentialKind
 from config.identity.principal import Principal, Role
 from tests.web.conftest import eventually
 from tests.web.test_keys import make
-from web.auth.validity import can_end, ended
 from web.feeds import viewers as module
 from web.feeds.reports import Reports
 from web.feeds.viewer_counts import ViewerCounts

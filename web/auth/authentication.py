@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask, current_app, g, request
 
+from bus.identity.validity import can_end, ended
 from config.errors import CallboardError
 from config.identity import key_form
 from config.identity.access import may_administer
@@ -25,7 +26,6 @@ from web.auth.certificates import CertificateCallers
 from web.auth.keys import KeyVerifier
 from web.auth.session_cookies import SESSION, values_in
 from web.auth.sessions import SessionVerifier
-from web.auth.validity import can_end, ended
 from web.errors import Unauthenticated
 from web.process import WebProcess, current_process
 

@@ -7,8 +7,8 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from bus.identity.validity import ended
 from config.identity.principal import Principal
-from web.auth.validity import ended
 from web.feeds.board import BoardFeed, TenantBoards
 from web.feeds.page import PageReader
 from web.feeds.reports import Reports

@@ -9,10 +9,10 @@ import orjson
 from flask import Blueprint, Response, current_app, request
 from werkzeug.exceptions import NotFound
 
+from bus.identity.validity import can_end
 from config.settings import Settings
 from config.tracing import current_trace_id
 from web.auth.authentication import current_caller
-from web.auth.validity import can_end
 from web.bodies import read_object
 from web.feeds.viewers import Viewer, Viewers
 from web.problems import problem

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError
 
+from bus.identity.validity import ended
 from config.clock import epoch_ms
 from config.database.engine import Database
 from config.database.shared_secret import shared_secret
@@ -18,7 +19,6 @@ from config.identity.credential import Caller, CredentialKind
 from config.identity.principal import Principal, Role
 from config.identity.session_form import SECRET_NAME, SessionForm
 from config.identity.sessions import Lifetime, Session
-from web.auth.validity import ended
 
 OLGA = Principal(tenant="acme", id="olga", roles=frozenset({Role.OPERATOR}))
 HOUR_MS = 3_600_000

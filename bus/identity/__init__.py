@@ -1,0 +1,1 @@
+"""What the database knows of identities: their stored credentials, and whether these still hold."""
