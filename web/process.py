@@ -19,7 +19,6 @@ from config.database.timeouts import left_s, not_counted
 from config.errors import CallboardError
 from config.identity.audit.configuration import note_settings
 from config.settings import Settings
-from web.audit.refusals import Refusals
 from web.errors import Overloaded
 from web.feeds.hub import Hub
 from web.recent import Recent
@@ -63,8 +62,7 @@ class WebProcess:
         self._measured = threading.BoundedSemaphore(MAX_MEASURED)
         self.strangers_health: Recent[tuple[dict[str, Any], int]] = Recent()
         self.strangers_ready: Recent[bool] = Recent()
-        self.refusals = Refusals(lambda: self.journal.database)
-        """Refused requests that are not in the audit log yet."""
+        self._at_close: list[Callable[[], None]] = []
 
     @property
     def runner(self) -> Runner:
@@ -163,9 +161,14 @@ class WebProcess:
         if self._hub is not None and self._pid == os.getpid():
             self._hub.close()
 
+    def at_close(self, close: Callable[[], None]) -> None:
+        """Call ``close`` when this process closes, while its journal is still open."""
+        self._at_close.append(close)
+
     def close(self) -> None:
         """Disconnect the viewers, and close the runner unless the caller passed it."""
-        self.refusals.close()
+        for close in self._at_close:
+            close()
         if self._hub is not None:
             self._hub.close()
         if self._runner is not None and self._given is None:

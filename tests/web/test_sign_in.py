@@ -30,6 +30,7 @@ from tests.web.conftest import opened, process_of
 from tests.web.contract import require_no_difference, watch
 from tests.web.signing_in import Reader, settings_for
 from web.app import create_app
+from web.audit.requests import EXTENSION as REFUSALS
 
 pytestmark = pytest.mark.parity
 
@@ -524,7 +525,7 @@ def test_the_cookie_of_an_ended_session_is_a_recorded_refusal(reader: Reader) ->
     reader.me()
 
     process = process_of(reader.client.application)
-    process.refusals.close()
+    reader.client.application.extensions[REFUSALS].close()
 
     refused = [one for entry in entries(process.journal.database, "default") for one in entry.facts.get("refused", [])]
     assert [(one["code"], one["count"]) for one in refused] == [("unauthenticated", 1)]

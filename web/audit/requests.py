@@ -6,11 +6,13 @@ from flask import Flask, Response, g, request
 
 from config.identity.audit.recording import PROCESS, acting_with
 from config.identity.credential import Caller
-from web.audit.refusals import Refusal
+from web.audit.refusals import Refusal, Refusals
 from web.auth.authentication import is_anonymous
 from web.errors import Unauthenticated
 from web.process import WebProcess
 
+EXTENSION = "callboard_refusals"
+"""The application's extension with its refusals that are not in the audit log yet."""
 REFUSED = (401, 403)
 """Statuses that are counted. 404 is not: a run that the caller does not see costs the same as one that is not there.
 
@@ -20,6 +22,8 @@ Of the 401s, only those count whose request carried a credential: a page that as
 
 def register(app: Flask, process: WebProcess) -> None:
     """Name each request's credential, and count the refused ones; to be called after the authentication's."""
+    refusals = app.extensions[EXTENSION] = Refusals(lambda: process.journal.database)
+    process.at_close(refusals.close)
 
     @app.before_request
     def act() -> None:
@@ -35,7 +39,7 @@ def register(app: Flask, process: WebProcess) -> None:
         if answer.status_code in REFUSED:
             refusal = _refusal(answer, process)
             if refusal.code != Unauthenticated.code or not is_anonymous():
-                process.refusals.add(refusal)
+                refusals.add(refusal)
         return answer
 
 

@@ -24,6 +24,7 @@ from config.settings import Settings
 from tests.template import upgrade_by_copy
 from tests.web.conftest import door_of, eventually, opened, process_of
 from web.audit.refusals import MAX_KINDS, Refusal, Refusals
+from web.audit.requests import EXTENSION
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ def test_refusals_are_recorded_as_sums_with_the_first_at_once(door: Any) -> None
         assert door.get("/v1/runs", headers={"Authorization": "Bearer cbk_wrong"}).status_code == 401
     assert door.get("/v1/runs/run_unknown", headers=vic).status_code == 404
     assert len(log(door, "access")) == 1
-    process_of(door.application).refusals.close()
+    door.application.extensions[EXTENSION].close()
 
     first, second = log(door, "access")
     facts = {"credential": "key", "credential_id": key_id, "address": "127.0.0.1"}
@@ -100,7 +101,7 @@ def test_a_request_without_any_credential_is_not_a_refusal(door: Any) -> None:
     assert door.get("/v1/runs/run_1/events").status_code == 401
     assert door.get("/v1/runs/run_1/events?ticket=cbt_wrong").status_code == 401
     assert door.post("/v1/runs", headers={"Origin": "https://elsewhere.example"}).status_code == 403
-    process_of(door.application).refusals.close()
+    door.application.extensions[EXTENSION].close()
 
     refused = [one for entry in log(door, "access") for one in entry.facts["refused"]]
     assert sorted((one["code"], one["count"]) for one in refused) == [("origin_refused", 1), ("unauthenticated", 1)]
@@ -177,7 +178,7 @@ def test_a_refusal_is_in_the_log_of_its_callers_tenant(door: Any) -> None:
     _, ann = key(door, "ann", tenant="acme")
 
     assert door.get("/v1/keys", headers=ann).status_code == 403
-    process_of(door.application).refusals.close()
+    door.application.extensions[EXTENSION].close()
 
     refused = [entry.principal for entry in entries(journal_of(door).database, "acme") if entry.action == "access"]
     assert refused == ["ann"]
