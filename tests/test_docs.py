@@ -15,7 +15,7 @@ from cli.devtools.own_files import copy, own_files
 from cli.main import COMMANDS
 from config.database.migrate import migrate
 from config.definitions.agent import DefinitionFields, Timeouts, load_definition
-from config.folders import ROOT
+from config.folders import FOLDERS, ROOT
 from config.settings import Settings
 from tests.bench.processes import clean_environment
 from tests.processes import run_python
@@ -97,6 +97,37 @@ def test_every_test_a_page_points_at_exists(document):
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
+SOURCE_PATH = re.compile(rf"`((?:{'|'.join(FOLDERS)}|clients|docs)/(?:[\w-]+/)*(?:[\w-]+\.(?:py|js|lua|md))?)`")
+
+
+@pytest.mark.parametrize(
+    "document", [path for path in PAGES if path.name != "CHANGELOG.md"], ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_every_file_of_ours_that_a_page_names_exists(document):
+    named = SOURCE_PATH.findall(document.read_text())
+
+    assert [path for path in named if path not in MADE_BY_USERS and not (ROOT / path).exists()] == []
+
+
+MADE_BY_USERS = {"config/capabilities/"}
+"""Paths that the pages ask the reader to make."""
+
+
+def test_the_index_lists_every_page_once():
+    """A decision is listed in docs/decisions/README.md."""
+    index = DOCS / "README.md"
+    links = [target for target, _ in LINK.findall(index.read_text())]
+    listed = [str((DOCS / target).resolve().relative_to(ROOT)) for target in links]
+    pages = [*DOCS.rglob("*.md"), *(ROOT / "clients").glob("*/README.md")]
+    numbered = set((DOCS / "decisions").glob("0*.md"))
+
+    assert sorted(listed) == sorted(str(path.relative_to(ROOT)) for path in {*pages} - numbered - {index})
+
+
+def test_the_index_is_of_four_kinds():
+    assert re.findall(r"^## (.+)$", page("README.md"), re.MULTILINE) == ["Learn", "Do", "Look up", "Understand"]
+
+
 def test_every_decision_is_in_their_list_by_its_title() -> None:
     pages = sorted((DOCS / "decisions").glob("0*.md"))
     titles = [(path.read_text().splitlines()[0].removeprefix("# "), path.name) for path in pages]
@@ -126,7 +157,7 @@ def anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/agents.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/getting-started.md", "docs/agents.md"])
 def test_the_agents_of_the_pages_can_be_read(name, tmp_path):
     found = examples((ROOT / name).read_text(), "yaml")
 
@@ -137,7 +168,7 @@ def test_the_agents_of_the_pages_can_be_read(name, tmp_path):
     assert found
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/tools.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/getting-started.md", "docs/tools.md"])
 def test_the_tools_of_the_pages_can_be_built(name):
     names: dict = {"__name__": "example"}
     exec(examples((ROOT / name).read_text(), "python")[0], names)  # the page's own code is what is tested

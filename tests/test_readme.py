@@ -1,4 +1,7 @@
-"""Each command of the README can be typed as it stands; tests/journeys/test_readme.py types those that end."""
+"""Each command of the README and of its next page can be typed as it stands; the README is one screen, with proofs.
+
+tests/journeys/test_readme.py types the commands that end.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,31 @@ from config.folders import ROOT
 from tests.test_docs import examples
 
 README = (ROOT / "README.md").read_text()
+STARTED = (ROOT / "docs" / "getting-started.md").read_text()
+MOST_LINES = 75
+"""Of the README: one screen."""
+MOST_LINKS = 8
+"""At its end: more would be a table of contents, which docs/README.md is."""
+
+
+def test_the_readme_is_one_screen():
+    assert len(README.splitlines()) <= MOST_LINES
+    assert len(re.findall(r"\]\(docs/", README.partition("## Read on")[2])) == MOST_LINKS
+
+
+def test_each_sentence_for_a_celery_user_is_linked_to_the_test_that_shows_it():
+    claims = README.partition("## What a Celery user looks for")[2].partition("\n## ")[0].split("\n- ")[1:]
+
+    assert len(claims) == 5
+    for claim in claims:
+        tests = re.findall(r"\]\((tests/[\w/]+\.py)\)", claim)
+        assert tests, claim
+        assert [path for path in tests if not (ROOT / path).exists()] == []
 
 
 def commands() -> list[str]:
-    """Return the lines of the README's shell examples, without comments; a comment that is a command counts as well."""
-    lines = [line for block in examples(README, "sh") for line in block.splitlines()]
+    """Return the lines of the pages' shell examples, without comments; a comment that is a command counts as well."""
+    lines = [line for page in (README, STARTED) for block in examples(page, "sh") for line in block.splitlines()]
     printed = [line.removeprefix("# ") for line in lines if line.startswith("# .venv/")]
     typed = [re.sub(r"\s+#.*", "", line) for line in lines if line and not line.startswith("#")]
     return [*typed, *printed]

@@ -86,8 +86,8 @@ DOCUMENTS = (
     *(
         f"docs/{name}.md"
         for name in """
-    agents approvals capabilities configuration errors faults glossary governance http journal mcp observers operations
-    policy terminal tools
+    agents approvals architecture capabilities configuration errors faults glossary governance http journal mcp
+    observers operations policy terminal tools
 """.split()
     ),
 )

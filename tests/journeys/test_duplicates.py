@@ -71,6 +71,22 @@ def test_fifty_messages_from_the_queue(brisk_harness: AppHarness) -> None:
     assert_one_owner(brisk_harness, handle.run_id, "once and for all")
 
 
+def test_a_run_that_outlasts_the_visibility_timeout_is_executed_once(brisk_harness: AppHarness) -> None:
+    """Of a second, with the acknowledgements of Celery's Redis transport on: the run takes four."""
+    brisk_harness.agent()
+    brisk_harness.model.script([Turn(text=["one ", "execution ", "of ", "a ", "long ", "run"], pace=1.5)])
+    state, options = brisk_harness.settings.state, ("-I", "tests.journeys.short_visibility")
+
+    with (
+        Worker(brisk_harness.settings, *options, log=state / "first.log"),
+        Worker(brisk_harness.settings, *options, log=state / "second.log"),
+    ):
+        handle = brisk_harness.run("Hello", detached=True)
+        handle.result(60)
+
+    assert_one_owner(brisk_harness, handle.run_id, "one execution of a long run")
+
+
 def test_fifty_threads_of_one_worker(open_harness: Callable[..., AppHarness]) -> None:
     harness = open_harness(lease_s=15.0, beat_s=5.0, reap_s=5.0)
     harness.agent()

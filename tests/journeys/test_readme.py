@@ -1,4 +1,4 @@
-"""What the README says to type, typed: in its order, in the project's folder, on a state of its own."""
+"""What the README and its next page say to type, typed: in order, in the project's folder, on a state of its own."""
 
 from __future__ import annotations
 
