@@ -37,7 +37,7 @@ from tests.bus import garbage
 from tests.config import test_logs, test_redaction
 from tests.config.egress import test_hostile_urls
 from tests.web.test_bodies import AMBIGUOUS, HOSTILE
-from web.bodies import parse_object
+from web.calls.bodies import parse_object
 
 Try = Callable[[], object]
 

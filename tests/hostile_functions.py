@@ -56,7 +56,7 @@ from config.visible import visible
 from observers.logfile import reader as logfiles
 from observers.logfile.held_text import HeldText
 from observers.logfile.record import cleaned
-from web.bodies import parse_object
+from web.calls.bodies import parse_object
 from web.security import name_in
 from web.server.chunks import MAX_CHUNKS
 from web.server.incoming import BodyTooLarge, Incoming, decode_body

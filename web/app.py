@@ -15,26 +15,26 @@ from web import limits, problems, security, tracing
 from web.api.agents import agents
 from web.api.approvals import approvals
 from web.api.audit import audit
-from web.api.confirming import confirming
-from web.api.context import context
-from web.api.conversation import conversation
+from web.api.credentials.grants import grants
+from web.api.credentials.keys import keys
+from web.api.credentials.sign_in import sign_in
+from web.api.credentials.tickets import tickets
 from web.api.decisions import decisions
 from web.api.document import document
 from web.api.events import events
-from web.api.execute import execute
-from web.api.grants import grants
 from web.api.health import health
-from web.api.keys import keys
 from web.api.page import page
 from web.api.runs import runs
-from web.api.seed import seed
 from web.api.selftest import selftest
-from web.api.sign_in import sign_in
 from web.api.threads import threads
-from web.api.tickets import tickets
 from web.api.tools import tools
 from web.audit import requests
 from web.auth import authentication, envelopes
+from web.dialects.seeds.confirming import confirming
+from web.dialects.seeds.context import context
+from web.dialects.seeds.conversation import conversation
+from web.dialects.seeds.execute import execute
+from web.dialects.seeds.orchestrator import seed
 from web.mcp.endpoint import mcp
 from web.process import WebProcess, current_process
 from web.proxies import TrustedProxies

@@ -64,7 +64,7 @@ def register(app: Flask, settings: Settings) -> None:
 
 
 def require_no_nul(environ: Mapping[str, Any]) -> None:
-    """Refuse NUL in the URL and the headers, since Postgres cannot store it; web/bodies.py checks bodies."""
+    """Refuse NUL in the URL and the headers, since Postgres cannot store it; web/calls/bodies.py checks bodies."""
     headers = (value for name, value in environ.items() if name.startswith("HTTP_"))
     if "%00" in environ.get("QUERY_STRING", "") or any("\0" in text for text in (environ["PATH_INFO"], *headers)):
         raise BadRequest("the address or a header has the character NUL; leave it out.")

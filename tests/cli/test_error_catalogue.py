@@ -10,7 +10,7 @@ import pytest
 from cli.error_catalogue import NO_ERROR, PAGE, ErrorEntry, catalogue, document, error_kinds
 from config.errors import Topic
 from config.folders import FOLDERS, ROOT
-from web.api.seed import PASSING
+from web.dialects.seeds.orchestrator import PASSING
 
 ENTRIES = catalogue()
 AFTER_A_WHILE = {408, 429, 503, 507}

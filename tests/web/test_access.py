@@ -23,9 +23,9 @@ from config.identity.principal import Principal, Role, Verb
 from config.ids import new_id
 from config.settings import Settings
 from tests.web.conftest import AGENT, RunOwner, furnish, opened, process_of, serve_queues
-from web.api import seed
 from web.app import create_app
 from web.calls.document import document
+from web.dialects.seeds import orchestrator
 
 pytestmark = pytest.mark.parity  # half a thousand cases
 
@@ -359,7 +359,7 @@ def alike(got: Got, ids: Mapping[str, str]) -> tuple[int, str]:
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seed, "WAIT_S", 0)
+    monkeypatch.setattr(orchestrator, "WAIT_S", 0)
 
 
 @pytest.mark.parametrize("caller", REFUSED)

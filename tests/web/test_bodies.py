@@ -9,7 +9,7 @@ import pytest
 
 from config.errors import BadRequest
 from tests.web.conftest import accept
-from web.bodies import parse_object
+from web.calls.bodies import parse_object
 
 GOOD = b'{"agent": "assistant", "input": "Hi"}'
 AMBIGUOUS = {

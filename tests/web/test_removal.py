@@ -15,8 +15,8 @@ from tests.bus.ended_runs import DAY_MS, remove_old
 from tests.web.conftest import RunOwner, accept, eventually, process_of
 from tests.web.test_board import Board
 from tests.web.test_run_feed import Client, events
+from web.dialects.seeds.feed import SeedFeed
 from web.feeds.page import RETRY
-from web.feeds.seed import SeedFeed
 from web.feeds.viewers import Viewer
 
 PAGE = {"Accept": "application/json"}
@@ -45,7 +45,7 @@ def test_the_dialects_viewer_of_a_removed_run_is_dropped_without_a_traceback(app
         while ours.recv(1024):
             pass
 
-    assert [record.levelname for record in caplog.records if record.name == "web.feeds.seed"] in ([], ["INFO"])
+    assert [record.levelname for record in caplog.records if record.name == "web.dialects.seeds.feed"] in ([], ["INFO"])
     ours.close()
 
 

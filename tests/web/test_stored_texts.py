@@ -51,7 +51,7 @@ CASES = [(path, place, body) for path, valid in DOORS.items() for place, body in
 def test_a_secret_in_a_body_is_not_stored(
     client: Any, journal: Journal, monkeypatch: pytest.MonkeyPatch, path: str, place: str, body: Any
 ) -> None:
-    monkeypatch.setattr("web.api.seed.WAIT_S", 0)  # no worker
+    monkeypatch.setattr("web.dialects.seeds.orchestrator.WAIT_S", 0)  # no worker
 
     answer = client.post(path, json=body)
 

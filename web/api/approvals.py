@@ -35,7 +35,7 @@ from web.api.answers import answer
 from web.auth.authentication import current_principal
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
-from web.parameters import ListPlace, Repeatable, Whole, next_place, place_of, sized
+from web.calls.parameters import ListPlace, Repeatable, Whole, next_place, place_of, sized
 from web.process import current_process
 from web.schemas.approval import (
     ApprovalLink,

@@ -16,7 +16,7 @@ from web.api.answers import answer
 from web.auth.authentication import current_principal, require_administrator
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
-from web.parameters import Whole
+from web.calls.parameters import Whole
 from web.process import current_process
 from web.schemas.audit import AuditPage, UnsealedOriginals
 from web.schemas.paths import RunId

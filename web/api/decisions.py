@@ -11,7 +11,7 @@ from web.api.answers import answer
 from web.auth.authentication import current_principal
 from web.calls.call import call
 from web.calls.fields import Input
-from web.parameters import Whole
+from web.calls.parameters import Whole
 from web.process import current_process
 from web.schemas.decision import DecisionPage
 from web.schemas.paths import RunId

@@ -13,10 +13,10 @@ from bus.payloads import TERMINAL
 from web.api.answers import answer
 from web.auth.authentication import current_principal, require_still_valid
 from web.calls.call import call
+from web.calls.conditions import Preferring, applied
 from web.calls.fields import Input, Maybe
-from web.conditions import Preferring, applied
+from web.calls.parameters import EventCursor, Filter, Whole
 from web.errors import TooManyViewers
-from web.parameters import EventCursor, Filter, Whole
 from web.process import WebProcess, current_process
 from web.schemas.event import BoardEvent, BoardSnapshot, Event, EventPage
 from web.schemas.paths import RunId

@@ -26,10 +26,10 @@ from config.tracing import correlate
 from web.api.answers import accepted, answer, end_of, run_with_questions, status_of
 from web.auth.authentication import current_principal, require_still_valid
 from web.calls.call import call
+from web.calls.conditions import MAX_WAIT_S, Conditional, Preferring, applied
 from web.calls.fields import Input, Maybe
-from web.conditions import MAX_WAIT_S, Conditional, Preferring, applied
+from web.calls.parameters import Filter, ListPlace, Repeatable, Whole, choice, next_place, place_of, sized
 from web.fleet import with_starting
-from web.parameters import Filter, ListPlace, Repeatable, Whole, choice, next_place, place_of, sized
 from web.process import current_process
 from web.schemas.event import EndEvent
 from web.schemas.paths import AgentName, GrantText, RunId, Sentence, ThreadName

@@ -9,8 +9,8 @@ from flask import Blueprint, Response, request
 from web.auth.authentication import current_principal
 from web.calls.call import call
 from web.calls.fields import Input
+from web.calls.parameters import Whole
 from web.errors import TooManyViewers
-from web.parameters import Whole
 from web.process import current_process
 from web.schemas.selftest import SelftestEvent
 from web.selftest import SelftestStream, received

@@ -15,9 +15,9 @@ from config.stored_texts import TITLE_CHARS
 from web.api.answers import answer
 from web.auth.authentication import current_principal
 from web.calls.call import call
+from web.calls.conditions import Conditional
 from web.calls.fields import Input, Maybe
-from web.conditions import Conditional
-from web.parameters import Filter, ListPlace, MessagePlace, PastState, Whole, next_place, place_of
+from web.calls.parameters import Filter, ListPlace, MessagePlace, PastState, Whole, next_place, place_of
 from web.process import current_process
 from web.schemas.paths import AgentName, ThreadId
 from web.schemas.thread import MessagePage, NewThread, Thread, ThreadPage

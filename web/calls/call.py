@@ -17,7 +17,7 @@ from flask import Response, request
 from pydantic import ValidationError
 
 from config.errors import BadRequest, CallboardError
-from web.bodies import read_object
+from web.calls.bodies import read_object
 from web.calls.fields import Fields, Input
 from web.calls.refusals import refusal, unknown
 

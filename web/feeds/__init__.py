@@ -1,1 +1,1 @@
-"""The viewers of a process and the feeds they follow: a run, the board, a run in another dialect. Used on the loop."""
+"""The viewers of a process and the feeds that they follow: a run, the board. Used on the loop."""

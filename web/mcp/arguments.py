@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from agents.tool_errors import ArgumentsInvalid
 from config.definitions.json_schema import schema_errors
 from config.errors import BadRequest
-from web.bodies import MAX_DEPTH, MAX_TEXTS, MAX_VALUES
+from web.calls.bodies import MAX_DEPTH, MAX_TEXTS, MAX_VALUES
 from web.calls.fields import Input
 from web.calls.refusals import refusal
 
@@ -51,7 +51,7 @@ def misfits_of(error: Exception) -> list[str] | None:
 
 
 def require_plain(value: Any) -> None:
-    """Refuse what HTTP bodies may not have either (web/bodies.py): on stdio the SDK reads JSON with other rules.
+    """Refuse what HTTP bodies may not have either (web/calls/bodies.py): on stdio the SDK reads JSON with other rules.
 
     Raises:
         BadRequest: NUL or half a surrogate pair in a text, a number that is not finite or has more than 64 bits, more

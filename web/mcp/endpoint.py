@@ -13,7 +13,7 @@ from bus.identity.validity import can_end
 from config.settings import Settings
 from config.tracing import current_trace_id
 from web.auth.authentication import current_caller
-from web.bodies import read_object
+from web.calls.bodies import read_object
 from web.feeds.viewers import Viewer, Viewers
 from web.problems import problem
 from web.process import WebProcess, current_process

@@ -18,7 +18,7 @@ from config.identity.envelope import CallEnvelope, verify_golden_call_envelope
 from config.identity.envelope_nonces import SqlNonces
 from config.identity.errors import EnvelopeRefused
 from config.identity.principal import Principal
-from web.bodies import parse_object
+from web.calls.bodies import parse_object
 from web.mcp.service import Service
 
 log = logging.getLogger(__name__)

@@ -18,6 +18,7 @@ from config.spelling import did_you_mean
 from config.tracing import change_trace
 from web.auth.envelopes import SIGNED_WITH, signed_trace_id
 from web.calls.fields import Input, Maybe
+from web.calls.parameters import require_key
 from web.mcp.arguments import misfits_of, read_arguments, require_fit, require_plain
 from web.mcp.asking import Asking
 from web.mcp.envelopes import Envelopes
@@ -27,7 +28,6 @@ from web.mcp.results import refused, result_of, with_refusal
 from web.mcp.run_tools import RUN_TOOLS, RunTools
 from web.mcp.service import Acting, Context, Service
 from web.mcp.watching import Watched
-from web.parameters import require_key
 from web.schemas.paths import ThreadName
 
 Answer = CallToolResult | InputRequiredResult

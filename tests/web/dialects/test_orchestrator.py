@@ -80,7 +80,7 @@ def test_process_waits_for_the_answer(client, journal) -> None:
 
 
 def test_process_that_takes_long_answers_with_the_run(client, monkeypatch) -> None:
-    monkeypatch.setattr("web.api.seed.WAIT_S", 0.05)
+    monkeypatch.setattr("web.dialects.seeds.orchestrator.WAIT_S", 0.05)
 
     answer = client.post("/process", json={"thread_id": "t", "message": "?", "correlation_id": "c"})
 

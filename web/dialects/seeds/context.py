@@ -13,8 +13,8 @@ from web.api.answers import answer
 from web.auth.authentication import current_principal
 from web.calls.call import call
 from web.calls.fields import Input
+from web.calls.parameters import ListPlace, Repeatable, Whole, next_place, place_of, sized
 from web.errors import StrategyUnknown
-from web.parameters import ListPlace, Repeatable, Whole, next_place, place_of, sized
 from web.process import current_process
 from web.schemas.context import LoggedEvent, QueryResults
 

@@ -17,8 +17,8 @@ from web.api.answers import accepted, answer, status_of
 from web.auth.authentication import current_principal
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
+from web.calls.parameters import MessagePlace, Repeatable, Whole
 from web.errors import NoStarters
-from web.parameters import MessagePlace, Repeatable, Whole
 from web.process import current_process
 from web.schemas.conversation import AgentGoal, ConversationHistory, EndedChat
 from web.schemas.paths import AgentName, Sentence, ThreadName

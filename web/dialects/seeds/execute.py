@@ -27,14 +27,14 @@ from config.guardrails.errors import InputBlocked
 from config.identity.errors import AgentForbidden, EnvelopeRefused, GrantRefused
 from config.tracing import correlate
 from web.api.answers import answer, run_with_questions
-from web.api.seed import CorrelationId, SeedConfig
 from web.auth.authentication import current_principal, require_still_valid
 from web.auth.envelopes import SIGNED_WITH, current_envelope, verify_envelope
 from web.calls.call import call
+from web.calls.conditions import MAX_WAIT_S
 from web.calls.fields import Input, Maybe
-from web.conditions import MAX_WAIT_S
+from web.calls.parameters import Repeatable
+from web.dialects.seeds.orchestrator import CorrelationId, SeedConfig
 from web.errors import Overloaded
-from web.parameters import Repeatable
 from web.problems import problem
 from web.process import current_process
 from web.schemas.execute import Executed, StillExecuting

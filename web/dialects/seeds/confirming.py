@@ -19,12 +19,12 @@ from bus.journal import (
     ThreadUnknown,
 )
 from web.api.answers import answer
-from web.api.conversation import WhichConversation
 from web.auth.authentication import current_principal
 from web.calls.call import call
 from web.calls.fields import Maybe
+from web.calls.parameters import Repeatable
+from web.dialects.seeds.conversation import WhichConversation
 from web.errors import NothingToConfirm, SeveralToConfirm
-from web.parameters import Repeatable
 from web.process import current_process
 from web.schemas.approval import DecidedApproval
 from web.schemas.conversation import ToolData

@@ -25,7 +25,7 @@ from web.auth.authentication import (
 )
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
-from web.parameters import ListPlace, Whole, next_place, place_of
+from web.calls.parameters import ListPlace, Whole, next_place, place_of
 from web.process import current_process
 from web.schemas.key import KeyPage, NewKey
 from web.schemas.paths import KeyId

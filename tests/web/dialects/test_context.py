@@ -41,7 +41,7 @@ def test_an_event_is_logged_and_found_with_its_runs(client, runner) -> None:
 
 
 def test_a_message_that_process_took_is_found(client, monkeypatch) -> None:
-    monkeypatch.setattr("web.api.seed.WAIT_S", 0)
+    monkeypatch.setattr("web.dialects.seeds.orchestrator.WAIT_S", 0)
     run_id = client.post("/process", json={"message": "Hello", "correlation_id": "c-9"}).json["run_id"]
 
     assert [one["id"] for one in client.post("/query", json={"query": "c-9"}).json["results"]] == [run_id]

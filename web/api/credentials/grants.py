@@ -19,7 +19,7 @@ from web.api.answers import answer
 from web.auth.authentication import current_principal, require_administrator, require_still_valid
 from web.calls.call import call
 from web.calls.fields import Input
-from web.parameters import Whole
+from web.calls.parameters import Whole
 from web.process import current_process
 from web.schemas.grant import Grants, IssuedGrant
 from web.schemas.paths import AgentName, GrantId

@@ -22,10 +22,10 @@ from web.api.answers import answer, end_of, status_of
 from web.auth.authentication import current_principal, require_still_valid
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
+from web.calls.parameters import Repeatable
 from web.calls.problem import ProblemDetails
+from web.dialects.seeds.feed import SeedFeed, as_text, reason_of
 from web.errors import RunNotSucceeded, TooManyViewers
-from web.feeds.seed import SeedFeed, as_text, reason_of
-from web.parameters import Repeatable
 from web.problems import problem
 from web.process import current_process
 from web.schemas.paths import Sentence, ThreadName

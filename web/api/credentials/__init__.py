@@ -1,0 +1,1 @@
+"""The calls that issue, list and end credentials."""

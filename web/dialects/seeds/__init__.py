@@ -1,0 +1,1 @@
+"""The calls of the designs that came before this one, kept for their clients."""
