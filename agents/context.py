@@ -29,7 +29,7 @@ from config.guardrails.guardrails import UNGUARDED, Guardrails
 from config.guardrails.sealing import Original, sealer_of
 from config.identity.contexts import DeclaredContext, SecurityContext, reference_of, trace_id_of_run
 from config.identity.folders import sandbox_folder
-from config.policy.decision import ALLOW_ALL, CallFacts, Policy
+from config.policy_decision import ALLOW_ALL, CallFacts, Policy
 from config.settings import Settings
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import ObserverInvoker

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from agents.governance.policy.source import PolicySource
 from agents.models.keys import ModelKeys
 from agents.registry import AgentRegistry
 from agents.tools.executor import allow_threads
@@ -16,7 +17,6 @@ from config.database.migrate import require_current
 from config.forks import after_fork, leave_to_parent
 from config.guardrails.deployment import guardrails_of
 from config.guardrails.sealing import sealer_of
-from config.policy.source import PolicySource
 from config.redis.socket import with_running_redis
 from config.settings import Settings, settings
 from observers.base import AgentObserver

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from agents.governance.policy.vocabulary import KnownTool, Vocabulary, arguments_in
 from agents.registry import AgentRegistry
 from agents.tools.catalogue import TOOLS, find_tool, tools_of
 from agents.tools.tool import Tool
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
-from config.policy.vocabulary import KnownTool, Vocabulary, arguments_in
 from config.settings import Settings
 
 

@@ -20,7 +20,7 @@ MODULES = tuple(
     bus.errors bus.journal.errors bus.messages
     cli.supervisor.serving cli.supervisor.supervisor config.database.errors config.definitions.errors
     config.egress.errors config.errors config.guardrails.errors config.identity.errors config.identity.folders
-    config.policy.errors
+    agents.governance.policy.errors
     config.redis.errors web.errors web.oidc.errors
     """.split()
 )

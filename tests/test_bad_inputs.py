@@ -106,8 +106,8 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "tests/config/guardrails/test_openings.py::test_a_pattern_that_hangs_other_engines_is_linear_here",
         ),
         "conditions of the policy": (
-            "tests/config/policy/test_condition.py::test_a_condition_that_cannot_be_used_is_refused",
-            "tests/config/policy/test_condition.py::test_a_condition_that_fails_says_why_soon_and_in_little_memory",
+            "tests/agents/governance/policy/test_condition.py::test_a_condition_that_cannot_be_used_is_refused",
+            "tests/agents/governance/policy/test_condition.py::test_a_condition_that_fails_says_why_soon_and_in_little_memory",
         ),
         "the patterns of the sources": ("tests/test_regex_growth.py::test_no_pattern_grows_faster_than_its_text",),
         "every function that reads foreign text": ("tests/test_hostile_text.py::test_hostile_text_takes_linear_time",),
@@ -191,16 +191,16 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "policy": {
         "unknown verdicts and fields, conditions that do not compile": (
-            "tests/config/policy/test_reading.py::test_a_file_that_cannot_be_used_names_line_and_rule",
+            "tests/agents/governance/policy/test_reading.py::test_a_file_that_cannot_be_used_names_line_and_rule",
         ),
         "rules that contradict each other": (
-            "tests/config/policy/test_reading.py::test_two_rules_that_contradict_each_other_are_refused",
+            "tests/agents/governance/policy/test_reading.py::test_two_rules_that_contradict_each_other_are_refused",
         ),
         "a rule that never matches, or always does": (
             "tests/cli/test_policy.py::test_a_condition_that_is_the_same_for_every_call_is_named",
         ),
         "a policy that is edited into an invalid one": (
-            "tests/config/policy/test_source.py::test_a_policy_that_is_edited_into_an_invalid_one_stays_in_force",
+            "tests/agents/governance/policy/test_source.py::test_a_policy_that_is_edited_into_an_invalid_one_stays_in_force",
         ),
         "an approval by another rule": (
             "tests/agents/injection/test_rule_of_two.py::test_an_approval_for_the_thread_by_another_rule_is_none_for_this_one",

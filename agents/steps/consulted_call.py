@@ -20,7 +20,7 @@ from bus.journal import (
 )
 from bus.payloads import Payload
 from config.errors import ModelVisible
-from config.policy.decision import PolicyDecision, Verdict
+from config.policy_decision import PolicyDecision, Verdict
 
 LOST = "The worker was lost while this call was under way, and it is not known whether it took effect."
 

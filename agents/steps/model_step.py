@@ -24,7 +24,7 @@ from bus.journal import Commit, HistoryItem, OpenStep, StepEnded, StepStarted, T
 from bus.payloads import ErrorPayload, MessagePayload, Payload, ReasoningPayload, ResponsePayload, ToolNamePayload
 from config.errors import CallboardError
 from config.ids import new_id
-from config.policy.decision import Verdict
+from config.policy_decision import Verdict
 
 _REFUSING = (Verdict.BLOCK, Verdict.HALT, Verdict.REQUIRE_APPROVAL)
 

@@ -19,7 +19,7 @@ from bus.payloads import Outcome
 from config.capabilities import OUTWARD
 from config.errors import ModelVisible
 from config.guardrails.errors import SecretInArguments
-from config.policy.decision import TOOLS_OWN, PolicyDecision, Verdict
+from config.policy_decision import TOOLS_OWN, PolicyDecision, Verdict
 
 NEEDS_APPROVAL = "This tool needs a person's approval for each call."
 CHANGED = "The tool has changed since this call was approved, so it needs another approval."

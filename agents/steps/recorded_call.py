@@ -35,7 +35,7 @@ from bus.payloads import Outcome, Payload, ToolPayload, ToolResultPayload
 from config.effects import Effect, Recovery
 from config.errors import ModelVisible
 from config.ids import new_id
-from config.policy.decision import TOOLS_OWN, Verdict
+from config.policy_decision import TOOLS_OWN, Verdict
 from config.stored_texts import stored_text
 
 UNDER_WAY = ("started", "waiting")

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import orjson
 
+from agents.governance.policy.source import PolicySource
 from agents.handle import RunHandle
 from agents.models.scripted.script import ScriptedModel
 from agents.process import Process, use_process
@@ -23,7 +24,6 @@ from bus.journal import Journal
 from bus.payloads import EndPayload, Payload, ResponsePayload, ToolResultPayload, WithdrawnPayload
 from config.database.engine import Database
 from config.definitions.agent import AgentDefinition, pinned_definition
-from config.policy.source import PolicySource
 from config.settings import Settings
 from observers.invoker import drain
 

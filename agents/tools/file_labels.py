@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from config.policy.decision import READ_FROM
+from config.policy_decision import READ_FROM
 
 MAX_BYTES = 64 * 1024
 """Longest file of labels that is read."""

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, bindparam, func, insert, select, update
 from bus.journal.task_wait import TaskWait, begin_waits
 from config.database.engine import WALL_MS
 from config.database.tables import steps
-from config.policy.decision import PolicyDecision
+from config.policy_decision import PolicyDecision
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,6 +7,10 @@ from typing import Any
 
 import click
 
+from agents.governance.policy.checks import warnings_of
+from agents.governance.policy.dry_run import Difference, DryRun, PastCall, dry_run
+from agents.governance.policy.local import LocalPolicy
+from agents.governance.policy.reading import read_policy
 from agents.runner import Runner
 from agents.vocabulary import vocabulary_of
 from cli import options
@@ -15,10 +19,6 @@ from cli.opening import open_runner
 from cli.output.json import print_json
 from cli.output.transcript import fit
 from config.clock import stamp
-from config.policy.checks import warnings_of
-from config.policy.dry_run import Difference, DryRun, PastCall, dry_run
-from config.policy.local import LocalPolicy
-from config.policy.reading import read_policy
 from config.visible import visible
 
 MOST_SHOWN = 50

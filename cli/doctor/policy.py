@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from agents.governance.policy.checks import warnings_of
+from agents.governance.policy.errors import PolicyInvalid
+from agents.governance.policy.reading import read_policy
 from agents.vocabulary import vocabulary_of
 from cli.doctor.finding import Verdicts, fail, ok, warn
-from config.policy.checks import warnings_of
-from config.policy.errors import PolicyInvalid
-from config.policy.reading import read_policy
 from config.settings import Settings
 
 

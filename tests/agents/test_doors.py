@@ -31,7 +31,7 @@ from config.database.errors import DatabaseBusy
 from config.database.migrate import migrate
 from config.errors import ModelVisible, ToolFailed
 from config.guardrails.guardrails import Guardrails
-from config.policy.decision import CallFacts, PolicyDecision, Verdict
+from config.policy_decision import CallFacts, PolicyDecision, Verdict
 from config.settings import Settings
 from web.app import create_app
 from web.mcp.errors import name_of

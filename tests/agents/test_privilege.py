@@ -23,7 +23,7 @@ from config.identity import grants as table
 from config.identity.errors import GrantRefused
 from config.identity.grants import Grant, GrantForm
 from config.identity.principal import Principal
-from config.policy.decision import ALLOW_ALL, CallFacts, PolicyDecision
+from config.policy_decision import ALLOW_ALL, CallFacts, PolicyDecision
 from handlers.run_agent import run_agent
 
 ANN, BEN = Principal(id="ann"), Principal(id="ben")

@@ -15,6 +15,7 @@ import pytest
 from agents.capabilities import folder as capabilities
 from agents.compatibility import compatible_work
 from agents.errors import AgentUnknown
+from agents.governance.policy.source import PolicySource
 from agents.registry import AgentRegistry
 from agents.tools.catalogue import find_tool
 from agents.tools.mcp.states import ServerFiles
@@ -25,7 +26,6 @@ from config.definitions.errors import DefinitionUnreadable
 from config.guardrails.deployment import guardrails_of
 from config.identity.certificates import CertificatePrincipals
 from config.identity.principal import Principal
-from config.policy.source import PolicySource
 from config.settings import Settings
 from tests.processes import no_free_file
 

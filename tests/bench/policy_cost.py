@@ -12,11 +12,11 @@ from typing import Any
 
 import yaml
 
+from agents.governance.policy.local import LocalPolicy
+from agents.governance.policy.reading import read_policy
 from config.effects import Effect
 from config.identity.principal import Role
-from config.policy.decision import CallFacts
-from config.policy.local import LocalPolicy
-from config.policy.reading import read_policy
+from config.policy_decision import CallFacts
 from tests.bench.command import Effort, run, say
 from tests.bench.report import Bar, Figure, Report
 

@@ -242,10 +242,10 @@ LINES = (
     # --- policy
     Line(
         promise="the strictest rule decides",
-        file="config/policy/combining.py",
+        file="agents/governance/policy/combining.py",
         text="first = max(votes, key=lambda vote: RANKS[vote.verdict])",
         broken="first = votes[0]",
-        tests="tests/config/policy/test_local.py",
+        tests="tests/agents/governance/policy/test_local.py",
     ),
     Line(
         promise="a rule about what a run has cost is asked with what it has cost",
@@ -364,24 +364,24 @@ LINES = (
     # --- attacks
     Line(
         promise="a name that an MCP server chose loosens no policy",
-        file="config/policy/compiled.py",
+        file="agents/governance/policy/compiled.py",
         text="return tools is None or is_about(facts, tools, of_names=False)",
         broken="return tools is None or is_about(facts, tools, of_names=True)",
-        tests="tests/config/policy/test_local.py",
+        tests="tests/agents/governance/policy/test_local.py",
     ),
     Line(
         promise="a condition loosens a policy by no name that an MCP server chose",
-        file="config/policy/local.py",
+        file="agents/governance/policy/local.py",
         text="if times[rule.name] < len(by_name))",
         broken="if times[rule.name] < 0)",
-        tests="tests/config/policy/test_local.py",
+        tests="tests/agents/governance/policy/test_local.py",
     ),
     Line(
         promise="a tool's name at its server is no exception of a rule",
-        file="config/policy/matching.py",
+        file="agents/governance/policy/matching.py",
         text="of_names=not is_exception)",
         broken="of_names=True)",
-        tests="tests/config/policy/test_local.py",
+        tests="tests/agents/governance/policy/test_local.py",
     ),
     Line(
         promise="no MCP server takes an override by a name that it lists later",
@@ -392,10 +392,10 @@ LINES = (
     ),
     Line(
         promise="a condition that fails lifts no rule that blocks a call",
-        file="config/policy/combining.py",
+        file="agents/governance/policy/combining.py",
         text="if verdict is Verdict.ALLOW or (verdict is Verdict.CONSTRAIN and stays):",
         broken="if verdict is Verdict.ALLOW or stays:",
-        tests="tests/config/policy/test_condition.py",
+        tests="tests/agents/governance/policy/test_condition.py",
     ),
     Line(
         promise="a name that a model chose is stored without secrets and hidden characters",

@@ -21,7 +21,7 @@ from bus.payloads import MessagePayload, StatusPayload, ToolPayload
 from config.clock import epoch_ms
 from config.database.engine import Database
 from config.ids import new_id
-from config.policy.decision import PolicyDecision, Verdict
+from config.policy_decision import PolicyDecision, Verdict
 from tests.bus.journal_harness import claim
 
 ALLOWED = PolicyDecision(verdict=Verdict.ALLOW, rule="default", version="none")

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(600)]
 
 SAMPLES = {
     "unit": """
-        tests/config/definitions/test_dotted_path.py tests/config/policy/test_policy_page.py
+        tests/config/definitions/test_dotted_path.py tests/agents/governance/policy/test_policy_page.py
         tests/config/test_private_files.py tests/config/test_settings.py tests/agents/test_shipped_agents.py
         tests/agents/tools/test_catalogue.py tests/observers/test_discovery.py tests/cli/doctor tests/test_words.py
         """,

@@ -34,7 +34,7 @@ VALUES = (
 )
 """Modules of ``bus.journal`` that requests need before there is a journal."""
 SHOW = f"print([name for name in {HEAVY!r} if name in sys.modules]);"
-NOT_AT_THE_START = ("config.guardrails.guardrails", "config.policy.rule")
+NOT_AT_THE_START = ("config.guardrails.guardrails", "agents.governance.policy.rule")
 """What the first run of a process needs."""
 
 

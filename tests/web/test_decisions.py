@@ -6,7 +6,7 @@ import pytest
 
 from agents.runner import Runner
 from bus.journal import Commit, StepStarted
-from config.policy.decision import PolicyDecision, Verdict
+from config.policy_decision import PolicyDecision, Verdict
 from tests.web.conftest import RunOwner, accept
 
 

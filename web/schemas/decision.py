@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from config.policy.decision import Verdict
+from config.policy_decision import Verdict
 from web.calls.fields import Answer, Maybe
 
 

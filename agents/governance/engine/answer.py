@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from agents.governance.engine.errors import EngineUnavailable
-from config.policy.decision import Verdict
+from config.policy_decision import Verdict
 
 MAX_REASONS = 20
 MAX_REASON = 500

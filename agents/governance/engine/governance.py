@@ -15,7 +15,7 @@ from bus.payloads import ErrorPayload, Payload
 from config.clock import stamp
 from config.effects import Effect
 from config.ids import new_id
-from config.policy.decision import TOOLS_OWN, PolicyDecision, Verdict
+from config.policy_decision import TOOLS_OWN, PolicyDecision, Verdict
 
 if TYPE_CHECKING:
     from agents.governance.engine.remote import RemoteEngine

@@ -11,7 +11,7 @@ from agents.governance.engine.governance import RULE, Governance, GovernedRun
 from bus.journal import Lease
 from bus.payloads import EndPayload
 from config.identity.contexts import GoldenContext, SecurityContext
-from config.policy.decision import Verdict
+from config.policy_decision import Verdict
 from config.settings import Settings
 
 

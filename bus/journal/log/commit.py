@@ -27,7 +27,7 @@ from config.clock import epoch_ms
 from config.database.engine import WALL_MS
 from config.database.tables import messages, runs, threads
 from config.guardrails.sealing import Original
-from config.policy.decision import PolicyDecision
+from config.policy_decision import PolicyDecision
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,7 +27,7 @@ from config.clock import stamp
 from config.database.engine import Database
 from config.database.tables import controls, runs, threads
 from config.identity.principal import Role
-from config.policy.decision import PolicyDecision
+from config.policy_decision import PolicyDecision
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

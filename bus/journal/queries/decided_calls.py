@@ -16,7 +16,7 @@ from config.clock import stamp
 from config.database.tables import messages, runs, steps
 from config.effects import Effect
 from config.identity.principal import Role
-from config.policy.decision import CallFacts
+from config.policy_decision import CallFacts
 
 PAGE = 200
 """Decisions in a list without an explicit limit."""

@@ -160,7 +160,7 @@ steps = Table(
     Column("effect", String(16)),
     Column("status", String(16), nullable=False),  # planned, started; done, failed, refused, cancelled or unknown
     Column("arguments_digest", String(64), nullable=False),
-    Column("decision_json", Text),  # what the policy decided before the call (config/policy/decision.py)
+    Column("decision_json", Text),  # what the policy decided before the call (config/policy_decision.py)
     Column("idempotency_key", Id, nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("fence", Integer, nullable=False),

@@ -23,7 +23,7 @@ from config.capabilities import Classification
 from config.database.tables import steps
 from config.guardrails.guardrails import Guardrails
 from config.identity.principal import Role
-from config.policy.decision import TOOLS_OWN, CallFacts, PolicyDecision, Verdict
+from config.policy_decision import TOOLS_OWN, CallFacts, PolicyDecision, Verdict
 from tests.bus.journal_harness import new_run
 
 BOOK = '{"room": "A 12", "seats": 4}'

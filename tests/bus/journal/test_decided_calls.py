@@ -13,7 +13,7 @@ from bus.journal.steps import StepEnded, StepStarted
 from bus.journal.threads import HistoryItem
 from config.effects import Effect
 from config.identity.principal import Principal
-from config.policy.decision import PolicyDecision, Verdict
+from config.policy_decision import PolicyDecision, Verdict
 from tests.bus.journal_harness import JournalHarness
 
 ME = Principal()

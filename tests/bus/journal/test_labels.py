@@ -9,7 +9,7 @@ from bus.journal.log.commit import Commit
 from bus.journal.steps import StepStarted
 from bus.payloads import EndPayload
 from config.database.tables import runs, steps, threads
-from config.policy.decision import PolicyDecision, Verdict
+from config.policy_decision import PolicyDecision, Verdict
 from tests.bus.journal_harness import JournalHarness, message_commit
 
 READ = frozenset({"untrusted", "from:http_get"})

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from agents.governance.engine.shown import shown
 from config.effects import Effect
-from config.policy.decision import Verdict
+from config.policy_decision import Verdict
 from tests.agents.governance.engine.conftest import calls
 
 pytestmark = pytest.mark.parity

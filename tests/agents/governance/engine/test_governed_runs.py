@@ -13,6 +13,7 @@ import orjson
 import pytest
 from sqlalchemy import select, update
 
+from agents.governance.policy.source import PolicySource
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.catalogue import as_tool
@@ -20,8 +21,7 @@ from agents.tools.tool import tool
 from bus.journal import Decision, canonical_digest
 from bus.payloads import ApprovalPayload, ErrorPayload, ToolPayload, ToolResultPayload
 from config.database.tables import approvals, steps
-from config.policy.decision import CallFacts, PolicyDecision, Verdict
-from config.policy.source import PolicySource
+from config.policy_decision import CallFacts, PolicyDecision, Verdict
 from tests.agents.governance.engine.engine_server import EngineServer
 
 pytestmark = pytest.mark.parity

@@ -11,11 +11,11 @@ import pytest
 
 from agents.governance.engine import governance
 from agents.governance.engine.shown import shown
+from agents.governance.policy.local import LocalPolicy
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import arguments as tool_arguments
 from agents.tools import results
 from agents.tools.tool import tool
-from config.policy.local import LocalPolicy
 from tests.agents.governance.engine.engine_server import EngineServer
 
 pytestmark = pytest.mark.parity

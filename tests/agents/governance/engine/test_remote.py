@@ -11,7 +11,7 @@ from agents.governance.engine.governance import combined
 from agents.governance.engine.remote import RemoteEngine, engine_of
 from config.effects import Effect
 from config.errors import SettingInvalid
-from config.policy.decision import PolicyDecision, Verdict
+from config.policy_decision import PolicyDecision, Verdict
 from config.settings import read_settings
 from config.tracing import trace_id_of, traced
 from tests.agents.governance.engine.conftest import RUN, calls

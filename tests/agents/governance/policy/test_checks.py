@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from config.policy.checks import warnings_of
-from config.policy.errors import PolicyInvalid
-from config.policy.vocabulary import KnownTool, Vocabulary, arguments_in
+from agents.governance.policy.checks import warnings_of
+from agents.governance.policy.errors import PolicyInvalid
+from agents.governance.policy.vocabulary import KnownTool, Vocabulary, arguments_in
 
 
 def tool(name: str, *arguments: str, identity: str = "", labels: tuple[str, ...] = ()) -> KnownTool:

@@ -11,16 +11,16 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ValidationError
 
+from agents.governance.policy.compiled import CompiledRule, compiled
+from agents.governance.policy.condition import ConditionRefused
+from agents.governance.policy.errors import PolicyInvalid
+from agents.governance.policy.local import LocalPolicy
+from agents.governance.policy.rule import CallMatch, PolicyFields, RuleFields, SpentAtLeast, TimeWindow
 from config.clock import epoch_ms
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
-from config.policy.compiled import CompiledRule, compiled
-from config.policy.condition import ConditionRefused
-from config.policy.decision import Verdict
-from config.policy.errors import PolicyInvalid
-from config.policy.local import LocalPolicy
-from config.policy.rule import CallMatch, PolicyFields, RuleFields, SpentAtLeast, TimeWindow
+from config.policy_decision import Verdict
 from config.spelling import did_you_mean
 
 SHIPPED = Path(__file__).with_name("shipped.yaml")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 
+from agents.governance.policy.rule import CallMatch, SpentAtLeast
 from config.definitions.mcp_names import PREFIX, own_names, prefixed_name
-from config.policy.decision import READ_FROM, CallFacts
-from config.policy.rule import CallMatch, SpentAtLeast
+from config.policy_decision import READ_FROM, CallFacts
 
 Check = Callable[[CallFacts, int], bool]
 """Takes the facts of a call and the time, in ms since 1970."""

@@ -10,13 +10,13 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agents.governance.policy.local import LocalPolicy
+from agents.governance.policy.reading import read_policy
 from config.capabilities import Classification
 from config.effects import Effect
 from config.identity.principal import Role
-from config.policy.decision import Verdict
-from config.policy.local import LocalPolicy
-from config.policy.reading import read_policy
-from tests.config.policy.calls import asked_model, call
+from config.policy_decision import Verdict
+from tests.agents.governance.policy.calls import asked_model, call
 
 RANKS = list(Verdict)
 

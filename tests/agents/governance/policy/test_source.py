@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from config.policy.errors import PolicyInvalid
-from config.policy.source import PolicySource
+from agents.governance.policy.errors import PolicyInvalid
+from agents.governance.policy.source import PolicySource
 
 VALID = "rules: [{name: one, verdict: block, reason: 'No.'}]"
 

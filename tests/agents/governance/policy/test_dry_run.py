@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from config.policy.decision import TOOLS_OWN
-from config.policy.dry_run import PastCall, dry_run
-from config.policy.local import LocalPolicy
-from tests.config.policy.calls import call
+from agents.governance.policy.dry_run import PastCall, dry_run
+from agents.governance.policy.local import LocalPolicy
+from config.policy_decision import TOOLS_OWN
+from tests.agents.governance.policy.calls import call
 
 CAPPED = {"verdict": "constrain", "arguments": {"cents": 5}}
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from agents.governance.policy.combining import Failure, combined, seen, vote_of
+from agents.governance.policy.compiled import CompiledRule
+from agents.governance.policy.condition import MAX_PARTS, TOOL, Condition, ConditionFailed, Conditions, Evaluation
+from agents.governance.policy.matching import fixed_facts
 from config.clock import epoch_ms
-from config.policy.combining import Failure, combined, seen, vote_of
-from config.policy.compiled import CompiledRule
-from config.policy.condition import MAX_PARTS, TOOL, Condition, ConditionFailed, Conditions, Evaluation
-from config.policy.decision import READ_FROM, CallFacts, PolicyDecision, Verdict
-from config.policy.matching import fixed_facts
+from config.policy_decision import READ_FROM, CallFacts, PolicyDecision, Verdict
 
 MAX_KINDS = 4096
 """Kinds of calls (tool, agent, tenant, ...) whose rules are kept; beyond, they are looked up anew."""

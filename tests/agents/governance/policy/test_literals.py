@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from config.policy.literals import split_texts
+from agents.governance.policy.literals import split_texts
 
 
 @pytest.mark.parametrize(

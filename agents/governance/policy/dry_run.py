@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from config.policy.decision import TOOLS_OWN, CallFacts, PolicyDecision, Verdict
-from config.policy.local import LocalPolicy
+from agents.governance.policy.local import LocalPolicy
+from config.policy_decision import TOOLS_OWN, CallFacts, PolicyDecision, Verdict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

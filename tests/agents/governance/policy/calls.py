@@ -3,7 +3,7 @@
 from typing import Any
 
 from config.effects import Effect
-from config.policy.decision import CallFacts
+from config.policy_decision import CallFacts
 
 
 def call(name: str = "pay", /, **facts: Any) -> CallFacts:

@@ -10,11 +10,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agents.governance.policy.condition import Condition, ConditionFailed, ConditionRefused, Evaluation
+from agents.governance.policy.reading import read_policy
 from config.effects import Effect
-from config.policy.condition import Condition, ConditionFailed, ConditionRefused, Evaluation
-from config.policy.decision import Verdict
-from config.policy.reading import read_policy
-from tests.config.policy.calls import asked_model, call
+from config.policy_decision import Verdict
+from tests.agents.governance.policy.calls import asked_model, call
 
 
 @pytest.mark.parametrize(

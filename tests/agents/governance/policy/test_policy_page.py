@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from agents.governance.policy.reading import read_policy
 from config.effects import Effect
 from config.folders import ROOT
 from config.identity.principal import Role
-from config.policy.reading import read_policy
-from tests.config.policy.calls import asked_model, call
+from tests.agents.governance.policy.calls import asked_model, call
 from tests.test_docs import examples
 
 EXAMPLES = examples((ROOT / "docs" / "policy.md").read_text(), "yaml")
@@ -60,7 +60,7 @@ def test_the_other_examples_decide_as_the_page_says(policies):
 
 
 def test_every_field_is_explained():
-    from config.policy.rule import CallMatch, PolicyFields, RuleFields
+    from agents.governance.policy.rule import CallMatch, PolicyFields, RuleFields
 
     page = (ROOT / "docs" / "policy.md").read_text()
 

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from agents.governance.policy.compiled import CompiledRule
 from config.effects import Effect, Scope
-from config.policy.compiled import CompiledRule
-from config.policy.decision import CallFacts, PolicyDecision, Verdict
+from config.policy_decision import CallFacts, PolicyDecision, Verdict
 
 RANKS = {verdict: rank for rank, verdict in enumerate(Verdict)}
 """How strict each verdict is."""

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from config.policy.decision import CallFacts
-from config.policy.literals import split_texts
-from config.policy.work import SEARCHED_AT_ONCE, has_search, positions_of
+from agents.governance.policy.literals import split_texts
+from agents.governance.policy.work import SEARCHED_AT_ONCE, has_search, positions_of
+from config.policy_decision import CallFacts
 
 if TYPE_CHECKING:
     from cel_expr_python import cel

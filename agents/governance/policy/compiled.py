@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from config.policy.condition import Condition, Evaluation
-from config.policy.decision import CallFacts, Verdict
-from config.policy.matching import Check, checks_of, is_about, may_match
-from config.policy.rule import RuleFields
+from agents.governance.policy.condition import Condition, Evaluation
+from agents.governance.policy.matching import Check, checks_of, is_about, may_match
+from agents.governance.policy.rule import RuleFields
+from config.policy_decision import CallFacts, Verdict
 
 _NO_CHANGES: dict[str, Any] = {}
 

@@ -6,18 +6,18 @@ import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
+from agents.governance.policy.combining import RANKS
+from agents.governance.policy.compiled import CompiledRule
+from agents.governance.policy.condition import TOOL
+from agents.governance.policy.literals import split_texts
+from agents.governance.policy.local import LocalPolicy
+from agents.governance.policy.matching import ToolNames
+from agents.governance.policy.rule import CallMatch
+from agents.governance.policy.vocabulary import Vocabulary
 from config.capabilities import OUTWARD, SENSITIVE, UNTRUSTED, Classification
 from config.definitions.mcp_names import PREFIX, own_names
 from config.effects import Effect
 from config.identity.principal import Role
-from config.policy.combining import RANKS
-from config.policy.compiled import CompiledRule
-from config.policy.condition import TOOL
-from config.policy.literals import split_texts
-from config.policy.local import LocalPolicy
-from config.policy.matching import ToolNames
-from config.policy.rule import CallMatch
-from config.policy.vocabulary import Vocabulary
 from config.spelling import did_you_mean
 
 MOST_LISTED = 12

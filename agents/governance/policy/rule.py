@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from config.capabilities import LABEL, Classification
 from config.effects import Effect, Scope
 from config.identity.principal import Role
-from config.policy.decision import Verdict
+from config.policy_decision import Verdict
 from config.spelling import did_you_mean
 
 MAX_RULES = 1000

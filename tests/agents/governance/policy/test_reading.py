@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from config.policy.errors import PolicyInvalid
-from config.policy.reading import read_policy
+from agents.governance.policy.errors import PolicyInvalid
+from agents.governance.policy.reading import read_policy
 
 RULE = """
 rules:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agents.governance.policy.matching import ToolNames
 from config.definitions.mcp_names import own_names
-from config.policy.matching import ToolNames
 
 _COMBINED = ("$ref", "allOf", "anyOf", "oneOf", "patternProperties")
 """Keywords by which a schema may have arguments that its ``properties`` do not list."""

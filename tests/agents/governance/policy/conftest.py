@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from config.policy.local import LocalPolicy
-from config.policy.reading import read_policy
+from agents.governance.policy.local import LocalPolicy
+from agents.governance.policy.reading import read_policy
 
 
 @pytest.fixture

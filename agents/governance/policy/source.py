@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from agents.governance.policy.errors import PolicyInvalid
+from agents.governance.policy.local import LocalPolicy
+from agents.governance.policy.reading import files_of, read_policy
 from config.definitions.errors import DefinitionUnreadable
 from config.forks import after_fork
-from config.policy.errors import PolicyInvalid
-from config.policy.local import LocalPolicy
-from config.policy.reading import files_of, read_policy
 
 log = logging.getLogger(__name__)
 
