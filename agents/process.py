@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from agents.governance.policy.source import PolicySource
 from agents.models.keys import ModelKeys
@@ -15,7 +16,7 @@ from bus.celery_app import Publisher
 from bus.journal import Journal
 from config.database.migrate import require_current
 from config.forks import after_fork, leave_to_parent
-from config.guardrails.deployment import guardrails_of
+from config.guardrails.deployment import guard_of, guardrails_of
 from config.guardrails.sealing import sealer_of
 from config.redis.socket import with_running_redis
 from config.settings import Settings, settings
@@ -73,7 +74,7 @@ def open_process(with_settings: Settings) -> Process:
     sealer_of(with_settings)
     allow_threads(with_settings.tool_threads)
     with_settings = with_running_redis(with_settings)
-    journal = Journal(with_settings, publish=Publisher(with_settings))
+    journal = Journal(with_settings, publish=Publisher(with_settings), guard=partial(guard_of, with_settings))
     require_current(journal.database)
     return Process(
         settings=with_settings,

@@ -8,7 +8,7 @@ from typing import Any
 
 from agents.context import RunContext
 from agents.tools.spans.collector import collecting
-from config.guardrails.scan import cleaned_data
+from config.redacted_data import cleaned_data
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ from bus.journal import Journal
 from bus.payloads import EndPayload, Payload, ResponsePayload, ToolResultPayload, WithdrawnPayload
 from config.database.engine import Database
 from config.definitions.agent import AgentDefinition, pinned_definition
+from config.guardrails.deployment import guard_of
 from config.settings import Settings
 from observers.invoker import drain
 
@@ -88,7 +90,8 @@ class AgentKit:
         self._registry = KitRegistry(self.settings.agent_folders if agents_dir else (), self.model.name)
         self._tools: dict[str, Tool] = {}
         self.agent(tools=tools, **fields)
-        journal = Journal(self.settings, publish=Publisher(self.settings), database=self._database)
+        publish, guard = Publisher(self.settings), partial(guard_of, self.settings)
+        journal = Journal(self.settings, publish=publish, guard=guard, database=self._database)
         process = Process(
             settings=self.settings,
             journal=journal,

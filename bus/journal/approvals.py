@@ -25,6 +25,7 @@ from config.definitions.json_schema import SchemaRefused
 from config.definitions.shown_schema import shown_schema
 from config.effects import OnExpiry
 from config.identity.principals import disabled_among
+from config.redacted_data import without_secrets
 from config.stored_texts import stored_text
 
 UNKNOWN = ("run_again", "take_as_done", "fail")
@@ -299,9 +300,7 @@ def form_digest(text: str, form: Mapping[str, Any]) -> str:
 
 def stored_question(text: str, form: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the text and the form of a tool's question without secrets and hidden characters."""
-    from config.guardrails.guardrails import UNGUARDED  # a web process starts without the guardrails
-
-    fields = dict(UNGUARDED.given(form))
+    fields = dict(without_secrets(form))
     with suppress(SchemaRefused):  # of a question that was asked before such forms were refused
         fields = shown_schema(fields)
     return stored_text(text), fields

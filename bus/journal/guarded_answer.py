@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any, Protocol
 
 from bus.journal.approvals import Decision
-from config.guardrails.deployment import guardrails_of
-from config.guardrails.guardrails import Guardrails
-from config.settings import Settings
 
 
-def guarded(answer: Decision, settings: Settings) -> Decision:
+class Guard(Protocol):
+    """Checks what a person gives to a run, and raises what the interfaces report; safe for any thread."""
+
+    def input(self, text: str) -> str:
+        """Return a text as it may be kept."""
+        ...
+
+    def given(self, value: Any) -> Any:
+        """Return JSON data as it may be kept."""
+        ...
+
+    def require_call(self, arguments: Mapping[str, Any]) -> None:
+        """Return if arguments may be kept as they are."""
+        ...
+
+
+def guarded(answer: Decision, guard: Guard) -> Decision:
     """Return the answer with its comment and a given result as they may be kept.
 
     Arguments and a filled-in form are used as they are given, so nothing is replaced in them.
 
     Raises:
-        InputBlocked: they have a secret, or the deployment's guardrails block them, the comment or the result.
+        InputBlocked: they have a secret, or the guard blocks them, the comment or the result.
     """
     if answer.message is None and answer.result is None and answer.arguments is None:
         return answer
-    guardrails = Guardrails(guardrails_of(settings))
-    message = guardrails.input(answer.message) if answer.message is not None else None
+    message = guard.input(answer.message) if answer.message is not None else None
     if answer.arguments is not None:
-        guardrails.require_call(answer.arguments)
+        guard.require_call(answer.arguments)
     if answer.decision == "answer":
-        guardrails.require_call({"answer": answer.result})
+        guard.require_call({"answer": answer.result})
         return replace(answer, message=message)
-    return replace(answer, message=message, result=guardrails.given(answer.result))
+    return replace(answer, message=message, result=guard.given(answer.result))

@@ -23,6 +23,7 @@ from config.database.tables import internal_events, runs
 from config.identity.access import logged_for, require_may_log, rows_for
 from config.identity.principal import Principal, Verb
 from config.ids import new_id
+from config.redacted_data import without_secrets
 from config.stored_texts import stored_name
 
 
@@ -108,14 +109,12 @@ def _key(row: Row[Any]) -> tuple[int, str]:
 
 
 def _row(principal: Principal, event: NewInternalEvent) -> dict[str, Any]:
-    from config.guardrails.guardrails import UNGUARDED  # a web process starts without the guardrails
-
     return {
         "id": new_id("evt"),
         "tenant": principal.tenant,
         "principal": principal.id,
         **{name: stored_name(getattr(event, name), f"`{name}`") for name in ("correlation_id", "event_type", "source")},
-        "payload_json": orjson.dumps(UNGUARDED.metadata(event.payload)).decode(),
+        "payload_json": orjson.dumps(without_secrets(event.payload)).decode(),
     }
 
 

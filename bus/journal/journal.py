@@ -23,6 +23,7 @@ from bus.journal.callers_transaction import CallersTransaction
 from bus.journal.controls import Control
 from bus.journal.decisions import Decided
 from bus.journal.definition_store import read_pinned
+from bus.journal.guarded_answer import Guard, guarded
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.internal_events import InternalEvents
 from bus.journal.links import ApprovalLinks, UsedLink
@@ -82,9 +83,17 @@ class Journal:
     """The access of one process to all runs: accept, claim, write, read, stop and answer."""
 
     def __init__(
-        self, settings: Settings, *, publish: Publish, loop: ProcessLoop | None = None, database: Database | None = None
+        self,
+        settings: Settings,
+        *,
+        publish: Publish,
+        guard: Callable[[], Guard],
+        loop: ProcessLoop | None = None,
+        database: Database | None = None,
     ) -> None:
+        """``guard`` returns what checks a person's answers now."""
         self.settings = settings
+        self._guard = guard
         self.loop = loop or process_loop()
         self.database: Database = database or open_database(
             settings.database, pool_size=settings.database_pool_size, max_overflow=settings.database_max_overflow
@@ -265,9 +274,7 @@ class Journal:
         Raises:
             InputBlocked: the answer has what may not be kept.
         """
-        from bus.journal.guarded_answer import guarded  # a web process starts without the guardrails
-
-        answer = guarded(answer, self.settings)
+        answer = guarded(answer, self._guard())
         decided = decisions.decide(
             self.database,
             principal,

@@ -11,7 +11,7 @@ from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
 from config.definitions.yaml_lines import dotted, read_yaml
 from config.errors import SettingInvalid
 from config.guardrails.checks import GuardrailFields
-from config.guardrails.guardrails import PLAIN
+from config.guardrails.guardrails import PLAIN, Guardrails
 from config.settings import ROOT, Settings
 
 
@@ -32,6 +32,15 @@ def guardrails_of(settings: Settings, agent: GuardrailFields = PLAIN) -> Guardra
     except OSError as error:
         raise DefinitionUnreadable.of(path, error) from error
     return _joined(_read(path, stamp.st_mtime_ns, stamp.st_size), agent)
+
+
+def guard_of(settings: Settings) -> Guardrails:
+    """Return what checks a person's answers: the guardrails of the deployment, as they are now.
+
+    Raises:
+        SettingInvalid, DefinitionUnreadable: as ``guardrails_of``.
+    """
+    return Guardrails(guardrails_of(settings))
 
 
 @lru_cache(maxsize=256)

@@ -10,8 +10,9 @@ import orjson
 from config.guardrails.checks import Checks, GuardrailFields
 from config.guardrails.errors import InputBlocked, OutputBlocked, ResultBlocked, SecretInArguments
 from config.guardrails.result import GuardrailResult, blocks, reasons_of
-from config.guardrails.scan import Detection, Scan, cleaned_data, scan_of
+from config.guardrails.scan import Scan, scan_of
 from config.guardrails.stream import StreamRedactor
+from config.redacted_data import Detection, cleaned_data
 from config.redaction import own_redactor
 
 Seal = Callable[[str, Any], None]

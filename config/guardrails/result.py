@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from config.guardrails.scan import Detection
+from config.redacted_data import Detection
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -16,6 +16,7 @@ from config.guardrails.linear import compiled, flat, spans_of
 from config.guardrails.openings import Start, any_start, covering, opening, starts
 from config.guardrails.personal import PATTERNS as PERSONAL
 from config.guardrails.personal import personal_spans
+from config.redacted_data import SECRET_NAMES, Detection
 from config.redaction import PATTERNS as SECRETS
 from config.redaction import REDACTED, Redactor, own_redactor
 
@@ -26,9 +27,6 @@ MAX_VALUE_CHARS = 300
 FEW_CHARS = 500
 """Characters of a text about which a single rule is asked at once: one search of RE2 would take as long, and ten
 milliseconds the first time in a process that has not loaded it, as a web process has not."""
-MAX_DEPTH = 64
-"""Levels of data that are looked at; what is deeper is replaced by ``CUT``."""
-CUT = "..."
 
 Replace = Callable[[str], str]
 
@@ -41,14 +39,6 @@ class TextRule:
     action: Action
     replace: Replace
     patterns: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Detection:
-    """A check that found something."""
-
-    name: str
-    action: Action
 
 
 class Scan:
@@ -77,7 +67,7 @@ class Scan:
             text = orjson.dumps(data).decode()
         except TypeError:  # too deep
             return False
-        return "\\" not in text and self._has_none_of(text, (*self._shipped, _MARKS))
+        return "\\" not in text and self._has_none_of(text, (*self._shipped, SECRET_NAMES))
 
     def _has_none_of(self, text: str, shipped: tuple[str, ...]) -> bool:
         """Return whether a text has nothing that a shipped or a custom check is about; False where that is unclear."""
@@ -130,7 +120,7 @@ class Scan:
         """Compile now what would be compiled when it is first needed, on an event loop: that takes some 30 ms."""
         _start(self._patterns, self._values)
         list(self._openings())
-        for patterns in (self._shipped, (*self._shipped, _MARKS), *((pattern,) for pattern in self._custom)):
+        for patterns in (self._shipped, (*self._shipped, SECRET_NAMES), *((pattern,) for pattern in self._custom)):
             _covering(patterns)
 
 
@@ -204,40 +194,3 @@ def _long_opening(value: str) -> str:
     for code in reversed(flat(value[:MAX_VALUE_CHARS])):
         rest = rf"(?:\x{{{code:x}}}{rest})?"
     return rest
-
-
-def cleaned_data(scan: Scan, value: Any, found: list[Detection], name: str = "", depth: int = 0) -> Any:
-    """Return JSON data with its texts cleaned, and add what was found; ``name`` is the field's.
-
-    A field whose name marks its value as a secret (``password``) is replaced as a whole.
-    """
-    if isinstance(value, str):
-        return _cleaned_text(scan, value, found, name)
-    if value is None or isinstance(value, bool | float):
-        return value
-    if isinstance(value, int):
-        text = _cleaned_text(scan, str(value), found, "") if abs(value) >= 10**10 else ""
-        return REDACTED if REDACTED in text else value
-    if depth > MAX_DEPTH:
-        return CUT
-    if isinstance(value, Mapping):
-        return {
-            _cleaned_text(scan, str(key), found, ""): cleaned_data(scan, item, found, str(key), depth + 1)
-            for key, item in value.items()
-        }
-    if isinstance(value, list | tuple):
-        return [cleaned_data(scan, item, found, name, depth + 1) for item in value]
-    return value
-
-
-def _cleaned_text(scan: Scan, text: str, found: list[Detection], name: str) -> str:
-    shown, findings = scan.clean(text)
-    if not findings and name and _HAS_MARK.search(name) and scan.is_marked(name, text):
-        shown, findings = REDACTED, [scan.of_secrets]
-    found += findings
-    return shown
-
-
-_MARKS = "(?i)passw|api|access|auth|secret|token|bearer|basic|jwt"
-"""What names of fields have for which it is worth to look at name and value together."""
-_HAS_MARK = re.compile(_MARKS)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from config.guardrails.scan import Detection, Scan
+from config.guardrails.scan import Scan
+from config.redacted_data import Detection
 from config.redaction import REDACTED
 
 MAX_HELD_CHARS = 16_384

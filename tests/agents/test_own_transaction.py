@@ -26,6 +26,7 @@ from bus.journal.idempotency import used_before
 from bus.messages import RunAgentMessage
 from config.database.errors import DatabaseBusy
 from config.database.migrate import migrate
+from config.guardrails.guardrails import Guardrails
 from config.settings import Settings
 from observers.base import AgentObserver
 
@@ -53,7 +54,7 @@ def runner(settings: Settings, published: list[str]) -> Iterator[Runner]:
     def publish(message: RunAgentMessage) -> None:
         published.append(message.run_id)
 
-    journal = Journal(settings, publish=publish)
+    journal = Journal(settings, publish=publish, guard=Guardrails)
     yield Runner(Process(settings=settings, journal=journal, registry=AgentRegistry(settings.agent_folders)))
     journal.close()
 
@@ -163,7 +164,7 @@ def test_a_broker_that_is_down_loses_nothing(settings: Settings, engine: Engine)
     def refuse(message: RunAgentMessage) -> None:
         raise ConnectionError("no broker")
 
-    with closing(Journal(settings, publish=refuse)) as journal:
+    with closing(Journal(settings, publish=refuse, guard=Guardrails)) as journal:
         process = Process(settings=settings, journal=journal, registry=AgentRegistry(settings.agent_folders))
         with engine.begin() as connection:
             handle = Runner(process).run("Pack it", "assistant", connection=connection)

@@ -33,6 +33,7 @@ from bus.journal import Journal, NewRun
 from bus.loop import new_event_loop
 from bus.payloads import ResponsePayload, encode
 from config.database.migrate import migrate
+from config.guardrails.guardrails import Guardrails
 from config.settings import Settings
 from tests.certificates import Authority
 
@@ -217,7 +218,7 @@ class Writer:
     """Writes one run's events as a worker does: journal, hot log."""
 
     def __init__(self, settings: Settings) -> None:
-        self.journal = Journal(settings, publish=lambda message: None)
+        self.journal = Journal(settings, publish=lambda message: None, guard=Guardrails)
         accepted = self.journal.accept(
             NewRun(
                 objective="bench",

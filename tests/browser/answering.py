@@ -21,6 +21,7 @@ from bus.payloads import EndPayload, MessagePayload, Payload, ToolPayload, ToolR
 from config.database.migrate import migrate
 from config.database.shared_secret import shared_secret
 from config.database.tables import runs
+from config.guardrails.guardrails import Guardrails
 from config.identity import keys
 from config.identity.key_form import SECRET_NAME, KeyForm
 from config.identity.principal import Principal, Role
@@ -122,7 +123,7 @@ def opened_counter(folder: Path, auth: Literal["none", "required"] = "none") -> 
         auth=auth,
     )
     migrate(settings)
-    journal = Journal(settings, publish=lambda message: None)
+    journal = Journal(settings, publish=lambda message: None, guard=Guardrails)
     runner = Runner(
         Process(settings=settings, journal=journal, registry=AgentRegistry(settings.agent_folders)), inline=False
     )

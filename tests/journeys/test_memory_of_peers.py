@@ -15,6 +15,7 @@ import pytest
 from agents.runner import Runner
 from bus.journal import Journal
 from config.database.migrate import migrate
+from config.guardrails.guardrails import Guardrails
 from config.settings import Settings
 from tests.journeys.web_server import Web
 from tests.ports import free_port
@@ -133,7 +134,7 @@ def test_bodies_that_grow_when_they_are_decoded(web: Web, body: bytes) -> None:
 
 def test_viewers_that_do_not_read_a_large_event(web: Web) -> None:
     run_id = web.ask("/v1/runs", {"agent": "assistant", "input": "Hello"})[2]["run_id"]
-    journal = Journal(web.settings, publish=lambda message: None)
+    journal = Journal(web.settings, publish=lambda message: None, guard=Guardrails)
     owner = RunOwner(journal, run_id)
     with Watch(web) as watch, contextlib.ExitStack() as stack:
         early = [stack.enter_context(unread(web, run_id)) for _ in range(VIEWERS // 2)]

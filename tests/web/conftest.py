@@ -19,6 +19,7 @@ from agents.runner import Runner
 from bus.journal import Commit, HistoryItem, Journal, RunWriter, WorkerRow
 from bus.payloads import EndPayload, MessagePayload, Payload, ResponsePayload, encode
 from config.database.migrate import migrate
+from config.guardrails.guardrails import Guardrails
 from config.settings import Settings
 from tests.ports import free_port
 from tests.web.contract import require_no_difference, watch
@@ -71,7 +72,7 @@ def furnish_served(folder: Path, database: Path) -> Settings:
 @contextmanager
 def opened(settings: Settings) -> Iterator[Runner]:
     """Yield a runner whose wake-ups go nowhere: the tests are the workers."""
-    journal = Journal(settings, publish=lambda message: None)
+    journal = Journal(settings, publish=lambda message: None, guard=Guardrails)
     yield Runner(
         Process(
             settings=settings, journal=journal, registry=AgentRegistry(settings.agent_folders, settings.local_principal)

@@ -19,6 +19,7 @@ from bus.journal import Journal
 from cli.doctor.servers import check_deployment
 from config.database.errors import DatabaseBusy, DatabaseDamaged, DatabaseFull
 from config.errors import SettingInvalid
+from config.guardrails.guardrails import Guardrails
 from config.settings import Settings
 from handlers.worker.poller import Poller
 from handlers.worker.slots import SlotPool
@@ -328,7 +329,7 @@ def test_health_and_doctor_say_that_workers_of_another_database_use_the_same_key
 
 def look_for_work(settings: Settings) -> None:
     """Look for queued runs as a worker of this installation does."""
-    journal = Journal(settings, publish=lambda message: None)
+    journal = Journal(settings, publish=lambda message: None, guard=Guardrails)
     process = Process(settings=settings, journal=journal, registry=AgentRegistry(settings.agent_folders))
     journal.loop.run(Poller(process, SlotPool(1)).look())
     journal.close()

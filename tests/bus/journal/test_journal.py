@@ -19,6 +19,7 @@ from bus.loop import ProcessLoop
 from bus.messages import RunAgentMessage
 from bus.payloads import ApprovalPayload, EndPayload, Payload, ResponsePayload, decode, encode
 from config.database.tables import runs
+from config.guardrails.guardrails import Guardrails
 from config.identity.principal import Principal
 from config.settings import Settings
 from tests.bus.journal_harness import HandWork, assert_whole, new_run
@@ -57,7 +58,7 @@ def make(request: pytest.FixtureRequest, settings: Settings, sqlite_url: str, lo
     def one_more() -> Journal:
         if request.param == "alone" and hub.journals:
             return hub.journals[0]
-        hub.journals.append(Journal(its, publish=hub.publish, loop=loop))
+        hub.journals.append(Journal(its, publish=hub.publish, guard=Guardrails, loop=loop))
         return hub.journals[-1]
 
     return one_more

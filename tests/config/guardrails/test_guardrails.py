@@ -6,7 +6,7 @@ import pytest
 from config.guardrails.checks import Checks, GuardrailFields
 from config.guardrails.errors import InputBlocked, OutputBlocked, ResultBlocked, SecretInArguments
 from config.guardrails.guardrails import UNGUARDED, Guardrails
-from config.guardrails.scan import CUT
+from config.redacted_data import CUT
 from config.redaction import REDACTED, register_secrets
 from tests.config.guardrails.samples import KEYS
 

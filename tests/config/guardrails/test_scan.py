@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from config.guardrails.checks import Checks, PatternCheck
-from config.guardrails.scan import Detection, Scan, cleaned_data, scan_of
+from config.guardrails.scan import Scan, scan_of
+from config.redacted_data import Detection, SecretScan, cleaned_data
 from tests.config.guardrails.samples import KEYS, NAMED, PERSONAL, REGISTERED, redactor
 
 PATTERNS = (r"TICKET-\d{4,6}", r"(?i)^geheim: [^?]{3}", r"k\b$", r"größe-\w+")
@@ -70,3 +71,15 @@ def test_large_patterns_are_sought_one_by_one() -> None:
     scan = Scan(Checks(patterns=large), redactor())
 
     assert scan.clean(f"my x7{'a-' * 120}") == ("my [redacted]", [Detection("p7", "redact")])
+
+
+@pytest.mark.parametrize("long", ["", "word " * 200], ids=["short", "long"])
+@pytest.mark.parametrize("sample", SAMPLES, ids=[text[:12] for text in SAMPLES])
+def test_where_nothing_is_configured_the_scan_finds_what_the_scan_for_secrets_finds(sample: str, long: str) -> None:
+    data = {"note": f"{long}{sample}", "password": sample, sample: 1, "list": [sample, 4_111_111_111_111_111]}
+    found, of_secrets = list[Detection](), list[Detection]()
+
+    assert cleaned_data(Scan(Checks(), redactor()), data, found) == cleaned_data(
+        SecretScan(redactor()), data, of_secrets
+    )
+    assert found == of_secrets

@@ -16,6 +16,7 @@ from agents.registry import AgentRegistry
 from agents.runner import Runner
 from bus.journal import Journal
 from cli.mcp.own_tools import OwnTools
+from config.guardrails.guardrails import Guardrails
 from config.identity.principal import Principal
 from config.settings import Settings
 from tests.web.mcp import counter
@@ -92,7 +93,7 @@ def place(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place
     counter.made.clear()
     (Path(settings.agents_dir) / "counter.yaml").write_text(AGENT)
     settings = settings.model_copy(update={"default_agent": "counter"})
-    journal = Journal(settings, publish=lambda message: None)
+    journal = Journal(settings, publish=lambda message: None, guard=Guardrails)
     registry = AgentRegistry(settings.agent_folders, settings.local_principal)
     process = Process(settings=settings, journal=journal, registry=registry)
     use_process(process)

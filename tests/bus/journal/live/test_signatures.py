@@ -16,12 +16,17 @@ from bus.keys import Keys
 from bus.loop import ProcessLoop
 from config.database.engine import Database
 from config.database.errors import DatabaseUnreachable
+from config.guardrails.guardrails import Guardrails
 from config.settings import Settings
 from tests.bus.journal.live.test_hotlog import Follower, Source, line, sent, seqs
 
 
 def test_opening_a_journal_reads_nothing(redis_settings: Settings):
-    journal = Journal(redis_settings.model_copy(update={"database_url": "sqlite:////nowhere/at/all.db"}), publish=print)
+    journal = Journal(
+        redis_settings.model_copy(update={"database_url": "sqlite:////nowhere/at/all.db"}),
+        publish=print,
+        guard=Guardrails,
+    )
 
     assert isinstance(journal.hot_log, RedisHotLog)
     journal.close()
@@ -29,7 +34,7 @@ def test_opening_a_journal_reads_nothing(redis_settings: Settings):
 
 def test_two_processes_believe_each_other(sqlite: Database, redis_settings: Settings, sqlite_url: str):
     chosen = redis_settings.model_copy(update={"database_url": sqlite_url})
-    journals = [Journal(chosen, publish=lambda message: None, loop=ProcessLoop()) for _ in range(2)]
+    journals = [Journal(chosen, publish=lambda message: None, guard=Guardrails, loop=ProcessLoop()) for _ in range(2)]
 
     async def follow(follower: Follower) -> None:
         await journals[1].hot_log.follow("default", "run_1", follower)

@@ -19,6 +19,7 @@ from bus.journal.states.release import Release
 from bus.loop import ProcessLoop
 from bus.payloads import EndPayload, StatusPayload, encode
 from config.database.engine import Database
+from config.guardrails.guardrails import Guardrails
 from config.settings import Settings
 from tests.bus.journal_harness import JournalHarness, Owner, new_run
 
@@ -138,7 +139,9 @@ def test_the_end_notifies_another_process(
 
     monkeypatch.setattr("bus.journal.journal.Reader", NotedReader)
     settings = redis_settings.model_copy(update={"database_url": sqlite_url})
-    here, there = (Journal(settings, publish=lambda message: None, loop=ProcessLoop()) for _ in range(2))
+    here, there = (
+        Journal(settings, publish=lambda message: None, guard=Guardrails, loop=ProcessLoop()) for _ in range(2)
+    )
     accepted = here.accept(new_run(observers=()))
     waiter = here.loop.submit(here.wait("default", accepted.run_id, accepted.thread_id))
     assert is_waiting.wait(20)
