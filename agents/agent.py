@@ -96,7 +96,7 @@ class Agent:
             return open_calls.first_commit(self._calls, progress.calls)
         if progress.asking is not None:
             self._step = self._model_step(prior=progress.asking)
-            return FirstCommit(restarted=[self._step.id], decided={self._step.id: self._step.decision})
+            return FirstCommit(restarted=[self._step.id], decided={self._step.id: self._step.policy_decision})
         return FirstCommit(started=[self._begin(self._model_step()).started()])
 
     async def run(self) -> None:
@@ -107,11 +107,11 @@ class Agent:
             StaleOwner: another worker owns the run now.
         """
         assert self._step is not None or self._calls, "begin() comes first"
-        await self._consult_begun()
+        await self._ask_engine_about_begun()
         step = self._step if self._step is not None else await self._run_calls()
         while step is not None:
             answer = await step.ask()
-            text = await step.account(answer.text)
+            text = await step.report_to_engine(answer.text)
             if answer.tool_calls and not self._is_last:
                 step = await self._use_tools(step, text, answer.tool_calls)
             else:
@@ -120,16 +120,16 @@ class Agent:
     def _spend(self, spent: Totals) -> None:
         self._spent = self._spent.plus(spent)
 
-    async def _consult_begun(self) -> None:
+    async def _ask_engine_about_begun(self) -> None:
         """Ask the governance engine about what the claim has begun, and commit what is decided."""
         context, step = self._context, self._step
         if context.governance is None:
             return
         if step is None:
-            await open_calls.consult_begun(context, self._calls)
+            await open_calls.ask_engine_about_begun(context, self._calls)
             return
-        notes = await step.consult()
-        await context.save(Commit(events=notes, decided={step.id: step.decision}))
+        notes = await step.ask_engine()
+        await context.save(Commit(events=notes, decided={step.id: step.policy_decision}))
 
     @property
     def _is_last(self) -> bool:
@@ -200,7 +200,7 @@ class Agent:
         """Run every call of the answer and return the next model step, committed as started."""
         await self._context.read_sticky(self._tools.get(call.name) for call in asked)
         calls = [await self._checked(call) for call in asked]
-        notes = await open_calls.consult(self._context, calls)
+        notes = await open_calls.ask_engine(self._context, calls)
         message = step.concluded(text, calls)
         release = self._context.release_as
         call_events = (call.call_event(step.message_id) for call in calls)
@@ -262,7 +262,7 @@ class Agent:
             self._context.chat_history.add(item)
         release = self._context.release_as
         following = self._model_step() if release is None else None
-        notes = await following.consult() if following is not None else ()
+        notes = await following.ask_engine() if following is not None else ()
         change = replace(
             change,
             events=[*change.events, *notes, *open_calls.moved(release)],

@@ -143,7 +143,7 @@ def _changed(step: OpenStep, tool: Tool, *, asks_missing: bool) -> str | None:
     """Return why an unfinished call cannot be made with its tool as it is in this process."""
     if step.arguments_text is None:
         return f"the message of the unfinished call '{step.call_id}' cannot be read by this code."
-    edited = step.answered.edited
+    edited = step.answer.edited
     try:
         arguments = parse_arguments(step.arguments_text) if edited is None else edited
         is_incomplete = edited is None and step.status == "planned" and missing_form(tool.parameters, arguments)

@@ -65,7 +65,7 @@ class ToolRun:
         """
         assert self._call is not None, "begin() comes first"
         call = self._call
-        await open_calls.consult_begun(self._context, [call])
+        await open_calls.ask_engine_about_begun(self._context, [call])
         open_calls.require_wanted([call])
         await call.run()
         if call.is_pending or open_calls.waits_for_a_person(call, self._definition.on_unknown):

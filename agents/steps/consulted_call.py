@@ -28,14 +28,14 @@ LOST = "The worker was lost while this call was under way, and it is not known w
 class ConsultedCall(RecordedCall):
     """A tool call about which the remote governance engine decides too, where the operator names one."""
 
-    async def consult(self) -> Sequence[Payload]:
+    async def ask_engine(self) -> Sequence[Payload]:
         """Ask the governance engine about a call that may be made, and adopt what it decides if that is stricter.
 
         Returns the events to be committed with that. To be called before the start is committed, or, where the claim
         has committed it, before ``run``.
         """
         governance = self._context.governance
-        if governance is None or self.is_settled or self.is_halted or self.needs_form or self._was_consulted:
+        if governance is None or self.is_settled or self.is_halted or self.needs_form or self._was_asked_about:
             return ()
         judged = await governance.before(self._governed)
         self._adopt(judged.decision, await self._misfit(judged.decision.arguments))
@@ -52,7 +52,7 @@ class ConsultedCall(RecordedCall):
         return None
 
     @property
-    def _was_consulted(self) -> bool:
+    def _was_asked_about(self) -> bool:
         """Whether its task is under way, and the engine was asked before it was sent."""
         prior = self._prior
         return self.work is not None and prior is not None and prior.status in UNDER_WAY and bool(prior.remote)
@@ -78,11 +78,13 @@ class ConsultedCall(RecordedCall):
         """
         assert self._tool is not None
         is_approved = self._is_approved
-        self.decision = combined(self.decision, remote)
+        self.policy_decision = combined(self.policy_decision, remote)
         if remote.verdict not in (Verdict.ALLOW, Verdict.CONSTRAIN):
-            self.decision = replace(self.decision, approved=None)  # by the sticky approval alone it is not made
+            self.policy_decision = replace(
+                self.policy_decision, approved=None
+            )  # by the sticky approval alone it is not made
         if self._prior is not None and self._prior.remote and self._prior.constrained is not None:
-            self.decision = replace(self.decision, arguments=dict(self.arguments))
+            self.policy_decision = replace(self.policy_decision, arguments=dict(self.arguments))
         if remote.arguments is not None:
             if is_approved:
                 self._refuse("the governance engine changed the arguments that a person has approved.")
@@ -99,20 +101,20 @@ class ConsultedCall(RecordedCall):
     @property
     def _is_approved(self) -> bool:
         """Whether a person has approved exactly this call."""
-        said = self._answered
-        if self._tool is None or said.decision is None or said.decision.decision not in USED_UP:
+        answer = self._answer
+        if self._tool is None or answer.decision is None or answer.decision.decision not in USED_UP:
             return False
-        return said.digest == canonical_digest(self.arguments) and said.tool_digest == version_of(self._tool)
+        return answer.digest == canonical_digest(self.arguments) and answer.tool_digest == version_of(self._tool)
 
     def _refuse(self, problem: str) -> None:
         """Refuse the call; if an earlier owner began it, its outcome may be unknown."""
         was_begun = self._prior is not None and self._prior.status == "started"
         if was_begun and self.effect.policy.is_unknown_when_cut_off:
-            self._settle("unknown", f"{LOST} It was not made again: {problem}")
+            self._set_outcome("unknown", f"{LOST} It was not made again: {problem}")
         else:
-            self._settle("refused", f"Not done: {problem}", CallBlocked(f"Not done: {problem}"))
+            self._set_outcome("refused", f"Not done: {problem}", CallBlocked(f"Not done: {problem}"))
 
-    async def _account(self) -> None:
+    async def _report_to_engine(self) -> None:
         """Send the engine what was done; its answer may keep the result back, change it, or end the run.
 
         Raises:
@@ -136,7 +138,7 @@ class ConsultedCall(RecordedCall):
             return
         if decision.verdict in (Verdict.BLOCK, Verdict.REQUIRE_APPROVAL):
             problem = f"The call was made, and its result is kept back: {decision.reason or decision.rule}"
-            self._settle("failed", problem, CallBlocked(problem))
+            self._set_outcome("failed", problem, CallBlocked(problem))
         elif judged.is_output_changed:
             await self._replace_result(judged.output)
 
@@ -149,4 +151,4 @@ class ConsultedCall(RecordedCall):
             self._result = result
         except ModelVisible as error:
             problem = "The call was made, and its result is kept back: the governance engine changed it, and"
-            self._settle("failed", f"{problem} {error}", error)
+            self._set_outcome("failed", f"{problem} {error}", error)

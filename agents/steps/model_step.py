@@ -49,24 +49,24 @@ class ModelStep:
         self._spans: list[Mapping[str, Any]] = []
         """The requests to the model of all attempts."""
 
-        self.decision = context.policy.decide(context.call_facts("model", call.model))
+        self.policy_decision = context.policy.decide(context.call_facts("model", call.model))
         """What the policy decides about the call."""
-        limit_s = self.decision.timeout_s
+        limit_s = self.policy_decision.timeout_s
         if limit_s is not None and limit_s < call.timeouts.total_s:
             self._call = replace(call, timeouts=call.timeouts.model_copy(update={"total_s": limit_s}))
 
-    async def consult(self) -> Sequence[Payload]:
+    async def ask_engine(self) -> Sequence[Payload]:
         """Ask the governance engine about the call, and adopt what it decides if that is stricter.
 
         Returns the events to be committed with the decision. The engine may change the newest message for this call.
         """
         governance = self._context.governance
-        if governance is None or self.decision.verdict in _REFUSING:
+        if governance is None or self.policy_decision.verdict in _REFUSING:
             return ()
         judged = await governance.before(self._governed)
         changed, self._unanswered = judged.decision.arguments, judged.error
         # The messages are not part of the record: what is kept of a decision is that there was a change.
-        self.decision = replace(combined(self.decision, judged.decision), arguments=None)
+        self.policy_decision = replace(combined(self.policy_decision, judged.decision), arguments=None)
         if changed is not None:
             self._change_prompt(changed)
         return judged.notes
@@ -98,12 +98,12 @@ class ModelStep:
         before = self._governed.arguments
         if not isinstance(changed.get("prompt"), str) or {**changed, "prompt": ""} != {**before, "prompt": ""}:
             problem = "the governance engine changed more than the prompt."
-            self.decision = replace(self.decision, verdict=Verdict.BLOCK, rule=RULE, reason=problem)
+            self.policy_decision = replace(self.policy_decision, verdict=Verdict.BLOCK, rule=RULE, reason=problem)
             return
         *others, newest = self._call.messages
         self._call = replace(self._call, messages=[*others, {**newest, "content": changed["prompt"]}])
 
-    async def account(self, text: str) -> str:
+    async def report_to_engine(self, text: str) -> str:
         """Send the engine the answer's text, and return the text that is kept: as it is, or as the engine changed it.
 
         Raises:
@@ -143,7 +143,7 @@ class ModelStep:
             name=self._call.model,
             arguments_digest=digest,
             idempotency_key=key,
-            decision=self.decision,
+            decision=self.policy_decision,
         )
 
     async def ask(self) -> StreamedResponseWrapper:
@@ -155,8 +155,8 @@ class ModelStep:
                 setting is ``fail_closed``.
             CallboardError: the error of the last attempt that the retry policy allows.
         """
-        if self.decision.verdict in _REFUSING:
-            raise self._unanswered or PolicyRefused(rule=self.decision.rule, reason=self.decision.reason)
+        if self.policy_decision.verdict in _REFUSING:
+            raise self._unanswered or PolicyRefused(rule=self.policy_decision.rule, reason=self.policy_decision.reason)
         timeouts = self._call.timeouts
         while True:
             try:

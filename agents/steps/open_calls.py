@@ -44,7 +44,7 @@ def first_commit(calls: Sequence[ToolStep], steps: Sequence[OpenStep]) -> FirstC
     """Return what has to be committed before an owner resumes the calls of these steps."""
     used = [step.approval_id for step in steps if step.approval_id and step.decision]
     begun = [call for call in calls if call.will_run]
-    decided = {call.id: call.decision for call in calls if call.decision is not None}
+    decided = {call.id: call.policy_decision for call in calls if call.policy_decision is not None}
     edited = {call.id: call.edited_digest for call in begun if call.edited_digest is not None}
     restarted = [call.id for call in begun]
     waits = {call.id: call.new_wait for call in calls if call.new_wait is not None}
@@ -72,26 +72,28 @@ def require_wanted(calls: Sequence[ToolStep]) -> None:
     """
     if any(call.is_given_up for call in calls):
         raise OutcomeUnknown("a call was cut off, and a person decided that the run fails for it.")
-    halting = next((call.decision for call in calls if call.is_halted and call.decision is not None), None)
+    halting = next(
+        (call.policy_decision for call in calls if call.is_halted and call.policy_decision is not None), None
+    )
     if halting is not None:
         raise PolicyRefused(rule=halting.rule, reason=halting.reason)
 
 
-async def consult(context: RunContext, calls: Sequence[ToolStep]) -> list[Payload]:
+async def ask_engine(context: RunContext, calls: Sequence[ToolStep]) -> list[Payload]:
     """Ask the governance engine about calls before they are begun; return the events to be committed with them."""
     if context.governance is None:
         return []
-    found = await asyncio.gather(*(call.consult() for call in calls))
+    found = await asyncio.gather(*(call.ask_engine() for call in calls))
     return [note for notes in found for note in notes]
 
 
-async def consult_begun(context: RunContext, calls: Sequence[ToolStep]) -> None:
+async def ask_engine_about_begun(context: RunContext, calls: Sequence[ToolStep]) -> None:
     """Ask the governance engine about calls whose start the claim has committed, and commit what is decided."""
     begun = [call for call in calls if call.will_run]
     if context.governance is None or not begun:
         return
-    notes = await consult(context, begun)
-    decided = {call.id: call.decision for call in begun if call.decision is not None}
+    notes = await ask_engine(context, begun)
+    decided = {call.id: call.policy_decision for call in begun if call.policy_decision is not None}
     planned = [call.id for call in begun if call.approval_reason is not None]
     await context.save(Commit(events=notes, decided=decided, planned=planned))
 

@@ -14,7 +14,7 @@ from agents.tool_errors import ArgumentsInvalid, CallBlocked, GoldenContextMissi
 from agents.tools.arguments import parse_arguments, validate_arguments
 from agents.tools.questions import missing_form
 from agents.tools.tool import Tool
-from bus.journal import NOTHING_SAID, USED_UP, OpenStep, StickyApproval, canonical_digest
+from bus.journal import NO_ANSWER, USED_UP, OpenStep, StickyApproval, canonical_digest
 from bus.payloads import Outcome
 from config.capabilities import OUTWARD
 from config.errors import ModelVisible
@@ -50,12 +50,12 @@ class Preflight:
         self._context, self._tools, self._prior = context, tools, prior
         self.call = self._call = call
         """As it is recorded: without secrets."""
-        self._said = prior.answered if prior is not None else NOTHING_SAID
+        self._answer = prior.answer if prior is not None else NO_ANSWER
         self.arguments: dict[str, Any] = {}
         """Decoded, as a person or the policy changed them."""
         self.refusal: tuple[Outcome, str, ModelVisible] | None = None
         """The outcome, the result for the model, and the error of a call that may not be made."""
-        self.decision: PolicyDecision | None = None
+        self.policy_decision: PolicyDecision | None = None
         """What the policy decides; None where it is not asked."""
         self.changed: tuple[str, ...] = ()
         """The names of the arguments that the policy rewrote."""
@@ -102,14 +102,14 @@ class Preflight:
     @property
     def is_halted(self) -> bool:
         """Whether the policy ends the run."""
-        return self.decision is not None and self.decision.verdict is Verdict.HALT
+        return self.policy_decision is not None and self.policy_decision.verdict is Verdict.HALT
 
     @property
     def policy_version(self) -> str | None:
         """The digest of the policy's version and the rule that requires the approval; None where the tool does."""
-        if self.decision is None or not self._is_required_by_policy:
+        if self.policy_decision is None or not self._is_required_by_policy:
             return None  # of what the tool requires, its own version is enough
-        return canonical_digest({"version": self.decision.version, "rule": self.decision.rule})
+        return canonical_digest({"version": self.policy_decision.version, "rule": self.policy_decision.rule})
 
     # --- the stages
 
@@ -136,14 +136,14 @@ class Preflight:
         try:
             validate_arguments(tool, self.arguments)
         except ArgumentsInvalid:
-            is_first = self._said.edited is None and (self._prior is None or self._prior.status == "planned")
+            is_first = self._answer.edited is None and (self._prior is None or self._prior.status == "planned")
             self.form = missing_form(tool.parameters, self.arguments) if self._asks_missing and is_first else None
             if self.form is None:
                 raise
 
     def _written(self) -> dict[str, Any]:
         """Return the arguments: as a person or a policy has changed them before, else as the model wrote them."""
-        changed = self._said.edited
+        changed = self._answer.edited
         prior = self._prior
         if changed is None and prior is not None and (prior.status != "planned" or prior.remote):
             changed = prior.constrained  # of a planned call the local policy is asked again, which changes it alike
@@ -164,7 +164,7 @@ class Preflight:
         )
         decision = self._context.policy.decide(facts)
         self._is_required_by_policy = decision.verdict is Verdict.REQUIRE_APPROVAL
-        self.decision = decision = _with_tools_own(tool, decision)
+        self.policy_decision = decision = _with_tools_own(tool, decision)
         if decision.verdict is Verdict.BLOCK:
             self._refuse(CallBlocked(f"Not done: the policy's rule '{decision.rule}' blocks it. {decision.reason}"))
         if decision.arguments is not None:
@@ -180,14 +180,14 @@ class Preflight:
         """Return why the call needs a person's approval; None where it needs none, or has one for exactly this."""
         if not (tool.needs_approval or self._is_required_by_policy):
             return None
-        said = self._said
-        if said.decision is None or said.decision.decision not in USED_UP:
+        answer = self._answer
+        if answer.decision is None or answer.decision.decision not in USED_UP:
             return self._reason
-        if said.decision.decision == "run_again":
+        if answer.decision.decision == "run_again":
             return None
-        if said.digest != canonical_digest(self.arguments) or said.tool_digest != version_of(tool):
+        if answer.digest != canonical_digest(self.arguments) or answer.tool_digest != version_of(tool):
             return CHANGED
-        return None if said.policy_version == self.policy_version else POLICY_CHANGED
+        return None if answer.policy_version == self.policy_version else POLICY_CHANGED
 
     def _approve_by_sticky(self, tool: Tool) -> None:
         """Let the call begin where a person has approved the tool's later calls too, and note by what."""
@@ -195,9 +195,9 @@ class Preflight:
             return
         is_it = partial(self._is_covered, tool, version_of(tool))
         self.sticky = next(filter(is_it, self._context.sticky), None)
-        if self.sticky is not None and self.decision is not None:
+        if self.sticky is not None and self.policy_decision is not None:
             self.approval_reason = None
-            self.decision = replace(self.decision, approved=self.sticky.sentence)
+            self.policy_decision = replace(self.policy_decision, approved=self.sticky.sentence)
 
     def _is_covered(self, tool: Tool, version: str, sticky: StickyApproval) -> bool:
         thread_id = self._context.lease.thread_id
@@ -210,16 +210,19 @@ class Preflight:
         """
         if tool.approvers > 1:
             return (), tool.sticky_s
-        decision = self.decision
+        decision = self.policy_decision
         if tool.needs_approval or decision is None or decision.sticky is None:
             return tool.sticky, tool.sticky_s
         return decision.sticky, decision.sticky_s or tool.sticky_s
 
     @property
     def _reason(self) -> str:
-        if self.decision is None or not self._is_required_by_policy:
+        if self.policy_decision is None or not self._is_required_by_policy:
             return NEEDS_APPROVAL
-        return self.decision.reason or f"The policy's rule '{self.decision.rule}' requires a person's approval."
+        return (
+            self.policy_decision.reason
+            or f"The policy's rule '{self.policy_decision.rule}' requires a person's approval."
+        )
 
 
 def _with_tools_own(tool: Tool, decision: PolicyDecision) -> PolicyDecision:

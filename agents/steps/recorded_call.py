@@ -18,7 +18,7 @@ from agents.tools.tool import Tool
 from bus.journal import (
     BEFORE,
     FORM,
-    NOTHING_SAID,
+    NO_ANSWER,
     Commit,
     Ending,
     HistoryItem,
@@ -61,13 +61,13 @@ class RecordedCall:
         self._context = context
         self._tool = tools.get(call.name)
         self._prior = prior
-        self._answered = prior.answered if prior else NOTHING_SAID
-        self._decision = self._answered.decision
+        self._answer = prior.answer if prior else NO_ANSWER
+        self._person_decision = self._answer.decision
         self._attempts = prior.attempt + 1 if prior else 1
         self._preflight = preflight = Preflight(context, call, tools, prior, asks_missing=asks_missing)
         self.call = preflight.call
         self.arguments = preflight.arguments
-        self.decision = preflight.decision
+        self.policy_decision = preflight.policy_decision
         """What the policy decides about it; None where it is not asked."""
         self._timeout_s = self._limit(default_timeout_s)
         task = self._tool.task if self._tool is not None else None
@@ -94,12 +94,12 @@ class RecordedCall:
         self.spans: Sequence[Mapping[str, Any]] = ()
         """The HTTP requests, statements and file operations of the call."""
         if preflight.refusal is not None:
-            self._settle(*preflight.refusal)
+            self._set_outcome(*preflight.refusal)
 
     def _limit(self, default_s: float) -> float:
         """Return the seconds that the call may take: the tool's, the agent's, or fewer where the policy says so."""
         limit_s = (self._tool.timeout_s if self._tool is not None else None) or default_s
-        constrained_s = self.decision.timeout_s if self.decision is not None else None
+        constrained_s = self.policy_decision.timeout_s if self.policy_decision is not None else None
         return limit_s if constrained_s is None else min(limit_s, constrained_s)
 
     @property
@@ -146,11 +146,11 @@ class RecordedCall:
 
     @property
     def _is_rejected(self) -> bool:
-        return self._decision is not None and self._decision.decision == "reject"
+        return self._person_decision is not None and self._person_decision.decision == "reject"
 
     @property
     def _is_taken(self) -> bool:
-        return self._decision is not None and self._decision.decision == "take_as_done"
+        return self._person_decision is not None and self._person_decision.decision == "take_as_done"
 
     @property
     def _digest(self) -> str:
@@ -160,17 +160,17 @@ class RecordedCall:
     @property
     def edited_digest(self) -> str | None:
         """The digest of the arguments where a person changed them."""
-        return self._digest if self._answered.edited is not None else None
+        return self._digest if self._answer.edited is not None else None
 
     @property
     def is_halted(self) -> bool:
         """Whether the policy ends the run because of it."""
-        return self.decision is not None and self.decision.verdict is Verdict.HALT
+        return self.policy_decision is not None and self.policy_decision.verdict is Verdict.HALT
 
     @property
     def is_given_up(self) -> bool:
         """Whether a person decided that the run fails for it."""
-        return self._decision is not None and self._decision.decision == "fail"
+        return self._person_decision is not None and self._person_decision.decision == "fail"
 
     def call_event(self, message_id: str) -> ToolPayload:
         """Return the event of the call that is about to be made."""
@@ -190,7 +190,7 @@ class RecordedCall:
 
     def _shown_decision(self) -> dict[str, Any] | None:
         """Return what the policy decided, for viewers; None where no rule says anything of it."""
-        decided = self.decision
+        decided = self.policy_decision
         if decided is None or decided.verdict is Verdict.ALLOW or decided.rule == TOOLS_OWN:
             return None
         shown: dict[str, Any] = {"verdict": str(decided.verdict), "rule": decided.rule}
@@ -212,7 +212,7 @@ class RecordedCall:
             arguments_digest=self._digest,
             idempotency_key=self.key,
             status="planned" if self.approval_reason is not None else status,
-            decision=self.decision,
+            decision=self.policy_decision,
             wait=self.new_wait if status == "started" else None,
         )
 
@@ -260,7 +260,7 @@ class RecordedCall:
         if prior is None or prior.status == "planned":
             return not (self._is_rejected or self._is_taken)
         if prior.status == "unknown":
-            return self._decision is not None and self._decision.decision == "run_again"
+            return self._person_decision is not None and self._person_decision.decision == "run_again"
         return self.effect.policy.when_lost is not Recovery.LEAVE
 
     @property
@@ -286,9 +286,9 @@ class RecordedCall:
         """Set the outcome of a call that is open when the run ends so; an outcome that is set already stays."""
         if not self.is_settled:
             is_begun = self.is_begun or (self._prior is not None and self._prior.status != "planned")
-            self._settle(*result_of_cut_off(str(self.effect), self._decision, ending, is_begun=is_begun))
+            self._set_outcome(*result_of_cut_off(str(self.effect), self._person_decision, ending, is_begun=is_begun))
 
-    def _settle(self, outcome: Outcome, result: Any, error: ModelVisible | None = None) -> None:
+    def _set_outcome(self, outcome: Outcome, result: Any, error: ModelVisible | None = None) -> None:
         """Set the outcome; where it is not known what the call has read, its text is kept back."""
         try:
             self._file_labels |= self._files.labels_read() if self._files is not None else frozenset()
@@ -316,7 +316,7 @@ class RecordedCall:
         ended = StepEnded(
             id=self.id, status=self._outcome, result=self._result, attempts=self._attempts, spans=self.spans
         )
-        kept = call if self._answered.edited is None else call | {"edited": self.arguments}
+        kept = call if self._answer.edited is None else call | {"edited": self.arguments}
         items = [HistoryItem(id=self._item_id, role="tool", data=kept)]
         return Commit(events=[*self._notes, event], ended=[ended], history=items, labels=self._read_labels())
 
@@ -329,5 +329,11 @@ class RecordedCall:
     @property
     def _own_labels(self) -> frozenset[str]:
         """The labels of the call's result by its tool and the policy."""
-        by_policy = self.decision.labels if self.decision is not None else self._prior.labels if self._prior else ()
+        by_policy = (
+            self.policy_decision.labels
+            if self.policy_decision is not None
+            else self._prior.labels
+            if self._prior
+            else ()
+        )
         return frozenset((*(self._tool.result_labels if self._tool is not None else ()), *by_policy))

@@ -60,10 +60,10 @@ def sampling(context: RunContext, definition: AgentDefinition, on_spent: Callabl
 
     async def sample(request: SampleRequest) -> SampleAnswer:
         step = SampleStep(context, _call(context, definition, request))
-        notes, status = await step.consult(), "failed"
+        notes, status = await step.ask_engine(), "failed"
         try:
             answer = await step.ask()
-            text = await step.account(answer.text)
+            text = await step.report_to_engine(answer.text)
             status = "done"
         finally:
             on_spent(step.spent.plus(Totals(steps=1)))

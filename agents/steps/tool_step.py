@@ -52,28 +52,28 @@ class ToolStep(ConsultedCall):
             return
         prior = self._prior
         if self.work is not None and not self.is_settled and prior is not None and prior.status in UNDER_WAY:
-            await self._take_up(self.work)
-            await self._account()
+            await self._resume_task(self.work)
+            await self._report_to_engine()
         elif self.will_run:
             is_open = self._prior is not None and self._prior.status == "started"
             is_checked = is_open and self.effect.policy.when_lost is Recovery.CHECK
             if not is_checked or await self._took_no_effect():
                 await self._call()
-            await self._account()
+            await self._report_to_engine()
         elif not self.is_settled:
-            if self._decision is not None and self._is_taken:
-                self._settle("done", self._decision.taken)
-            elif self._decision is not None and self._is_rejected:
-                self._settle("refused", self._decision.refusal, CallRejected(self._decision.refusal))
+            if self._person_decision is not None and self._is_taken:
+                self._set_outcome("done", self._person_decision.taken)
+            elif self._person_decision is not None and self._is_rejected:
+                self._set_outcome("refused", self._person_decision.refusal, CallRejected(self._person_decision.refusal))
             else:
-                self._settle("unknown", LOST)
+                self._set_outcome("unknown", LOST)
 
     async def _call(self) -> None:
         assert self._tool is not None
         await self._context.require_go()
         if self.work is not None:
             self._note_begin()
-            await self._begin(self.work)
+            await self._start_task(self.work)
             return
         try:
             with (
@@ -87,13 +87,13 @@ class ToolStep(ConsultedCall):
                     context = replace(self._tool_context(), reports=reports)
                     result = await call_tool(self._tool, self.arguments, context, self._timeout_s, self._note_begin)
                 failpoint("tool-after")
-            await self._keep(result)
+            await self._store_result(result)
         except CallAsks as asked:
             self._asked, self.is_begun = asked, False
         except (ToolTimeout, ToolCutOff) as error:
             await self._without_reply(error)
         except ModelVisible as error:
-            self._settle("failed", f"Error: {error}", error)
+            self._set_outcome("failed", f"Error: {error}", error)
 
     def _note_begin(self) -> None:
         self.is_begun, self._started_s = True, time.monotonic()
@@ -113,7 +113,7 @@ class ToolStep(ConsultedCall):
         except CallboardError as error:
             log.info("the reports of a call were not written: %s", error)
 
-    async def _begin(self, work: TaskWork) -> None:
+    async def _start_task(self, work: TaskWork) -> None:
         """Send the call's task, and wait a moment for its end."""
         try:
             with self._context.within(2 * SEND_S):
@@ -121,48 +121,48 @@ class ToolStep(ConsultedCall):
                 await work.send(self.arguments, await self._context.wall_clock_ms())
                 failpoint("tool-after")
         except ModelVisible as error:
-            self._settle("failed", f"Error: {error}", error)
+            self._set_outcome("failed", f"Error: {error}", error)
             return
-        await self._look(work)
+        await self._poll_task(work)
 
-    async def _take_up(self, work: TaskWork) -> None:
+    async def _resume_task(self, work: TaskWork) -> None:
         """Continue with an earlier owner's task; it is sent again only where it may not have been, and that is safe."""
         if self.effect.policy.when_lost is Recovery.REPEAT and work.left_s > 0 and not await work.was_sent():
             await self._call()
         else:
             work.is_sent = True
-            await self._look(work)
+            await self._poll_task(work)
 
-    async def _look(self, work: TaskWork) -> None:
+    async def _poll_task(self, work: TaskWork) -> None:
         """Set the call's outcome where its task has ended or its time is over; else it is pending."""
         with self._context.within(2 * IN_PLACE_S):
             ended = await work.outcome(self.effect)
         if ended is None:
             self.is_pending = True
         elif ended.outcome == "done":
-            await self._keep(ended.result)
+            await self._store_result(ended.result)
         elif ended.outcome == "failed":
             error = ToolFailed(str(ended.result))
-            self._settle("failed", f"Error: {error}", error)
+            self._set_outcome("failed", f"Error: {error}", error)
         else:
-            self._settle("unknown", ended.result)
+            self._set_outcome("unknown", ended.result)
 
     async def _without_reply(self, error: ModelVisible) -> None:
         """Set the outcome of a call without a reply, which may have taken effect, by its effect's policy."""
         recovery = self.effect.policy.when_no_reply
         if recovery is Recovery.FAIL:
-            self._settle("failed", f"Error: {error}", error)
+            self._set_outcome("failed", f"Error: {error}", error)
         elif recovery is Recovery.CHECK:
             if await self._took_no_effect():
                 if isinstance(error, ToolTimeout):  # its thread cannot be ended, and may still run
-                    self._settle("unknown", NOT_YET)
+                    self._set_outcome("unknown", NOT_YET)
                 else:
-                    self._settle("failed", NO_EFFECT, error)
+                    self._set_outcome("failed", NO_EFFECT, error)
         elif recovery is Recovery.REPEAT and self._repeats:
             self._repeats -= 1
             await self._call()  # with the same key, so that the other side does it once
         else:
-            self._settle("unknown", str(error))
+            self._set_outcome("unknown", str(error))
 
     async def _took_no_effect(self) -> bool:
         """Return whether the tool's ``check`` knows nothing of the call; set the outcome where it does, or fails."""
@@ -171,21 +171,21 @@ class ToolStep(ConsultedCall):
             with self._context.within(2 * self._timeout_s):
                 result = await check_call(self._tool, self._tool_context(), self._timeout_s)
         except ModelVisible as error:
-            self._settle("unknown", f"Whether it took effect could not be found out: {error}")
+            self._set_outcome("unknown", f"Whether it took effect could not be found out: {error}")
             return False
         if result is not None:
-            await self._keep(result)
+            await self._store_result(result)
         return result is None
 
-    async def _keep(self, result: Any) -> None:
+    async def _store_result(self, result: Any) -> None:
         """Set the outcome of a call that was made: its result, validated and redacted, or why that is kept back."""
         assert self._tool is not None
         try:
             chars, guard = chars_of(result), self._context.guardrails.output
             await in_thread_if_large(chars, validate_output, self._tool, result)
-            self._settle("done", await in_thread_if_large(chars, guard, self._tool.name, result))
+            self._set_outcome("done", await in_thread_if_large(chars, guard, self._tool.name, result))
         except ModelVisible as error:
-            self._settle("failed", f"The call was made, and its result is kept back: {error}", error)
+            self._set_outcome("failed", f"The call was made, and its result is kept back: {error}", error)
 
     def _tool_context(self) -> ToolContext:
         lease = self._context.lease
@@ -206,7 +206,7 @@ class ToolStep(ConsultedCall):
             timeout_s=self._timeout_s,
             hosts=self._tool.hosts if self._tool is not None else None,
             secrets=self._tool.secrets if self._tool is not None else {},
-            given=self._answered.given,
-            state=self._answered.state,
+            given=self._answer.given,
+            state=self._answer.state,
             sample=self._context.sample,
         )

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
         DEFAULT_LINK_S,
         FORM,
         MOST_LINK_S,
-        NOTHING_SAID,
+        NO_ANSWER,
         USED_UP,
-        Answered,
         Decision,
+        PersonAnswer,
         Question,
         form_digest,
         stored_question,
@@ -105,7 +105,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "accept": "NewRun",
-    "approvals": "ANSWERED_BY BEFORE DEFAULT_LINK_S FORM MOST_LINK_S NOTHING_SAID USED_UP Answered Decision Question "
+    "approvals": "ANSWERED_BY BEFORE DEFAULT_LINK_S FORM MOST_LINK_S NO_ANSWER USED_UP PersonAnswer Decision Question "
     "form_digest stored_question",
     "callers_transaction": "CallersTransaction",
     "controls": "CONTROLS Control",

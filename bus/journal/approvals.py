@@ -210,7 +210,7 @@ def last_decided(connection: Connection, run_id: str) -> ApprovalDecided | None:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answered:
+class PersonAnswer:
     """What a person has said about a step."""
 
     approval_id: str | None = None
@@ -231,20 +231,20 @@ class Answered:
     """The answers to what the tool asked, by ``form_digest`` of the question."""
 
 
-NOTHING_SAID = Answered()
+NO_ANSWER = PersonAnswer()
 
 
-def answers(connection: Connection, run_id: str) -> dict[str, Answered]:
+def answers(connection: Connection, run_id: str) -> dict[str, PersonAnswer]:
     """Return what was said about each step, by its id, for the next owner.
 
     Answers of ``USED_UP`` are valid for one owner, and while none of the principals that gave them is disabled. Each
     owner gets the others until one has committed the result.
     """
     query = select(approvals).where(approvals.c.run_id == run_id).order_by(*IN_ORDER)
-    rows, found = connection.execute(query).all(), dict[str, Answered]()
+    rows, found = connection.execute(query).all(), dict[str, PersonAnswer]()
     void = _by_disabled(connection, run_id, rows)
     for row in rows:
-        found[row.step_id] = _answered(row, found.get(row.step_id, NOTHING_SAID), is_void=row.id in void)
+        found[row.step_id] = _answered(row, found.get(row.step_id, NO_ANSWER), is_void=row.id in void)
     return found
 
 
@@ -261,7 +261,7 @@ def _by_disabled(connection: Connection, run_id: str, rows: Sequence[Row[Any]]) 
     return {approval_id for approval_id, names in unused.items() if names & disabled}
 
 
-def _answered(row: Row[Any], before: Answered, *, is_void: bool) -> Answered:
+def _answered(row: Row[Any], before: PersonAnswer, *, is_void: bool) -> PersonAnswer:
     """Return what was said with one more question; ``before``: with those asked earlier."""
     decision = _decision(row)
     if decision is not None and decision.decision == "answer":
@@ -274,8 +274,8 @@ def _answered(row: Row[Any], before: Answered, *, is_void: bool) -> Answered:
     edited = decision.arguments if decision is not None and decision.arguments is not None else before.edited
     given = orjson.loads(row.decision_json) if decision is not None else {}
     if is_void or (row.used_ms is not None and row.decision in USED_UP) or not _is_as_given(given):
-        return Answered(edited=edited, given=before.given)
-    return Answered(
+        return PersonAnswer(edited=edited, given=before.given)
+    return PersonAnswer(
         approval_id=row.id,
         decision=decision,
         digest=given.get("digest") or row.digest,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, select
 
-from bus.journal.approvals import NOTHING_SAID, Decision, answers
+from bus.journal.approvals import NO_ANSWER, Decision, answers
 from bus.journal.controls import Control
 from bus.journal.errors import StaleOwner
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
@@ -181,7 +181,7 @@ def _close(connection: Connection, run: Row[Any], ending: Ending) -> Commit:
         if step.kind != "tool":
             ended.append(StepEnded(id=step.id, status=ending.step_status, attempts=step.attempt))
             continue
-        decision = answered.get(step.id, NOTHING_SAID).decision
+        decision = answered.get(step.id, NO_ANSWER).decision
         outcome, result = result_of_cut_off(step.effect, decision, ending, is_begun=step.status != "planned")
         call = {"call_id": step.call_id, "name": step.name, "outcome": outcome, "result": result}
         events.append(ToolResultPayload(**call, attempt=step.attempt, step_id=step.id))

@@ -69,7 +69,7 @@ class _Checked:
         """Make one call as an agent does, without its commits."""
         asked = ToolCall(id="call_1", name=self.tool.name, arguments_text=orjson.dumps(ARGUMENTS).decode())
         step = ToolStep(self.context, asked, {self.tool.name: self.tool}, 60)
-        await step.consult()
+        await step.ask_engine()
         step.call_event("msg_1")
         step.started().row()
         await step.run()

@@ -165,15 +165,15 @@ LINES = (
     Line(
         promise="what is done is what a person approved",
         file="agents/steps/preflight.py",
-        text="if said.digest != canonical_digest(self.arguments) or said.tool_digest != version_of(tool):",
-        broken="if said.tool_digest != version_of(tool):",
+        text="if answer.digest != canonical_digest(self.arguments) or answer.tool_digest != version_of(tool):",
+        broken="if answer.tool_digest != version_of(tool):",
         tests="tests/agents/test_approvals.py",
     ),
     Line(
         promise="what is done is what a person approved when the engine asked",
         file="agents/steps/consulted_call.py",
-        text="return said.digest == canonical_digest(self.arguments) and said.tool_digest",
-        broken="return said.tool_digest",
+        text="return answer.digest == canonical_digest(self.arguments) and answer.tool_digest",
+        broken="return answer.tool_digest",
         tests="tests/agents/governance/engine/test_governed_runs.py",
     ),
     Line(

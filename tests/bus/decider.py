@@ -43,7 +43,7 @@ def begin(database: Database, run_id: str, owner: str) -> str | None:
             return None
         claim = Claim(connection, lease)
         (step,) = claim.progress().calls
-        said = step.answered
+        said = step.answer
         if said.decision is None or said.decision.decision != "approve":
             return None
         digest = canonical_digest(dict(said.edited)) if said.edited is not None else step.arguments_digest

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, bindparam, case, select
 
-from bus.journal.approvals import NOTHING_SAID, Answered, Decision, answers
+from bus.journal.approvals import NO_ANSWER, Decision, PersonAnswer, answers
 from bus.journal.new_call import read_call
 from bus.journal.steps import Totals, total_of
 from bus.journal.task_wait import TaskWait, waits_of
@@ -33,7 +33,7 @@ class OpenStep:
     """The step's idempotency key."""
     attempt: int
     arguments_digest: str
-    answered: Answered = NOTHING_SAID
+    answer: PersonAnswer = NO_ANSWER
     """What a person has said about it."""
     constrained: Mapping[str, Any] | None = None
     """The arguments as a policy rewrote them before the call was begun."""
@@ -50,12 +50,12 @@ class OpenStep:
     @property
     def approval_id(self) -> str | None:
         """The question to a person about it, if there is one."""
-        return self.answered.approval_id
+        return self.answer.approval_id
 
     @property
     def decision(self) -> Decision | None:
         """The answer, which is to be used; None while there is none."""
-        return self.answered.decision
+        return self.answer.decision
 
     @property
     def is_asked(self) -> bool:
@@ -134,7 +134,7 @@ def _written(connection: Connection, run_id: str, message_id: str) -> dict[str, 
 
 
 def _open(
-    row: Any, answered: Answered | None = None, text: str | None = None, wait: TaskWait | None = None
+    row: Any, answer: PersonAnswer | None = None, text: str | None = None, wait: TaskWait | None = None
 ) -> OpenStep:
     decided = orjson.loads(row.decision_json) if row.decision_json is not None else {}
     return OpenStep(
@@ -147,7 +147,7 @@ def _open(
         wait=wait,
         attempt=row.attempt,
         arguments_digest=row.arguments_digest,
-        answered=answered or NOTHING_SAID,
+        answer=answer or NO_ANSWER,
         constrained=decided.get("arguments"),
         remote=decided.get("remote", ""),
         labels=tuple(decided.get("labels", ())),

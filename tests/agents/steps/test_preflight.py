@@ -18,7 +18,7 @@ from agents.testing import AgentKit
 from agents.tools import Tool, tool
 from agents.tools.catalogue import as_tool
 from agents.window import Window
-from bus.journal import Answered, Commit, Decision, OpenStep, Past, canonical_digest
+from bus.journal import Commit, Decision, OpenStep, Past, PersonAnswer, canonical_digest
 from config.capabilities import Classification
 from config.database.tables import steps
 from config.guardrails.guardrails import Guardrails
@@ -68,7 +68,7 @@ def preflight(
 
 
 def approved(arguments: Mapping[str, Any], booking: Tool = BOOKING, policy_version: str | None = None) -> OpenStep:
-    said = Answered(
+    said = PersonAnswer(
         approval_id="apr_1",
         decision=Decision(decision="approve"),
         digest=canonical_digest(arguments),
@@ -85,7 +85,7 @@ def approved(arguments: Mapping[str, Any], booking: Tool = BOOKING, policy_versi
         attempt=1,
         arguments_digest="",
         arguments_text=BOOK,
-        answered=said,
+        answer=said,
     )
 
 
@@ -115,7 +115,7 @@ def test_the_policy_is_asked_about_valid_arguments_only(context: RunContext) -> 
 
     assert found.refusal is not None
     assert found.refusal[0] == "failed"
-    assert (rule.asked, found.decision) == ([], None)
+    assert (rule.asked, found.policy_decision) == ([], None)
 
 
 def test_the_policy_sees_the_call_and_its_run(context: RunContext) -> None:
@@ -192,7 +192,7 @@ def test_the_decision_is_committed_with_the_start(kit: AgentKit, context: RunCon
 
 def test_a_call_that_was_begun_keeps_the_arguments_of_its_start(context: RunContext) -> None:
     context.policy = rule = Rule(Verdict.BLOCK)
-    begun = replace(approved({}), status="started", answered=Answered(), constrained={"room": "B 1", "seats": 2})
+    begun = replace(approved({}), status="started", answer=PersonAnswer(), constrained={"room": "B 1", "seats": 2})
 
     found = preflight(context, prior=begun)
 
@@ -236,9 +236,9 @@ def test_the_approval_that_a_tool_requires_is_in_the_decision(context: RunContex
 
     found = preflight(context, replace(BOOKING, **own))
 
-    assert found.decision is not None
-    assert (found.decision.verdict, found.decision.rule) == (Verdict.REQUIRE_APPROVAL, TOOLS_OWN)
-    assert found.decision.reason == found.approval_reason
+    assert found.policy_decision is not None
+    assert (found.policy_decision.verdict, found.policy_decision.rule) == (Verdict.REQUIRE_APPROVAL, TOOLS_OWN)
+    assert found.policy_decision.reason == found.approval_reason
     assert found.policy_version is None  # another policy does not ask again
 
 
@@ -247,6 +247,6 @@ def test_a_rule_that_changes_such_a_call_stays_named(context: RunContext) -> Non
 
     found = preflight(context, replace(BOOKING, confirm=True))
 
-    assert found.decision is not None
-    assert (found.decision.verdict, found.decision.rule) == (Verdict.REQUIRE_APPROVAL, "rooms")
+    assert found.policy_decision is not None
+    assert (found.policy_decision.verdict, found.policy_decision.rule) == (Verdict.REQUIRE_APPROVAL, "rooms")
     assert (found.changed, found.policy_version) == (("seats",), None)
