@@ -86,7 +86,7 @@ class RunHandle:
         """Answer a question of the run; the first valid answer counts.
 
         Raises:
-            ApprovalUnknown, ApprovalDecided, ApprovalOver, DecisionRefused: see ``bus.journal.decisions``.
+            ApprovalUnknown, ApprovalDecided, ApprovalOver, DecisionRefused: see ``bus.journal.decisions.decisions``.
         """
         return self._journal().decide(self._principal, self.run_id, approval_id, answer, by=by or self._principal.id)
 

@@ -125,7 +125,8 @@ class Runner:
             InputBlocked: a guardrail blocks the objective.
             GrantRefused: the grant is not for this start, or cannot be used any more.
             ObserverTravels: an observer object was given for a run that a worker executes.
-            ThreadOfOtherAgent, ThreadUnknown: the principal may not continue the thread; see ``bus.journal.accept``.
+            ThreadOfOtherAgent, ThreadUnknown: the principal may not continue the thread; see
+                ``bus.journal.acceptance.accept``.
             ConnectionUnusable: the connection is closed, in autocommit, of another database or the parent process's.
         """
         principal = principal or self.principal

@@ -23,7 +23,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bus.journal.accept import NewRun
+    from bus.journal.acceptance.accept import NewRun
+    from bus.journal.acceptance.callers_transaction import CallersTransaction
     from bus.journal.approvals import (
         ANSWERED_BY,
         BEFORE,
@@ -38,9 +39,8 @@ if TYPE_CHECKING:
         form_digest,
         stored_question,
     )
-    from bus.journal.callers_transaction import CallersTransaction
     from bus.journal.controls import CONTROLS, Control
-    from bus.journal.decisions import Decided
+    from bus.journal.decisions.decisions import Decided
     from bus.journal.endings import Took, end_commit, end_event, result_of_cut_off
     from bus.journal.errors import (
         AnswerRefused,
@@ -76,40 +76,40 @@ if TYPE_CHECKING:
     from bus.journal.live.hotlog import writing_to
     from bus.journal.log.commit import Commit
     from bus.journal.log.line import Line, parse_cursor
-    from bus.journal.log.pages import PAGE_BYTES
     from bus.journal.log.progress import OpenStep, Progress
     from bus.journal.log.writer import RunWriter
-    from bus.journal.mcp_logins import McpLogins, SealedLogin
-    from bus.journal.new_call import NO_MODEL, TOOL, AcceptedCall, NewCall
-    from bus.journal.new_internal_event import NewInternalEvent
-    from bus.journal.originals import Unsealed, unseal_originals
     from bus.journal.ownership.admission import pool_problem
     from bus.journal.ownership.leases import Claim, FirstCommit, Lease
     from bus.journal.ownership.tools import LoadedTool, ToolMetadata
     from bus.journal.ownership.workers import WorkerRow, Workers, abandoned_calls, missing_keys, serves
+    from bus.journal.paging.pages import PAGE_BYTES
     from bus.journal.queries.board import Board
     from bus.journal.queries.decided_calls import DecidedCall
     from bus.journal.queries.run_record import RunRecord, read_record, run_of_thread
     from bus.journal.queries.runs import STATUSES, RunFilter, Runs
     from bus.journal.queries.until import MessagesUntil
     from bus.journal.queries.wait_reasons import WaitReason
+    from bus.journal.records.new_call import NO_MODEL, TOOL, AcceptedCall, NewCall
+    from bus.journal.records.originals import Unsealed, unseal_originals
+    from bus.journal.records.steps import StepEnded, StepStarted, Totals, steps_of
+    from bus.journal.records.task_wait import TaskWait
+    from bus.journal.records.threads import HistoryItem, Past
     from bus.journal.states.codes import STOPPED, Ending, Reason, RunStatus
     from bus.journal.states.release import DRAINED, Release
-    from bus.journal.states.unowned import CommitResult
-    from bus.journal.steps import StepEnded, StepStarted, Totals, steps_of
     from bus.journal.sticky import StickyApproval
-    from bus.journal.task_wait import TaskWait
-    from bus.journal.task_waits import KnownWait, TaskWaits
-    from bus.journal.threads import HistoryItem, Past
+    from bus.journal.stores.mcp_logins import McpLogins, SealedLogin
+    from bus.journal.stores.new_internal_event import NewInternalEvent
+    from bus.journal.unowned.task_waits import KnownWait, TaskWaits
+    from bus.journal.unowned.transitions import CommitResult
     from bus.journal.version import require_readable_journal
 
 _NAMES = {
-    "accept": "NewRun",
+    "acceptance.accept": "NewRun",
     "approvals": "ANSWERED_BY BEFORE DEFAULT_LINK_S FORM MOST_LINK_S NO_ANSWER USED_UP PersonAnswer Decision Question "
     "form_digest stored_question",
-    "callers_transaction": "CallersTransaction",
+    "acceptance.callers_transaction": "CallersTransaction",
     "controls": "CONTROLS Control",
-    "decisions": "Decided",
+    "decisions.decisions": "Decided",
     "endings": "Took end_commit end_event result_of_cut_off",
     "errors": (
         "AnswerRefused ApprovalDecided ApprovalOver ApprovalUnknown ApproverRefused ArgumentsDiffer CodeVersion "
@@ -123,13 +123,13 @@ _NAMES = {
     "live.hotlog": "writing_to",
     "log.commit": "Commit",
     "log.line": "Line parse_cursor",
-    "log.pages": "PAGE_BYTES",
+    "paging.pages": "PAGE_BYTES",
     "log.progress": "OpenStep Progress",
     "log.writer": "RunWriter",
-    "mcp_logins": "McpLogins SealedLogin",
-    "new_call": "NO_MODEL TOOL AcceptedCall NewCall",
-    "new_internal_event": "NewInternalEvent",
-    "originals": "Unsealed unseal_originals",
+    "stores.mcp_logins": "McpLogins SealedLogin",
+    "records.new_call": "NO_MODEL TOOL AcceptedCall NewCall",
+    "stores.new_internal_event": "NewInternalEvent",
+    "records.originals": "Unsealed unseal_originals",
     "ownership.admission": "pool_problem",
     "ownership.leases": "Claim FirstCommit Lease",
     "ownership.tools": "LoadedTool ToolMetadata",
@@ -142,12 +142,12 @@ _NAMES = {
     "queries.wait_reasons": "WaitReason",
     "states.codes": "STOPPED Ending Reason RunStatus",
     "states.release": "DRAINED Release",
-    "states.unowned": "CommitResult",
-    "steps": "StepEnded StepStarted Totals steps_of",
-    "task_wait": "TaskWait",
-    "task_waits": "KnownWait TaskWaits",
+    "unowned.transitions": "CommitResult",
+    "records.steps": "StepEnded StepStarted Totals steps_of",
+    "records.task_wait": "TaskWait",
+    "unowned.task_waits": "KnownWait TaskWaits",
     "sticky": "StickyApproval",
-    "threads": "HistoryItem Past",
+    "records.threads": "HistoryItem Past",
     "version": "require_readable_journal",
 }
 """The names above, by the module that defines them."""

@@ -17,12 +17,12 @@ from bus.journal.controls import Control
 from bus.journal.errors import StaleOwner
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.log.commit import Commit
+from bus.journal.records.steps import StepEnded, Totals, read_totals
+from bus.journal.records.threads import HistoryItem, error_item
 from bus.journal.states.codes import Ending, RunStatus
 from bus.journal.states.conditions import has_live_owner
 from bus.journal.states.release import Release
-from bus.journal.states.unowned import CommitResult, end, lock_allowed_run, lock_run, move, request, untouched
-from bus.journal.steps import StepEnded, Totals, read_totals
-from bus.journal.threads import HistoryItem, error_item
+from bus.journal.unowned.transitions import CommitResult, end, lock_allowed_run, lock_run, move, request, untouched
 from bus.payloads import TERMINAL, EndPayload, EndStatus, ErrorPayload, Outcome, Payload, ToolResultPayload
 from config.database.engine import Database
 from config.database.tables import steps

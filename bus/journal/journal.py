@@ -14,33 +14,31 @@ from typing import Concatenate, ParamSpec, TypeVar
 from sqlalchemy import Connection
 
 from bus.errors import LoopBlocked
-from bus.journal import accept as accepting
-from bus.journal import decisions, endings
-from bus.journal.accept import Accepted, NewRun, Record
+from bus.journal import endings
+from bus.journal.acceptance import accept as accepting
+from bus.journal.acceptance.accept import Accepted, NewRun, Record
+from bus.journal.acceptance.callers_transaction import CallersTransaction
+from bus.journal.acceptance.definition_store import read_pinned
+from bus.journal.acceptance.run_limits import run_limits
 from bus.journal.approvals import Decision
-from bus.journal.audited import audit_calls
-from bus.journal.callers_transaction import CallersTransaction
 from bus.journal.controls import Control
-from bus.journal.decisions import Decided
-from bus.journal.definition_store import read_pinned
-from bus.journal.guarded_answer import Guard, guarded
+from bus.journal.decisions import decisions
+from bus.journal.decisions.decisions import Decided
+from bus.journal.decisions.guarded_answer import Guard, guarded
+from bus.journal.decisions.links import ApprovalLinks, UsedLink
 from bus.journal.idempotency import IdempotencyKey
-from bus.journal.internal_events import InternalEvents
-from bus.journal.links import ApprovalLinks, UsedLink
 from bus.journal.live.database_id import database_id
 from bus.journal.live.hotlog import HotLog, MemoryHotLog, begin_writing, end_writing
 from bus.journal.live.redis_log import RedisHotLog
 from bus.journal.live.signatures import SECRET_NAME, Keyring
+from bus.journal.log.audited import audit_calls
 from bus.journal.log.events import last_committed, log_page
 from bus.journal.log.group_commit import GroupCommit
 from bus.journal.log.line import Line
 from bus.journal.log.reader import Reader, with_live
 from bus.journal.log.writer import Notify, RunWriter
-from bus.journal.mcp_logins import McpLogins
-from bus.journal.mcp_manifests import McpManifests
 from bus.journal.outbox import Publish, Relay, announce
 from bus.journal.ownership.admission import Admission
-from bus.journal.ownership.crashes import clear_suspect
 from bus.journal.ownership.lease_manager import LeaseManager
 from bus.journal.ownership.leases import Claim, Lease, claim_on, confirm
 from bus.journal.ownership.owner_id import new_owner_id
@@ -49,13 +47,16 @@ from bus.journal.ownership.tools import Tools
 from bus.journal.ownership.workers import Workers
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
-from bus.journal.run_limits import run_limits
 from bus.journal.states.codes import RunStatus
-from bus.journal.states.unowned import CommitResult
-from bus.journal.states.unowned_runs import UnownedRuns
+from bus.journal.states.crashes import clear_suspect
 from bus.journal.sticky import StickyApprovals
-from bus.journal.task_waits import TaskWaits
-from bus.journal.write_probe import WriteProbe
+from bus.journal.stores.internal_events import InternalEvents
+from bus.journal.stores.mcp_logins import McpLogins
+from bus.journal.stores.mcp_manifests import McpManifests
+from bus.journal.stores.write_probe import WriteProbe
+from bus.journal.unowned.runs import UnownedRuns
+from bus.journal.unowned.task_waits import TaskWaits
+from bus.journal.unowned.transitions import CommitResult
 from bus.keys import Keys
 from bus.loop import ProcessLoop, process_loop
 from bus.payloads import encode
@@ -133,12 +134,12 @@ class Journal:
     # --- writing
 
     def accept(self, new: NewRun, record: Record = announce) -> Accepted:
-        """Return once the run is committed; see ``bus.journal.accept``."""
+        """Return once the run is committed; see ``bus.journal.acceptance.accept``."""
         limits = run_limits(self.settings, new.principal.tenant)
         return accepting.accept(self.database, new, record, limits, is_audited=self.settings.audit_calls)
 
     def accept_on(self, transaction: CallersTransaction, new: NewRun, record: Record = announce) -> Accepted:
-        """Return a run that exists once the caller commits; see ``bus.journal.callers_transaction``."""
+        """Return a run that exists once the caller commits; see ``bus.journal.acceptance.callers_transaction``."""
         with self.database.naming_errors():
             limits = run_limits(self.settings, new.principal.tenant)
             is_audited = self.settings.audit_calls
@@ -269,7 +270,7 @@ class Journal:
         idempotency: IdempotencyKey | None = None,
         link: UsedLink | None = None,
     ) -> Decided:
-        """Record a person's answer; see ``bus.journal.decisions``. May be called from any thread and any process.
+        """Record a person's answer; see ``bus.journal.decisions.decisions``. From any thread and any process.
 
         Raises:
             InputBlocked: the answer has what may not be kept.

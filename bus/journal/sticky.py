@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, delete, insert, select, update
 
 from bus.journal.errors import StickyOver, StickyUnknown
-from bus.journal.queries.lists import newest_first, present
+from bus.journal.paging.lists import newest_first, present
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database, wall_ms
 from config.database.tables import sticky_approvals

@@ -356,7 +356,7 @@ def test_a_run_with_a_newer_journal_waits_for_newer_code(its: Runs, monkeypatch:
 
 
 def test_runs_that_do_not_fit_hide_none_that_does(its: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bus.journal.states.unowned_runs.BATCH", 2)
+    monkeypatch.setattr("bus.journal.unowned.runs.BATCH", 2)
     its.kit.model.script(*[WEIGH] * 6)
     waiting = sorted(its.halfway() for _ in range(6))
     for run_id in waiting:

@@ -21,7 +21,7 @@ from agents.process import Process
 from agents.registry import AgentRegistry
 from agents.runner import Runner
 from bus.journal import ConnectionUnusable, IdempotencyConflict, IdempotencyKey, Journal, RunUnknown
-from bus.journal import accept as accepting
+from bus.journal.acceptance import accept as accepting
 from bus.journal.idempotency import used_before
 from bus.messages import RunAgentMessage
 from config.database.errors import DatabaseBusy

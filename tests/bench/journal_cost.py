@@ -149,7 +149,7 @@ def _open(url: str, folder: Path, *, is_synced: bool) -> Iterator[tuple[JournalH
 def _play(harness: JournalHarness) -> str:
     """Have the journal write a whole run, as an agent would, and return its id."""
     from bus.journal.ownership.leases import claim_on
-    from bus.journal.steps import start_steps
+    from bus.journal.records.steps import start_steps
     from tests.bus.journal_harness import Owner
 
     run_id = harness.accept("How much is 17 * 23?").run_id

@@ -64,7 +64,7 @@ LINES = (
     ),
     Line(
         promise="a run is ended as dead for a tool only where its owner worked on no other run",
-        file="bus/journal/ownership/crashes.py",
+        file="bus/journal/states/crashes.py",
         text='    return connection.execute(_BESIDE, {"owner_": run.owner, "run_": run.id}).first() is None',
         broken="    return True",
         tests="tests/bus/journal/ownership/test_reaper.py tests/handlers/worker/test_suspects.py",
@@ -78,21 +78,21 @@ LINES = (
     ),
     Line(
         promise="the third crash of a run ends it",
-        file="bus/journal/ownership/crashes.py",
+        file="bus/journal/states/crashes.py",
         text="return crashes >= ALWAYS_SUSPECT_AFTER",
         broken="return crashes > 99",
         tests="tests/bus/journal/ownership/test_reaper.py tests/handlers/worker/test_suspects.py",
     ),
     Line(
         promise="an end without an owner declares the numbers that are missing first",
-        file="bus/journal/states/unowned.py",
+        file="bus/journal/unowned/transitions.py",
         text="[WithdrawnPayload(ranges=ranges), *change.events] if ranges else change.events",
         broken="change.events",
         tests="tests/bus/journal/test_cancel.py tests/bus/journal/test_endings.py",
     ),
     Line(
         promise="a write without a lease raises the fence",
-        file="bus/journal/states/unowned.py",
+        file="bus/journal/unowned/transitions.py",
         text="fence, at = row.fence + 1, stamp()",
         broken="fence, at = row.fence, stamp()",
         tests="tests/bus/journal/test_cancel.py tests/bus/journal/test_endings.py",
@@ -145,14 +145,14 @@ LINES = (
         file="bus/journal/idempotency.py",
         text="if row.body_digest != key.body_digest:",
         broken="if not row.body_digest:",
-        tests="tests/bus/journal/test_accept.py",
+        tests="tests/bus/journal/acceptance/test_accept.py",
     ),
     Line(
         promise="an idempotency key is one principal's",
         file="bus/journal/idempotency.py",
         text='("tenant", "principal", "method", "path", "key")',
         broken='("tenant", "method", "path", "key")',
-        tests="tests/bus/journal/test_accept.py tests/bus/journal/test_access.py",
+        tests="tests/bus/journal/acceptance/test_accept.py tests/bus/journal/test_access.py",
     ),
     Line(
         promise="a request has one limit, its wait for a thread included",
@@ -178,14 +178,14 @@ LINES = (
     ),
     Line(
         promise="the first decision about an approval counts",
-        file="bus/journal/decisions.py",
+        file="bus/journal/decisions/decisions.py",
         text="if question.decision is not None:",
         broken="if question.decision is ...:",
         tests="tests/bus/journal/test_approvals.py",
     ),
     Line(
         promise="an approval is over at its time",
-        file="bus/journal/decisions.py",
+        file="bus/journal/decisions/decisions.py",
         text="question.expires_ms <= wall_ms(connection):",
         broken="question.expires_ms < 0:",
         tests="tests/bus/journal/test_approvals.py tests/bus/journal/test_approval_races.py",
@@ -199,7 +199,7 @@ LINES = (
     ),
     Line(
         promise="a call that several persons have to approve is approved by others than the run's own",
-        file="bus/journal/decisions.py",
+        file="bus/journal/decisions/decisions.py",
         text="if {row.principal, asker} & {person, by}:",
         broken="if not person:",
         tests="tests/bus/journal/test_approvals.py tests/web/test_approvals.py",
@@ -420,17 +420,17 @@ LINES = (
     ),
     Line(
         promise="no secret is kept as a correlation id",
-        file="bus/journal/accept.py",
+        file="bus/journal/acceptance/accept.py",
         text="if is_correlation_id(found) and not has_secret(found) else None",
         broken="if is_correlation_id(found) else None",
-        tests="tests/bus/journal/test_internal_events.py",
+        tests="tests/bus/journal/stores/test_internal_events.py",
     ),
     Line(
         promise="no secret is kept as an idempotency key",
         file="bus/journal/idempotency.py",
         text='stored_name(self.key, "the Idempotency-Key")',
         broken='stored_name("", "the Idempotency-Key")',
-        tests="tests/bus/journal/test_accept.py",
+        tests="tests/bus/journal/acceptance/test_accept.py",
     ),
     # --- processes and settings
     Line(

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from bus.journal.approvals import Decision
-from bus.journal.decisions import decide
+from bus.journal.decisions.decisions import decide
 from bus.journal.idempotency import IdempotencyKey, canonical_digest
 from bus.journal.ownership.leases import Claim, FirstCommit, claim_on
 from config.database.engine import Database, open_database

@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import Table, func, select, update
 
 from bus.journal.log.commit import Commit
+from bus.journal.records.steps import StepStarted
 from bus.journal.retention.retention import Swept, sweep
-from bus.journal.steps import StepStarted
 from bus.payloads import EndPayload
 from config.clock import epoch_ms
 from config.database.engine import Database

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Select, select, update
 
-from bus.journal.accept import Accepted, NewRun, accept
+from bus.journal.acceptance.accept import Accepted, NewRun, accept
 from bus.journal.controls import STOP
 from bus.journal.endings import control
 from bus.journal.idempotency import IdempotencyKey
@@ -24,10 +24,10 @@ from bus.journal.ownership.lease_manager import LeaseManager
 from bus.journal.ownership.leases import Lease, claim_on
 from bus.journal.ownership.reaper import due, fire, reap
 from bus.journal.queries.run_record import RunRecord, record_of
+from bus.journal.records.threads import HistoryItem
 from bus.journal.states.release import DRAINED, Release
-from bus.journal.states.unowned import CommitResult
-from bus.journal.states.unowned_runs import UnownedRuns
-from bus.journal.threads import HistoryItem
+from bus.journal.unowned.runs import UnownedRuns
+from bus.journal.unowned.transitions import CommitResult
 from bus.loop import ProcessLoop
 from bus.payloads import EndPayload, MessagePayload, Payload, ResponsePayload, encode
 from bus.queues import ServedQueues

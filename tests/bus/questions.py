@@ -13,10 +13,10 @@ from bus.journal.idempotency import canonical_digest
 from bus.journal.log.commit import Commit
 from bus.journal.ownership.leases import Lease
 from bus.journal.ownership.reaper import reap
-from bus.journal.states import unowned
-from bus.journal.states.unowned import CommitResult
-from bus.journal.steps import StepStarted, start_steps
-from bus.journal.threads import HistoryItem
+from bus.journal.records.steps import StepStarted, start_steps
+from bus.journal.records.threads import HistoryItem
+from bus.journal.unowned import transitions as unowned
+from bus.journal.unowned.transitions import CommitResult
 from bus.payloads import MessagePayload, StatusPayload, ToolPayload
 from config.clock import epoch_ms
 from config.database.engine import Database

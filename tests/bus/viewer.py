@@ -6,7 +6,7 @@ import asyncio
 
 import orjson
 
-from bus.journal.accept import Accepted
+from bus.journal.acceptance.accept import Accepted
 from bus.journal.live.hotlog import HotLog
 from bus.journal.log.line import Line
 from bus.journal.log.reader import Reader

@@ -17,7 +17,7 @@ from agents.models.call import ModelCall
 from agents.process import Process, current_process
 from agents.testing import AgentKit, Call, Turn
 from bus.journal import Claim, Decision
-from bus.journal.ownership.crashes import ALWAYS_SUSPECT_AFTER
+from bus.journal.states.crashes import ALWAYS_SUSPECT_AFTER
 from bus.messages import RunAgentMessage
 from bus.payloads import ApprovalPayload, ErrorPayload, Payload
 from config.database.errors import DatabaseBusy, DatabaseUnreachable

@@ -17,8 +17,8 @@ import pytest
 
 from agents.handle import RunHandle
 from bus.journal import Decision
-from bus.journal.ownership.crashes import GRACE_BEATS
 from bus.journal.ownership.lease_manager import RETRY_S
+from bus.journal.states.crashes import GRACE_BEATS
 from bus.payloads import Payload, WithdrawnPayload
 from tests.app_harness import AppHarness
 from tests.conftest import need

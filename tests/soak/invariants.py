@@ -8,8 +8,8 @@ from pathlib import Path
 
 from sqlalchemy import Connection, func, select
 
-from bus.journal.ownership.crashes import SUSPECT_AFTER
 from bus.journal.queries.run_record import RunRecord, record_of
+from bus.journal.states.crashes import SUSPECT_AFTER
 from cli.crashlab.invariants import not_recovered, thread_breaches, view_breaches
 from config.database.engine import Database
 from config.database.tables import outbox, runs

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, bindparam, func, insert, select
 
 from bus.journal.errors import RunUnknown
 from bus.journal.log.line import Line, to_line
-from bus.journal.log.pages import Pages
 from bus.journal.log.results import with_references, with_results
+from bus.journal.paging.pages import Pages
 from bus.payloads import DELTA_TYPES, ErrorPayload, Payload, TextPayload, decode, encode, ranges_of
 from config.clock import stamp
 from config.database.tables import events, runs, steps

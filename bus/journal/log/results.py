@@ -14,9 +14,9 @@ from typing import Any, TypeGuard
 import orjson
 from sqlalchemy import Connection, bindparam, select
 
-from bus.journal.log.pages import PAGE_BYTES
-from bus.journal.steps import StepEnded
-from bus.journal.threads import HistoryItem
+from bus.journal.paging.pages import PAGE_BYTES
+from bus.journal.records.steps import StepEnded
+from bus.journal.records.threads import HistoryItem
 from bus.payloads import Payload, ToolResultPayload, decode
 from config.database.tables import messages
 

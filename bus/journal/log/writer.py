@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
-from bus.journal.audited import audit_calls
 from bus.journal.errors import StaleOwner
+from bus.journal.log.audited import audit_calls
 from bus.journal.log.commit import Commit, record
 from bus.journal.log.events import block_row
 from bus.journal.log.group_commit import GroupCommit, Last

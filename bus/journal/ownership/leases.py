@@ -13,15 +13,15 @@ from sqlalchemy import Connection, Row, RowMapping, bindparam, select, update
 from bus.journal.approvals import use
 from bus.journal.log.events import event_row, insert_rows, undeclared, undelivered
 from bus.journal.log.progress import Progress, read_progress
-from bus.journal.new_call import TOOL, AcceptedCall, read_call
-from bus.journal.ownership.crashes import SUSPECT_AFTER, is_suspect, must_be_alone
+from bus.journal.records.new_call import TOOL, AcceptedCall, read_call
+from bus.journal.records.steps import StepStarted, decide_steps, edit_steps, restart_steps, start_steps
+from bus.journal.records.task_wait import TaskWait, begin_waits
+from bus.journal.records.threads import Past, history
 from bus.journal.states import owned
+from bus.journal.states.crashes import SUSPECT_AFTER, is_suspect, must_be_alone
 from bus.journal.states.owned import LEASE_COLUMNS, RESERVE
 from bus.journal.states.principal_now import roles_now
-from bus.journal.steps import StepStarted, decide_steps, edit_steps, restart_steps, start_steps
 from bus.journal.sticky import StickyApproval, require_valid, valid_of
-from bus.journal.task_wait import TaskWait, begin_waits
-from bus.journal.threads import Past, history
 from bus.payloads import Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
 from config.database.engine import Database
@@ -36,7 +36,7 @@ class Lease:
 
     run_id: str
     kind: str
-    """``agent`` or ``tool`` (``bus.journal.new_call``)."""
+    """``agent`` or ``tool`` (``bus.journal.records.new_call``)."""
     thread_id: str
     thread_key: int
     turn: int

@@ -17,10 +17,16 @@ import orjson
 from sqlalchemy import Connection, Row, bindparam, select
 
 from bus.journal.approvals import EXPIRY
-from bus.journal.decisions import decide_by_expiry
+from bus.journal.decisions.decisions import decide_by_expiry
 from bus.journal.endings import end_run
 from bus.journal.errors import ApprovalExpired, CodeVersion, PrincipalDisabled, RunCrashed
-from bus.journal.ownership.crashes import (
+from bus.journal.ownership.lease_manager import RETRY_S
+from bus.journal.ownership.owner_id import is_gone
+from bus.journal.records.task_wait import TASK
+from bus.journal.retention.retention import sweep
+from bus.journal.states.codes import CODE, STOPPED, Ending
+from bus.journal.states.conditions import expired, has_live_owner
+from bus.journal.states.crashes import (
     GRACE_BEATS,
     LEASE_EXPIRED,
     LeaseGrace,
@@ -29,13 +35,7 @@ from bus.journal.ownership.crashes import (
     suspect_beside,
     was_alone,
 )
-from bus.journal.ownership.lease_manager import RETRY_S
-from bus.journal.ownership.owner_id import is_gone
-from bus.journal.retention.retention import sweep
-from bus.journal.states.codes import CODE, STOPPED, Ending
-from bus.journal.states.conditions import expired, has_live_owner
-from bus.journal.states.unowned import CommitResult, lock_run, requeue
-from bus.journal.task_wait import TASK
+from bus.journal.unowned.transitions import CommitResult, lock_run, requeue
 from config.database.engine import WALL_MS, Database
 from config.database.errors import DatabaseBusy, DatabaseFull, DatabaseReadOnly, DatabaseUnreachable
 from config.database.tables import approvals, runs, timers

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, select
 
 from bus.journal.approvals import answers
 from bus.journal.queries.run_contexts import golden_of
-from bus.journal.steps import Totals, total_of
+from bus.journal.records.steps import Totals, total_of
 from config.clock import stamp
 from config.database.tables import messages, runs, steps
 from config.effects import Effect

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, bindparam, select
 
 from bus.journal.log.events import log_page
 from bus.journal.log.line import Line
-from bus.journal.steps import steps_of
+from bus.journal.records.steps import steps_of
 from bus.payloads import TERMINAL
 from config.database.tables import approvals, events, messages, runs, threads
 

@@ -9,7 +9,7 @@ import orjson
 from sqlalchemy import Connection, select
 
 from bus.journal.approvals import approved_by
-from bus.journal.queries.lists import present
+from bus.journal.paging.lists import present
 from config.clock import stamp
 from config.database.tables import approvals, messages, runs, steps
 

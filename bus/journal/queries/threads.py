@@ -9,8 +9,8 @@ import orjson
 from sqlalchemy import Connection, bindparam, insert, select, tuple_
 
 from bus.journal.errors import ThreadUnknown
-from bus.journal.log.pages import Pages
-from bus.journal.queries.lists import newest_first, present, threads_of
+from bus.journal.paging.lists import newest_first, present, threads_of
+from bus.journal.paging.pages import Pages
 from bus.journal.queries.thread_calls import CallKey, confirmed_calls, latest_call
 from bus.journal.queries.until import NOW, MessagesUntil
 from bus.journal.retention.removal import remove_threads, require_no_open_run

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Table, delete, select
 
 from bus.journal.errors import RunOpen, RunUnknown, ThreadUnknown
-from bus.journal.queries.lists import threads_of
+from bus.journal.paging.lists import threads_of
 from bus.journal.states.conditions import is_open
 from bus.journal.states.rows import delete_rows
 from bus.payloads import TERMINAL

@@ -8,10 +8,10 @@ import pytest
 
 from bus.journal.approvals import Decision
 from bus.journal.controls import STOP
-from bus.journal.decisions import decide
+from bus.journal.decisions.decisions import decide
 from bus.journal.endings import control
 from bus.journal.errors import ApprovalUnknown, RunUnknown, ThreadOfOtherAgent, ThreadUnknown
-from bus.journal.queries.lists import ANY_OWNER
+from bus.journal.paging.lists import ANY_OWNER
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
 from bus.journal.retention.removal import remove_runs, remove_threads

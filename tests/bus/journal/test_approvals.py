@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import func, select, update
 
 from bus.journal.approvals import Decision, answers, form_digest, pending, use
-from bus.journal.decisions import Decided, decide
+from bus.journal.decisions.decisions import Decided, decide
 from bus.journal.errors import (
     AnswerRefused,
     ApprovalDecided,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bus.journal import configuration
-from bus.journal import definition_store as pinned
+from bus.journal.acceptance import configuration
+from bus.journal.acceptance import definition_store as pinned
 from bus.journal.approvals import Decision
-from bus.journal.decisions import decide
+from bus.journal.decisions.decisions import decide
 from bus.journal.errors import RunUnknown
 from bus.journal.queries.runs import Runs
 from bus.journal.retention.removal import remove_runs, remove_threads

@@ -7,7 +7,7 @@ from sqlalchemy import func, select
 
 from bus.journal.errors import IdempotencyConflict, RunUnknown
 from bus.journal.idempotency import IdempotencyKey
-from bus.journal.states.unowned import CommitResult
+from bus.journal.unowned.transitions import CommitResult
 from config.database.tables import controls, idempotency_keys
 from config.identity.principal import Principal
 from tests.bus.journal_harness import JournalHarness, assert_whole, cancel

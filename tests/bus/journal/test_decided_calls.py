@@ -9,8 +9,8 @@ import pytest
 from bus.journal.errors import RunUnknown
 from bus.journal.log.commit import Commit
 from bus.journal.queries.runs import Runs
-from bus.journal.steps import StepEnded, StepStarted
-from bus.journal.threads import HistoryItem
+from bus.journal.records.steps import StepEnded, StepStarted
+from bus.journal.records.threads import HistoryItem
 from config.effects import Effect
 from config.identity.principal import Principal
 from config.policy_decision import PolicyDecision, Verdict

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
-from bus.journal.accept import accept
+from bus.journal.acceptance.accept import accept
 from config.database.engine import Database
 from config.database.shared_secret import shared_secret
 from config.database.tables import audit, grants, runs

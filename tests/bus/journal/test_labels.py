@@ -6,7 +6,7 @@ import orjson
 from sqlalchemy import select
 
 from bus.journal.log.commit import Commit
-from bus.journal.steps import StepStarted
+from bus.journal.records.steps import StepStarted
 from bus.payloads import EndPayload
 from config.database.tables import runs, steps, threads
 from config.policy_decision import PolicyDecision, Verdict

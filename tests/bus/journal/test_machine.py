@@ -24,17 +24,17 @@ from hypothesis.stateful import (
 )
 from sqlalchemy import delete, select
 
-from bus.journal.accept import Accepted
+from bus.journal.acceptance.accept import Accepted
 from bus.journal.approvals import Decision
-from bus.journal.decisions import decide
+from bus.journal.decisions.decisions import decide
 from bus.journal.errors import ApprovalDecided, ApprovalOver, StaleOwner
 from bus.journal.live.hotlog import HotLog, MemoryHotLog
 from bus.journal.live.redis_log import RedisHotLog
-from bus.journal.ownership.crashes import is_suspect
 from bus.journal.ownership.leases import beat
 from bus.journal.ownership.reaper import fire, reap
-from bus.journal.states.unowned import CommitResult
-from bus.journal.states.unowned_runs import UnownedRuns
+from bus.journal.states.crashes import is_suspect
+from bus.journal.unowned.runs import UnownedRuns
+from bus.journal.unowned.transitions import CommitResult
 from bus.keys import Keys
 from bus.loop import ProcessLoop
 from bus.payloads import TERMINAL, encode

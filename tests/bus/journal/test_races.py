@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bus.journal.approvals import Decision
-from bus.journal.decisions import decide
+from bus.journal.decisions.decisions import decide
 from bus.journal.live.hotlog import MemoryHotLog
 from bus.journal.log.commit import Commit
 from bus.journal.ownership.reaper import reap

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import func, select, update
 
 from bus.journal.approvals import Decision
-from bus.journal.decisions import decide
+from bus.journal.decisions.decisions import decide
 from bus.journal.errors import ScopeRefused, StickyOver, StickyUnknown
 from bus.journal.sticky import StickyApproval, StickyApprovals, require_valid
 from config.database.tables import audit, sticky_approvals

@@ -13,7 +13,7 @@ from bus.journal.errors import ThreadUnknown
 from bus.journal.log.commit import close_thread
 from bus.journal.ownership.leases import claim_on
 from bus.journal.queries.threads import Threads
-from bus.journal.threads import Past, history
+from bus.journal.records.threads import Past, history
 from config.database.tables import messages, runs, threads
 from config.identity.principal import Principal
 from tests.bus.journal_harness import JournalHarness

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-import bus.journal.states.unowned_runs
+import bus.journal.unowned.runs
 from agents.handle import RunHandle
 from agents.process import Process, current_process
 from agents.runner import Runner
@@ -285,7 +285,7 @@ def test_a_delivery_that_another_worker_holds_is_left_to_it(maintenance: Mainten
 def test_more_than_a_batch_is_delivered_round_by_round(
     maintenance: MaintenanceHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bus.journal.states.unowned_runs, "BATCH", 2)
+    monkeypatch.setattr(bus.journal.unowned.runs, "BATCH", 2)
     ended = [maintenance.ended() for _ in range(5)]
 
     assert [maintenance.look() for _ in range(4)] == [2, 2, 1, 0]

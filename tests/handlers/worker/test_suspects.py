@@ -13,7 +13,7 @@ from agents.handle import RunHandle
 from agents.models.call import ModelCall
 from agents.process import current_process
 from agents.testing import AgentKit, Call, Turn
-from bus.journal.ownership.crashes import ALWAYS_SUSPECT_AFTER, SUSPECT_AFTER
+from bus.journal.states.crashes import ALWAYS_SUSPECT_AFTER, SUSPECT_AFTER
 from config.database.tables import runs
 from handlers.worker.poller import Poller
 from handlers.worker.slots import SlotPool, open_slot_pool, slot_pool

@@ -19,10 +19,10 @@ from bus.journal.log import writer as writers
 from bus.journal.log.commit import Commit
 from bus.journal.log.group_commit import GroupCommit
 from bus.journal.log.writer import RunWriter
+from bus.journal.records.steps import StepEnded, StepStarted, steps_of
+from bus.journal.records.threads import HistoryItem, history
 from bus.journal.states import owned
 from bus.journal.states.owned import RESERVE
-from bus.journal.steps import StepEnded, StepStarted, steps_of
-from bus.journal.threads import HistoryItem, history
 from bus.loop import ProcessLoop
 from bus.payloads import (
     EndPayload,

@@ -10,16 +10,16 @@ import pytest
 from sqlalchemy import select, update
 
 from bus.journal.approvals import Decision, Question
-from bus.journal.decisions import decide
+from bus.journal.decisions.decisions import decide
 from bus.journal.log.commit import Commit
 from bus.journal.log.events import undelivered
 from bus.journal.ownership.leases import beat, requests
+from bus.journal.records.steps import StepStarted
 from bus.journal.states.codes import Reason
 from bus.journal.states.owned import RESERVE
 from bus.journal.states.owned import reserve as reserve_on
 from bus.journal.states.release import Release
-from bus.journal.states.unowned import lock_run, write
-from bus.journal.steps import StepStarted
+from bus.journal.unowned.transitions import lock_run, write
 from bus.payloads import Payload, StatusPayload
 from config.database.tables import runs, threads
 from config.identity.audit.recording import acting_with

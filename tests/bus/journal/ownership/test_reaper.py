@@ -16,21 +16,21 @@ import pytest
 from sqlalchemy import func, select, update
 
 from bus.journal.approvals import Decision
-from bus.journal.decisions import NOT_MADE, decide
+from bus.journal.decisions.decisions import NOT_MADE, decide
 from bus.journal.endings import NOT_KNOWN
 from bus.journal.errors import StaleOwner
 from bus.journal.log.commit import Commit
 from bus.journal.ownership import reaper as reapers
-from bus.journal.ownership.crashes import ALWAYS_SUSPECT_AFTER, SUSPECT_AFTER, LeaseGrace, is_suspect
 from bus.journal.ownership.leases import beat
 from bus.journal.ownership.owner_id import new_owner_id
 from bus.journal.ownership.reaper import Reaper, due, fire, reap, unowned_runs
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
+from bus.journal.records.steps import StepEnded, StepStarted, end_steps, steps_of
 from bus.journal.retention.retention import Pause
-from bus.journal.states.unowned import CommitResult
-from bus.journal.states.unowned_runs import UnownedRuns
-from bus.journal.steps import StepEnded, StepStarted, end_steps, steps_of
+from bus.journal.states.crashes import ALWAYS_SUSPECT_AFTER, SUSPECT_AFTER, LeaseGrace, is_suspect
+from bus.journal.unowned.runs import UnownedRuns
+from bus.journal.unowned.transitions import CommitResult
 from bus.payloads import ApprovalPayload, EndPayload, ErrorPayload, ToolResultPayload, decode
 from bus.queues import ServedQueues
 from config.database.engine import Database

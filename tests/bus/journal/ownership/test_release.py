@@ -6,13 +6,13 @@ import pytest
 from sqlalchemy import func, select
 
 from bus.journal.approvals import Decision
-from bus.journal.decisions import decide
+from bus.journal.decisions.decisions import decide
 from bus.journal.errors import ApprovalOver, StaleOwner
 from bus.journal.log.commit import Commit
 from bus.journal.queries.runs import Runs
+from bus.journal.records.steps import StepStarted, steps_of
 from bus.journal.states.codes import Reason
 from bus.journal.states.release import Release
-from bus.journal.steps import StepStarted, steps_of
 from bus.payloads import StatusPayload
 from config.database.tables import approvals, outbox, timers
 from config.identity.principal import Principal

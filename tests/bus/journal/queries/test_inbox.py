@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import update
 
 from bus.journal.approvals import Decision
-from bus.journal.decisions import decide
+from bus.journal.decisions.decisions import decide
 from bus.journal.queries.runs import Runs
 from config.database.tables import approvals
 from config.identity.principal import Principal, Role

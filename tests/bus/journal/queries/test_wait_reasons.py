@@ -10,7 +10,7 @@ from sqlalchemy import update
 from bus.journal.ownership.workers import WorkerRow, Workers
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.wait_reasons import MAX_CALL_CHARS, short_call
-from bus.journal.steps import StepStarted, start_steps
+from bus.journal.records.steps import StepStarted, start_steps
 from config.clock import epoch_ms
 from config.database.tables import runs, steps
 from config.identity.principal import LOCAL, Principal

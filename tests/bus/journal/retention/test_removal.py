@@ -7,7 +7,7 @@ import threading
 import pytest
 from sqlalchemy import insert
 
-from bus.journal.accept import Accepted, accept
+from bus.journal.acceptance.accept import Accepted, accept
 from bus.journal.errors import RunOpen, RunUnknown, ThreadUnknown
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.queries.runs import Runs

@@ -11,7 +11,7 @@ import orjson
 import pytest
 from sqlalchemy import insert, select, update
 
-from bus.journal import definition_store as pinned
+from bus.journal.acceptance import definition_store as pinned
 from bus.journal.queries.threads import Threads
 from bus.journal.retention import retention
 from bus.journal.retention.removal import remove_runs, remove_threads

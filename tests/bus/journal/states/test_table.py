@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from agents.errors import OutcomeUnknown
 from bus.journal.approvals import Decision
-from bus.journal.decisions import decide
+from bus.journal.decisions.decisions import decide
 from bus.journal.endings import fail_owned
 from bus.journal.errors import StaleOwner
 from bus.journal.idempotency import IdempotencyKey
@@ -24,8 +24,8 @@ from bus.journal.states.codes import Reason, RunStatus
 from bus.journal.states.document import PAGE, document
 from bus.journal.states.release import Release, release
 from bus.journal.states.table import ENDED, LOST, NONE, STATES, TABLE, Transition
-from bus.journal.states.unowned_runs import UnownedRuns
-from bus.journal.task_waits import TaskWaits
+from bus.journal.unowned.runs import UnownedRuns
+from bus.journal.unowned.task_waits import TaskWaits
 from bus.payloads import TERMINAL, EndPayload, StatusPayload, decode
 from config.database.tables import runs, timers
 from config.errors import CallboardError

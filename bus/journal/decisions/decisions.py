@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Row, func, select, update
 
 from bus.journal import sticky
 from bus.journal.approvals import ANSWERED_BY, Decision, approved_by, scopes_of
+from bus.journal.decisions.links import UsedLink
 from bus.journal.errors import (
     AnswerRefused,
     ApprovalDecided,
@@ -24,9 +25,8 @@ from bus.journal.errors import (
     ScopeRefused,
 )
 from bus.journal.idempotency import IdempotencyKey, canonical_digest, remember, used_before
-from bus.journal.links import UsedLink
-from bus.journal.states.unowned import CommitResult, lock_allowed_run, untouched
-from bus.journal.states.unowned import answer as record_answer
+from bus.journal.unowned.transitions import CommitResult, lock_allowed_run, untouched
+from bus.journal.unowned.transitions import answer as record_answer
 from bus.payloads import TERMINAL, ApprovalPayload
 from config.clock import epoch_ms
 from config.database.engine import Database, wall_ms

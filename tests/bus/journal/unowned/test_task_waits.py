@@ -10,11 +10,11 @@ from bus.journal.log.commit import Commit
 from bus.journal.log.progress import read_progress
 from bus.journal.ownership.leases import Claim, FirstCommit, claim_on
 from bus.journal.ownership.reaper import due
+from bus.journal.records.steps import StepEnded, StepStarted
+from bus.journal.records.task_wait import TaskWait
 from bus.journal.states.codes import Reason
 from bus.journal.states.release import Release
-from bus.journal.steps import StepEnded, StepStarted
-from bus.journal.task_wait import TaskWait
-from bus.journal.task_waits import KnownWait, TaskWaits
+from bus.journal.unowned.task_waits import KnownWait, TaskWaits
 from config.database.tables import timers
 from tests.bus.journal_harness import JournalHarness, Owner
 from tests.bus.questions import question

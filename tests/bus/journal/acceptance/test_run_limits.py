@@ -7,9 +7,9 @@ from threading import Barrier
 
 import pytest
 
-from bus.journal.accept import accept
+from bus.journal.acceptance.accept import accept
+from bus.journal.acceptance.run_limits import RunLimits
 from bus.journal.errors import TooManyRuns
-from bus.journal.run_limits import RunLimits
 from config.identity.principal import LOCAL, Principal
 from tests.bus.journal_harness import JournalHarness, cancel, claim, new_run
 

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from bus.journal.approvals import DEFAULT_LINK_S, QUESTION, UNANSWERED, shown
 from bus.journal.errors import ApprovalDecided, ApprovalOver, ApprovalUnknown, LinkNotYours, LinkOver, LinkUnknown
-from bus.journal.states.unowned import lock_allowed_run
+from bus.journal.unowned.transitions import lock_allowed_run
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database, wall_ms
 from config.database.shared_secret import shared_secret

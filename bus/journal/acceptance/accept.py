@@ -12,16 +12,16 @@ from sqlalchemy import Boolean, Connection, bindparam, insert, or_, select, upda
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
-from bus.journal.configuration import record_configuration, remember_configuration
-from bus.journal.definition_store import pin, remember_pinned
+from bus.journal.acceptance.configuration import record_configuration, remember_configuration
+from bus.journal.acceptance.definition_store import pin, remember_pinned
+from bus.journal.acceptance.run_limits import RunLimits, require_room
 from bus.journal.errors import ThreadOfOtherAgent, ThreadUnknown
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.log.events import event_row
-from bus.journal.new_call import AGENT, TOOL, NewCall
-from bus.journal.originals import write_originals
 from bus.journal.outbox import announce
-from bus.journal.queries.lists import agents_beside
-from bus.journal.run_limits import RunLimits, require_room
+from bus.journal.paging.lists import agents_beside
+from bus.journal.records.new_call import AGENT, TOOL, NewCall
+from bus.journal.records.originals import write_originals
 from bus.journal.states.rows import insert_run
 from bus.journal.version import OF_KIND
 from bus.messages import FIELDS, RunAgentMessage

@@ -14,9 +14,9 @@ from sqlalchemy import Connection, Row, Select, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
-from bus.journal.log.pages import Pages
-from bus.journal.new_internal_event import NewInternalEvent
-from bus.journal.queries.lists import has_correlation, newest_first
+from bus.journal.paging.lists import has_correlation, newest_first
+from bus.journal.paging.pages import Pages
+from bus.journal.stores.new_internal_event import NewInternalEvent
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database
 from config.database.tables import internal_events, runs

@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy import func, select, text, update
 
 from bus.journal import IdempotencyConflict, IdempotencyKey
-from bus.journal.internal_events import InternalEvents
-from bus.journal.log import pages
-from bus.journal.new_internal_event import NewInternalEvent
+from bus.journal.paging import pages
 from bus.journal.retention.retention import Swept, sweep
+from bus.journal.stores.internal_events import InternalEvents
+from bus.journal.stores.new_internal_event import NewInternalEvent
 from config.database.tables import idempotency_keys, internal_events, runs
 from config.identity.errors import Forbidden
 from config.identity.principal import Principal, Role, Verb

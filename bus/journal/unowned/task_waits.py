@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import delete, select, update
 
+from bus.journal.records.task_wait import LEFT, TASK, TaskWait, wait_of
 from bus.journal.states.codes import Reason, RunStatus
-from bus.journal.states.unowned import CommitResult, lock_run, move
-from bus.journal.task_wait import LEFT, TASK, TaskWait, wait_of
+from bus.journal.unowned.transitions import CommitResult, lock_run, move
 from config.database.engine import Database
 from config.database.tables import runs, steps, timers
 

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, bindparam, func, insert, select, update
 
-from bus.journal.task_wait import TaskWait, begin_waits
+from bus.journal.records.task_wait import TaskWait, begin_waits
 from config.database.engine import WALL_MS
 from config.database.tables import steps
 from config.policy_decision import PolicyDecision

@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import select, update
 
 from bus.journal.approvals import Decision
-from bus.journal.decisions import Decided, decide
+from bus.journal.decisions.decisions import Decided, decide
+from bus.journal.decisions.links import ApprovalLinks
 from bus.journal.errors import (
     ApprovalDecided,
     ApprovalOver,
@@ -19,7 +20,6 @@ from bus.journal.errors import (
     LinkUnknown,
     RunUnknown,
 )
-from bus.journal.links import ApprovalLinks
 from config.database.tables import approval_links, approvals, audit
 from config.identity.errors import Forbidden
 from config.identity.principal import Principal, Role
