@@ -15,8 +15,10 @@ from cli.devtools.own_files import copy, own_files
 from cli.main import COMMANDS
 from config.database.migrate import migrate
 from config.definitions.agent import DefinitionFields, Timeouts, load_definition
+from config.failpoints import PLACES
 from config.folders import FOLDERS, ROOT
 from config.settings import Settings
+from tests import failure_model
 from tests.bench.processes import clean_environment
 from tests.processes import run_python
 
@@ -126,6 +128,14 @@ def test_the_index_lists_every_page_once():
 
 def test_the_index_is_of_four_kinds():
     assert re.findall(r"^## (.+)$", page("README.md"), re.MULTILINE) == ["Learn", "Do", "Look up", "Understand"]
+
+
+def test_the_failure_model_has_a_row_for_each_failpoint_and_each_of_them_is_in_the_code():
+    """Which commits there are, the sweep compares: tests/journeys/test_crash_points.py."""
+    code = "".join(path.read_text() for room in ("agents", "bus") for path in python_of(room))
+
+    assert {point for _, point in failure_model.rows()} == set(PLACES)
+    assert {*re.findall(r"\bfailpoint\(\"([a-z-]+)\"\)", code)} == set(PLACES)
 
 
 def test_every_decision_is_in_their_list_by_its_title() -> None:

@@ -23,11 +23,15 @@ from cli.crashlab.setting_up import SqliteTemplate, lab_settings, warm
 from config.database.migrate import migrate
 from config.definitions.agent import load_definition
 from tests.backends import PostgresCluster, RedisServer
+from tests.failure_model import Row as FailureRow
+from tests.failure_model import row_of, rows
 from tests.reference_runs import REFERENCE_RUNS
 from tests.soak.models import model_of, model_process
 from tests.soak.workers import WorkerLab, place_for_a_worker
 
 ROUTES, DATABASES = ("sync", "async"), ("sqlite", "postgres")
+WITH_A_BROKER = ("the wake-up", "publish")
+"""The row that only a fleet with a broker passes; the lab has none."""
 AGENT = """
 name: Reference
 model: {model}
@@ -47,6 +51,8 @@ class Row:
     killed: int = 0
     missed: int = 0
     """Places the run did not come by this time."""
+    passed: list[FailureRow] = field(default_factory=list)
+    """Rows of docs/failure-model.md whose places the run passes undisturbed."""
     violations: list[dict[str, object]] = field(default_factory=list)
 
     def add(self, case: Case, then: str = "") -> None:
@@ -143,7 +149,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(orjson.dumps({"seed": seed, "rows": [asdict(row) for row in rows]}).decode())
     differing = sum(len(row.violations) for row in rows)
     _say(f"{sum(row.killed for row in rows)} killed, {f'{differing} differ' if differing else 'all same'}")
-    return 1 if differing else 0
+    drift = _drift(rows, is_whole=not (asked.scenario or asked.route))
+    for line in drift:
+        _say(line)
+    return 1 if differing or drift else 0
+
+
+def _drift(rows_swept: Sequence[Row], *, is_whole: bool) -> list[str]:
+    """Return how docs/failure-model.md differs from the places that the runs passed; all of them pass every row."""
+    passed = {row for swept in rows_swept for row in swept.passed}
+    lacking = [f"docs/failure-model.md has no row: {what} ({point})" for what, point in sorted(passed - rows())]
+    unpassed = sorted(rows() - passed - {WITH_A_BROKER}) if is_whole else []
+    return lacking + [f"no run passes this row of docs/failure-model.md: {what} ({point})" for what, point in unpassed]
 
 
 def _rows(sweep: Sweep, asked: argparse.Namespace, databases: Sequence[str], draw: random.Random) -> Iterator[Row]:
@@ -159,7 +176,8 @@ def _rows(sweep: Sweep, asked: argparse.Namespace, databases: Sequence[str], dra
         picked = draw.sample(everything, min(asked.sample, len(everything)))
         chosen = {its: [place for of, place in picked if of == its] for its in labs}
     for its, lab in labs.items():
-        row = Row(scenario=its[0], route=its[1], database=its[2])
+        passed = sorted({row_of(place) for place in lab.undisturbed.places})
+        row = Row(scenario=its[0], route=its[1], database=its[2], passed=passed)
         for place in chosen[its]:
             _add(row, lab.kill(place))
             for then in lab.places_after(place) if asked.twice else ():

@@ -1,0 +1,27 @@
+"""docs/failure-model.md: its rows, and the row of each place that a run passes."""
+
+from __future__ import annotations
+
+import re
+
+from cli.crashlab.places import Place
+from config.folders import ROOT
+
+PAGE = ROOT / "docs" / "failure-model.md"
+_ROW = re.compile(r"^\| ([^|]+) \| ((?:`[a-z-]+`(?:, )?)+) \|", re.MULTILINE)
+_CALLS = re.compile(r"(?:one of )?`[^`]+`(?:, `[^`]+`)*")
+_WORDS = re.compile(r"^(?:just before|after|before) (?:the commit that )?")
+
+Row = tuple[str, str]
+"""What is done there, and a failpoint: a row of the page has one or more of them."""
+
+
+def rows() -> set[Row]:
+    """Return the rows of the page, one for each failpoint."""
+    table = _ROW.findall(PAGE.read_text())
+    return {(what, point) for what, points in table for point in re.findall(r"[a-z-]+", points)}
+
+
+def row_of(place: Place) -> Row:
+    """Return the row that a place belongs to: the names and the number of its calls do not count."""
+    return _CALLS.sub("a tool", _WORDS.sub("", place.where)), place.name
