@@ -16,11 +16,10 @@ from config.folders import ROOT
 PAGE = ROOT / "docs" / "errors.md"
 MODULES = tuple(
     """
-    agents.capabilities.errors agents.errors agents.governance.engine.errors agents.models.errors agents.tool_errors
-    bus.errors bus.journal.errors bus.messages
-    cli.supervisor.serving cli.supervisor.supervisor config.database.errors config.definitions.errors
-    config.egress.errors config.errors config.guardrails.errors config.identity.errors config.identity.folders
-    agents.governance.policy.errors
+    agents.capabilities.errors agents.errors agents.governance.engine.errors agents.governance.policy.errors
+    agents.models.errors agents.tool_errors bus.errors bus.journal.errors bus.messages cli.supervisor.serving
+    cli.supervisor.supervisor config.database.errors config.definitions.errors config.egress.errors config.errors
+    config.guardrails.errors config.guardrails.sealing config.identity.errors config.identity.folders
     config.redis.errors web.errors web.oidc.errors
     """.split()
 )

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from config.guardrails.linear import PatternRefused, check_pattern
-from config.guardrails.personal import PersonalData
 
 Action = Literal["redact", "block"]
 _STRICTNESS = ("off", "redact", "block")
 MAX_PATTERNS = 50
+
+
+class PersonalData(StrEnum):
+    """A kind of personal data."""
+
+    EMAIL = "email"
+    IBAN = "iban"
+    CARD = "card"
+    PHONE = "phone"
 
 
 class CheckSection(BaseModel):

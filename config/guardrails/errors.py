@@ -50,25 +50,3 @@ class SecretInArguments(ModelVisible):
         "its arguments have a secret, which would be recorded with them; leave it out: a tool gets the secrets that it "
         "needs from the deployment."
     )
-
-
-class SealKeyMissing(Permanent):
-    """An original was sealed with a key that is not among the deployment's."""
-
-    code = "seal_key_missing"
-    status = 503
-    retryable = True
-    topic = Topic.CONFIGURATION
-    text = (
-        "the original was sealed with the key {key}, which CALLBOARD_SEAL_KEYS does not have; add that key to the list."
-    )
-    remedy = "Add the former key to `CALLBOARD_SEAL_KEYS`, after the present one."
-
-
-class SealBroken(Permanent):
-    """A sealed original cannot be decrypted: it was changed in the database, or moved to another run."""
-
-    code = "seal_broken"
-    status = 500
-    text = "the sealed original cannot be decrypted: it was changed in the database, or moved there from another run."
-    remedy = "Restore the row from a backup, and find out who changed it."

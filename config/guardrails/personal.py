@@ -7,19 +7,9 @@ have no form and are not found.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from enum import StrEnum
 
+from config.guardrails.checks import PersonalData
 from config.guardrails.linear import compiled, flat
-
-
-class PersonalData(StrEnum):
-    """A kind of personal data."""
-
-    EMAIL = "email"
-    IBAN = "iban"
-    CARD = "card"
-    PHONE = "phone"
-
 
 _EMAIL = r"\b[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}\b"
 _IBAN = r"\b[A-Za-z]{2}[0-9]{2}(?:[ -]?[A-Za-z0-9]){11,30}\b"

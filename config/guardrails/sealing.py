@@ -18,13 +18,34 @@ from typing import Any
 import orjson
 
 from config.clock import epoch_ms
-from config.errors import SettingInvalid
-from config.guardrails.errors import SealBroken, SealKeyMissing
+from config.errors import Permanent, SettingInvalid, Topic
 from config.ids import new_id
 from config.settings import Settings
 
 KEY_BYTES = 32
 _NONCE_BYTES = 12
+
+
+class SealKeyMissing(Permanent):
+    """An original was sealed with a key that is not among the deployment's."""
+
+    code = "seal_key_missing"
+    status = 503
+    retryable = True
+    topic = Topic.CONFIGURATION
+    text = (
+        "the original was sealed with the key {key}, which CALLBOARD_SEAL_KEYS does not have; add that key to the list."
+    )
+    remedy = "Add the former key to `CALLBOARD_SEAL_KEYS`, after the present one."
+
+
+class SealBroken(Permanent):
+    """A sealed original cannot be decrypted: it was changed in the database, or moved to another run."""
+
+    code = "seal_broken"
+    status = 500
+    text = "the sealed original cannot be decrypted: it was changed in the database, or moved there from another run."
+    remedy = "Restore the row from a backup, and find out who changed it."
 
 
 class Sealer:

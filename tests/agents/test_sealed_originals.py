@@ -16,8 +16,7 @@ from agents.tools.tool import tool
 from bus.journal import RunUnknown, unseal_originals
 from cli.main import status_of
 from config.database.tables import sealed_originals
-from config.guardrails.errors import SealBroken, SealKeyMissing
-from config.guardrails.sealing import sealer_of
+from config.guardrails.sealing import SealBroken, SealKeyMissing, sealer_of
 from config.identity.audit import chain
 from config.identity.principal import LOCAL, Principal
 from tests.config.guardrails.samples import JWT, KEYS

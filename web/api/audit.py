@@ -9,8 +9,7 @@ from pydantic import Field
 
 from bus.journal import RunUnknown
 from config.clock import stamp
-from config.guardrails.errors import SealKeyMissing
-from config.guardrails.sealing import sealer_of
+from config.guardrails.sealing import SealKeyMissing, sealer_of
 from config.identity.audit import chain
 from web.api.answers import answer
 from web.auth.authentication import current_principal, require_administrator

@@ -1,6 +1,7 @@
 import pytest
 
-from config.guardrails.personal import PersonalData, personal_spans
+from config.guardrails.checks import PersonalData
+from config.guardrails.personal import personal_spans
 from tests.config.guardrails.samples import PERSONAL
 
 

@@ -6,8 +6,7 @@ import pytest
 from pydantic import SecretStr
 
 from config.errors import SettingInvalid
-from config.guardrails.errors import SealBroken, SealKeyMissing
-from config.guardrails.sealing import Original, Sealer, sealer_of
+from config.guardrails.sealing import Original, SealBroken, Sealer, SealKeyMissing, sealer_of
 from config.redaction import REDACTED, redact
 from config.settings import read_settings
 

@@ -17,8 +17,7 @@ from bus.journal import McpLogins, SealedLogin
 from config.definitions.mcp_server import McpServerDefinition
 from config.egress.errors import HostNotAllowed, UrlRefused
 from config.egress.target import parse_target
-from config.guardrails.errors import SealBroken, SealKeyMissing
-from config.guardrails.sealing import Sealer
+from config.guardrails.sealing import SealBroken, Sealer, SealKeyMissing
 from config.ids import new_id
 
 _PLAIN = re.compile(r"[A-Za-z0-9._~:/?#\[\]@%!*+,=&-]+")
