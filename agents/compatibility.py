@@ -9,6 +9,8 @@ from typing import Protocol
 from agents.agent import Agent
 from agents.context import RunContext
 from agents.errors import AgentUnknown, RunFailed
+from agents.governance.guardrails.deployment import guardrails_of
+from agents.governance.guardrails.guardrails import Guardrails
 from agents.process import Process
 from agents.tool_errors import ArgumentsInvalid
 from agents.tool_run import ToolRun
@@ -21,9 +23,7 @@ from config.definitions.agent import AgentDefinition, pinned_definition
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable, ToolUnknown
 from config.effects import POLICIES, Effect
 from config.errors import CallboardError, Retryable
-from config.guardrails.deployment import guardrails_of
-from config.guardrails.guardrails import Guardrails
-from config.guardrails.sealing import sealer_of
+from config.sealing import sealer_of
 
 log = logging.getLogger(__name__)
 

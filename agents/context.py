@@ -15,6 +15,7 @@ from sqlalchemy import Row
 from agents.errors import TooManyQuestions
 from agents.governance.engine.governance import Governance
 from agents.governance.engine.wiring import governance_of
+from agents.governance.guardrails.guardrails import UNGUARDED, Guardrails
 from agents.tools.isolation.sandbox import Quota
 from agents.tools.sample import Sample
 from agents.tools.tool import Tool
@@ -25,11 +26,10 @@ from config.capabilities import Classification
 from config.clock import epoch_ms
 from config.effects import Effect
 from config.errors import Retryable
-from config.guardrails.guardrails import UNGUARDED, Guardrails
-from config.guardrails.sealing import Original, sealer_of
 from config.identity.contexts import DeclaredContext, SecurityContext, reference_of, trace_id_of_run
 from config.identity.folders import sandbox_folder
 from config.policy_decision import ALLOW_ALL, CallFacts, Policy
+from config.sealing import Original, sealer_of
 from config.settings import Settings
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import ObserverInvoker

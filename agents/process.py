@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from agents.governance.guardrails.deployment import guard_of, guardrails_of
 from agents.governance.policy.source import PolicySource
 from agents.models.keys import ModelKeys
 from agents.registry import AgentRegistry
@@ -16,9 +17,8 @@ from bus.celery_app import Publisher
 from bus.journal import Journal
 from config.database.migrate import require_current
 from config.forks import after_fork, leave_to_parent
-from config.guardrails.deployment import guard_of, guardrails_of
-from config.guardrails.sealing import sealer_of
 from config.redis.socket import with_running_redis
+from config.sealing import sealer_of
 from config.settings import Settings, settings
 from observers.base import AgentObserver
 

@@ -9,6 +9,8 @@ from functools import partial
 from typing import Any
 
 from agents.errors import ObserverTravels
+from agents.governance.guardrails.deployment import guardrails_of
+from agents.governance.guardrails.guardrails import Guardrails
 from agents.handle import RunHandle
 from agents.models.auto import resolve_model
 from agents.process import Process, current_process, open_process, use_process
@@ -21,12 +23,10 @@ from config.database.shared_secret import shared_secret
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
 from config.forks import leave_to_parent
-from config.guardrails.deployment import guardrails_of
-from config.guardrails.guardrails import Guardrails
-from config.guardrails.sealing import Original, sealer_of
 from config.identity.contexts import DeclaredContext, declared_for
 from config.identity.grants import SECRET_NAME, GrantForm, PresentedGrant
 from config.identity.principal import Principal, Verb
+from config.sealing import Original, sealer_of
 from config.settings import Settings
 from observers.base import AgentObserver
 

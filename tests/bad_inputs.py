@@ -16,18 +16,18 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from agents.governance.guardrails.scan import Scan
+from agents.governance.guardrails.stream import StreamRedactor
 from agents.tools.arguments import parse_arguments
 from agents.tools.isolation.sandbox import Quota, Sandbox
 from bus.envelope import rewrite_item
 from bus.messages import MessageInvalid
+from config.definitions.guardrails.checks import Checks, PatternCheck
 from config.definitions.json_schema import SchemaRefused, check_schema, schema_errors
 from config.egress.fetch import Fetcher
 from config.egress.request import Outgoing
 from config.egress.target import parse_target
 from config.errors import CallboardError
-from config.guardrails.checks import Checks, PatternCheck
-from config.guardrails.scan import Scan
-from config.guardrails.stream import StreamRedactor
 from config.logs import JsonLines, TextLines
 from config.redaction import Redactor
 from tests import hostile_schemas

@@ -13,6 +13,8 @@ from gunicorn.http.errors import ParseException
 from sqlalchemy import create_engine
 from sqlalchemy.exc import OperationalError
 
+from agents.governance.guardrails.scan import Scan
+from agents.governance.guardrails.stream import StreamRedactor
 from agents.models.call import ModelCall
 from agents.models.demo.answer import answer as demo_answer
 from agents.models.error_bodies import parse_error_body
@@ -39,15 +41,13 @@ from bus.messages import RunAgentMessage
 from bus.payloads import decode
 from config.database.error_codes import named_error
 from config.definitions.credentials import require_no_credentials
+from config.definitions.guardrails.checks import Checks
 from config.definitions.json_schema import check_schema, schema_errors
 from config.definitions.yaml_lines import read_yaml
 from config.egress.errors import UrlRefused
 from config.egress.exchange import HttpAnswer, Limits
 from config.egress.request import checked_headers
 from config.egress.target import parse_target
-from config.guardrails.checks import Checks
-from config.guardrails.scan import Scan
-from config.guardrails.stream import StreamRedactor
 from config.one_line import one_line
 from config.redaction import Redactor, redact_start, secrets_in_url
 from config.redis.url import each_url, without_password

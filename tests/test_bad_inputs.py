@@ -102,8 +102,8 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "regular expressions": {
         "nested quantifiers, alternatives that overlap, huge counts, backreferences, malformed": (_PATTERN,),
         "patterns of guardrails": (
-            "tests/config/guardrails/test_openings.py::test_a_pattern_that_cannot_be_used_is_refused_with_the_reason",
-            "tests/config/guardrails/test_openings.py::test_a_pattern_that_hangs_other_engines_is_linear_here",
+            "tests/config/definitions/guardrails/test_openings.py::test_a_pattern_that_cannot_be_used_is_refused_with_the_reason",
+            "tests/config/definitions/guardrails/test_openings.py::test_a_pattern_that_hangs_other_engines_is_linear_here",
         ),
         "conditions of the policy": (
             "tests/agents/governance/policy/test_condition.py::test_a_condition_that_cannot_be_used_is_refused",
@@ -180,7 +180,7 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         ),
         "a secret in pieces": (
             f"{_LOGGER}test_a_secret_in_pieces_is_replaced_too",
-            "tests/config/guardrails/test_stream.py::test_no_secret_leaks_wherever_it_is_split",
+            "tests/agents/governance/guardrails/test_stream.py::test_no_secret_leaks_wherever_it_is_split",
             "tests/agents/test_guardrails.py::test_a_secret_in_an_answer_is_neither_streamed_nor_stored",
         ),
         "arguments, results and errors of a tool": (

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from agents.context import RunContext
+from agents.governance.guardrails.errors import SecretInArguments
 from agents.models.streams.tool_calls import ToolCall
 from agents.tool_errors import ArgumentsInvalid, CallBlocked, GoldenContextMissing, RoleMissing, ToolNotOffered
 from agents.tools.arguments import parse_arguments, validate_arguments
@@ -18,7 +19,6 @@ from bus.journal import NO_ANSWER, USED_UP, OpenStep, StickyApproval, canonical_
 from bus.payloads import Outcome
 from config.capabilities import OUTWARD
 from config.errors import ModelVisible
-from config.guardrails.errors import SecretInArguments
 from config.policy_decision import TOOLS_OWN, PolicyDecision, Verdict
 
 NEEDS_APPROVAL = "This tool needs a person's approval for each call."

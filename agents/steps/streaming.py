@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from agents.governance.guardrails.errors import OutputBlocked
+from agents.governance.guardrails.guardrails import UNGUARDED, Guardrails
 from agents.large_text import LARGE_CHARS
 from agents.models.errors import ModelFailed, ModelRefused
 from agents.models.failures import too_slow
@@ -15,8 +17,6 @@ from agents.models.open import ModelStream
 from agents.models.streams.chunk import Chunk, Usage
 from agents.models.streams.tool_calls import CallCollector, ToolCall
 from agents.models.timer import StreamTimer
-from config.guardrails.errors import OutputBlocked
-from config.guardrails.guardrails import UNGUARDED, Guardrails
 
 _LAST_WORDS_S = 0.25
 """Seconds to wait for the end of a finished stream, so that its connection can be used again."""

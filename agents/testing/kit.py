@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import orjson
 
+from agents.governance.guardrails.deployment import guard_of
 from agents.governance.policy.source import PolicySource
 from agents.handle import RunHandle
 from agents.models.scripted.script import ScriptedModel
@@ -25,7 +26,6 @@ from bus.journal import Journal
 from bus.payloads import EndPayload, Payload, ResponsePayload, ToolResultPayload, WithdrawnPayload
 from config.database.engine import Database
 from config.definitions.agent import AgentDefinition, pinned_definition
-from config.guardrails.deployment import guard_of
 from config.settings import Settings
 from observers.invoker import drain
 

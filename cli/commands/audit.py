@@ -16,10 +16,10 @@ from cli.opening import open_database_of
 from cli.output.json import print_json, print_json_line
 from config.clock import stamp
 from config.database.shared_secret import known_secret
-from config.guardrails.sealing import sealer_of
 from config.identity.audit import chain
 from config.identity.audit.anchors import SECRET_NAME, Anchor, Anchors, anchors_in
 from config.identity.audit.entry import AuditEntry
+from config.sealing import sealer_of
 from config.settings import Settings
 from config.visible import visible
 

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from config.definitions.credentials import require_no_credentials
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
+from config.definitions.guardrails.checks import Checks, CheckSection, GuardrailFields, PatternCheck
 from config.definitions.json_schema import SchemaRefused, check_schema
 from config.definitions.mcp_use import tool_lines
 from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
@@ -24,7 +25,6 @@ from config.effects import Effect, OnExpiry, Scope
 from config.egress.errors import UrlRefused
 from config.egress.policy import hosts_in
 from config.egress.target import parse_target
-from config.guardrails.checks import Checks, CheckSection, GuardrailFields, PatternCheck
 from config.identity.principal import NAME, NAME_FORM, Role
 from config.redaction import register_secrets, secrets_in_url
 from config.settings import QUEUE_NAME, QUEUE_NAME_FORM

@@ -20,6 +20,8 @@ from celery.concurrency.thread import TaskPool
 from celery.utils.text import str_to_list
 
 from agents.compatibility import LoadedAgent, try_load
+from agents.governance.guardrails.deployment import guardrails_of
+from agents.governance.guardrails.scan import scan_of
 from agents.models.lite import is_imported
 from agents.models.releases import require_sound_release
 from agents.process import Process, current_process
@@ -38,8 +40,6 @@ from bus.thread_pool import ThreadPool
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
 from config.folders import require_own_folders
-from config.guardrails.deployment import guardrails_of
-from config.guardrails.scan import scan_of
 from config.logs import configure_logging
 from config.project import own_version
 from config.redis.socket import with_running_redis

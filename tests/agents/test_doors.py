@@ -16,6 +16,7 @@ from mcp import Client
 import bus.journal.log.writer
 import bus.journal.ownership.leases
 from agents.compatibility import compatible_work
+from agents.governance.guardrails.guardrails import Guardrails
 from agents.models.scripted.script import ScriptedModel
 from agents.runner import Runner
 from agents.steps.preflight import Preflight
@@ -30,7 +31,6 @@ from cli.mcp.stdio import stdio_service
 from config.database.errors import DatabaseBusy
 from config.database.migrate import migrate
 from config.errors import ModelVisible, ToolFailed
-from config.guardrails.guardrails import Guardrails
 from config.policy_decision import CallFacts, PolicyDecision, Verdict
 from config.settings import Settings
 from web.app import create_app

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import pytest
 from sqlalchemy import select
 
+from agents.governance.guardrails.errors import InputBlocked
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.tool import current_call, tool
@@ -20,10 +21,9 @@ from bus.journal import Decision, IdempotencyKey
 from bus.payloads import ApprovalPayload, ErrorPayload, MessagePayload, ToolPayload, ToolResultPayload, encode
 from config.database.tables import metadata
 from config.errors import BadRequest, ToolFailed
-from config.guardrails.errors import InputBlocked
 from config.logs import JsonLines, TextLines
 from config.redaction import REDACTED, register_secrets
-from tests.config.guardrails.samples import JWT, KEYS, PEM
+from tests.agents.governance.guardrails.samples import JWT, KEYS, PEM
 
 KEY = KEYS[0]
 OWN = "the-own-secret-77"

@@ -17,6 +17,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from agents.errors import ObserverTravels
+from agents.governance.guardrails.guardrails import Guardrails
 from agents.process import Process
 from agents.registry import AgentRegistry
 from agents.runner import Runner
@@ -26,7 +27,6 @@ from bus.journal.idempotency import used_before
 from bus.messages import RunAgentMessage
 from config.database.errors import DatabaseBusy
 from config.database.migrate import migrate
-from config.guardrails.guardrails import Guardrails
 from config.settings import Settings
 from observers.base import AgentObserver
 

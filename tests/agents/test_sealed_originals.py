@@ -16,10 +16,10 @@ from agents.tools.tool import tool
 from bus.journal import RunUnknown, unseal_originals
 from cli.main import status_of
 from config.database.tables import sealed_originals
-from config.guardrails.sealing import SealBroken, SealKeyMissing, sealer_of
 from config.identity.audit import chain
 from config.identity.principal import LOCAL, Principal
-from tests.config.guardrails.samples import JWT, KEYS
+from config.sealing import SealBroken, SealKeyMissing, sealer_of
+from tests.agents.governance.guardrails.samples import JWT, KEYS
 
 KEY = KEYS[0]
 SEAL_KEY = b64encode(b"k" * 32).decode()

@@ -15,6 +15,7 @@ import pytest
 from agents.capabilities import folder as capabilities
 from agents.compatibility import compatible_work
 from agents.errors import AgentUnknown
+from agents.governance.guardrails.deployment import guardrails_of
 from agents.governance.policy.source import PolicySource
 from agents.registry import AgentRegistry
 from agents.tools.catalogue import find_tool
@@ -23,7 +24,6 @@ from bus.celery_tasks.application import find_application
 from bus.journal import CodeVersion, Progress
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionUnreadable
-from config.guardrails.deployment import guardrails_of
 from config.identity.certificates import CertificatePrincipals
 from config.identity.principal import Principal
 from config.settings import Settings

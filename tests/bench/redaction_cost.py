@@ -9,9 +9,9 @@ import re
 import time
 from collections.abc import Callable, Sequence
 
-from config.guardrails.checks import Checks
-from config.guardrails.scan import Scan
-from config.guardrails.stream import StreamRedactor
+from agents.governance.guardrails.scan import Scan
+from agents.governance.guardrails.stream import StreamRedactor
+from config.definitions.guardrails.checks import Checks
 from config.redaction import Redactor
 from tests.bench.command import Effort, run
 from tests.bench.report import Bar, Figure, Report

@@ -29,11 +29,11 @@ from typing import Any
 import psutil
 import redis as redis_py
 
+from agents.governance.guardrails.guardrails import Guardrails
 from bus.journal import Journal, NewRun
 from bus.loop import new_event_loop
 from bus.payloads import ResponsePayload, encode
 from config.database.migrate import migrate
-from config.guardrails.guardrails import Guardrails
 from config.settings import Settings
 from tests.certificates import Authority
 

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from agents.context import RunContext
+from agents.governance.guardrails.guardrails import Guardrails
 from agents.governance.policy.source import PolicySource
 from agents.models.streams.tool_calls import ToolCall
 from agents.steps.tool_step import ToolStep
@@ -27,8 +28,7 @@ from agents.tools.tool import ToolContext
 from agents.window import Window
 from bus.gc_tuning import freeze_gc
 from bus.journal import Journal, Past
-from config.guardrails.checks import Checks, GuardrailFields
-from config.guardrails.guardrails import Guardrails
+from config.definitions.guardrails.checks import Checks, GuardrailFields
 from tests.bench.command import Effort, run, say
 from tests.bench.report import Bar, Figure, Report
 from tests.bus.journal_harness import new_run

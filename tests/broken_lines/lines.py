@@ -342,10 +342,10 @@ LINES = (
     ),
     Line(
         promise="no part of a secret is streamed before it is whole",
-        file="config/guardrails/stream.py",
+        file="agents/governance/guardrails/stream.py",
         text="        if first is not None:\n            return self._examined(text, len(before), first)\n",
         broken="",
-        tests="tests/config/guardrails/test_stream.py",
+        tests="tests/agents/governance/guardrails/test_stream.py",
     ),
     Line(
         promise="a tool's path stays in its sandbox",

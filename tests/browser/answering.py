@@ -13,6 +13,7 @@ from typing import Any, Literal
 from sqlalchemy import update
 from werkzeug.serving import WSGIRequestHandler, make_server
 
+from agents.governance.guardrails.guardrails import Guardrails
 from agents.process import Process
 from agents.registry import AgentRegistry
 from agents.runner import Runner
@@ -21,7 +22,6 @@ from bus.payloads import EndPayload, MessagePayload, Payload, ToolPayload, ToolR
 from config.database.migrate import migrate
 from config.database.shared_secret import shared_secret
 from config.database.tables import runs
-from config.guardrails.guardrails import Guardrails
 from config.identity import keys
 from config.identity.key_form import SECRET_NAME, KeyForm
 from config.identity.principal import Principal, Role

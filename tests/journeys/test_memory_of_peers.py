@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
+from agents.governance.guardrails.guardrails import Guardrails
 from agents.runner import Runner
 from bus.journal import Journal
 from config.database.migrate import migrate
-from config.guardrails.guardrails import Guardrails
 from config.settings import Settings
 from tests.journeys.web_server import Web
 from tests.ports import free_port

@@ -34,7 +34,7 @@ from bus.payloads import StatusPayload
 from config.definitions.errors import ToolUnknown
 from config.definitions.mcp_server import McpServerDefinition, load_server
 from config.egress.lookup import Resolver, resolve
-from config.guardrails.sealing import sealer_of
+from config.sealing import sealer_of
 
 SCENARIO_S = 50.0
 CLIENT_METADATA = "https://conformance-test.local/client-metadata.json"

@@ -13,13 +13,13 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
+from agents.governance.guardrails.guardrails import Guardrails
 from agents.process import Process
 from agents.registry import AgentRegistry
 from agents.runner import Runner
 from bus.journal import Commit, HistoryItem, Journal, RunWriter, WorkerRow
 from bus.payloads import EndPayload, MessagePayload, Payload, ResponsePayload, encode
 from config.database.migrate import migrate
-from config.guardrails.guardrails import Guardrails
 from config.settings import Settings
 from tests.ports import free_port
 from tests.web.contract import require_no_difference, watch

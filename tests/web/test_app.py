@@ -13,13 +13,13 @@ import pytest
 import redis
 from flask import Flask
 
+from agents.governance.guardrails.guardrails import Guardrails
 from agents.process import Process
 from agents.registry import AgentRegistry
 from bus.journal import Journal
 from cli.doctor.servers import check_deployment
 from config.database.errors import DatabaseBusy, DatabaseDamaged, DatabaseFull
 from config.errors import SettingInvalid
-from config.guardrails.guardrails import Guardrails
 from config.settings import Settings
 from handlers.worker.poller import Poller
 from handlers.worker.slots import SlotPool
@@ -35,7 +35,7 @@ VALUES = (
 )
 """Modules of ``bus.journal`` that requests need before there is a journal."""
 SHOW = f"print([name for name in {HEAVY!r} if name in sys.modules]);"
-NOT_AT_THE_START = ("config.guardrails.guardrails", "agents.governance.policy.rule")
+NOT_AT_THE_START = ("agents.governance.guardrails.guardrails", "agents.governance.policy.rule")
 """What the first run of a process needs."""
 
 

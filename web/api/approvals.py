@@ -8,6 +8,7 @@ from flask import Blueprint, Response, request
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
+from agents.governance.guardrails.errors import InputBlocked
 from bus.journal import (
     DEFAULT_LINK_S,
     MOST_LINK_S,
@@ -29,7 +30,6 @@ from bus.journal import (
     StickyUnknown,
 )
 from config.errors import BadRequest, Permanent
-from config.guardrails.errors import InputBlocked
 from config.identity.principal import NAME
 from web.api.answers import answer
 from web.auth.authentication import current_principal

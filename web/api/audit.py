@@ -9,8 +9,8 @@ from pydantic import Field
 
 from bus.journal import RunUnknown
 from config.clock import stamp
-from config.guardrails.sealing import SealKeyMissing, sealer_of
 from config.identity.audit import chain
+from config.sealing import SealKeyMissing, sealer_of
 from web.api.answers import answer
 from web.auth.authentication import current_principal, require_administrator
 from web.calls.call import call

@@ -8,6 +8,7 @@ from flask import Blueprint, Response, url_for
 from pydantic import Field
 
 from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
+from agents.governance.guardrails.errors import InputBlocked
 from bus.journal import (
     CONTROLS,
     IdempotencyConflict,
@@ -20,7 +21,6 @@ from bus.journal import (
 )
 from bus.payloads import TERMINAL
 from config.definitions.errors import DefinitionInvalid
-from config.guardrails.errors import InputBlocked
 from config.identity.errors import AgentForbidden, GrantRefused
 from config.tracing import correlate
 from web.api.answers import accepted, answer, end_of, run_with_questions, status_of

@@ -30,7 +30,6 @@ from config.clock import epoch_ms, stamp
 from config.database.engine import WALL_MS, Database
 from config.database.tables import events, messages, runs, thread_agents, threads
 from config.failpoints import failpoint
-from config.guardrails.sealing import Original
 from config.identity.audit.entry import Action
 from config.identity.audit.recording import acting_with
 from config.identity.audit.recording import record as audit
@@ -38,6 +37,7 @@ from config.identity.contexts import DeclaredContext
 from config.identity.grants import Grant, PresentedGrant, use
 from config.identity.principal import LOCAL, Principal
 from config.ids import is_made, new_id
+from config.sealing import Original
 from config.stored_texts import has_secret, stored_line
 from config.tracing import current_correlation_id, current_trace_id, is_correlation_id, new_trace_id
 

@@ -26,8 +26,8 @@ from bus.payloads import EndPayload, Payload
 from config.clock import epoch_ms
 from config.database.engine import WALL_MS
 from config.database.tables import messages, runs, threads
-from config.guardrails.sealing import Original
 from config.policy_decision import PolicyDecision
+from config.sealing import Original
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

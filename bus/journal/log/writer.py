@@ -37,7 +37,7 @@ from bus.payloads import (
 from config.clock import epoch_ms, stamp
 from config.errors import CallboardError, Retryable
 from config.failpoints import failpoint
-from config.guardrails.sealing import Original
+from config.sealing import Original
 
 log = logging.getLogger(__name__)
 

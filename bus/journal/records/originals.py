@@ -11,12 +11,12 @@ from sqlalchemy import Connection, insert, select
 from bus.journal.errors import RunUnknown
 from config.database.engine import Database
 from config.database.tables import runs, sealed_originals
-from config.guardrails.sealing import Original, Sealer, bound_to
 from config.identity.access import may_administer, rows_for
 from config.identity.audit.entry import Action
 from config.identity.audit.recording import record
 from config.identity.errors import Forbidden
 from config.identity.principal import Principal, Verb
+from config.sealing import Original, Sealer, bound_to
 
 MAX_LISTED = 20
 """Names of originals that an entry of the audit log has."""

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import select
 
 from agents.context import RunContext
+from agents.governance.guardrails.guardrails import Guardrails
 from agents.models.streams.tool_calls import ToolCall
 from agents.steps.preflight import CHANGED, NEEDS_APPROVAL, POLICY_CHANGED, Preflight, version_of
 from agents.steps.tool_step import ToolStep
@@ -21,7 +22,6 @@ from agents.window import Window
 from bus.journal import Commit, Decision, OpenStep, Past, PersonAnswer, canonical_digest
 from config.capabilities import Classification
 from config.database.tables import steps
-from config.guardrails.guardrails import Guardrails
 from config.identity.principal import Role
 from config.policy_decision import TOOLS_OWN, CallFacts, PolicyDecision, Verdict
 from tests.bus.journal_harness import new_run

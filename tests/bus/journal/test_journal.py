@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from sqlalchemy import update
 
+from agents.governance.guardrails.guardrails import Guardrails
 from bus.errors import LoopBlocked
 from bus.journal.approvals import Decision
 from bus.journal.controls import STOP
@@ -19,7 +20,6 @@ from bus.loop import ProcessLoop
 from bus.messages import RunAgentMessage
 from bus.payloads import ApprovalPayload, EndPayload, Payload, ResponsePayload, decode, encode
 from config.database.tables import runs
-from config.guardrails.guardrails import Guardrails
 from config.identity.principal import Principal
 from config.settings import Settings
 from tests.bus.journal_harness import HandWork, assert_whole, new_run

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 import pytest
 from mcp import Client
 
+from agents.governance.guardrails.guardrails import Guardrails
 from agents.process import Process, current_process, use_process
 from agents.registry import AgentRegistry
 from agents.runner import Runner
 from bus.journal import Journal
 from cli.mcp.own_tools import OwnTools
-from config.guardrails.guardrails import Guardrails
 from config.identity.principal import Principal
 from config.settings import Settings
 from tests.web.mcp import counter

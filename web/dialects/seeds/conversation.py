@@ -9,9 +9,9 @@ from typing import Annotated, Any
 from flask import Blueprint, Response
 
 from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
+from agents.governance.guardrails.errors import InputBlocked
 from bus.journal import CONTROLS, IdempotencyConflict, RunUnknown, ThreadOfOtherAgent, ThreadUnknown, TooManyRuns
 from config.definitions.errors import DefinitionInvalid
-from config.guardrails.errors import InputBlocked
 from config.identity.errors import AgentForbidden
 from web.api.answers import accepted, answer, status_of
 from web.auth.authentication import current_principal

@@ -10,6 +10,7 @@ from flask import Blueprint, Response, url_for
 from pydantic import Field
 
 from agents.errors import AgentUnknown, InputTooLarge, PolicyRefused
+from agents.governance.guardrails.errors import InputBlocked
 from agents.texts import MAX_TOOL_NAME
 from agents.tool_errors import (
     ArgumentsInvalid,
@@ -23,7 +24,6 @@ from bus.journal import IdempotencyConflict, RunUnknown, TooManyRuns
 from bus.payloads import TERMINAL
 from config.definitions.errors import DefinitionInvalid
 from config.errors import CallboardError
-from config.guardrails.errors import InputBlocked
 from config.identity.errors import AgentForbidden, EnvelopeRefused, GrantRefused
 from config.tracing import correlate
 from web.api.answers import answer, run_with_questions

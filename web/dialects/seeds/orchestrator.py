@@ -11,10 +11,10 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
 from agents.governance.engine.errors import EngineUnavailable
+from agents.governance.guardrails.errors import InputBlocked
 from agents.models.errors import ModelFailed, ModelTimeout
 from bus.journal import CodeVersion, IdempotencyConflict, IdempotencyKey, ThreadOfOtherAgent, ThreadUnknown, TooManyRuns
 from config.definitions.errors import DefinitionInvalid
-from config.guardrails.errors import InputBlocked
 from config.identity.errors import AgentForbidden
 from config.stored_texts import stored_name
 from config.tracing import correlate

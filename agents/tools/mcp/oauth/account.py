@@ -12,8 +12,8 @@ from agents.tools.mcp.oauth.issued import redact_issued
 from bus.journal import SealedLogin
 from config.clock import epoch_ms
 from config.definitions.mcp_server import McpServerDefinition
-from config.guardrails.sealing import Sealer
 from config.redaction import register_secrets
+from config.sealing import Sealer
 
 
 class OAuthAccount(BaseModel):

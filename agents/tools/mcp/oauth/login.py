@@ -17,8 +17,8 @@ from bus.journal import McpLogins, SealedLogin
 from config.definitions.mcp_server import McpServerDefinition
 from config.egress.errors import HostNotAllowed, UrlRefused
 from config.egress.target import parse_target
-from config.guardrails.sealing import SealBroken, Sealer, SealKeyMissing
 from config.ids import new_id
+from config.sealing import SealBroken, Sealer, SealKeyMissing
 
 _PLAIN = re.compile(r"[A-Za-z0-9._~:/?#\[\]@%!*+,=&-]+")
 """What an address may have that is given to the program that opens a browser: nothing that a shell reads as its own,

@@ -16,7 +16,7 @@ from bus.journal import SealedLogin
 from config.database.migrate import require_installation
 from config.definitions.mcp_server import McpServerDefinition
 from config.errors import CallboardError
-from config.guardrails.sealing import SealBroken, Sealer, SealKeyMissing, sealer_of
+from config.sealing import SealBroken, Sealer, SealKeyMissing, sealer_of
 from config.settings import settings
 
 T = TypeVar("T")

@@ -8,6 +8,7 @@ import hmac
 
 import pytest
 
+from agents.governance.guardrails.guardrails import Guardrails
 from bus.journal.journal import Journal
 from bus.journal.live import signatures as keyrings
 from bus.journal.live.redis_log import RedisHotLog
@@ -16,7 +17,6 @@ from bus.keys import Keys
 from bus.loop import ProcessLoop
 from config.database.engine import Database
 from config.database.errors import DatabaseUnreachable
-from config.guardrails.guardrails import Guardrails
 from config.settings import Settings
 from tests.bus.journal.live.test_hotlog import Follower, Source, line, sent, seqs
 

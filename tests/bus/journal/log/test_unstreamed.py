@@ -9,6 +9,7 @@ from contextlib import aclosing
 
 import pytest
 
+from agents.governance.guardrails.guardrails import Guardrails
 from bus.journal.journal import Journal
 from bus.journal.log import reader as readers
 from bus.journal.log.commit import Commit
@@ -19,7 +20,6 @@ from bus.journal.states.release import Release
 from bus.loop import ProcessLoop
 from bus.payloads import EndPayload, StatusPayload, encode
 from config.database.engine import Database
-from config.guardrails.guardrails import Guardrails
 from config.settings import Settings
 from tests.bus.journal_harness import JournalHarness, Owner, new_run
 

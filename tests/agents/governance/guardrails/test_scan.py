@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from config.guardrails.checks import Checks, PatternCheck
-from config.guardrails.scan import Scan, scan_of
+from agents.governance.guardrails.scan import Scan, scan_of
+from config.definitions.guardrails.checks import Checks, PatternCheck
 from config.redacted_data import Detection, SecretScan, cleaned_data
-from tests.config.guardrails.samples import KEYS, NAMED, PERSONAL, REGISTERED, redactor
+from tests.agents.governance.guardrails.samples import KEYS, NAMED, PERSONAL, REGISTERED, redactor
 
 PATTERNS = (r"TICKET-\d{4,6}", r"(?i)^geheim: [^?]{3}", r"k\b$", r"größe-\w+")
 CHECKS = Checks(

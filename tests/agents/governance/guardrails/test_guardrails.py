@@ -3,12 +3,12 @@ import pickle
 import orjson
 import pytest
 
-from config.guardrails.checks import Checks, GuardrailFields
-from config.guardrails.errors import InputBlocked, OutputBlocked, ResultBlocked, SecretInArguments
-from config.guardrails.guardrails import UNGUARDED, Guardrails
+from agents.governance.guardrails.errors import InputBlocked, OutputBlocked, ResultBlocked, SecretInArguments
+from agents.governance.guardrails.guardrails import UNGUARDED, Guardrails
+from config.definitions.guardrails.checks import Checks, GuardrailFields
 from config.redacted_data import CUT
 from config.redaction import REDACTED, register_secrets
-from tests.config.guardrails.samples import KEYS
+from tests.agents.governance.guardrails.samples import KEYS
 
 KEY = KEYS[0]
 STRICT = Guardrails(GuardrailFields(output=Checks(pii="redact"), input=Checks(pii="block")))

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from agents.governance.guardrails.guardrails import PLAIN, Guardrails
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
+from config.definitions.guardrails.checks import GuardrailFields
 from config.definitions.yaml_lines import dotted, read_yaml
 from config.errors import SettingInvalid
-from config.guardrails.checks import GuardrailFields
-from config.guardrails.guardrails import PLAIN, Guardrails
 from config.settings import ROOT, Settings
 
 

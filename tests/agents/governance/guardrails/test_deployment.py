@@ -3,13 +3,13 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from agents.governance.guardrails.deployment import guardrails_of
+from agents.governance.guardrails.guardrails import Guardrails
 from agents.process import open_process
 from config.definitions.agent import load_definition
 from config.definitions.errors import DefinitionInvalid
+from config.definitions.guardrails.checks import Checks, GuardrailFields, PatternCheck
 from config.errors import SettingInvalid
-from config.guardrails.checks import Checks, GuardrailFields, PatternCheck
-from config.guardrails.deployment import guardrails_of
-from config.guardrails.guardrails import Guardrails
 from config.settings import Settings
 
 AGENT = "name: A\nmodel: demo/assistant\nsystem_prompt: Hi.\n"

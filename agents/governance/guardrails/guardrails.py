@@ -7,16 +7,16 @@ from typing import Any
 
 import orjson
 
-from config.guardrails.checks import Checks, GuardrailFields
-from config.guardrails.errors import InputBlocked, OutputBlocked, ResultBlocked, SecretInArguments
-from config.guardrails.result import GuardrailResult, blocks, reasons_of
-from config.guardrails.scan import Scan, scan_of
-from config.guardrails.stream import StreamRedactor
+from agents.governance.guardrails.errors import InputBlocked, OutputBlocked, ResultBlocked, SecretInArguments
+from agents.governance.guardrails.result import GuardrailResult, blocks, reasons_of
+from agents.governance.guardrails.scan import Scan, scan_of
+from agents.governance.guardrails.stream import StreamRedactor
+from config.definitions.guardrails.checks import Checks, GuardrailFields
 from config.redacted_data import Detection, cleaned_data
 from config.redaction import own_redactor
 
 Seal = Callable[[str, Any], None]
-"""Keeps an original: what it is (``config.guardrails.sealing.Original.what``), and the text or JSON data."""
+"""Keeps an original: what it is (``config.sealing.Original.what``), and the text or JSON data."""
 PLAIN = GuardrailFields()
 
 

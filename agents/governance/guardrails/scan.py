@@ -10,12 +10,12 @@ from typing import Any
 
 import orjson
 
+from agents.governance.guardrails.personal import PATTERNS as PERSONAL
+from agents.governance.guardrails.personal import personal_spans
+from config.definitions.guardrails.checks import Action, Checks
+from config.definitions.guardrails.linear import compiled, flat, spans_of
+from config.definitions.guardrails.openings import Start, any_start, covering, opening, starts
 from config.forks import after_fork
-from config.guardrails.checks import Action, Checks
-from config.guardrails.linear import compiled, flat, spans_of
-from config.guardrails.openings import Start, any_start, covering, opening, starts
-from config.guardrails.personal import PATTERNS as PERSONAL
-from config.guardrails.personal import personal_spans
 from config.redacted_data import SECRET_NAMES, Detection
 from config.redaction import PATTERNS as SECRETS
 from config.redaction import REDACTED, Redactor, own_redactor

@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from config.guardrails.linear import PatternRefused, check_pattern, compiled, flat
-from config.guardrails.openings import NotLinear, opening
+from config.definitions.guardrails.linear import PatternRefused, check_pattern, compiled, flat
+from config.definitions.guardrails.openings import NotLinear, opening
 
 
 def held(pattern: str, text: str) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from config.guardrails.linear import PatternRefused, check_pattern
+from config.definitions.guardrails.linear import PatternRefused, check_pattern
 
 Action = Literal["redact", "block"]
 _STRICTNESS = ("off", "redact", "block")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from config.guardrails.scan import Scan
+from agents.governance.guardrails.scan import Scan
 from config.redacted_data import Detection
 from config.redaction import REDACTED
 

@@ -1,8 +1,8 @@
 import pytest
 
-from config.guardrails.checks import PersonalData
-from config.guardrails.personal import personal_spans
-from tests.config.guardrails.samples import PERSONAL
+from agents.governance.guardrails.personal import personal_spans
+from config.definitions.guardrails.checks import PersonalData
+from tests.agents.governance.guardrails.samples import PERSONAL
 
 
 def found(kind: str, text: str) -> list[str]:

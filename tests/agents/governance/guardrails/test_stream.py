@@ -2,12 +2,12 @@ import random
 
 import pytest
 
-from config.guardrails.checks import Checks, PatternCheck
-from config.guardrails.scan import Scan
-from config.guardrails.stream import MAX_HELD_CHARS, StreamRedactor
+from agents.governance.guardrails.scan import Scan
+from agents.governance.guardrails.stream import MAX_HELD_CHARS, StreamRedactor
+from config.definitions.guardrails.checks import Checks, PatternCheck
 from config.redacted_data import Detection
 from config.redaction import REDACTED, Redactor
-from tests.config.guardrails.samples import JWT, KEYS, NAMED, PEM, PERSONAL, REGISTERED, redactor
+from tests.agents.governance.guardrails.samples import JWT, KEYS, NAMED, PEM, PERSONAL, REGISTERED, redactor
 from tests.hostile_text import SHAPES, cpu_s
 
 PLAIN = Scan(Checks(), redactor())

@@ -6,8 +6,8 @@ import pytest
 from pydantic import SecretStr
 
 from config.errors import SettingInvalid
-from config.guardrails.sealing import Original, SealBroken, Sealer, SealKeyMissing, sealer_of
 from config.redaction import REDACTED, redact
+from config.sealing import Original, SealBroken, Sealer, SealKeyMissing, sealer_of
 from config.settings import read_settings
 
 FORMER, PRESENT = os.urandom(32), os.urandom(32)

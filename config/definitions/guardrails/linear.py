@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from config.definitions.guardrails.openings import NotLinear, opening
 from config.forks import after_fork
-from config.guardrails.openings import NotLinear, opening
 
 MAX_PATTERN_CHARS = 1000
 MAX_OPENING_CHARS = 100_000

@@ -1,0 +1,1 @@
+"""What the sections `guardrails` of a definition say, and the patterns that they may have."""
