@@ -275,7 +275,7 @@ INSIDE = {
     "bus.journal.log.group_commit": "a test loses the answer to a commit of a whole run's worker",
     "bus.journal.journal": "faults of the database at one place",
     "bus.journal.log.line": "lines that no journal writes",
-    "bus.journal.log.reader": "how often a reader looks",
+    "bus.journal.live.reader": "how often a reader looks",
     "bus.journal.log.writer": "faults of a commit",
     "bus.journal.ownership": "heartbeats that fail",
     "bus.journal.queries.run_record": "records of all runs of a soak",

@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from bus.journal.log.progress import OpenStep, Progress
     from bus.journal.log.writer import RunWriter
     from bus.journal.ownership.admission import pool_problem
-    from bus.journal.ownership.leases import Claim, FirstCommit, Lease
+    from bus.journal.ownership.leases import Claim, FirstCommit
     from bus.journal.ownership.tools import LoadedTool, ToolMetadata
     from bus.journal.ownership.workers import WorkerRow, Workers, abandoned_calls, missing_keys, serves
     from bus.journal.paging.pages import PAGE_BYTES
@@ -95,6 +95,7 @@ if TYPE_CHECKING:
     from bus.journal.records.task_wait import TaskWait
     from bus.journal.records.threads import HistoryItem, Past
     from bus.journal.states.codes import STOPPED, Ending, Reason, RunStatus
+    from bus.journal.states.lease import Lease
     from bus.journal.states.release import DRAINED, Release
     from bus.journal.sticky import StickyApproval
     from bus.journal.stores.mcp_logins import McpLogins, SealedLogin
@@ -131,7 +132,8 @@ _NAMES = {
     "stores.new_internal_event": "NewInternalEvent",
     "records.originals": "Unsealed unseal_originals",
     "ownership.admission": "pool_problem",
-    "ownership.leases": "Claim FirstCommit Lease",
+    "ownership.leases": "Claim FirstCommit",
+    "states.lease": "Lease",
     "ownership.tools": "LoadedTool ToolMetadata",
     "ownership.workers": "WorkerRow Workers abandoned_calls missing_keys serves",
     "queries.board": "Board",

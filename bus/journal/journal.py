@@ -29,18 +29,18 @@ from bus.journal.decisions.links import ApprovalLinks, UsedLink
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.live.database_id import database_id
 from bus.journal.live.hotlog import HotLog, MemoryHotLog, begin_writing, end_writing
+from bus.journal.live.reader import Reader, with_live
 from bus.journal.live.redis_log import RedisHotLog
 from bus.journal.live.signatures import SECRET_NAME, Keyring
 from bus.journal.log.audited import audit_calls
 from bus.journal.log.events import last_committed, log_page
 from bus.journal.log.group_commit import GroupCommit
 from bus.journal.log.line import Line
-from bus.journal.log.reader import Reader, with_live
 from bus.journal.log.writer import Notify, RunWriter
 from bus.journal.outbox import Publish, Relay, announce
 from bus.journal.ownership.admission import Admission
 from bus.journal.ownership.lease_manager import LeaseManager
-from bus.journal.ownership.leases import Claim, Lease, claim_on, confirm
+from bus.journal.ownership.leases import Claim, claim_on, confirm
 from bus.journal.ownership.owner_id import new_owner_id
 from bus.journal.ownership.reaper import Reaper
 from bus.journal.ownership.tools import Tools
@@ -49,6 +49,7 @@ from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
 from bus.journal.states.codes import RunStatus
 from bus.journal.states.crashes import clear_suspect
+from bus.journal.states.lease import Lease
 from bus.journal.sticky import StickyApprovals
 from bus.journal.stores.internal_events import InternalEvents
 from bus.journal.stores.mcp_logins import McpLogins
@@ -387,7 +388,7 @@ class Journal:
     async def with_live(
         self, tenant: str, run_id: str, cursor: int, stored: list[Line], *, has_more: bool
     ) -> list[Line]:
-        """Return a page of SQL's events followed by the live ones; see ``bus.journal.log.reader``."""
+        """Return a page of SQL's events followed by the live ones; see ``bus.journal.live.reader``."""
         return await with_live(self.hot_log, tenant, run_id, cursor, stored, has_more=has_more)
 
     # --- closing

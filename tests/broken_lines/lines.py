@@ -106,10 +106,10 @@ LINES = (
     ),
     Line(
         promise="a reader passes no number that is neither delivered nor declared",
-        file="bus/journal/log/reader.py",
+        file="bus/journal/live/reader.py",
         text="if not self._is_declared(self.last + 1, following - 1):",
         broken="if self.last < 0:",
-        tests="tests/bus/journal/log/test_reader.py",
+        tests="tests/bus/journal/live/test_reader.py",
     ),
     Line(
         promise="a cursor beyond the last number is an error",

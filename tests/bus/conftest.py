@@ -16,7 +16,8 @@ from sqlalchemy import event
 
 from bus.journal.live.hotlog import HotLog, MemoryHotLog
 from bus.journal.live.redis_log import RedisHotLog
-from bus.journal.log import reader, writer
+from bus.journal.live import reader
+from bus.journal.log import writer
 from bus.journal.ownership import leases
 from bus.journal.states import owned
 from bus.keys import Keys

@@ -15,10 +15,11 @@ from bus.journal.idempotency import canonical_digest
 from bus.journal.live.hotlog import HotLog
 from bus.journal.log.commit import Commit
 from bus.journal.log.progress import OpenStep, Progress, read_progress
-from bus.journal.ownership.leases import Lease, claim_on
+from bus.journal.ownership.leases import claim_on
 from bus.journal.records.steps import StepEnded, StepStarted, restart_steps, start_steps
 from bus.journal.records.threads import HistoryItem
 from bus.journal.states.codes import Reason
+from bus.journal.states.lease import Lease
 from bus.journal.states.release import Release
 from bus.payloads import (
     EndPayload,

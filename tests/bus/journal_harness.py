@@ -13,18 +13,19 @@ from bus.journal.controls import STOP
 from bus.journal.endings import control
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.live.hotlog import HotLog, MemoryHotLog
+from bus.journal.live.reader import Reader
 from bus.journal.live.signatures import Keyring
 from bus.journal.log.commit import Commit
 from bus.journal.log.events import log_page
 from bus.journal.log.group_commit import GroupCommit
 from bus.journal.log.line import Line
-from bus.journal.log.reader import Reader
 from bus.journal.log.writer import RunWriter
 from bus.journal.ownership.lease_manager import LeaseManager
-from bus.journal.ownership.leases import Lease, claim_on
+from bus.journal.ownership.leases import claim_on
 from bus.journal.ownership.reaper import due, fire, reap
 from bus.journal.queries.run_record import RunRecord, record_of
 from bus.journal.records.threads import HistoryItem
+from bus.journal.states.lease import Lease
 from bus.journal.states.release import DRAINED, Release
 from bus.journal.unowned.runs import UnownedRuns
 from bus.journal.unowned.transitions import CommitResult

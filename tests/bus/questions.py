@@ -11,10 +11,10 @@ from bus.journal import approvals
 from bus.journal.approvals import BEFORE, FORM, Decision, Question
 from bus.journal.idempotency import canonical_digest
 from bus.journal.log.commit import Commit
-from bus.journal.ownership.leases import Lease
 from bus.journal.ownership.reaper import reap
 from bus.journal.records.steps import StepStarted, start_steps
 from bus.journal.records.threads import HistoryItem
+from bus.journal.states.lease import Lease
 from bus.journal.unowned import transitions as unowned
 from bus.journal.unowned.transitions import CommitResult
 from bus.payloads import MessagePayload, StatusPayload, ToolPayload

@@ -8,10 +8,10 @@ import orjson
 
 from bus.journal.acceptance.accept import Accepted
 from bus.journal.live.hotlog import HotLog
+from bus.journal.live.reader import Reader
 from bus.journal.log.line import Line
-from bus.journal.log.reader import Reader
-from bus.journal.ownership.leases import Lease
 from bus.journal.queries.run_record import RunRecord
+from bus.journal.states.lease import Lease
 from cli.crashlab.invariants import log_breaches, view_breaches
 from tests.bus.journal_harness import JournalHarness
 

@@ -101,7 +101,7 @@ def test_the_key_of_a_removed_run_starts_another(client, runner) -> None:
 
 
 def test_a_viewer_that_is_behind_when_a_run_is_removed_is_sent_away(client, app, over: str, monkeypatch) -> None:
-    monkeypatch.setattr("bus.journal.log.reader.IDLE_S", 0.05)
+    monkeypatch.setattr("bus.journal.live.reader.IDLE_S", 0.05)
     run = (over, "talk")
     client.delete(f"/v1/runs/{over}")
 

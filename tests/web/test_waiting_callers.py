@@ -21,7 +21,7 @@ Door = Callable[[FlaskClient, Runner], Any]
 @pytest.fixture(autouse=True)
 def never_polling(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("GAP_S", "IDLE_S", "POLL_S"):
-        monkeypatch.setattr(f"bus.journal.log.reader.{name}", 3600.0)
+        monkeypatch.setattr(f"bus.journal.live.reader.{name}", 3600.0)
 
 
 def answered(response: TestResponse) -> Any:

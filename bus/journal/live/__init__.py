@@ -1,1 +1,1 @@
-"""The live end of a log in Redis: stream and channel, subscriber, signatures. It may lose everything at any moment."""
+"""What viewers follow: the hot log in Redis, which may lose everything at any moment, merged with SQL by one reader."""

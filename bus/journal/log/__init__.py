@@ -1,1 +1,1 @@
-"""The numbered event log of a run: one writer, SQL blocks and pages, and one reader."""
+"""The numbered event log of a run: one writer, and the SQL of its events, commits, blocks and pages."""

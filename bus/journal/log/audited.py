@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from sqlalchemy import Connection, select
 
-from bus.journal.ownership.leases import Lease
+from bus.journal.states.lease import Lease
 from config.database.tables import steps
 from config.identity.audit.entry import Action
 from config.identity.audit.recording import record

@@ -13,13 +13,13 @@ from bus.journal.approvals import give_back
 from bus.journal.log.events import event_row, insert_rows
 from bus.journal.log.results import refer_to_messages
 from bus.journal.outbox import announce
-from bus.journal.ownership.leases import Lease
 from bus.journal.records.originals import write_originals
 from bus.journal.records.steps import StepEnded, StepStarted, decide_steps, end_steps, leave_steps, start_steps
 from bus.journal.records.task_wait import TaskWait, keep_backends
 from bus.journal.records.threads import HistoryItem
 from bus.journal.states import owned
 from bus.journal.states.conditions import is_open
+from bus.journal.states.lease import Lease
 from bus.journal.states.release import Release
 from bus.journal.sticky import require_valid
 from bus.payloads import EndPayload, Payload

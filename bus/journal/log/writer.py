@@ -22,8 +22,8 @@ from bus.journal.log.audited import audit_calls
 from bus.journal.log.commit import Commit, record
 from bus.journal.log.events import block_row
 from bus.journal.log.group_commit import GroupCommit, Last
-from bus.journal.ownership.leases import Lease
 from bus.journal.states import owned
+from bus.journal.states.lease import Lease
 from bus.journal.states.owned import RESERVE, Owned
 from bus.journal.states.release import release
 from bus.loop import ProcessLoop

@@ -18,7 +18,8 @@ from bus.journal.records.steps import StepStarted, decide_steps, edit_steps, res
 from bus.journal.records.task_wait import TaskWait, begin_waits
 from bus.journal.records.threads import Past, history
 from bus.journal.states import owned
-from bus.journal.states.crashes import SUSPECT_AFTER, is_suspect, must_be_alone
+from bus.journal.states.crashes import is_suspect, must_be_alone
+from bus.journal.states.lease import Lease
 from bus.journal.states.owned import LEASE_COLUMNS, RESERVE
 from bus.journal.states.principal_now import roles_now
 from bus.journal.sticky import StickyApproval, require_valid, valid_of
@@ -26,83 +27,7 @@ from bus.payloads import Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
 from config.database.engine import Database
 from config.database.tables import controls, runs, threads
-from config.identity.principal import Role
 from config.policy_decision import PolicyDecision
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Lease:
-    """A claimed run as its owner sees it: the run's row, its fence, and the event numbers reserved for it."""
-
-    run_id: str
-    kind: str
-    """``agent`` or ``tool`` (``bus.journal.records.new_call``)."""
-    thread_id: str
-    thread_key: int
-    turn: int
-    tenant: str
-    principal: str
-    roles: frozenset[Role]
-    """With which its principal started it, as far as it has them now."""
-    is_disabled: bool
-    """Whether its principal is disabled now."""
-    privileged_for_ms: int | None
-    """For how long it is privileged yet, by the grant that it was started with; None: it is not."""
-    labels: frozenset[str]
-    """What it has read so far, as its tools label it, and what its thread had read before."""
-    agent_id: str
-    agent_name: str
-    definition_digest: str
-    queue: str | None
-    """The queue named in its agent's definition; None is the deployment's default queue."""
-    model: str
-    observers: tuple[str, ...]
-    detached: bool
-    metadata: Mapping[str, Any]
-    title: str
-    owner: str
-    fence: int
-    next_seq: int
-    reserved_to: int
-    stop_requested: bool
-    created_ms: int
-    age_ms: int
-    """Milliseconds from its acceptance to the claim."""
-    steps: int
-    crashes: int
-    """Owners lost before this one."""
-    is_suspect: bool
-    """Whether its next crash ends it if it is alone, so that no other suspect may share its process."""
-    must_be_alone: bool
-    """Whether it is a suspect whose process no other run may share."""
-    commits: int
-    """Number of commits by its earlier writers; the next writer counts from here."""
-    journal: int
-    """The version of its journal's format (``bus.journal.version``)."""
-    trace_id: str | None
-    """None: an earlier release started it."""
-    correlation_id: str | None
-    """The one that a client chose for it; None: the trace id takes its place."""
-    credential: str | None
-    """The kind of the credential that started it; None: an earlier release started it."""
-    credential_id: str | None
-    context_json: str | None
-    """What its door declared of it (``config.identity.contexts``); None: an earlier release started it."""
-    work_ms: int | None
-    """Milliseconds for which its earlier owners worked on it; None: an earlier release began it."""
-    undelivered: tuple[Payload, ...]
-    """Events written without an owner since the last one; this owner delivers them to observers first."""
-    first_events: tuple[Payload, ...]
-    """Events that the claim committed; this owner delivers them to observers."""
-
-    @property
-    def can_be_cleared(self) -> bool:
-        """Whether it is less suspected once the tool calls of its crashes are completed."""
-        return self.is_suspect and (self.crashes == SUSPECT_AFTER or self.must_be_alone)
-
-    def work_ms_of_all(self, claimed_s: float) -> int | None:
-        """Return for how long its owners worked, this one since ``claimed_s`` (monotonic); None as ``work_ms``."""
-        return None if self.work_ms is None else self.work_ms + round((time.monotonic() - claimed_s) * 1000)
 
 
 def claim_on(connection: Connection, database: Database, run_id: str, owner: str, lease_s: float) -> Lease | None:

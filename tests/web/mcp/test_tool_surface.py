@@ -37,7 +37,7 @@ def test_a_call_gets_its_end_by_the_commit_though_no_observer_streams_it(
     place: Place, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("GAP_S", "IDLE_S", "POLL_S"):
-        monkeypatch.setattr(f"bus.journal.log.reader.{name}", 3600.0)
+        monkeypatch.setattr(f"bus.journal.live.reader.{name}", 3600.0)
     definition = Path(place.service.settings.agents_dir) / "counter.yaml"
     definition.write_text(f"{AGENT}observers: [logger]\n")
 

@@ -235,7 +235,7 @@ def test_followers_get_each_body_at_once_whatever_a_runs_keys_hold(
     harness: JournalHarness, keys: Keys, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, kind: str
 ):
     for wait in ("GAP_S", "IDLE_S", "POLL_S"):
-        monkeypatch.setattr(f"bus.journal.log.reader.{wait}", 3600.0)  # SQL is not asked instead
+        monkeypatch.setattr(f"bus.journal.live.reader.{wait}", 3600.0)  # SQL is not asked instead
     run = Watched(harness)
     harness.do(run.begin())
 
@@ -250,7 +250,7 @@ def test_followers_get_each_body_at_once_whatever_a_runs_keys_hold(
 def test_a_forged_fence_ends_nothing(
     harness: JournalHarness, keys: Keys, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("bus.journal.log.reader.IDLE_S", 0.1)  # nothing of it arrives live any more
+    monkeypatch.setattr("bus.journal.live.reader.IDLE_S", 0.1)  # nothing of it arrives live any more
     run = Watched(harness)
     harness.do(run.begin())
 

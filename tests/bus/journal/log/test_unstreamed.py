@@ -11,10 +11,10 @@ import pytest
 
 from agents.governance.guardrails.guardrails import Guardrails
 from bus.journal.journal import Journal
-from bus.journal.log import reader as readers
+from bus.journal.live import reader as readers
+from bus.journal.live.reader import Reader
 from bus.journal.log.commit import Commit
 from bus.journal.log.line import Line, stored_line, to_line
-from bus.journal.log.reader import Reader
 from bus.journal.states.codes import Reason
 from bus.journal.states.release import Release
 from bus.loop import ProcessLoop

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 
 from bus.journal.errors import CursorInvalid
+from bus.journal.live import reader as readers
 from bus.journal.live.hotlog import Listener, MemoryHotLog
+from bus.journal.live.reader import Merge
 from bus.journal.log import events as log
-from bus.journal.log import reader as readers
 from bus.journal.log.commit import Commit
 from bus.journal.log.line import Line, parse_cursor, to_line
-from bus.journal.log.reader import Merge
 from bus.payloads import EndPayload, StatusPayload, WithdrawnPayload, encode, ranges_of
 from config.database.errors import DatabaseUnreachable
 from config.database.tables import runs
