@@ -14,9 +14,9 @@ import pytest
 import redis
 from sqlalchemy import event
 
+from bus.journal.live import reader
 from bus.journal.live.hotlog import HotLog, MemoryHotLog
 from bus.journal.live.redis_log import RedisHotLog
-from bus.journal.live import reader
 from bus.journal.log import writer
 from bus.journal.ownership import leases
 from bus.journal.states import owned
