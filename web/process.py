@@ -6,10 +6,11 @@ import asyncio
 import math
 import os
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from flask import current_app
 
@@ -21,14 +22,39 @@ from config.identity.audit.configuration import note_settings
 from config.settings import Settings
 from web.errors import Overloaded
 from web.feeds.hub import Hub
-from web.recent import Recent
 
 if TYPE_CHECKING:
     from agents.runner import Runner
     from bus.journal import Journal
     from web.oidc.provider import Provider
 
+
 T = TypeVar("T")
+
+FRESH_S = 1.0
+"""Seconds for which a result is used again."""
+
+
+class Recent(Generic[T]):
+    """Remembers the last result of some work; safe for any thread."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._found: tuple[float, T] | None = None
+
+    def get(self, look: Callable[[], T]) -> T:
+        """Return a result of the last second, or look now; while one thread looks, the others get the last result."""
+        last = self._found
+        if not self._turn.acquire(blocking=last is None) and last is not None:
+            return last[1]
+        try:
+            if self._found is None or time.monotonic() >= self._found[0]:
+                found = look()
+                self._found = time.monotonic() + FRESH_S, found
+            return self._found[1]
+        finally:
+            self._turn.release()
+
 
 OPENING_S = 1.5
 """How long a request waits for another one that opens the database."""

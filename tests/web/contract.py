@@ -100,8 +100,9 @@ def watch(app: Flask) -> None:
 
 def require_no_difference(app: Flask) -> None:
     found = app.extensions[DIFFERENCES]
-    assert not found, "the declaration of a call (web/api, web/schemas) differs from what it answers:\n" + "\n".join(
-        dict.fromkeys(found)
+    assert not found, (
+        "the declaration of a call (web/api, web/dialects, web/schemas) differs from what it answers:\n"
+        + "\n".join(dict.fromkeys(found))
     )
 
 

@@ -16,12 +16,46 @@ from config.identity.access import may_start, sees_agent
 from web.api.answers import answer
 from web.auth.authentication import current_principal
 from web.calls.call import call
+from web.calls.fields import Answer
 from web.process import current_process
-from web.schemas.agent import AgentList, AgentSummary
 from web.schemas.paths import AgentId
 
 if TYPE_CHECKING:
     from config.definitions.agent import AgentDefinition
+
+
+class AgentSummary(Answer):
+    """An agent that can be started."""
+
+    id: str
+    name: str
+    description: str
+    model: str
+    """The model that the next run gets."""
+    is_demo: bool
+    """Whether its model is scripted and needs no key."""
+    starters: list[str]
+    """Messages to begin with."""
+    tools: list[str]
+    has_output_schema: bool
+    """Whether its answers are JSON of a schema."""
+
+
+class BrokenAgent(Answer):
+    """A definition that cannot be used."""
+
+    id: str
+    code: str
+    detail: str
+    """What is wrong, as a sentence with the remedy."""
+
+
+class AgentList(Answer):
+    """The agents that can be started, and the definitions that cannot be used."""
+
+    agents: list[AgentSummary]
+    problems: list[BrokenAgent]
+
 
 agents = Blueprint("agents", __name__)
 _ELSEWHERE = ("celery:", "mcp:")

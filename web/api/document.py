@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import orjson
 from flask import Blueprint, Response, current_app
+from pydantic import ConfigDict
 
 from config.forks import after_fork
 from web.calls.call import call
 from web.calls.document import document as document_of
+from web.calls.fields import Answer
 from web.fixed_body import FixedBody
-from web.schemas.document import OpenApi
+
+
+class OpenApi(Answer):
+    """An OpenAPI 3.1 document."""
+
+    model_config = ConfigDict(extra="allow")
+
+    openapi: str
+    info: dict[str, Any]
+    paths: dict[str, Any]
+
 
 document = Blueprint("document", __name__)
 

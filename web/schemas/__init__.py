@@ -1,1 +1,1 @@
-"""The bodies of answers, one file a noun. A field that may be absent is ``Maybe``; there are no nulls."""
+"""The models that several calls or the contracts share; a field that may be absent is ``Maybe``, and never null."""

@@ -7,15 +7,17 @@ from pydantic import BaseModel
 
 from callboard_client import Agent, AgentProblem, Approval, Decided, Executed, Message, Page, Run, Thread, ThreadRun
 from callboard_client.records import Record
-from web.schemas import agent, approval, execute, run, thread
+from web.api import agents, threads
+from web.dialects.seeds import execute
+from web.schemas import approval, run
 
 DECLARED: list[tuple[type[Record], type[BaseModel]]] = [
     (Run, run.Run),
-    (Thread, thread.Thread),
-    (ThreadRun, thread.RunOfThread),
-    (Message, thread.Message),
-    (Agent, agent.AgentSummary),
-    (AgentProblem, agent.BrokenAgent),
+    (Thread, threads.Thread),
+    (ThreadRun, threads.RunOfThread),
+    (Message, threads.Message),
+    (Agent, agents.AgentSummary),
+    (AgentProblem, agents.BrokenAgent),
     (Approval, approval.ListedApproval),
     (Decided, approval.DecidedApproval),
 ]

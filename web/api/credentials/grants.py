@@ -18,11 +18,43 @@ from config.identity.principal import NAME
 from web.api.answers import answer
 from web.auth.authentication import current_principal, require_administrator, require_still_valid
 from web.calls.call import call
-from web.calls.fields import Input
+from web.calls.fields import Answer, Input, Maybe
 from web.calls.parameters import Whole
 from web.process import current_process
-from web.schemas.grant import Grants, IssuedGrant
 from web.schemas.paths import AgentName, GrantId
+
+
+class PrivilegeGrant(Answer):
+    """A grant: one principal may start one run of one agent in privileged mode."""
+
+    grant_id: str
+    agent: str
+    """The id of the agent."""
+    principal: str
+    """Who may use it."""
+    reason: str
+    issued_by: str
+    created_at: str
+    expires_at: str
+    """When it, and the privilege of its run, end."""
+    run_id: Maybe[str] = None
+    """The run that has used it."""
+    used_at: Maybe[str] = None
+    revoked_at: Maybe[str] = None
+
+
+class IssuedGrant(PrivilegeGrant):
+    """A grant that was issued."""
+
+    grant: str
+    """What its principal starts the run with; it is shown only now."""
+
+
+class Grants(Answer):
+    """The newest grants of the caller's tenant."""
+
+    grants: list[PrivilegeGrant]
+
 
 grants = Blueprint("grants", __name__)
 

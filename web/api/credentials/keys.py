@@ -24,11 +24,47 @@ from web.auth.authentication import (
     require_still_valid,
 )
 from web.calls.call import call
-from web.calls.fields import Input, Maybe
+from web.calls.fields import Answer, Input, Maybe
 from web.calls.parameters import ListPlace, Whole, next_place, place_of
 from web.process import current_process
-from web.schemas.key import KeyPage, NewKey
 from web.schemas.paths import KeyId
+
+
+class Key(Answer):
+    """An API key, without its secret part."""
+
+    id: str
+    name: str
+    """The principal that it acts as."""
+    tenant: str
+    roles: list[Role]
+    verbs: Maybe[list[Verb]] = None
+    """What it may be used for; absent: everything that its roles allow."""
+    agents: Maybe[list[str]] = None
+    """The agents that it may be used for; absent: all."""
+    created_by: str
+    created_at: str
+    expires_at: Maybe[str] = None
+    """When it ends by itself."""
+    used_at: Maybe[str] = None
+    """Its last use, to the minute."""
+    revoked_at: Maybe[str] = None
+
+
+class NewKey(Key):
+    """A key that was created."""
+
+    key: str
+    """The key itself; it is shown only now."""
+
+
+class KeyPage(Answer):
+    """A page of the keys of the caller's tenant, the newest first."""
+
+    keys: list[Key]
+    next: Maybe[str] = None
+    """Where the next page begins; absent on the last one."""
+
 
 keys = Blueprint("keys", __name__)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from flask import Blueprint, Response, request
@@ -14,7 +14,7 @@ from config.clock import epoch_ms, stamp
 from config.identity import sessions as table
 from config.identity.access import require_may_end_sessions
 from config.identity.credential import CredentialKind
-from config.identity.principal import Principal
+from config.identity.principal import Principal, Role
 from config.identity.principals import disabled_among
 from config.identity.sessions import Lifetime
 from web.api.answers import answer
@@ -22,15 +22,61 @@ from web.auth import session_cookies
 from web.auth.authentication import current_authentication, current_caller
 from web.auth.sessions import SessionVerifier
 from web.calls.call import call
-from web.calls.fields import Input, Maybe
+from web.calls.fields import Answer, Input, Maybe
 from web.oidc.attempt import LIFETIME_MS, Attempt
 from web.oidc.errors import ProviderUnreachable, SignInOff, SignInRefused
 from web.oidc.identity import display_name, principal_of
 from web.process import current_process
-from web.schemas.sign_in import Me, SignedIn, SignedOut, SignInBegun, WaysToSignIn
 
 if TYPE_CHECKING:
     from web.oidc.provider import Provider
+
+
+class WaysToSignIn(Answer):
+    """What this deployment asks for."""
+
+    auth: Literal["none", "local", "required"]
+    """Which requests need a credential: none, or all; ``local``: the installation's own token is one."""
+    provider: Maybe[str] = None
+    """The host of the identity provider; absent: there is no sign-in."""
+
+
+class SignInBegun(Answer):
+    """A sign-in that this browser began."""
+
+    authorization_url: str
+    """Where the reader signs in; it leads back to ``/auth/callback``."""
+    state: str
+    """What the provider has to send back."""
+
+
+class SignedIn(Answer):
+    """A session, whose cookie comes with this answer."""
+
+    csrf_token: str
+    """The header ``X-CSRF-Token`` of requests that change something."""
+    expires_at: str
+
+
+class SignedOut(Answer):
+    """The session has ended."""
+
+    provider_url: Maybe[str] = None
+    """Where the reader can end the session at the identity provider, too."""
+
+
+class Me(Answer):
+    """The caller."""
+
+    tenant: str
+    principal: str
+    roles: list[Role]
+    credential: CredentialKind
+    expires_at: Maybe[str] = None
+    """When the credential ends; absent: it does not end by itself."""
+    display_name: Maybe[str] = None
+    """How the identity provider calls the person."""
+
 
 sign_in = Blueprint("sign_in", __name__)
 

@@ -10,9 +10,20 @@ from config.identity.tickets import issue
 from web.api.answers import answer
 from web.auth.authentication import current_caller, current_key_form, current_principal
 from web.calls.call import call
+from web.calls.fields import Answer
 from web.process import current_process
-from web.schemas.key import Ticket
 from web.schemas.paths import RunId
+
+
+class Ticket(Answer):
+    """What opens the events of one run, once."""
+
+    ticket: str
+    expires_at: str
+    """When it can no longer be used, UTC."""
+    url: str
+    """The address of the run's events with the ticket."""
+
 
 tickets = Blueprint("tickets", __name__)
 

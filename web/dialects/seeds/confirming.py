@@ -23,11 +23,10 @@ from web.auth.authentication import current_principal
 from web.calls.call import call
 from web.calls.fields import Maybe
 from web.calls.parameters import Repeatable
-from web.dialects.seeds.conversation import WhichConversation
+from web.dialects.seeds.conversation import ToolData, WhichConversation
 from web.errors import NothingToConfirm, SeveralToConfirm
 from web.process import current_process
 from web.schemas.approval import DecidedApproval
-from web.schemas.conversation import ToolData
 
 confirming = Blueprint("confirming", __name__)
 

@@ -2,21 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from flask import Blueprint, Response
 from pydantic import Field
+from typing_extensions import TypeAliasType
 
-from bus.journal import IdempotencyConflict, NewInternalEvent
+from bus.journal import IdempotencyConflict, NewInternalEvent, RunStatus
 from config.tracing import MAX_CORRELATION_CHARS, correlate
 from web.api.answers import answer
 from web.auth.authentication import current_principal
 from web.calls.call import call
-from web.calls.fields import Input
+from web.calls.fields import Answer, Input, Maybe
 from web.calls.parameters import ListPlace, Repeatable, Whole, next_place, place_of, sized
 from web.errors import StrategyUnknown
 from web.process import current_process
-from web.schemas.context import LoggedEvent, QueryResults
+
+
+class LoggedEvent(Answer):
+    """An event that is committed."""
+
+    event_id: str
+    created_at: str
+
+
+class EventFound(Answer):
+    """An event that was logged."""
+
+    kind: Literal["event"]
+    id: str
+    """Its ``event_id``."""
+    event_type: str
+    source: str
+    payload: dict[str, Any]
+    principal: str
+    """Who logged it."""
+    created_at: str
+
+
+class RunFound(Answer):
+    """A run that was started with the correlation id, also as ``correlation_id`` of its metadata."""
+
+    kind: Literal["run"]
+    id: str
+    """Its ``run_id``."""
+    agent: str
+    """The id of its agent."""
+    status: RunStatus
+    principal: str
+    """Whom it belongs to."""
+    created_at: str
+
+
+Found = TypeAliasType("Found", EventFound | RunFound)
+
+
+class QueryResults(Answer):
+    """A page of what was found, the newest first."""
+
+    results: list[Found]
+    next: Maybe[str] = None
+    """Where the next page begins; absent on the last one."""
+
 
 context = Blueprint("context", __name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from flask import Blueprint, Response, url_for
 from pydantic import Field
@@ -31,14 +31,52 @@ from web.auth.authentication import current_principal, require_still_valid
 from web.auth.envelopes import SIGNED_WITH, current_envelope, verify_envelope
 from web.calls.call import call
 from web.calls.conditions import MAX_WAIT_S
-from web.calls.fields import Input, Maybe
+from web.calls.fields import Answer, Input, Maybe
 from web.calls.parameters import Repeatable
 from web.dialects.seeds.orchestrator import CorrelationId, SeedConfig
 from web.errors import Overloaded
 from web.problems import problem
 from web.process import current_process
-from web.schemas.execute import Executed, StillExecuting
 from web.schemas.paths import GrantText
+
+
+class Executed(Answer):
+    """A call that has ended."""
+
+    status: Literal["succeeded", "failed", "cancelled", "dead"]
+    """``failed``: the tool was called and failed; ``cancelled``: the run was stopped."""
+    execution_time_ms: float
+    """Milliseconds from when a worker took the call until its end."""
+    run_id: str
+    """The run that made the call."""
+    output: Maybe[Any] = None
+    """The tool's result; absent where it has none."""
+    code: Maybe[str] = None
+    """Of the error, where it did not succeed."""
+    error: Maybe[str] = None
+    """The error, as a sentence."""
+    correlation_id: Maybe[str] = None
+    """The id that the request had."""
+
+
+class StillExecuting(Answer):
+    """A call that takes longer than the request waits, or that waits for a person."""
+
+    status: Literal["queued", "running", "waiting"]
+    execution_time_ms: float
+    """0: the call has not ended."""
+    run_id: str
+    events_url: str
+    """Where its events are."""
+    code: Maybe[Literal["approval_required"]] = None
+    """``approval_required``: a person has to approve the call, or to say what became of it, before it continues."""
+    approval_id: Maybe[str] = None
+    """The question to answer, with ``POST /v1/runs/{run_id}/approvals/{approval_id}``."""
+    reason: Maybe[str] = None
+    """Why a person is asked, as a sentence."""
+    correlation_id: Maybe[str] = None
+    """The id that the request had."""
+
 
 execute = Blueprint("execute", __name__)
 

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import orjson
 from flask import Blueprint, Response, url_for
 from pydantic import AfterValidator, ConfigDict, Field
+from typing_extensions import TypeAliasType
 
 from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
 from agents.governance.engine.errors import EngineUnavailable
 from agents.governance.guardrails.errors import InputBlocked
 from agents.models.errors import ModelFailed, ModelTimeout
-from bus.journal import CodeVersion, IdempotencyConflict, IdempotencyKey, ThreadOfOtherAgent, ThreadUnknown, TooManyRuns
+from bus.journal import (
+    CodeVersion,
+    IdempotencyConflict,
+    IdempotencyKey,
+    RunStatus,
+    ThreadOfOtherAgent,
+    ThreadUnknown,
+    TooManyRuns,
+)
 from config.definitions.errors import DefinitionInvalid
 from config.identity.errors import AgentForbidden
 from config.stored_texts import stored_name
@@ -21,7 +30,7 @@ from config.tracing import correlate
 from web.api.answers import answer, end_of, status_of
 from web.auth.authentication import current_principal, require_still_valid
 from web.calls.call import call
-from web.calls.fields import Input, Maybe
+from web.calls.fields import Answer, Input, Maybe
 from web.calls.parameters import Repeatable
 from web.calls.problem import ProblemDetails
 from web.dialects.seeds.feed import SeedFeed, as_text, reason_of
@@ -29,11 +38,80 @@ from web.errors import RunNotSucceeded, TooManyViewers
 from web.problems import problem
 from web.process import current_process
 from web.schemas.paths import Sentence, ThreadName
-from web.schemas.seed import Processed, SeedEvent, StillProcessing
 from web.sse import StreamResponse
 
 if TYPE_CHECKING:
     from agents.handle import RunHandle
+
+
+class Processed(Answer):
+    """The answer of the agent."""
+
+    response: str
+    thread_id: str
+    correlation_id: Maybe[str] = None
+    """The id that the request had."""
+
+
+class StillProcessing(Answer):
+    """A run that takes longer than the request waits."""
+
+    run_id: str
+    status: RunStatus
+    events_url: str
+    """Where its events are."""
+    thread_id: str
+    correlation_id: Maybe[str] = None
+
+
+class Thinking(Answer):
+    """A piece of the answer."""
+
+    type: Literal["thinking"]
+    content: str
+
+
+class ToolStart(Answer):
+    """A tool is called."""
+
+    type: Literal["tool_start"]
+    name: str
+    args: dict[str, Any]
+
+
+class ToolResult(Answer):
+    """A tool has answered."""
+
+    type: Literal["tool_result"]
+    name: str
+    result: str
+
+
+class SeedError(Answer):
+    """The run did not succeed."""
+
+    type: Literal["error"]
+    code: str
+    message: str
+
+
+class SeedUsage(Answer):
+    """What the run used."""
+
+    tokens: int
+    """Input and output together."""
+
+
+class Done(Answer):
+    """The last event."""
+
+    type: Literal["done"]
+    usage: SeedUsage
+    correlation_id: Maybe[str] = None
+
+
+SeedEvent = TypeAliasType("SeedEvent", Thinking | ToolStart | ToolResult | SeedError | Done)
+
 
 seed = Blueprint("seed", __name__)
 
