@@ -43,12 +43,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "migrate": ("cli.commands.migrate:migrate", "Bring the database to the schema this code needs."),
     "backup": ("cli.commands.backup:backup", "Copy the database to a file while everything runs."),
     "doctor": ("cli.commands.doctor:doctor", "Report problems of this installation, with remedies."),
-    "check": ("cli.commands.check:check", "Format, lint, import rules, types, unit tests."),
-    "test": ("cli.commands.test:test", "The check, then the tests that need real processes."),
+    "check": ("cli.dev.commands.check:check", "Format, lint, import rules, types, unit tests."),
+    "test": ("cli.dev.commands.test:test", "The check, then the tests that need real processes."),
     "crashtest": ("cli.commands.crashtest:crashtest", "Kill an agent's run at each failpoint, and check the outcome."),
-    "soak": ("cli.commands.soak:soak", "Run randomized tests for a long time."),
-    "bench": ("cli.commands.bench:bench", "Measure Callboard beside naive alternatives."),
-    "lock": ("cli.commands.lock:lock", "Compile both requirements locks again from pyproject.toml."),
+    "soak": ("cli.dev.commands.soak:soak", "Run randomized tests for a long time."),
+    "bench": ("cli.dev.commands.bench:bench", "Measure Callboard beside naive alternatives."),
+    "lock": ("cli.dev.commands.lock:lock", "Compile both requirements locks again from pyproject.toml."),
 }
 """name -> (module:attribute, its line in --help); a new command is a line here and a file."""
 

@@ -2,7 +2,7 @@
 
 Each folder has its own in an ``errors.py``. An error is named after what is wrong, with a stable code and a remedy. Who
 can act follows from its family (``Retryable``, ``Permanent``, ``ModelVisible``), never from its text. The first
-paragraph of a class's docstring says for users what the code means; ``cli.error_catalogue`` collects them.
+paragraph of a class's docstring says for users what the code means; ``cli.dev.error_catalogue`` collects them.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def send_less(interactor: Any) -> None:
 
 
 class Teller:
-    """Writes what ``cli/devtools/progress.py`` reads."""
+    """Writes what ``cli/dev/progress.py`` reads."""
 
     def __init__(self, pipe: IO[str]) -> None:
         self._pipe = pipe

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cli.devtools.own_files import copy, own_files, temporary_folder
+from cli.dev.own_files import copy, own_files, temporary_folder
 from config.folders import ROOT
 from tests.journeys.up import Up
 from tests.test_docs import examples

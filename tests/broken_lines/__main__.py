@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
-from cli.devtools.checks import TESTS_FAILED
-from cli.devtools.own_files import copied, own_files
+from cli.dev.checks import TESTS_FAILED
+from cli.dev.own_files import copied, own_files
 from cli.main import SUCCEEDED
 from config.folders import ROOT
 from tests.broken_lines.lines import LINES, Line

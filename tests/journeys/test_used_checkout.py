@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cli.devtools.checks import MARKS, MEMORY
+from cli.dev.checks import MARKS, MEMORY
 from config.folders import ROOT
 from tests.journeys.neighbour import until
 from tests.used_checkout import FILES, UsedCheckout

@@ -10,7 +10,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from cli.error_catalogue import error_kinds
+from cli.dev.error_catalogue import error_kinds
 from config.settings import Settings
 from tests.web.conftest import opened, process_of
 from web.app import create_app

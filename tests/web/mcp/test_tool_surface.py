@@ -12,7 +12,7 @@ from mcp import Client, MCPError
 from mcp.types import TextResourceContents
 
 from bus.journal import Decision
-from cli.error_catalogue import catalogue
+from cli.dev.error_catalogue import catalogue
 from config.definitions.json_schema import schema_errors
 from config.identity.principal import Principal
 from tests.bus.journal_harness import claim

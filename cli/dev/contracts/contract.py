@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bus.messages import RunAgentMessage, RunAgentWire
-from cli.error_catalogue import catalogue
+from cli.dev.error_catalogue import catalogue
 from config.definitions.capability import CapabilityFields
 from config.folders import ROOT
 from config.identity.contexts import ContextsWire, GoldenContextWire, SecurityContextWire

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from cli.devtools.checks import BESIDE, LONGEST_FIRST, MARKS, group_of_tests, run_all, soak_of, static_checks
+from cli.dev.checks import BESIDE, LONGEST_FIRST, MARKS, group_of_tests, run_all, soak_of, static_checks
 from cli.main import FAILED, SUCCEEDED
 
 STATIC = "static"

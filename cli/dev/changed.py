@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from cli.devtools.own_files import own_files
+from cli.dev.own_files import own_files
 from config.folders import FOLDERS, ROOT
 
 ALWAYS = ("tests/test_docs.py", "tests/test_house.py", "tests/test_readme.py", "tests/test_words.py")

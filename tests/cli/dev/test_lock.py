@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.commands.lock import LOCK, TEST_LOCK, _leave_out, entries
+from cli.dev.commands.lock import LOCK, TEST_LOCK, _leave_out, entries
 from config.folders import FOLDERS, ROOT
 from config.project import project
 

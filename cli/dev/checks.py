@@ -15,8 +15,8 @@ from pathlib import Path
 
 import click
 
-from cli.devtools.own_files import LANDMARK, OwnFiles, copied, own_files, temporary_folder
-from cli.devtools.progress import GroupProgress, follow
+from cli.dev.own_files import LANDMARK, OwnFiles, copied, own_files, temporary_folder
+from cli.dev.progress import GroupProgress, follow
 from cli.main import SUCCEEDED
 from cli.supervisor.serving import child_environment, python
 from config.folders import FOLDERS, ROOT

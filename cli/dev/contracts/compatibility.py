@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from cli.contracts.contract import Contract, Direction
+from cli.dev.contracts.contract import Contract, Direction
 
 Schema = Mapping[str, Any]
 _LEAST = ("minLength", "minimum", "exclusiveMinimum", "minItems", "minProperties")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from cli.devtools.changed import tests_of_change
-from cli.devtools.checks import group_of_tests, run_all, static_checks
+from cli.dev.changed import tests_of_change
+from cli.dev.checks import group_of_tests, run_all, static_checks
 from cli.main import FAILED, SUCCEEDED
 
 

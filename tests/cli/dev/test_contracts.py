@@ -16,10 +16,10 @@ from flask import Flask
 
 from bus.messages import RunAgentMessage
 from bus.payloads import EVENT_TYPES, EndPayload, ResponsePayload, ToolNamePayload, ToolPayload, encode
-from cli.contracts import __main__ as command
-from cli.contracts.compatibility import incompatibilities
-from cli.contracts.contract import CONTRACTS, DIALECT, FOLDER, Contract, Direction, texts
-from cli.error_catalogue import catalogue
+from cli.dev.contracts import __main__ as command
+from cli.dev.contracts.compatibility import incompatibilities
+from cli.dev.contracts.contract import CONTRACTS, DIALECT, FOLDER, Contract, Direction, texts
+from cli.dev.error_catalogue import catalogue
 from config.errors import BadRequest
 from config.folders import ROOT
 from web.problems import of_error
@@ -36,7 +36,7 @@ def fits(name: str, value: Any) -> list[str]:
 def test_the_files_are_those_of_the_declarations() -> None:
     written = {file.name: file.read_text() for file in FOLDER.glob("*.json")}
 
-    assert written == {contract.file().name: text for contract, text in texts()}, "run `python -m cli.contracts`"
+    assert written == {contract.file().name: text for contract, text in texts()}, "run `python -m cli.dev.contracts`"
 
 
 def test_programs_for_the_last_release_survive_what_was_changed() -> None:
@@ -111,7 +111,7 @@ def test_the_example_capabilities_fit_their_contract(file: Any) -> None:
 @pytest.mark.parity
 def test_the_contracts_need_no_broker_database_or_web_server() -> None:
     code = (
-        "import sys\nfrom cli.contracts.contract import texts\nassert len(list(texts())) > 3\n"
+        "import sys\nfrom cli.dev.contracts.contract import texts\nassert len(list(texts())) > 3\n"
         "held = {'celery', 'kombu', 'redis', 'sqlalchemy', 'flask', 'litellm', 'mcp'} & set(sys.modules)\n"
         "assert not held, held"
     )

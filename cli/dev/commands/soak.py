@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cli import options
-from cli.devtools.apart import run_apart
+from cli.dev.apart import run_apart
 
 
 @click.command()

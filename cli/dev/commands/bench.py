@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from cli import options
-from cli.devtools.apart import run_apart
+from cli.dev.apart import run_apart
 
 MEASUREMENTS = (
     "end_to_end streams_held accept_cost commits journal_cost redis_memory start_up sse long_runs long_prompts "

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.devtools.own_files import copied, own_files, temporary_folder
+from cli.dev.own_files import copied, own_files, temporary_folder
 from config.folders import ROOT
 from tests.journeys.neighbour import until
 
@@ -115,7 +115,7 @@ def test_a_folder_whose_process_was_killed_with_its_remover_is_removed_by_the_ne
 def test_the_folder_of_a_process_that_is_stopped_is_removed(tmp_path: Path, number: signal.Signals) -> None:
     code = (
         "import signal, sys, pathlib\n"
-        "from cli.devtools.own_files import temporary_folder\n"
+        "from cli.dev.own_files import temporary_folder\n"
         "signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
         "with temporary_folder(pathlib.Path(sys.argv[1])) as name:\n"
         "    pathlib.Path(name, 'file').touch()\n"

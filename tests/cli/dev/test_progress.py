@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.devtools import progress as module
-from cli.devtools.progress import GroupProgress, follow
+from cli.dev import progress as module
+from cli.dev.progress import GroupProgress, follow
 from config.folders import ROOT
 from tests.fleet import bare_environment
 from tests.progress import send_less
@@ -130,7 +130,7 @@ def test_a_terminal_has_one_live_line_and_a_log_a_line_each_time(
 
 
 def test_the_own_files_of_the_project_are_what_is_checked() -> None:
-    from cli.devtools.checks import static_checks
+    from cli.dev.checks import static_checks
 
     for check in static_checks()[:2]:
         looked_at = [word for word in check.argv if (ROOT / word).exists() and not word.startswith("/")]

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from cli.error_catalogue import NO_ERROR, PAGE, ErrorEntry, catalogue, document, error_kinds
+from cli.dev.error_catalogue import NO_ERROR, PAGE, ErrorEntry, catalogue, document, error_kinds
 from config.errors import Topic
 from config.folders import FOLDERS, ROOT
 from web.dialects.seeds.orchestrator import PASSING
@@ -23,7 +23,7 @@ def test_every_error_of_the_sources_is_in_the_catalogue() -> None:
     sources = (path.read_text() for room in FOLDERS for path in (ROOT / room).rglob("*.py"))
     codes = {code for source in sources for code in re.findall(r'^    code = "(\w+)"$', source, re.MULTILINE)}
 
-    assert ENTRIES.keys() == codes, "add the module to MODULES of cli/error_catalogue.py"
+    assert ENTRIES.keys() == codes, "add the module to MODULES of cli/dev/error_catalogue.py"
 
 
 def test_a_code_is_that_of_one_error() -> None:
@@ -60,4 +60,4 @@ def test_process_says_of_the_same_errors_of_runs_that_they_may_pass() -> None:
 
 
 def test_the_page_is_written_from_the_catalogue() -> None:
-    assert PAGE.read_text() == document(), "python -m cli.error_catalogue"
+    assert PAGE.read_text() == document(), "python -m cli.dev.error_catalogue"

@@ -1,4 +1,4 @@
-"""``python -m cli.contracts``: writes the contracts, compares them with the last release, or makes them the release."""
+"""``python -m cli.dev.contracts``: writes the contracts, compares them with the last release, or releases them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from cli.contracts.compatibility import incompatibilities
-from cli.contracts.contract import CONTRACTS, FOLDER, texts
+from cli.dev.contracts.compatibility import incompatibilities
+from cli.dev.contracts.contract import CONTRACTS, FOLDER, texts
 
 RELEASED = FOLDER / "released"
 ON_PURPOSE = (
     "A program that was written for the last release would fail. If that has to be, raise the first number of the "
-    "version, say what such programs have to change under Upgrading in CHANGELOG.md, and run `python -m cli.contracts "
-    "--release`."
+    "version, say what such programs have to change under Upgrading in CHANGELOG.md, and run "
+    "`python -m cli.dev.contracts --release`."
 )
 
 

@@ -1,6 +1,6 @@
 """The catalogue of all errors: what each means, what to do, and what follows for clients.
 
-``python -m cli.error_catalogue`` writes docs/errors.md from it.
+``python -m cli.dev.error_catalogue`` writes docs/errors.md from it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MODULES = tuple(
 """The modules with error classes; a test compares them with the sources."""
 HEAD = """# Errors
 
-`python -m cli.error_catalogue` writes this page from the classes of the errors; a test compares them.
+`python -m cli.dev.error_catalogue` writes this page from the classes of the errors; a test compares them.
 
 Every error has a stable code, and a sentence that says what is wrong and what to do. The terminal prints both, HTTP
 answers `application/problem+json` with them ([http.md](http.md)), and a run's `error` event and `reason` contain them.

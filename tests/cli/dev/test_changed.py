@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.devtools.changed import ALWAYS, import_graph, select_tests
+from cli.dev.changed import ALWAYS, import_graph, select_tests
 
 
 def test_a_changed_module_selects_the_tests_that_import_it_through_others() -> None:

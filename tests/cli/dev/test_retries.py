@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.devtools.checks import MOST_RETRIED, Check, group_of_tests, run_all
+from cli.dev.checks import MOST_RETRIED, Check, group_of_tests, run_all
 
 pytestmark = pytest.mark.parity
 

@@ -1,0 +1,1 @@
+"""Commands that develop Callboard, one file each; they need what only a checkout for development has."""
