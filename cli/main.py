@@ -18,7 +18,7 @@ from config.spelling import did_you_mean
 
 SUCCEEDED, FAILED, WRONG_USAGE = 0, 1, 2
 
-COMMANDS: dict[str, tuple[str, str]] = {
+USERS: dict[str, tuple[str, str]] = {
     "up": ("cli.commands.up:up", "Start everything and print the page's address."),
     "run": ("cli.commands.run:run", "Run an agent, in this process or detached."),
     "watch": ("cli.commands.watch:watch", "Follow a run, from its beginning or from a cursor."),
@@ -43,14 +43,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "migrate": ("cli.commands.migrate:migrate", "Bring the database to the schema this code needs."),
     "backup": ("cli.commands.backup:backup", "Copy the database to a file while everything runs."),
     "doctor": ("cli.commands.doctor:doctor", "Report problems of this installation, with remedies."),
+    "crashtest": ("cli.commands.crashtest:crashtest", "Kill an agent's run at each failpoint, and check the outcome."),
+}
+"""name -> (module:attribute, its line in --help); a new command is a line here and a file in ``cli/commands``."""
+DEVELOPERS: dict[str, tuple[str, str]] = {
     "check": ("cli.dev.commands.check:check", "Format, lint, import rules, types, unit tests."),
     "test": ("cli.dev.commands.test:test", "The check, then the tests that need real processes."),
-    "crashtest": ("cli.commands.crashtest:crashtest", "Kill an agent's run at each failpoint, and check the outcome."),
-    "soak": ("cli.dev.commands.soak:soak", "Run randomized tests for a long time."),
     "bench": ("cli.dev.commands.bench:bench", "Measure Callboard beside naive alternatives."),
+    "soak": ("cli.dev.commands.soak:soak", "Run randomized tests for a long time."),
     "lock": ("cli.dev.commands.lock:lock", "Compile both requirements locks again from pyproject.toml."),
 }
-"""name -> (module:attribute, its line in --help); a new command is a line here and a file."""
+"""The commands that develop Callboard, in ``cli/dev/commands``; ``--help`` lists them apart."""
+COMMANDS = USERS | DEVELOPERS
 
 CALLER_DIR = Path.cwd()
 """The caller's working folder, which typed paths are relative to; commands run from the root."""
@@ -74,8 +78,9 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+        for title, commands in (("Commands", USERS), ("Developing Callboard", DEVELOPERS)):
+            with formatter.section(title):
+                formatter.write_dl([(name, line) for name, (_, line) in commands.items()])
 
 
 class CallerPath(click.Path):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.main import COMMANDS
+from cli.main import COMMANDS, DEVELOPERS
 from config.folders import FOLDERS, ROOT
 
 SOURCES = [path for room in FOLDERS for path in sorted((ROOT / room).rglob("*.py")) if "versions" not in path.parts]
@@ -217,6 +217,8 @@ def test_help_names_every_command_and_imports_none_of_them():
     for name, (_, line) in COMMANDS.items():
         assert f"  {name} " in ran.stdout
         assert line in ran.stdout
+    own = ran.stdout.partition("Developing Callboard:")[2]
+    assert re.findall(r"^  (\w+) ", own, re.MULTILINE) == list(DEVELOPERS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
