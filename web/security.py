@@ -1,20 +1,23 @@
-"""What is checked before authentication: only our own host names, and the page's own origin."""
+"""What is checked before authentication: only our own host names, the page's own origin, no secret in the address."""
 
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
+from urllib.parse import unquote_plus
 
 from flask import Flask, Response, request
 from werkzeug.exceptions import NotFound
 
 from config.errors import BadRequest
 from config.origins import host_of, listed, origin_of
+from config.redaction import has_jwt
 from config.settings import Settings
 from web import cors
-from web.errors import HostRefused, OriginRefused
+from web.errors import HostRefused, OriginRefused, SecretInAddress
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 MAX_BODY_BYTES = 2 * 1024 * 1024
@@ -146,3 +149,42 @@ def require_listed(origin: str, allowed: frozenset[str]) -> None:
     if origin not in allowed:
         problem = f"requests from pages of '{origin[:80]}' are not answered; open Callboard's own page instead."
         raise OriginRefused(problem, origin=origin[:80])
+
+
+NAMED = re.compile(
+    r"(?:^|[&;])(?:api[_-]?key|access[_-]?token|auth[_-]?token|id[_-]?token|token|jwt|bearer|authorization)=",
+    re.IGNORECASE,
+)
+SECRET = re.compile(r"cb[gkls]_[0-9A-Za-z_]{16,}")
+MOST_TIMES = 4
+"""How many times an address may have been encoded for a secret in it to be found."""
+CALLBACK = "/auth/callback"
+"""Where identity providers send people with a code, which is a JWT at some of them."""
+
+
+def require_no_secret(environ: Mapping[str, Any]) -> None:
+    """Return if no part of the address has a key or a token.
+
+    The target of the request has what path and query lack: a fragment, which browsers do not send and other clients
+    may, and the login of an absolute address.
+
+    Raises:
+        SecretInAddress: it has one, or a parameter named like one; the message does not repeat it.
+    """
+    query, path, target = (_decoded(environ.get(name, "")) for name in ("QUERY_STRING", "PATH_INFO", "RAW_URI"))
+    fragment = _decoded(environ.get("RAW_URI", "").partition("#")[2])
+    if any(NAMED.search(text) for text in (query, fragment)):
+        raise SecretInAddress
+    if any(SECRET.search(text) for text in (query, path, target)):
+        raise SecretInAddress
+    if path != CALLBACK and any(has_jwt(text) for text in (query, path, target)):
+        raise SecretInAddress
+
+
+def _decoded(text: str) -> str:
+    """Return a part of an address decoded, also where a client encoded it more than once."""
+    for _ in range(MOST_TIMES):
+        if "%" not in text:
+            break
+        text = unquote_plus(text)
+    return text

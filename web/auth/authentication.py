@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import re
+import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -15,22 +16,61 @@ from bus.identity.validity import can_end, ended
 from config.errors import CallboardError
 from config.identity import key_form
 from config.identity.access import may_administer
+from config.identity.certificates import principals_in
 from config.identity.credential import Caller, Credential, CredentialKind
 from config.identity.errors import Forbidden
 from config.identity.key_form import KeyForm
 from config.identity.local_token import local_token
 from config.identity.principal import Principal, Verb
 from web.auth import tickets
-from web.auth.addresses import require_no_secret
-from web.auth.certificates import CertificateCallers
+from web.auth.disabled import DisabledPrincipals
 from web.auth.keys import KeyVerifier
 from web.auth.session_cookies import SESSION, values_in
 from web.auth.sessions import SessionVerifier
+from web.cors import is_foreign
 from web.errors import Unauthenticated
 from web.process import WebProcess, current_process
+from web.security import require_no_secret
+from web.server.tls_socket import TlsSocket
 
 if TYPE_CHECKING:
     from web.auth.service_tokens import ServiceTokens
+
+
+class CertificateCallers:
+    """Finds callers by their certificates; one per process."""
+
+    def __init__(self, process: WebProcess) -> None:
+        path = process.settings.tls_principals
+        self._principals = principals_in(path) if path is not None else None
+        self._disabled = DisabledPrincipals(process)
+
+    def has_one(self, environ: Mapping[str, Any]) -> bool:
+        """Return whether the connection has a certificate, and certificates are credentials here."""
+        return self._principals is not None and certificate_of(environ) is not None
+
+    def caller(self, environ: Mapping[str, Any]) -> Caller | None:
+        """Return whom the connection's certificate stands for; None: it has none, or no rule names it.
+
+        Browsers present a certificate on every request to this server, also on those of foreign pages, so it does not
+        count on requests of pages that CORS allows.
+        """
+        if self._principals is None or is_foreign(environ):
+            return None
+        certificate = certificate_of(environ)
+        found = self._principals.principal_of(certificate) if certificate is not None else None
+        if certificate is None or found is None or self._disabled.has(found.principal):
+            return None
+        expires_ms = ssl.cert_time_to_seconds(certificate["notAfter"]) * 1000
+        credential = Credential(kind=CredentialKind.CERTIFICATE, id=found.name, expires_ms=expires_ms)
+        return Caller(principal=found.principal, credential=credential)
+
+
+def certificate_of(environ: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the verified client certificate of a request's connection. No header can name one."""
+    lent = environ.get("gunicorn.socket")
+    return lent.client_certificate() if isinstance(lent, TlsSocket) else None
+
 
 OPEN_ENDPOINTS = frozenset(
     "page.index page.reference page.icon page.static_file page.callback document.openapi sign_in.ways "

@@ -13,8 +13,8 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from agents.runner import Runner
 from config.tracing import traced
-from web.mcp.answer_size import MAX_ANSWER_BYTES
 from web.mcp.exchange import AsgiExchange
+from web.mcp.results import MAX_ANSWER_BYTES
 from web.mcp.server import build_server
 from web.mcp.service import Acting, Context, Service
 

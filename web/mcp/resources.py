@@ -23,9 +23,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from bus.journal import RunUnknown, ThreadUnknown
 from config.errors import BadRequest
 from config.identity.principal import Principal
-from web.mcp.answer_size import fitting, shortened, text_bytes
 from web.mcp.arguments import require_plain
-from web.mcp.results import RUNS, THREADS
+from web.mcp.results import RUNS, THREADS, fitting, shortened, text_bytes
 from web.mcp.service import Context, Service
 
 LISTED = 50

@@ -12,9 +12,8 @@ from pydantic import Field
 from bus.journal import Line, RunStatus, parse_cursor
 from bus.payloads import TERMINAL
 from web.calls.fields import Input
-from web.mcp.answer_size import TEXT_BYTES, fitted, shortened
 from web.mcp.arguments import read_arguments
-from web.mcp.results import result, result_of, run_schema
+from web.mcp.results import TEXT_BYTES, fitted, result, result_of, run_schema, shortened
 from web.mcp.service import Acting, Context, Service
 from web.mcp.watching import Watched
 

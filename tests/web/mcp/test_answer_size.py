@@ -12,7 +12,7 @@ from mcp.client.streamable_http import DEFAULT_MAX_SSE_EVENT_SIZE
 from mcp.types import TextResourceContents
 
 from tests.web.mcp.conftest import Place
-from web.mcp.answer_size import MAX_ANSWER_BYTES, STRUCTURED, encoded_bytes, shortened
+from web.mcp.results import MAX_ANSWER_BYTES, STRUCTURED, encoded_bytes, shortened
 
 pytestmark = pytest.mark.parity
 

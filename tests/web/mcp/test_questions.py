@@ -8,7 +8,7 @@ import pytest
 from mcp.types import ElicitResult
 from mcp_types._v2025_11_25 import ElicitRequestFormParams
 
-from web.mcp.questions import decision_of, form_of, is_showable, message_of
+from web.mcp.elicitation import decision_of, form_of, is_showable, message_of
 
 FLAT = {
     "type": "object",
