@@ -14,12 +14,12 @@ from typing import Any
 from celery import Celery
 from kombu import Connection
 
-from bus.celery_config import celery_config, name_prefix, queue_of
+from bus.broker.celery_config import celery_config, name_prefix, queue_of
+from bus.broker.redis_producer import RedisProducer, plain_redis
 from bus.errors import BrokerMissing, PoolRefused
 from bus.keys import Keys
 from bus.messages import RunAgentMessage
 from bus.queues import served_queues
-from bus.redis_producer import RedisProducer, plain_redis
 from config.errors import SettingInvalid
 from config.redis.socket import with_running_redis
 from config.settings import Settings, settings

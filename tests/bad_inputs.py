@@ -20,7 +20,7 @@ from agents.governance.guardrails.scan import Scan
 from agents.governance.guardrails.stream import StreamRedactor
 from agents.tools.arguments import parse_arguments
 from agents.tools.isolation.sandbox import Quota, Sandbox
-from bus.envelope import rewrite_item
+from bus.broker.envelope import rewrite_item
 from bus.messages import MessageInvalid
 from config.definitions.guardrails.checks import Checks, PatternCheck
 from config.definitions.json_schema import SchemaRefused, check_schema, schema_errors

@@ -34,7 +34,7 @@ from agents.tools.mcp.traffic import TooMuch
 from agents.tools.mcp.values import EventValues, require_flat
 from agents.tools.results import MAX_BYTES, to_result
 from agents.tools.schema import describe
-from bus.envelope import command_of, rewrite_item
+from bus.broker.envelope import command_of, rewrite_item
 from bus.journal import Line
 from bus.journal.log.line import to_line, unpack
 from bus.messages import RunAgentMessage

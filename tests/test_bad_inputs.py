@@ -22,7 +22,7 @@ _FETCH = "tests/config/egress/test_fetch.py::"
 _SCHEMAS = "tests/config/definitions/test_hostile_schemas.py::"
 _TEMPLATES = "tests/agents/test_templates.py::"
 _BODIES = "tests/web/test_bodies.py::"
-_ENVELOPE = "tests/bus/test_envelope.py::"
+_ENVELOPE = "tests/bus/broker/test_envelope.py::"
 _FORGED = "tests/bus/journal/live/test_forged.py::"
 _PLACES = "tests/config/test_secret_places.py::"
 _LOGGER = "tests/observers/test_logger.py::"
@@ -140,7 +140,7 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "tests/handlers/test_forged_messages.py::test_an_old_wake_up_that_is_sent_again_begins_nothing",
             "tests/handlers/test_forged_messages.py::test_a_wake_up_for_a_queued_run_of_anyone_begins_it_as_its_owner_alone",
         ),
-        "remote control": ("tests/bus/test_celery_rules.py::test_a_changed_setting_is_found",),
+        "remote control": ("tests/bus/broker/test_celery_rules.py::test_a_changed_setting_is_found",),
         "forged events": (
             f"{_FORGED}test_unsigned_events_are_never_delivered",
             f"{_FORGED}test_a_body_of_another_run_cannot_be_said_again_in_this_one",

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from agents.tools.schema import build_tool
-from bus.celery_config import celery_config
+from bus.broker.celery_config import celery_config
 from bus.payloads import DELTA_TYPES, EVENT_TYPES
 from cli.dev.own_files import copy, own_files
 from cli.main import COMMANDS

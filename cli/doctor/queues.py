@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from kombu import Connection as BrokerConnection
 
 from agents.registry import AgentRegistry
-from bus.celery_config import MEMORY_BROKER, queue_of
-from bus.celery_rules import broken_rules
+from bus.broker.celery_config import MEMORY_BROKER, queue_of
+from bus.broker.celery_rules import broken_rules
 from bus.journal import Runs, Workers
 from bus.keys import Keys
 from cli.doctor.database import reading_database

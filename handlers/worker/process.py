@@ -29,8 +29,8 @@ from agents.tools.abandoned import ABANDONED
 from agents.tools.mcp.states import files_of, server_states
 from agents.tools.spans.hooks import enable_hooks
 from agents.warm_up import needs_litellm, warm_up, warm_up_later, warm_up_to_fork
+from bus.broker.celery_rules import broken_rules
 from bus.celery_app import refuse_greenlets, require_broker_setting, serve_queues
-from bus.celery_rules import broken_rules
 from bus.gc_tuning import collect_rarely, freeze_gc
 from bus.journal import LoadedTool, WorkerRow, pool_problem
 from bus.liveness import start_liveness

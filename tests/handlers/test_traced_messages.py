@@ -14,9 +14,9 @@ from celery.worker.request import Request
 from kombu.transport.virtual import Channel, Message
 from kombu.utils.json import loads
 
+from bus.broker.consumer import disarm
+from bus.broker.envelope import item_of, rewrite_item
 from bus.celery_app import app
-from bus.consumer import disarm
-from bus.envelope import item_of, rewrite_item
 from bus.messages import RunAgentMessage
 from config.tracing import Trace, current_trace
 from handlers import run_agent

@@ -21,7 +21,7 @@ from sqlalchemy import select
 from agents.handle import RunHandle
 from agents.process import current_process
 from agents.runner import Runner
-from bus.envelope import rewrite_item
+from bus.broker.envelope import rewrite_item
 from bus.payloads import ResponsePayload, StatusPayload, WithdrawnPayload
 from config.database.migrate import migrate
 from config.database.tables import runs

@@ -10,11 +10,11 @@ import pytest
 from kombu import Connection
 
 from agents.runner import Runner
-from bus.celery_config import queue_of
+from bus.broker.celery_config import queue_of
 from config.database.migrate import migrate
 from config.settings import Settings
 from tests.app_harness import write_agent
-from tests.bus.test_shared_broker import RABBITMQ, rabbitmq
+from tests.bus.broker.test_shared_broker import RABBITMQ, rabbitmq
 from tests.fleet import Worker
 from tests.model_server import ModelServer
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from celery import Celery
 
-from bus.celery_config import celery_config
+from bus.broker.celery_config import celery_config
 from bus.journal import WorkerRow, Workers
 from cli.doctor.finding import Verdicts
 from config.database.engine import Database, open_database

@@ -3,8 +3,8 @@ import redis
 from kombu import Connection
 from sqlalchemy import update
 
+from bus.broker.celery_config import queue_of
 from bus.celery_app import Publisher
-from bus.celery_config import queue_of
 from bus.keys import Keys
 from bus.messages import RunAgentMessage
 from cli.doctor.queues import check_queues

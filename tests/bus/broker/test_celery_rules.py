@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from celery import Celery
 
-from bus.celery_config import celery_config
-from bus.celery_rules import broken_rules
+from bus.broker.celery_config import celery_config
+from bus.broker.celery_rules import broken_rules
 from config.folders import ROOT
 from config.settings import Settings
 
@@ -157,7 +157,7 @@ def test_a_module_of_celerys_own_can_set_only_what_we_do_not(tmp_path):
         "accept_content = ['pickle']\nworker_enable_remote_control = True\ntask_time_limit = 30\n"
     )
     code = (
-        "import os\nfrom bus.celery_app import app\nfrom bus.celery_rules import broken_rules\n"
+        "import os\nfrom bus.celery_app import app\nfrom bus.broker.celery_rules import broken_rules\n"
         "from config.settings import settings\n"
         "print(*(text.split()[0] for _, text in broken_rules(app.conf, settings(), os.environ)))"
     )

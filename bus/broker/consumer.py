@@ -18,7 +18,7 @@ from celery.worker.consumer import Consumer
 from kombu import Connection
 from kombu.message import Message
 
-from bus.envelope import command_of, rewrite_item
+from bus.broker.envelope import command_of, rewrite_item
 from bus.messages import MessageInvalid
 from config.tracing import trace_headers_in
 

@@ -13,9 +13,9 @@ from kombu.transport.virtual import Channel, Message
 from kombu.utils.encoding import bytes_to_str
 from kombu.utils.json import loads
 
+from bus.broker.consumer import disarm
+from bus.broker.envelope import MAX_BYTES, rewrite_item
 from bus.celery_app import app
-from bus.consumer import disarm
-from bus.envelope import MAX_BYTES, rewrite_item
 from bus.messages import MessageInvalid, RunAgentMessage
 from tests.bus import garbage
 

@@ -12,8 +12,8 @@ import pytest
 import redis
 from celery.app.defaults import NAMESPACES, flatten
 
+from bus.broker.celery_config import celery_config
 from bus.celery_app import Publisher, refuse_greenlets
-from bus.celery_config import celery_config
 from bus.errors import PoolRefused
 from bus.messages import RunAgentMessage
 from config.folders import ROOT
@@ -159,7 +159,7 @@ def test_importing_the_application_configured_nothing():
     import sys
 
     code = "import bus.celery_app as c; assert not c.app.configured; import sys; assert 'litellm' not in sys.modules"
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
 
     assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0
 

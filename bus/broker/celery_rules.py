@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from bus.celery_config import celery_config
+from bus.broker.celery_config import celery_config
 from config.redis.url import broker_form, without_password
 from config.settings import Settings
 

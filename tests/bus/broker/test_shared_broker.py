@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from kombu import Connection
 
+from bus.broker.celery_config import celery_config, queue_of
 from bus.celery_app import Publisher
-from bus.celery_config import celery_config, queue_of
 from bus.messages import RunAgentMessage
 from cli.doctor.queues import waiting
 from config.settings import Settings

@@ -12,10 +12,10 @@ from celery import Celery
 from kombu import Connection
 from kombu.asynchronous.hub import Hub
 
-import bus.consumer
-from bus.celery_config import broker_url, queue_of, transport_options
-from bus.consumer import RECONNECT_MOST_S, SiftingConsumer, disarm
-from bus.envelope import rewrite_item
+import bus.broker.consumer
+from bus.broker.celery_config import broker_url, queue_of, transport_options
+from bus.broker.consumer import RECONNECT_MOST_S, SiftingConsumer, disarm
+from bus.broker.envelope import rewrite_item
 from bus.keys import Keys
 from config.settings import Settings
 from tests.bus import garbage
@@ -50,7 +50,7 @@ def test_a_broker_that_stays_away_is_tried_every_few_seconds(monkeypatch: pytest
 def test_a_message_that_cannot_be_acknowledged_for_lack_of_memory_is_acknowledged_later(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(bus.consumer, "SETTLED_AGAIN_S", 0.0)
+    monkeypatch.setattr(bus.broker.consumer, "SETTLED_AGAIN_S", 0.0)
     consumer = SiftingConsumer.__new__(SiftingConsumer)
     consumer.connection_errors, consumer.hub = (ConnectionError, KeyError), Hub()
     failures: list[Exception] = [MemoryError(), MemoryError()]

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from celery.utils.nodenames import anon_nodename
 
-from bus.envelope import item_of
+from bus.broker.envelope import item_of
 from bus.messages import RunAgentMessage
 from config.redis.url import redis_form
 

@@ -9,9 +9,9 @@ import orjson
 import pytest
 import redis
 
+from bus.broker.redis_producer import RedisProducer, plain_redis
 from bus.celery_app import CeleryProducer, Publisher
 from bus.messages import RunAgentMessage
-from bus.redis_producer import RedisProducer, plain_redis
 from config.settings import Settings
 from tests.backends import RedisServer
 
