@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
-from agents.governance.policy.vocabulary import KnownTool, Vocabulary, arguments_in
+from agents.governance.policy.checks import KnownTool, Vocabulary
 from agents.registry import AgentRegistry
 from agents.tools.catalogue import TOOLS, find_tool, tools_of
 from agents.tools.tool import Tool
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
 from config.settings import Settings
+
+_COMBINED = ("$ref", "allOf", "anyOf", "oneOf", "patternProperties")
+"""Keywords by which a schema may have arguments that its ``properties`` do not list."""
 
 
 def vocabulary_of(settings: Settings) -> Vocabulary:
@@ -35,3 +40,10 @@ def _known(tool: Tool) -> KnownTool:
     labels = tool.labels | tool.result_labels
     arguments = arguments_in(tool.parameters)
     return KnownTool(name=tool.name, identity=tool.identity, arguments=arguments, labels=labels)
+
+
+def arguments_in(parameters: Mapping[str, Any]) -> frozenset[str] | None:
+    """Return the names of the arguments that a schema has; None where it leaves them open."""
+    properties, more = parameters.get("properties") or {}, parameters.get("additionalProperties", True)
+    is_open = any(keyword in parameters for keyword in _COMBINED) or isinstance(more, dict)
+    return None if is_open or (more and not properties) else frozenset(properties)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from agents.governance.policy.combining import RANKS
 from agents.governance.policy.compiled import CompiledRule
-from agents.governance.policy.condition import TOOL
-from agents.governance.policy.literals import split_texts
+from agents.governance.policy.facts import TOOL
 from agents.governance.policy.local import LocalPolicy
 from agents.governance.policy.matching import ToolNames
 from agents.governance.policy.rule import CallMatch
-from agents.governance.policy.vocabulary import Vocabulary
+from agents.governance.policy.work import split_texts
 from config.capabilities import OUTWARD, SENSITIVE, UNTRUSTED, Classification
 from config.definitions.mcp_names import PREFIX, own_names
 from config.effects import Effect
@@ -26,6 +26,38 @@ _DOTTED = re.compile(r"(?<![\w.])arguments\s*\.\s*([A-Za-z_]\w*+)\s*+(?!\()")
 _INDEXED = re.compile(r"""(?<![\w.])arguments\s*\[\s*["'](\w+)["']\s*\]""")
 _SOUGHT = re.compile(r"""["']([^"'\\]*+)["']\s*+in\s++(arguments|labels|roles)\b""")
 _COMPARED = re.compile(r"""(?<![\w.])(tool|identity|agent|effect|classification)\s*([!=]=)\s*["']([^"'\\]*)["']""")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownTool:
+    """A tool that an agent has, or that is registered."""
+
+    name: str
+    identity: str
+    """``mcp:server/tool``; empty of a tool of no MCP server."""
+    arguments: frozenset[str] | None
+    """The names of its arguments; None where its schema leaves them open."""
+    labels: frozenset[str]
+    """Those of its calls, and of its results."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Those that ``tool`` is in a condition."""
+        return frozenset({self.name}).union(own_names(self.identity) if self.identity else ())
+
+    def is_listed(self, names: ToolNames) -> bool:
+        """Return whether a rule with these names is about it."""
+        return names.has(self.name) or (bool(self.identity) and names.has(self.identity, of_names=True))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Vocabulary:
+    """All that is known in a deployment."""
+
+    tools: tuple[KnownTool, ...]
+    agents: frozenset[str]
+    unread: tuple[str, ...] = ()
+    """Agents whose tools could not be read, so that more tools may exist."""
 
 
 def warnings_of(policy: LocalPolicy, vocabulary: Vocabulary | None = None) -> list[str]:

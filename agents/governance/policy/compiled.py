@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agents.governance.policy.condition import Condition, Evaluation
+from agents.governance.policy.condition import Condition
+from agents.governance.policy.facts import Evaluation
 from agents.governance.policy.matching import Check, checks_of, is_about, may_match
 from agents.governance.policy.rule import RuleFields
 from config.policy_decision import CallFacts, Verdict

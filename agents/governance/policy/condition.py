@@ -8,14 +8,12 @@ arguments, of a pattern with many repeats, and of a search for one argument in a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from agents.governance.policy.literals import split_texts
-from agents.governance.policy.work import SEARCHED_AT_ONCE, has_search, positions_of
-from config.policy_decision import CallFacts
+from agents.governance.policy.errors import ConditionFailed, ConditionRefused
+from agents.governance.policy.facts import Evaluation, environment, names_in
+from agents.governance.policy.work import MACRO, SEARCHED_AT_ONCE, has_search, nesting_of, positions_of, split_texts
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
@@ -27,20 +25,8 @@ MAX_ITERATIONS = 10_000
 MAX_MACROS = 4
 MAX_PARTS = 40
 """Conditions that are asked at once; their text stays below the library's limit of 100,000 characters."""
-_OVERHEAD = 8
-"""What a value of the arguments counts besides its characters."""
 
-_MACRO = re.compile(r"\b(all|exists|exists_one|map|filter)\s*\(")
-_NAME = re.compile(r"[a-z_]+")
 _CODE = re.compile(r"^[A-Z_]+: ")
-
-
-class ConditionRefused(ValueError):
-    """A condition cannot be used; the text says why, without naming the rule."""
-
-
-class ConditionFailed(ValueError):
-    """A condition could not be evaluated for a call; the text says why."""
 
 
 class Condition:
@@ -57,13 +43,13 @@ class Condition:
         """What it may read of the facts."""
         split = split_texts(source)
         bare = split.bare
-        macros = [found[1] for found in _MACRO.finditer(bare)]
+        macros = [found[1] for found in MACRO.finditer(bare)]
         if len(macros) > MAX_MACROS or macros.count("map") > 1:
             raise ConditionRefused(
                 f"may run long: it has {len(macros)} of all, exists, exists_one, filter and map, and at most "
                 f"{MAX_MACROS} are possible, one map among them; split the rule."
             )
-        self._depth = _nesting(bare)
+        self._depth = nesting_of(bare)
         self._copies = 1 + bare.count("+")
         self._listed = bare.count(",")
         self._positions, self._searches = positions_of(bare, split.patterns), has_search(bare)
@@ -124,38 +110,6 @@ class Condition:
             raise ConditionFailed(f"it would run long: the arguments have {items:,} items and {chars:,} characters")
 
 
-class Evaluation:
-    """The facts of one call, converted for CEL once and only where a condition asks."""
-
-    def __init__(self, facts: CallFacts, at_ms: int, names: Iterable[str], tool_name: str | None = None) -> None:
-        """``names``: the facts that the conditions may read; converting all takes longer than asking.
-
-        ``tool_name``: which of the tool's names ``tool`` is; by default that for the model.
-        """
-        self._facts = facts
-        self._tool_name = tool_name
-        self._at_ms = at_ms
-        self._names = names
-        self._activation: Any = None
-        self._size: tuple[int, int] | None = None
-
-    @property
-    def activation(self) -> Any:
-        if self._activation is None:
-            variables = {name: _READ[name](self._facts, self._at_ms) for name in self._names}
-            if self._tool_name is not None:
-                variables[TOOL] = self._tool_name
-            self._activation = environment().Activation(variables)
-        return self._activation
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """The items in the arguments' lists and mappings, and their size in characters."""
-        if self._size is None:
-            self._size = _size_of(self._facts.arguments)
-        return self._size
-
-
 class Conditions:
     """Several conditions as one program: asking all at once costs a fifth of asking each."""
 
@@ -176,70 +130,6 @@ class Conditions:
 
 
 # --- CEL
-
-
-TOOL = "tool"
-"""The fact that is one of the names of a call's tool; a condition is asked with each."""
-CONTEXT = ("app_id", "environment", "initiator_id", "cost_center", "data_classification")
-"""The fields of a golden context that a condition may use, with ``context.`` before them; empty where none is known."""
-
-
-def _of_context(name: str) -> Callable[[CallFacts, int], str]:
-    return lambda facts, _: str(getattr(facts.context, name, None) or "")
-
-
-_READ: Mapping[str, Callable[[CallFacts, int], Any]] = {
-    "arguments": lambda facts, _: dict(facts.arguments),
-    TOOL: lambda facts, _: facts.name if facts.point == "tool" else "",
-    "identity": lambda facts, _: facts.identity,
-    "model": lambda facts, _: facts.model,
-    "effect": lambda facts, _: str(facts.effect),
-    "classification": lambda facts, _: str(facts.classification),
-    "labels": lambda facts, _: list(facts.labels),
-    "principal": lambda facts, _: facts.principal,
-    "roles": lambda facts, _: [str(role) for role in facts.roles],
-    "tenant": lambda facts, _: facts.tenant,
-    "agent": lambda facts, _: facts.agent_id,
-    "privileged": lambda facts, _: facts.is_privileged,
-    **{f"context.{name}": _of_context(name) for name in CONTEXT},
-    "cost_usd": lambda facts, _: facts.cost_usd,
-    "tokens": lambda facts, _: facts.tokens,
-    "steps": lambda facts, _: facts.steps,
-    "now": lambda _, at_ms: datetime.fromtimestamp(at_ms / 1000, UTC),
-}
-"""What a condition may use, by name."""
-_CONTEXT_FACTS = frozenset(name for name in _READ if name.startswith("context."))
-
-
-def names_in(source: str) -> frozenset[str]:
-    """Return the facts that a condition names, be it in a text or a comment."""
-    named = frozenset(_READ).intersection(_NAME.findall(source))
-    return named | _CONTEXT_FACTS if "context" in source else named
-
-
-@lru_cache(maxsize=1)
-def environment() -> Any:
-    """Return the CEL environment with the names of ``_READ`` and their types; the library is imported here.
-
-    Raises:
-        ConditionRefused: the library is not installed.
-    """
-    try:
-        from cel_expr_python import cel
-    except ImportError as error:
-        raise ConditionRefused(
-            "needs the package cel-expr-python, which is not installed; run ./callboard doctor."
-        ) from error
-    kinds = cel.Type
-    names: Mapping[str, Any] = {
-        "arguments": kinds.Map(kinds.STRING, kinds.DYN),
-        **dict.fromkeys(("labels", "roles"), kinds.List(kinds.STRING)),
-        **dict.fromkeys(("cost_usd", "tokens", "steps"), kinds.DYN),  # compared with 1 and with 1.0
-        "privileged": kinds.BOOL,
-        "now": kinds.TIMESTAMP,
-    }
-    texts = ("tool", "identity", "model", "effect", "classification", "principal", "tenant", "agent", *_CONTEXT_FACTS)
-    return cel.NewEnv(variables={**names, **dict.fromkeys(texts, kinds.STRING)})
 
 
 def _compile(source: str) -> cel.Expression:
@@ -267,38 +157,6 @@ def _failure(found: object) -> str:
     if not isinstance(found, str | Exception):
         return f"it is neither true nor false but of the type {type(found).__name__}"
     return _sentence(found).rstrip(".") if _CODE.match(str(found)) else f"it is not true or false: {_sentence(found)}"
-
-
-def _nesting(bare: str) -> int:
-    """Return how deeply iterations are nested in a text without quoted parts."""
-    opened: list[bool] = []
-    deepest = 0
-    starts = {found.end() - 1 for found in _MACRO.finditer(bare)}
-    for place, sign in enumerate(bare):
-        if sign == "(":
-            opened.append(place in starts)
-            deepest = max(deepest, sum(opened))
-        elif sign == ")" and opened:
-            opened.pop()
-    return deepest
-
-
-def _size_of(arguments: Mapping[str, Any]) -> tuple[int, int]:
-    items, chars = 0, 0
-    waiting: list[Any] = [arguments]
-    while waiting:
-        value = waiting.pop()
-        chars += _OVERHEAD
-        if isinstance(value, str):
-            chars += len(value)
-        elif isinstance(value, Mapping):
-            items += len(value)
-            chars += sum(map(len, value))
-            waiting.extend(value.values())
-        elif isinstance(value, list | tuple):
-            items += len(value)
-            waiting.extend(value)
-    return items, chars
 
 
 def _is_json(value: Any) -> bool:

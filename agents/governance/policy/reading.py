@@ -12,8 +12,7 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from agents.governance.policy.compiled import CompiledRule, compiled
-from agents.governance.policy.condition import ConditionRefused
-from agents.governance.policy.errors import PolicyInvalid
+from agents.governance.policy.errors import ConditionRefused, PolicyInvalid
 from agents.governance.policy.local import LocalPolicy
 from agents.governance.policy.rule import CallMatch, PolicyFields, RuleFields, SpentAtLeast, TimeWindow
 from config.clock import epoch_ms

@@ -1,4 +1,4 @@
-"""How much work a condition's searches in texts are, for each character of the arguments: an upper bound.
+"""What decides how much work a condition is: its loops, its searches in texts, and the size of the arguments.
 
 The library matches in time linear in the text, and in the positions of the pattern; and it looks for a text within
 another in time that grows with the product of both.
@@ -7,13 +7,18 @@ another in time that grows with the product of both.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 MAX_POSITIONS = 1000
 """Repeats of a pattern that the library takes."""
 SEARCHED_AT_ONCE = 100
 """Characters that are compared in the time of one that is matched."""
+_OVERHEAD = 8
+"""What a value of the arguments counts besides its characters."""
 
+MACRO = re.compile(r"\b(all|exists|exists_one|map|filter)\s*\(")
 _MATCHES = re.compile(r"\bmatches\s*\(")
 _LITERAL_MATCHES = re.compile(r"\.\s*matches\s*\(\s*''\s*\)")
 _CONTAINS = re.compile(r"\bcontains\s*\(")
@@ -39,3 +44,87 @@ def _positions(pattern: str) -> int:
     if counts and _NESTED.search(pattern):
         return MAX_POSITIONS
     return min(MAX_POSITIONS, 1 + sum(counts))
+
+
+def nesting_of(bare: str) -> int:
+    """Return how deeply iterations are nested in a text without quoted parts."""
+    opened: list[bool] = []
+    deepest = 0
+    starts = {found.end() - 1 for found in MACRO.finditer(bare)}
+    for place, sign in enumerate(bare):
+        if sign == "(":
+            opened.append(place in starts)
+            deepest = max(deepest, sum(opened))
+        elif sign == ")" and opened:
+            opened.pop()
+    return deepest
+
+
+def size_of(arguments: Mapping[str, Any]) -> tuple[int, int]:
+    items, chars = 0, 0
+    waiting: list[Any] = [arguments]
+    while waiting:
+        value = waiting.pop()
+        chars += _OVERHEAD
+        if isinstance(value, str):
+            chars += len(value)
+        elif isinstance(value, Mapping):
+            items += len(value)
+            chars += sum(map(len, value))
+            waiting.extend(value.values())
+        elif isinstance(value, list | tuple):
+            items += len(value)
+            waiting.extend(value)
+    return items, chars
+
+
+# --- texts
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """An expression and its texts."""
+
+    bare: str
+    """The expression with an empty text ('') in place of each one."""
+    patterns: tuple[str, ...]
+    """The texts that are given to ``matches``, as they are written."""
+
+
+def split_texts(source: str) -> Split:
+    """Return the expression without its texts; one that is not closed reaches to the end."""
+    bare: list[str] = []
+    patterns: list[str] = []
+    at = 0
+    while at < len(source):
+        if source[at] not in "'\"":
+            bare.append(source[at])
+            at += 1
+            continue
+        raw = "".join(bare[-2:]).lower().rstrip().endswith("r") and _is_prefix(bare)
+        end = _end_of(source, at, is_raw=raw)
+        before = "".join(bare[-24:]).rstrip("rRbB").rstrip()
+        if before.endswith("(") and before[:-1].rstrip().endswith("matches"):
+            patterns.append(("r" if raw else "") + source[at:end])
+        bare.append("''")
+        at = end
+    return Split("".join(bare), tuple(patterns))
+
+
+def _is_prefix(bare: list[str]) -> bool:
+    """Return whether the letters before a quote are the text's prefix, and not the end of a name."""
+    before = "".join(bare[-4:]).rstrip("rRbB")
+    return not before[-1:].isalnum() and not before.endswith("_")
+
+
+def _end_of(source: str, begin: int, *, is_raw: bool) -> int:
+    quote = source[begin] * 3 if source.startswith(source[begin] * 3, begin) else source[begin]
+    at = begin + len(quote)
+    while at < len(source):
+        if source[at] == "\\" and not is_raw:
+            at += 2
+        elif source.startswith(quote, at):
+            return at + len(quote)
+        else:
+            at += 1
+    return len(source)

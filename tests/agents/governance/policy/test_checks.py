@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from agents.governance.policy.checks import warnings_of
+from agents.governance.policy.checks import KnownTool, Vocabulary, warnings_of
 from agents.governance.policy.errors import PolicyInvalid
-from agents.governance.policy.vocabulary import KnownTool, Vocabulary, arguments_in
 
 
 def tool(name: str, *arguments: str, identity: str = "", labels: tuple[str, ...] = ()) -> KnownTool:
@@ -158,19 +157,3 @@ def test_agents_whose_tools_could_not_be_read_are_named_beside_a_warning(policy_
 def test_a_role_that_is_none_is_refused(policy_of: Any, place: str) -> None:
     with pytest.raises(PolicyInvalid, match=r"there is no role 'operater'\. Did you mean 'operator'\? Roles: viewer"):
         policy_of(BLOCK | {place: {"roles": ["admin", "operater"]}})
-
-
-@pytest.mark.parametrize(
-    ("schema", "arguments"),
-    [
-        ({"properties": {"a": {}}}, {"a"}),
-        ({"properties": {"a": {}}, "additionalProperties": False}, {"a"}),
-        ({"additionalProperties": False}, set()),
-        ({}, None),
-        ({"properties": {"a": {}}, "additionalProperties": {"type": "string"}}, None),
-        ({"properties": {"a": {}}, "anyOf": []}, None),
-        ({"properties": {"a": {}}, "patternProperties": {"^x": {}}}, None),
-    ],
-)
-def test_the_arguments_of_a_schema_are_known_unless_it_leaves_them_open(schema: Any, arguments: Any) -> None:
-    assert arguments_in({"type": "object", **schema}) == arguments
