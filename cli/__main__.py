@@ -1,16 +1,39 @@
 """The program behind ./callboard (`python -m cli`)."""
 
+import atexit
 import gc
+import os
 import runpy
 import sys
 import warnings
 from pathlib import Path
 
-from cli.ending import QuickEnd
 from cli.interrupts import end_at_once
 
 FOLDERS = Path(__file__).parents[1] / "config" / "folders.py"
 """Run by its path, because `import config` may find another project's package."""
+
+
+class QuickEnd:
+    """Ends the process as the last exit handler, once there is a status; so it has to be the first to be registered.
+
+    Python's teardown of the heap takes 0.07 s of CPU after most commands, 0.3 s with LiteLLM loaded. The operating
+    system frees the memory at once.
+    """
+
+    def __init__(self) -> None:
+        self.status: int | None = None
+        atexit.register(self._end)
+
+    def _end(self) -> None:
+        if self.status is None:
+            return
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except (OSError, ValueError, AttributeError):
+            return  # Python's own end says what was not written, and has a status for it
+        os._exit(self.status)
 
 
 def start() -> None:

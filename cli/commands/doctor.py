@@ -12,7 +12,7 @@ from typing import TextIO
 import click
 
 from cli import options
-from cli.doctor.finding import Check, Finding, Verdict
+from cli.doctor import Check, Finding, Verdict
 from cli.output.json import print_json
 from cli.output.quoted import hanging
 from config.errors import CallboardError
@@ -24,7 +24,7 @@ from config.visible import visible
 CHECKS = {
     "settings": "settings:check_settings",
     "periods": "settings:check_periods",
-    "tenants": "tenants:check_tenants",
+    "tenants": "settings:check_tenants",
     "state folder": "disk:check_state_folder",
     "disk": "disk:check_disks",
     "folders": "packages:check_folders",
@@ -40,12 +40,12 @@ CHECKS = {
     "queues": "queues:check_queues",
     "plugins": "settings:check_plugins",
     "celery": "queues:check_celery",
-    "celery tasks": "celery_tasks:check_celery_tasks",
+    "celery tasks": "outward:check_celery_tasks",
     "mcp servers": "mcp_servers:check_mcp_servers",
     "governance": "outward:check_governance",
     "sql databases": "outward:check_sql_databases",
     "agents": "agents:check_agents",
-    "policy": "policy:check_policy",
+    "policy": "agents:check_policy",
     "model": "agents:check_model",
 }
 """The checks, in order; a new one is a line here and a function. Plugins may change Celery, so they come before it."""

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from cli.doctor.finding import Finding, Judged, fail, ok, warn
+from cli.doctor import Finding, Judged, fail, ok, warn
 from cli.doctor.stream_probe import Observation, is_stream, observe
 from web.selftest import NAMED
 

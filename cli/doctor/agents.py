@@ -1,13 +1,17 @@
-"""Checks of the agents' files, and of the model that `model: auto` selects."""
+"""Checks of the agents' files, of the policy, and of the model that `model: auto` selects."""
 
 from __future__ import annotations
 
 import os
 
 from agents.checkup import Problem, deep_check, problem_of
+from agents.governance.policy.checks import warnings_of
+from agents.governance.policy.errors import PolicyInvalid
+from agents.governance.policy.reading import read_policy
 from agents.models.auto import DEMO, OLLAMA, has_model, offer_of, resolve_model
 from agents.registry import AgentRegistry
-from cli.doctor.finding import Verdicts, fail, ok, warn
+from agents.vocabulary import vocabulary_of
+from cli.doctor import Verdicts, fail, ok, warn
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
 from config.settings import Settings
@@ -64,3 +68,16 @@ def check_model(_: Settings) -> Verdicts:
         yield warn(f"auto is {model}, and Ollama does not have that model. {offer_of(model)}")
     else:
         yield ok(f"auto is {model}")
+
+
+def check_policy(settings: Settings) -> Verdicts:
+    """Yield what is wrong with the policy, and what is suspicious about it."""
+    try:
+        policy = read_policy(settings.policy_places)
+    except PolicyInvalid as error:
+        yield fail(str(error))
+        return
+    warnings = warnings_of(policy, vocabulary_of(settings))
+    yield from (warn(warning) for warning in warnings)
+    if not warnings:
+        yield ok(f"rules: {len(policy.rules)}, version {policy.version}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
+from cli.doctor import Judged, Verdicts, fail, ok, warn
 from cli.doctor.database import is_there
-from cli.doctor.finding import Judged, Verdicts, fail, ok, warn
 from cli.supervisor.serving import is_loopback, require_loopback
 from config.clock import stamp
 from config.database.engine import open_database

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import wraps
 
+from cli.doctor import Check, Verdicts, ok, warn
 from cli.doctor.disk import sqlite_file
-from cli.doctor.finding import Check, Verdicts, ok, warn
 from config.database.engine import Database, open_database
 from config.database.errors import DatabaseUnreachable, SchemaNew, SchemaOld
 from config.database.migrate import HEAD, current_version, require_current

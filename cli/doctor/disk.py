@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from sqlalchemy.engine import make_url
 
-from cli.doctor.finding import Verdicts, fail, ok, warn
+from cli.doctor import Verdicts, fail, ok, warn
 from config.database.migrate import make_folder
 from config.settings import Settings
 

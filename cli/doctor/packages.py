@@ -12,7 +12,7 @@ from pathlib import Path
 from sysconfig import get_path
 
 from agents.models.releases import REMEDY, TROJAN_FILE, TROJANED, installed_release
-from cli.doctor.finding import Verdicts, fail, ok, warn
+from cli.doctor import Verdicts, fail, ok, warn
 from config.folders import foreign_packages, require_own_folders
 from config.project import own_version
 from config.settings import Settings

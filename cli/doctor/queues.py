@@ -12,8 +12,8 @@ from bus.broker.celery_config import MEMORY_BROKER, queue_of
 from bus.broker.celery_rules import broken_rules
 from bus.journal import Runs, Workers
 from bus.keys import Keys
+from cli.doctor import Judged, Verdicts, fail, ok, warn
 from cli.doctor.database import reading_database
-from cli.doctor.finding import Judged, Verdicts, fail, ok, warn
 from config.database.engine import Database
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError

@@ -9,8 +9,8 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 from bus.journal import database_id, is_shared
 from bus.keys import Keys
 from bus.redis_wire import connect
+from cli.doctor import Verdicts, fail, ok, warn
 from cli.doctor.database import reading_database
-from cli.doctor.finding import Verdicts, fail, ok, warn
 from cli.supervisor.embedded_redis import program_of
 from cli.supervisor.serving import is_loopback
 from config.database.engine import Database

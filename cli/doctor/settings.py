@@ -1,4 +1,4 @@
-"""Checks of settings: unknown variables, earlier names, periods that contradict each other, and plugins.
+"""Checks of settings: unknown variables, earlier names, contradicting periods, sections of tenants, and plugins.
 
 A path of CALLBOARD_PLUGINS has to name an observer, a tool, or a module that can be imported.
 """
@@ -11,12 +11,16 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from agents.tools.catalogue import find_tool
-from cli.doctor.finding import Verdicts, fail, ok, warn
+from cli.doctor import Verdicts, fail, ok, warn
+from cli.doctor.database import reading_database
 from cli.supervisor.supervisor import GRACE_S
+from config.database.engine import Database
 from config.definitions.dotted_path import NotImportable, import_path
 from config.definitions.errors import PluginUnknown
 from config.errors import CallboardError
+from config.identity import tenants
 from config.settings import SEED_NAMES, SEED_NAMES_UNREAD, Settings, unknown_variables
+from config.spelling import did_you_mean
 from observers.discovery import OBSERVERS
 
 
@@ -104,3 +108,47 @@ def broken_plugins(settings: Settings) -> Iterator[str]:
             yield f"CALLBOARD_PLUGINS: '{path}' {error} [{PluginUnknown.code}]"
         except CallboardError as error:
             yield f"CALLBOARD_PLUGINS: {error} [{error.code}]"
+
+
+def check_tenants(settings: Settings) -> Verdicts:
+    """Yield the settings of each section. A wrong name or value ends each command at its start, also this one."""
+    for name, section in sorted(settings.tenants.items()):
+        values = section.model_dump(exclude_none=True)
+        if not values:
+            yield warn(f"[tenants.{name}] sets nothing; add a setting, or remove the section.")
+            continue
+        yield ok(f"{name}: {', '.join(f'{setting} {_shown(value)}' for setting, value in values.items())}")
+        yield from _unreached(name, values)
+        for part, days, whole, whole_days in outlived(settings.for_tenant(name)):
+            if f"retain_{part}_days" in values or f"retain_{whole}_days" in values:
+                yield warn(
+                    f"{name}: retain_{part}_days ({days:g}) is longer than retain_{whole}_days ({whole_days:g}), and "
+                    f"{part} are removed with their {whole}. Set it to at most {whole_days:g}, or keep {whole} longer."
+                )
+    if settings.tenants:
+        yield from _unused(settings)
+
+
+def _shown(value: int | float) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _unreached(name: str, values: dict[str, int | float]) -> Verdicts:
+    """Yield the limits of a principal that its tenant's limit is below; 0 is no limit."""
+    for setting, limit in values.items():
+        whole = setting.replace("principal_", "tenant_")
+        if whole != setting and 0 < values.get(whole, 0) < limit:
+            yield warn(
+                f"{name}: {setting} ({limit}) is above {whole} ({values[whole]}), so that one principal can take "
+                f"all of the tenant's. Set it to less than {values[whole]}."
+            )
+
+
+@reading_database
+def _unused(settings: Settings, database: Database) -> Verdicts:
+    """Yield the sections of tenants that the database does not know: a new one, or a mistake in the name."""
+    with database.read() as connection:
+        unused = tenants.unused(connection, sorted(settings.tenants))
+        known = {settings.tenant, *tenants.with_keys(connection)}
+    for name in unused:
+        yield ok(f"{name}: nothing in the database is of this tenant yet.{did_you_mean(name, known)}")

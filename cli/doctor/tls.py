@@ -6,7 +6,7 @@ import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cli.doctor.finding import Judged, Verdicts, fail, ok, warn
+from cli.doctor import Judged, Verdicts, fail, ok, warn
 from cli.supervisor import serving
 from config.errors import SettingInvalid
 from config.origins import host_of, networks_in

@@ -10,8 +10,8 @@ from typing import Any
 
 from agents.registry import AgentRegistry
 from bus.journal import Workers, abandoned_calls, missing_keys, pool_problem
+from cli.doctor import Verdicts, fail, ok, warn
 from cli.doctor.database import reading_database
-from cli.doctor.finding import Verdicts, fail, ok, warn
 from config.clock import epoch_ms
 from config.database.engine import Database, allowed_connections, wall_ms
 from config.definitions.agent import AgentDefinition

@@ -15,7 +15,7 @@ from agents.tools.catalogue import forget, tools_of
 from agents.tools.mcp.pool import close_pools
 from bus.journal import Decision
 from bus.payloads import ApprovalPayload, EndPayload, ToolResultPayload
-from cli.doctor.policy import check_policy
+from cli.doctor.agents import check_policy
 from config.definitions.agent import load_definition
 from config.definitions.errors import DefinitionInvalid
 from config.settings import Settings

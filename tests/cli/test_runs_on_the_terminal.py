@@ -284,7 +284,7 @@ def test_watch_says_that_no_worker_is_left(
         warn_of_no_worker(*words)
         assert type_("cancel", run_id) == 0
 
-    monkeypatch.setattr("cli.output.without_worker.warn_of_no_worker", warn_and_stop)
+    monkeypatch.setattr("cli.commands.watch.warn_of_no_worker", warn_and_stop)
     type_("run", "tester", "Hello?", "--detach")
     run_id = capsys.readouterr().out.strip()
 

@@ -10,7 +10,7 @@ from celery import Celery
 
 from bus.broker.celery_config import celery_config
 from bus.journal import WorkerRow, Workers
-from cli.doctor.finding import Verdicts
+from cli.doctor import Verdicts
 from config.database.engine import Database, open_database
 from config.project import own_version
 from config.settings import Settings

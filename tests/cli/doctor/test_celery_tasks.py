@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.doctor.celery_tasks import check_celery_tasks
+from cli.doctor.outward import check_celery_tasks
 from config.settings import Settings
 from tests.cli.doctor.conftest import only, verdicts
 from tests.scripted_shop import ScriptedShop

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli.doctor.policy import check_policy
+from cli.doctor.agents import check_policy
 from config.settings import Settings
 
 RULE = "rules: [{name: one, verdict: block, reason: 'No.', condition: %s}]"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from cli.doctor.finding import Judged
-from cli.doctor.tenants import check_tenants
+from cli.doctor import Judged
+from cli.doctor.settings import check_tenants
 from config.database.engine import Database
 from config.database.migrate import migrate
 from config.identity import keys
