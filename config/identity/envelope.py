@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from config.identity.errors import EnvelopeRefused
+from config.settings.envelopes import KEY_ID
 
 HEADER = "Callboard-Envelope"
 """The header of HTTP that has the envelope of a request."""
@@ -27,16 +28,10 @@ WINDOW_S = 300
 """How far the time of an envelope may be from the verifier's, in both directions."""
 MAX_CHARS = 4096
 """Of an envelope; servers limit a header to about 8 KiB."""
-MIN_SECRET_CHARS, MAX_SECRET_CHARS = 32, 512
-DEFAULT_KEY_ID = "default"
-"""The id of a key that is configured without one."""
-_KEY_ID = r"[A-Za-z0-9._-]{1,64}"
 _NONCE = r"[A-Za-z0-9_-]{22,64}"
 """At least 128 random bits in base64url."""
-_HEAD = re.compile(rf'v1;kid="({_KEY_ID})";ts=([1-9][0-9]{{9}});nonce="({_NONCE})"(?:;ctx=:([A-Za-z0-9+/]+={{0,2}}):)?')
+_HEAD = re.compile(rf'v1;kid="({KEY_ID})";ts=([1-9][0-9]{{9}});nonce="({_NONCE})"(?:;ctx=:([A-Za-z0-9+/]+={{0,2}}):)?')
 _ENVELOPE = re.compile(rf"({_HEAD.pattern});sig=:([A-Za-z0-9+/]{{43}}=):")
-_SECRET = re.compile(rf"[!-+\--9;-~]{{{MIN_SECRET_CHARS},{MAX_SECRET_CHARS}}}")
-"""Printable ASCII without a space, a comma and a colon."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,32 +133,6 @@ def sign(
     if not _HEAD.fullmatch(head) or "\n" in audience + method:
         raise ValueError("the key's id, the time, the nonce, the audience or the method is not one of an envelope.")
     return f"{head};sig=:{_signature(key, head, audience, method, body)}:"
-
-
-def parse_keys(text: str) -> Mapping[str, bytes]:
-    """Return the keys of a setting by their ids: ``id:secret``, ``,`` between them.
-
-    A secret alone is the key ``default``. The error repeats nothing of a secret.
-
-    Raises:
-        ValueError: a key has not this form, is too short, or two have one id.
-    """
-    found: dict[str, bytes] = {}
-    for part in text.split(","):
-        key_id, colon, secret = part.strip().partition(":")
-        if not colon:
-            key_id, secret = DEFAULT_KEY_ID, key_id
-        if not re.fullmatch(_KEY_ID, key_id):
-            raise ValueError("the id of a key, before its ':', has to be 1 to 64 letters, digits, '.', '_' and '-'")
-        if not _SECRET.fullmatch(secret):
-            raise ValueError(
-                f"the secret of a key has to be {MIN_SECRET_CHARS} to {MAX_SECRET_CHARS} printable ASCII characters "
-                "without spaces, ',' and ':', such as `openssl rand -hex 32` makes"
-            )
-        if key_id in found:
-            raise ValueError(f"two keys have the id '{key_id}'; give each its own, as id:secret")
-        found[key_id] = secret.encode()
-    return found
 
 
 def _signature(key: bytes, head: str, audience: str, method: str, body: bytes) -> str:
