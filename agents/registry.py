@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agents.errors import AgentUnknown
+from bus.identity.access import may_see_machines, may_start, sees_agent
+from bus.identity.errors import AgentForbidden
 from config.definitions.agent import AGENT_ID, AgentDefinition, load_definition
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
 from config.definitions.yaml_lines import YAML_SUFFIXES, yaml_files
-from config.identity.access import may_see_machines, may_start, sees_agent
-from config.identity.errors import AgentForbidden
 from config.identity.principal import LOCAL, Principal
 
 _Stamp = tuple[str, int, int, int]

@@ -17,6 +17,7 @@ from agents.process import Process, current_process, open_process, use_process
 from agents.registry import AgentRegistry
 from agents.texts import check_call, check_objective, check_thread_id
 from bus.dispatcher import INLINE, OTHERS, Dispatcher
+from bus.identity.credentials.grants import SECRET_NAME, GrantForm, PresentedGrant
 from bus.journal import NO_MODEL, CallersTransaction, IdempotencyKey, Journal, NewCall, NewRun, RunUnknown
 from bus.routes import BrokerTransport, InlineTransport
 from config.database.shared_secret import shared_secret
@@ -24,7 +25,6 @@ from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
 from config.forks import leave_to_parent
 from config.identity.contexts import DeclaredContext, declared_for
-from config.identity.grants import SECRET_NAME, GrantForm, PresentedGrant
 from config.identity.principal import Principal, Verb
 from config.sealing import Original, sealer_of
 from config.settings import Settings

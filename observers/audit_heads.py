@@ -6,10 +6,10 @@ import logging
 from collections.abc import Iterable
 from functools import partial
 
+from bus.identity.audit.anchors import WORDS, AuditHead
+from bus.identity.audit.due_heads import KnownHeads
 from config.database.engine import Database
 from config.definitions.errors import PluginUnknown
-from config.identity.audit.anchors import WORDS, AuditHead
-from config.identity.audit.due_heads import KnownHeads
 from config.settings import Settings
 from observers.base import AgentObserver
 from observers.discovery import OBSERVERS, observers_for

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
+from bus.identity.audit.anchors import AuditHead
 from bus.payloads import EVENT_TYPES, Payload
-from config.identity.audit.anchors import AuditHead
 from config.identity.contexts import GoldenContext
 from config.settings import Settings
 

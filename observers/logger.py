@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Self
 
+from bus.identity.audit.anchors import AuditHead
 from bus.payloads import EndPayload, MessagePayload, Payload, Record, TextPayload, WithdrawnPayload
-from config.identity.audit.anchors import AuditHead
 from config.redaction import redact
 from config.settings import Settings
 from observers.base import AgentFacts, AgentObserver, RunFacts

@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import closing
 from functools import partial
 
+from bus.identity.credentials import key_form, keys, session_form, sessions
+from bus.identity.credentials.key_form import KeyForm
+from bus.identity.credentials.session_form import SessionForm
+from bus.identity.credentials.sessions import Lifetime
 from config.database.engine import open_database
 from config.database.shared_secret import shared_secret
-from config.identity import key_form, keys, session_form, sessions
-from config.identity.key_form import KeyForm
 from config.identity.principal import Principal
-from config.identity.session_form import SessionForm
-from config.identity.sessions import Lifetime
 from config.settings import Settings
 from web.auth.session_cookies import SESSION, name_of
 

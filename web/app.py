@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from flask import Flask, g, request
 
+from bus.identity.credentials.credential import Caller
 from config.database.timeouts import ANSWER_S, patience, time_limit
 from config.folders import require_own_folders
-from config.identity.credential import Caller
 from config.logs import acting_for, configure_logging
 from config.settings import Settings, settings
 from web import limits, problems, security, tracing

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from flask import current_app
 
+from bus.identity.audit.configuration import note_settings
 from config.database.errors import DatabaseBusy
 from config.database.migrate import require_schema
 from config.database.timeouts import left_s, not_counted
 from config.errors import CallboardError
-from config.identity.audit.configuration import note_settings
 from config.settings import Settings
 from web.errors import Overloaded
 from web.feeds.hub import Hub

@@ -1,1 +1,1 @@
-"""What the database knows of identities: their stored credentials, and whether these still hold."""
+"""Who may do what, with what callers prove themselves, and the audit log: the tables of identities and their rules."""

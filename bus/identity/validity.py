@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from bus.identity.credentials import keys, sessions
+from bus.identity.credentials.certificates import principals_in
+from bus.identity.credentials.credential import Caller, CredentialKind
+from bus.identity.principals import disabled_among
 from config.clock import epoch_ms
 from config.database.engine import Database
-from config.identity import keys, sessions
-from config.identity.certificates import principals_in
-from config.identity.credential import Caller, CredentialKind
-from config.identity.principals import disabled_among
 
 ENDLESS = frozenset({CredentialKind.NONE, CredentialKind.LOCAL})
 """Kinds of credentials that end with the process only."""

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal
 import orjson
 from sqlalchemy import ColumnElement, Connection, Row, func, insert, literal, select, update
 
+from bus.identity.principals import disabled_among
 from bus.journal.errors import ApprovalDecided
 from bus.journal.idempotency import canonical_digest
 from bus.payloads import ApprovalPayload
@@ -24,7 +25,6 @@ from config.database.tables import approvals, runs, steps, timers
 from config.definitions.json_schema import SchemaRefused
 from config.definitions.shown_schema import shown_schema
 from config.effects import OnExpiry
-from config.identity.principals import disabled_among
 from config.redacted_data import without_secrets
 from config.stored_texts import stored_text
 

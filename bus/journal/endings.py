@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, select
 
+from bus.identity.audit.entry import Action
+from bus.identity.audit.recording import record
 from bus.journal.approvals import NO_ANSWER, Decision, answers
 from bus.journal.controls import Control
 from bus.journal.errors import StaleOwner
@@ -29,8 +31,6 @@ from config.database.tables import steps
 from config.effects import recorded_policy
 from config.errors import CallboardError
 from config.failpoints import failpoint
-from config.identity.audit.entry import Action
-from config.identity.audit.recording import record
 from config.identity.principal import Principal, Verb
 from config.ids import new_id
 

@@ -13,15 +13,15 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, delete, insert, select, update
 
+from bus.identity.access import rows_for
+from bus.identity.audit.entry import Action
+from bus.identity.audit.recording import record
 from bus.journal.errors import StickyOver, StickyUnknown
 from bus.journal.paging.lists import newest_first, present
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database, wall_ms
 from config.database.tables import sticky_approvals
 from config.effects import Scope
-from config.identity.access import rows_for
-from config.identity.audit.entry import Action
-from config.identity.audit.recording import record
 from config.identity.principal import Principal, Verb
 from config.ids import new_id
 

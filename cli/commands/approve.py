@@ -16,6 +16,7 @@ from agents.tool_errors import ArgumentsInvalid
 from agents.tools.arguments import parse_arguments
 from bus.journal import ApprovalDecided, ApprovalOver, ApprovalUnknown, Decided, Decision
 from cli import options
+from cli.durations import seconds_of
 from cli.opening import open_runner
 from cli.output.choice import choose, prompt
 from cli.output.form import fields_of
@@ -26,7 +27,6 @@ from cli.several_approvals import Selection, decide_several, open_calls
 from config.definitions.json_schema import schema_errors
 from config.effects import Scope
 from config.errors import BadRequest
-from config.identity.durations import seconds_of
 from config.visible import visible
 
 GOES_WITH = {"result": "take_as_done", "arguments": "approve", "scope": "approve", "answer": "answer"}

@@ -8,6 +8,9 @@ from typing import Any
 import click
 import orjson
 
+from bus.identity.audit import chain
+from bus.identity.audit.anchors import SECRET_NAME, Anchor, Anchors, anchors_in
+from bus.identity.audit.entry import AuditEntry
 from bus.journal import unseal_originals
 from cli import options
 from cli.family import Family
@@ -16,9 +19,6 @@ from cli.opening import open_database_of
 from cli.output.json import print_json, print_json_line
 from config.clock import stamp
 from config.database.shared_secret import known_secret
-from config.identity.audit import chain
-from config.identity.audit.anchors import SECRET_NAME, Anchor, Anchors, anchors_in
-from config.identity.audit.entry import AuditEntry
 from config.sealing import sealer_of
 from config.settings import Settings
 from config.visible import visible

@@ -9,16 +9,16 @@ from typing import Any
 import click
 
 from agents.registry import AgentRegistry
+from bus.identity.credentials import keys as table
+from bus.identity.credentials.key_form import KEY, SECRET_NAME, KeyForm
+from bus.identity.credentials.keys import ApiKey
+from bus.identity.errors import NameReserved
 from cli import options
+from cli.durations import seconds_of
 from cli.opening import open_database_of
 from cli.output.json import print_json
 from config.clock import stamp
 from config.database.shared_secret import shared_secret
-from config.identity import keys as table
-from config.identity.durations import seconds_of
-from config.identity.errors import NameReserved
-from config.identity.key_form import KEY, SECRET_NAME, KeyForm
-from config.identity.keys import ApiKey
 from config.identity.principal import Principal, Role, Verb
 
 ROLES, VERBS = click.Choice([role.value for role in Role]), click.Choice([verb.value for verb in Verb])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from bus.identity import principals as table
 from cli import options
 from cli.opening import open_database_of
 from cli.output.json import print_json
 from config.errors import BadRequest
-from config.identity import principals as table
 
 
 @click.group()

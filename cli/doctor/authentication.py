@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
+from bus.identity.credentials import keys
 from cli.doctor import Judged, Verdicts, fail, ok, warn
 from cli.doctor.database import is_there
 from cli.supervisor.serving import is_loopback, require_loopback
@@ -13,7 +14,6 @@ from config.database.engine import open_database
 from config.database.errors import DatabaseUnreachable, SchemaNew, SchemaOld
 from config.database.migrate import require_current
 from config.errors import SettingInvalid
-from config.identity import keys
 from config.settings import Settings
 
 NO_CREDENTIAL = "CALLBOARD_AUTH=required, and there is no valid API key; `./callboard keys create NAME`"

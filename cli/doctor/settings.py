@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from agents.tools.catalogue import find_tool
+from bus.identity import tenants
 from cli.doctor import Verdicts, fail, ok, warn
 from cli.doctor.database import reading_database
 from cli.supervisor.supervisor import GRACE_S
@@ -18,7 +19,6 @@ from config.database.engine import Database
 from config.definitions.dotted_path import NotImportable, import_path
 from config.definitions.errors import PluginUnknown
 from config.errors import CallboardError
-from config.identity import tenants
 from config.settings import SEED_NAMES, SEED_NAMES_UNREAD, Settings, unknown_variables
 from config.spelling import did_you_mean
 from observers.discovery import OBSERVERS

@@ -13,10 +13,10 @@ from mcp.server.stdio import stdio_server
 
 from agents.process import current_process
 from agents.runner import Runner
+from bus.identity.audit.recording import PROCESS
 from cli.mcp.lines import AnsweredLines
 from cli.mcp.own_tools import OwnTools
 from config.errors import SettingInvalid
-from config.identity.audit.recording import PROCESS
 from config.identity.contexts import narrowed
 from config.identity.principal import Principal
 from config.settings import Settings

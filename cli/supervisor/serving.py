@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from urllib.parse import urlsplit
 
+from bus.identity.credentials.certificates import read_rules
+from bus.identity.credentials.local_token import local_token
 from config.errors import Permanent, SettingInvalid, Topic
 from config.folders import ROOT
-from config.identity.certificates import read_rules
-from config.identity.local_token import local_token
 from config.origins import host_of
 from config.private_files import open_private
 from config.provider_keys import without_keys

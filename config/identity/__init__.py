@@ -1,1 +1,1 @@
-"""Who asks, and what they may do: principals, the decision, and their credentials."""
+"""Who asks, in the words that all rooms share: principals and their roles, and for whom a run works."""

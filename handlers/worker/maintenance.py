@@ -19,12 +19,12 @@ from agents.context import facts_of
 from agents.governance.engine.wiring import governance_of, report_end
 from agents.process import Process
 from bus.gc_tuning import FreeMemory, return_large_blocks
+from bus.identity.audit.configuration import note_settings
+from bus.identity.audit.due_heads import KnownHeads
 from bus.journal import Reason, require_readable_journal
 from bus.payloads import EndPayload
 from bus.queues import served_queues
 from config.errors import CallboardError, Permanent
-from config.identity.audit.configuration import note_settings
-from config.identity.audit.due_heads import KnownHeads
 from config.tracing import traced
 from handlers.worker.slots import slot_pool
 from observers.audit_heads import write_audit_heads

@@ -10,12 +10,12 @@ import pytest
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.tool import tool
+from bus.identity.audit.chain import entries, verify
+from bus.identity.audit.entry import AuditEntry
 from bus.journal import Decision, steps_of
 from bus.journal.log.group_commit import GroupCommit
 from bus.payloads import ApprovalPayload
 from config.database.errors import DatabaseUnreachable
-from config.identity.audit.chain import entries, verify
-from config.identity.audit.entry import AuditEntry
 
 
 @tool(effect="pure")

@@ -17,11 +17,11 @@ from agents.runner import Runner
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import ToolContext, current_call, tool
 from agents.tools.catalogue import as_tool
+from bus.identity.audit.recording import acting_with
 from bus.messages import RunAgentMessage
 from bus.payloads import ErrorPayload, Payload, StatusPayload, ToolResultPayload
 from config.capabilities import Classification
 from config.database.tables import runs
-from config.identity.audit.recording import acting_with
 from config.identity.contexts import DeclaredContext, GoldenContext, logged_fields, trace_id_of_run, working_for
 from config.identity.principal import Principal, Role
 from config.logs import line_format

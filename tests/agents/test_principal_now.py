@@ -14,18 +14,18 @@ from agents.process import current_process
 from agents.testing import AgentKit, Turn
 from agents.tools.catalogue import as_tool
 from agents.tools.tool import tool
+from bus.identity.audit.recording import acting_with
+from bus.identity.credentials import keys
+from bus.identity.credentials.key_form import SECRET_NAME, KeyForm
+from bus.identity.credentials.keys import ApiKey
+from bus.identity.principals import disable, sign_in
 from bus.journal import Decision
 from bus.journal.ownership.reaper import fire
 from bus.messages import RunAgentMessage
 from bus.payloads import StatusPayload
 from config.database.shared_secret import shared_secret
 from config.database.tables import api_keys, timers
-from config.identity import keys
-from config.identity.audit.recording import acting_with
-from config.identity.key_form import SECRET_NAME, KeyForm
-from config.identity.keys import ApiKey
 from config.identity.principal import Principal, Role
-from config.identity.principals import disable, sign_in
 from handlers.run_agent import run_agent
 from handlers.worker.maintenance import resume_enabled
 

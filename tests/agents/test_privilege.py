@@ -13,15 +13,15 @@ from sqlalchemy import select
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.tool import current_call, tool
+from bus.identity.credentials import grants as table
+from bus.identity.credentials.grants import Grant, GrantForm
+from bus.identity.errors import GrantRefused
 from bus.journal import Decision, IdempotencyKey
 from bus.messages import RunAgentMessage
 from bus.payloads import StatusPayload
 from config.database.shared_secret import shared_secret
 from config.database.tables import audit, grants, runs
 from config.errors import BadRequest
-from config.identity import grants as table
-from config.identity.errors import GrantRefused
-from config.identity.grants import Grant, GrantForm
 from config.identity.principal import Principal
 from config.policy_decision import ALLOW_ALL, CallFacts, PolicyDecision
 from handlers.run_agent import run_agent

@@ -7,8 +7,8 @@ import pytest
 from agents.errors import AgentUnknown
 from agents.models.scripted.script import Turn
 from agents.testing.kit import AgentKit
+from bus.identity.errors import AgentForbidden
 from bus.journal import RunUnknown
-from config.identity.errors import AgentForbidden
 from config.identity.principal import Principal, Role, Verb
 
 ANA, BEN = Principal(tenant="acme", id="ana"), Principal(tenant="acme", id="ben")

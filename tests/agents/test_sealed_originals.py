@@ -13,10 +13,10 @@ from sqlalchemy import select, update
 
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.tool import tool
+from bus.identity.audit import chain
 from bus.journal import RunUnknown, unseal_originals
 from cli.main import status_of
 from config.database.tables import sealed_originals
-from config.identity.audit import chain
 from config.identity.principal import LOCAL, Principal
 from config.sealing import SealBroken, SealKeyMissing, sealer_of
 from tests.agents.governance.guardrails.samples import JWT, KEYS

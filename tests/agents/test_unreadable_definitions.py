@@ -21,10 +21,10 @@ from agents.registry import AgentRegistry
 from agents.tools.catalogue import find_tool
 from agents.tools.mcp.states import ServerFiles
 from bus.celery_tasks.application import find_application
+from bus.identity.credentials.certificates import CertificatePrincipals
 from bus.journal import CodeVersion, Progress
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionUnreadable
-from config.identity.certificates import CertificatePrincipals
 from config.identity.principal import Principal
 from config.settings import Settings
 from tests.processes import no_free_file

@@ -13,12 +13,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
+from bus.identity.audit.chain import verify
+from bus.identity.audit.entry import Action
+from bus.identity.audit.recording import record
 from bus.loop import process_loop
 from config.database.engine import Database, open_database
 from config.database.migrate import upgrade
-from config.identity.audit.chain import verify
-from config.identity.audit.entry import Action
-from config.identity.audit.recording import record
 from config.identity.principal import LOCAL
 from tests.backends import PostgresCluster, postgres_tool
 from tests.bench.command import Effort, run, say

@@ -18,15 +18,15 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
+from bus.identity.envelope import CallEnvelope, sign, verify
+from bus.identity.envelope_nonces import SqlNonces
+from bus.identity.errors import EnvelopeRefused
 from config.database.engine import open_database
 from config.database.migrate import migrate
-from config.identity.envelope import CallEnvelope, sign, verify
-from config.identity.envelope_nonces import SqlNonces
-from config.identity.errors import EnvelopeRefused
 from config.settings import Settings
 from tests.bench.command import Effort, run, say
 from tests.bench.report import Bar, Figure, Report
-from tests.config.identity.test_envelope import TAMPERED
+from tests.bus.identity.test_envelope import TAMPERED
 
 BAR_US = 50
 TREND = 1.05

@@ -17,13 +17,13 @@ from agents.governance.guardrails.guardrails import Guardrails
 from agents.process import Process
 from agents.registry import AgentRegistry
 from agents.runner import Runner
+from bus.identity.credentials import keys
+from bus.identity.credentials.key_form import SECRET_NAME, KeyForm
 from bus.journal import Commit, HistoryItem, Journal, StepStarted
 from bus.payloads import EndPayload, MessagePayload, Payload, ToolPayload, ToolResultPayload, encode
 from config.database.migrate import migrate
 from config.database.shared_secret import shared_secret
 from config.database.tables import runs
-from config.identity import keys
-from config.identity.key_form import SECRET_NAME, KeyForm
 from config.identity.principal import Principal, Role
 from config.settings import Settings
 from tests.bus.journal_harness import claim

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
-from config.identity.local_token import FILE
+from bus.identity.credentials.local_token import FILE
 from tests.browser.visitor import PATIENCE_MS, Visitor
 from tests.journeys.up import Up
 

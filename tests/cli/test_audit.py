@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from bus.identity.audit.anchors import SECRET_NAME, AuditHead, signature_of
+from bus.identity.audit.entry import Action, AuditEntry
+from bus.identity.audit.recording import record
 from cli.main import status_of
 from config.database.engine import open_database
 from config.database.migrate import migrate
 from config.database.shared_secret import shared_secret
-from config.identity.audit.anchors import SECRET_NAME, AuditHead, signature_of
-from config.identity.audit.entry import Action, AuditEntry
-from config.identity.audit.recording import record
 from config.identity.principal import Principal
 from config.settings import read_settings
-from tests.config.identity.audit.test_chain import tamper, truncate_to
+from tests.bus.identity.audit.test_chain import tamper, truncate_to
 
 Add = Callable[..., AuditEntry]
 

@@ -6,6 +6,7 @@ import pytest
 
 from agents.models.auto import resolve_model
 from bus.errors import PoolRefused
+from bus.identity.credentials.local_token import local_token
 from cli.commands.worker import refuse_pool
 from cli.supervisor.serving import (
     PortInUse,
@@ -19,7 +20,6 @@ from cli.supervisor.serving import (
     worker_command,
 )
 from config.errors import SettingInvalid
-from config.identity.local_token import local_token
 from config.settings import Settings
 
 

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 from schemathesis import Case
 
-from config.identity.envelope import HEADER
+from bus.identity.envelope import HEADER
 from tests.identity_provider.provider import pass_forms
 
 FITTING = {"order": 7}

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from bus.identity.audit.anchors import SECRET_NAME, Anchor, anchors_in
+from bus.identity.audit.chain import entries
 from config.database.engine import Database, open_database
 from config.database.migrate import migrate
 from config.database.shared_secret import known_secret
 from config.folders import ROOT
-from config.identity.audit.anchors import SECRET_NAME, Anchor, anchors_in
-from config.identity.audit.chain import entries
 from config.settings import Settings
-from tests.config.identity.audit.test_chain import tamper, truncate_to
+from tests.bus.identity.audit.test_chain import tamper, truncate_to
 from tests.fleet import bare_environment
 from tests.journeys.up import Up
 from tests.web.conftest import eventually

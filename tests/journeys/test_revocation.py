@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
+from bus.identity import principals
+from bus.identity.credentials import keys
+from bus.identity.credentials.key_form import SECRET_NAME, KeyForm
+from bus.identity.credentials.keys import ApiKey
 from config.database.engine import Database, open_database
 from config.database.migrate import migrate
 from config.database.shared_secret import shared_secret
 from config.database.tables import api_keys
-from config.identity import keys, principals
-from config.identity.key_form import SECRET_NAME, KeyForm
-from config.identity.keys import ApiKey
 from config.identity.principal import Principal, Role
 from config.settings import Settings
 from tests.journeys.web_server import Web

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from bus.identity.audit.anchors import SECRET_NAME, WORDS, AuditHead, anchors_in
+from bus.identity.audit.due_heads import KnownHeads
+from bus.identity.audit.entry import Action
+from bus.identity.audit.recording import record
 from config.database.engine import Database, open_database
 from config.database.shared_secret import shared_secret
-from config.identity.audit.anchors import SECRET_NAME, WORDS, AuditHead, anchors_in
-from config.identity.audit.due_heads import KnownHeads
-from config.identity.audit.entry import Action
-from config.identity.audit.recording import record
 from config.identity.principal import LOCAL
 from config.settings import Settings
 from observers.audit_heads import write_audit_heads

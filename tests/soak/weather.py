@@ -16,14 +16,14 @@ from pathlib import Path
 
 from sqlalchemy import func, select
 
+from bus.identity.audit.anchors import SECRET_NAME, anchors_in
+from bus.identity.audit.chain import tenants, verify
 from bus.journal import Workers
 from bus.payloads import TERMINAL
 from cli.crashlab.invariants import claims_of
 from config.database.engine import Database, open_database
 from config.database.shared_secret import known_secret
 from config.database.tables import outbox, runs
-from config.identity.audit.anchors import SECRET_NAME, anchors_in
-from config.identity.audit.chain import tenants, verify
 from config.redis.socket import find_running
 from config.settings import Settings
 from tests.app_harness import write_agent

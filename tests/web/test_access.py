@@ -15,10 +15,10 @@ from flask.testing import FlaskClient
 from sqlalchemy import and_, insert, select, update
 
 from agents.runner import Runner
+from bus.identity.credentials import grants, keys
+from bus.identity.credentials.key_form import SECRET_NAME, KeyForm
 from config.database.shared_secret import shared_secret
 from config.database.tables import api_keys, approval_links, approvals, runs, sticky_approvals, threads
-from config.identity import grants, keys
-from config.identity.key_form import SECRET_NAME, KeyForm
 from config.identity.principal import Principal, Role, Verb
 from config.ids import new_id
 from config.settings import Settings

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
+from bus.identity.credentials.local_token import FILE, local_token
 from config.errors import SettingInvalid
-from config.identity.local_token import FILE, local_token
 from config.redaction import REDACTED
 from config.settings import Settings, read_settings
 from tests.web.conftest import opened, process_of, serve_queues

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from flask import Flask, Response
 
+from bus.identity import principals
 from config.database.engine import Database
-from config.identity import principals
 from config.settings import Settings
 from config.settings import settings as read_once
 from tests.certificates import CLIENT, Authority, Pair

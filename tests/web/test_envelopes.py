@@ -21,10 +21,10 @@ from pydantic import SecretStr
 from agents.testing import AgentKit
 from agents.tools.calculator import calculator
 from agents.tools.tool import tool
+from bus.identity.envelope import HEADER, sign
+from bus.identity.envelope_nonces import SqlNonces
 from config.database.errors import DatabaseUnreachable
 from config.folders import ROOT
-from config.identity.envelope import HEADER, sign
-from config.identity.envelope_nonces import SqlNonces
 from config.identity.principal import Principal
 from tests.credentials import key_of
 from tests.web.conftest import process_of

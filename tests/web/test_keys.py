@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from bus.identity import principals
+from bus.identity.credentials import keys
+from bus.identity.credentials.base62 import encoded
+from bus.identity.credentials.key_form import SECRET_NAME, KeyForm
+from bus.identity.credentials.keys import ApiKey
 from bus.journal import Journal
 from config.database.shared_secret import shared_secret
-from config.identity import keys, principals
-from config.identity.base62 import encoded
-from config.identity.key_form import SECRET_NAME, KeyForm
-from config.identity.keys import ApiKey
 from config.identity.principal import Principal, Role, Verb
 from config.settings import Settings
 from tests.web.conftest import door_of, eventually, opened, process_of

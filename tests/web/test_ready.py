@@ -10,9 +10,9 @@ import pytest
 from flask import Flask
 
 from agents.runner import Runner
+from bus.identity.credentials.local_token import local_token
 from bus.journal import Journal
 from config.database.tables import workers
-from config.identity.local_token import local_token
 from config.settings import Settings
 from tests.web.conftest import process_of, serve_queues
 from tests.web.test_keys import bearer

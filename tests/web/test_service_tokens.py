@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import get_default_algorithms
 
+from bus.identity.principals import disable
 from config.errors import SettingInvalid
-from config.identity.principals import disable
 from config.settings import Settings, read_settings
 from tests.web.conftest import eventually, opened, process_of
 from web.app import create_app

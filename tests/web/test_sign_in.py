@@ -17,13 +17,13 @@ import pytest
 from flask import Flask
 from sqlalchemy import select
 
+from bus.identity.audit.chain import entries
+from bus.identity.credentials import keys
+from bus.identity.credentials.key_form import SECRET_NAME, KeyForm
+from bus.identity.principals import disable
 from config.database.shared_secret import shared_secret
 from config.database.tables import audit
-from config.identity import keys
-from config.identity.audit.chain import entries
-from config.identity.key_form import SECRET_NAME, KeyForm
 from config.identity.principal import Principal, Verb
-from config.identity.principals import disable
 from config.settings import Settings
 from tests.identity_provider.provider import OTHER_CLIENT_ID, IdentityProvider
 from tests.web.conftest import opened, process_of

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
+from bus.identity.credentials import keys
 from bus.journal import Journal
 from config.database.tables import feed_tickets
-from config.identity import keys
 from config.identity.principal import Role
 from config.settings import Settings
 from tests.web.conftest import opened, process_of

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
+from bus.identity import principals
+from bus.identity.credentials import keys
+from bus.identity.credentials.credential import Caller, Credential, CredentialKind
 from bus.identity.validity import can_end, ended
 from bus.journal import Journal
 from bus.keys import Keys
 from bus.loop import ProcessLoop
 from config.clock import epoch_ms
 from config.database.errors import DatabaseUnreachable
-from config.identity import keys, principals
-from config.identity.credential import Caller, Credential, CredentialKind
 from config.identity.principal import Principal, Role
 from tests.web.conftest import eventually
 from tests.web.test_keys import make

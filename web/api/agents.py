@@ -10,9 +10,9 @@ from flask import Blueprint, Response
 
 from agents.errors import AgentUnknown
 from agents.models.auto import resolve_model
+from bus.identity.access import may_start, sees_agent
 from config.definitions.dotted_path import NotImportable, require_allowed
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
-from config.identity.access import may_start, sees_agent
 from web.api.answers import answer
 from web.auth.authentication import current_principal
 from web.calls.call import call

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 from flask import Blueprint, Response
 from pydantic import Field
 
+from bus.identity.audit import chain
 from bus.journal import RunUnknown
 from config.clock import stamp
-from config.identity.audit import chain
 from config.sealing import SealKeyMissing, sealer_of
 from web.api.answers import answer
 from web.auth.authentication import current_principal, require_administrator

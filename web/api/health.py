@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from flask import Blueprint, Response
 
+from bus.identity.access import may_see_machines
 from bus.redis_wire import connect
 from config.definitions.errors import DefinitionUnreadable
 from config.errors import CallboardError
-from config.identity.access import may_see_machines
 from config.redaction import redact
 from web.api.answers import answer
 from web.auth.authentication import current_principal, is_stranger

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
 from agents.governance.guardrails.errors import InputBlocked
+from bus.identity.errors import AgentForbidden, GrantRefused
 from bus.journal import (
     CONTROLS,
     IdempotencyConflict,
@@ -21,7 +22,6 @@ from bus.journal import (
 )
 from bus.payloads import TERMINAL
 from config.definitions.errors import DefinitionInvalid
-from config.identity.errors import AgentForbidden, GrantRefused
 from config.tracing import correlate
 from web.api.answers import accepted, answer, end_of, run_with_questions, status_of
 from web.auth.authentication import current_principal, require_still_valid

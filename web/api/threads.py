@@ -8,10 +8,10 @@ from flask import Blueprint, Response, url_for
 from pydantic import Field
 
 from agents.errors import AgentUnknown
+from bus.identity.errors import AgentForbidden
 from bus.journal import MessagesUntil, RunOpen, RunStatus, ThreadUnknown
 from bus.payloads import Outcome
 from config.definitions.errors import DefinitionInvalid
-from config.identity.errors import AgentForbidden
 from config.stored_texts import TITLE_CHARS
 from web.api.answers import answer
 from web.auth.authentication import current_principal

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from bus.identity.audit.entry import Action, AuditOutcome
+from bus.identity.audit.recording import record
 from config.clock import stamp
 from config.database.engine import Database
 from config.errors import CallboardError
-from config.identity.audit.entry import Action, AuditOutcome
-from config.identity.audit.recording import record
 from config.identity.principal import Principal
 
 log = logging.getLogger(__name__)

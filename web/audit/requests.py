@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flask import Flask, Response, g, request
 
-from config.identity.audit.recording import PROCESS, acting_with
-from config.identity.credential import Caller
+from bus.identity.audit.recording import PROCESS, acting_with
+from bus.identity.credentials.credential import Caller
 from web.audit.refusals import Refusal, Refusals
 from web.auth.authentication import is_anonymous
 from web.errors import Unauthenticated

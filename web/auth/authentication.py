@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask, current_app, g, request
 
+from bus.identity.access import may_administer
+from bus.identity.credentials import key_form
+from bus.identity.credentials.certificates import principals_in
+from bus.identity.credentials.credential import Caller, Credential, CredentialKind
+from bus.identity.credentials.key_form import KeyForm
+from bus.identity.credentials.local_token import local_token
+from bus.identity.errors import Forbidden
 from bus.identity.validity import can_end, ended
 from config.errors import CallboardError
-from config.identity import key_form
-from config.identity.access import may_administer
-from config.identity.certificates import principals_in
-from config.identity.credential import Caller, Credential, CredentialKind
-from config.identity.errors import Forbidden
-from config.identity.key_form import KeyForm
-from config.identity.local_token import local_token
 from config.identity.principal import Principal, Verb
 from web.auth import tickets
 from web.auth.disabled import DisabledPrincipals

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from bus.identity.principals import disabled_among
 from config.identity.principal import Principal
-from config.identity.principals import disabled_among
 from web.auth.keys import FRESH_S
 from web.process import WebProcess
 

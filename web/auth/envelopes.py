@@ -8,9 +8,9 @@ import time
 import orjson
 from flask import Flask, current_app, g, request
 
-from config.identity.envelope import HEADER, CallEnvelope, verify_golden_call_envelope
-from config.identity.envelope_nonces import SqlNonces
-from config.identity.errors import EnvelopeRefused
+from bus.identity.envelope import HEADER, CallEnvelope, verify_golden_call_envelope
+from bus.identity.envelope_nonces import SqlNonces
+from bus.identity.errors import EnvelopeRefused
 from config.tracing import change_trace, is_trace_id
 from web.auth.authentication import current_principal
 from web.process import WebProcess

@@ -10,12 +10,12 @@ from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, TypeVar
 
+from bus.identity.credentials import keys
+from bus.identity.credentials.credential import Caller
+from bus.identity.credentials.key_form import SECRET_NAME, KeyForm
+from bus.identity.credentials.keys import USED_EVERY_MS, ApiKey
 from config.database.shared_secret import shared_secret
 from config.errors import CallboardError
-from config.identity import keys
-from config.identity.credential import Caller
-from config.identity.key_form import SECRET_NAME, KeyForm
-from config.identity.keys import USED_EVERY_MS, ApiKey
 
 if TYPE_CHECKING:
     from bus.journal import Journal

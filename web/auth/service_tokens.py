@@ -8,7 +8,7 @@ from typing import Any
 import jwt
 from jwt.exceptions import PyJWTError
 
-from config.identity.credential import Caller, Credential, CredentialKind
+from bus.identity.credentials.credential import Caller, Credential, CredentialKind
 from config.identity.principal import NAME, Principal
 from config.identity.role_mapping import parse_mapping, roles_of
 from web.auth.disabled import DisabledPrincipals

@@ -11,7 +11,7 @@ from typing import Any
 
 from flask import Response
 
-from config.identity.session_form import SessionForm
+from bus.identity.credentials.session_form import SessionForm
 from config.origins import host_of, origin_of
 from config.settings import Settings
 

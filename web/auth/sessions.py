@@ -16,11 +16,11 @@ from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from bus.identity.credentials import sessions
+from bus.identity.credentials.session_form import SECRET_NAME, SessionForm
+from bus.identity.credentials.sessions import SEEN_EVERY_MS, Session
 from config.database.shared_secret import shared_secret
 from config.errors import CallboardError
-from config.identity import sessions
-from config.identity.session_form import SECRET_NAME, SessionForm
-from config.identity.sessions import SEEN_EVERY_MS, Session
 from config.settings import Settings
 from web.auth.keys import FRESH_S, keep
 from web.auth.session_cookies import SESSION, values_in

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bus.identity.credentials import tickets
+from bus.identity.credentials.credential import Caller
+from bus.identity.credentials.key_form import KeyForm
 from bus.identity.validity import ended
-from config.identity import tickets
-from config.identity.credential import Caller
-from config.identity.key_form import KeyForm
 
 if TYPE_CHECKING:
     from bus.journal import Journal

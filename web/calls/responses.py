@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
+from bus.identity.errors import Forbidden
 from config.database import errors as database
 from config.definitions.errors import DefinitionUnreadable
 from config.errors import BadRequest, CallboardError, RoomTaken, SettingInvalid
-from config.identity.errors import Forbidden
 from web.calls.call import HttpCall, Media
 from web.calls.problem import ProblemDetails
 from web.errors import (

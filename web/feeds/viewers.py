@@ -12,9 +12,9 @@ import socket
 from collections.abc import Callable, Collection
 from typing import cast
 
+from bus.identity.credentials.credential import Caller
 from bus.loop import ProcessLoop
 from config.errors import CallboardError
-from config.identity.credential import Caller
 from config.identity.principal import LOCAL, Principal
 from config.tracing import current_trace_id
 from web.errors import Overloaded, Unauthenticated

@@ -12,9 +12,9 @@ from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
 
 from agents.capabilities.errors import ContainersDisabled
 from agents.tool_errors import ArgumentsInvalid, RoleMissing
+from bus.identity.errors import EnvelopeRefused
 from config.definitions.errors import ToolUnknown
 from config.errors import CallboardError, Internal
-from config.identity.errors import EnvelopeRefused
 from config.ids import new_id
 from config.redaction import redact
 from web.mcp.service import Context

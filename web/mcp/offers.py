@@ -13,9 +13,9 @@ from typing import Any
 from mcp.types import Tool, ToolAnnotations
 
 from agents.texts import MAX_THREAD_ID
+from bus.identity.access import may_start
 from config.definitions.agent import AgentDefinition
 from config.effects import Changes, Effect, recorded_policy
-from config.identity.access import may_start
 from config.identity.principal import Principal
 from web.mcp.results import run_schema
 from web.mcp.service import Acting, Service

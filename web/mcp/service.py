@@ -9,9 +9,9 @@ from typing import Any, ParamSpec, TypeVar
 from mcp.server.context import ServerRequestContext
 
 from agents.runner import Runner
+from bus.identity.audit.recording import PROCESS, acting_with
 from bus.journal import Journal
 from bus.loop import ProcessLoop
-from config.identity.audit.recording import PROCESS, acting_with
 from config.identity.contexts import DeclaredContext, working_for
 from config.identity.principal import Principal
 from config.logs import acting_for

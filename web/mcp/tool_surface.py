@@ -14,11 +14,11 @@ from mcp.types import INVALID_PARAMS, CallToolRequestParams, CallToolResult, Inp
 
 from agents.handle import RunHandle
 from agents.tool_errors import RoleMissing
+from bus.identity.envelope import CallEnvelope, verify_golden_call_envelope
+from bus.identity.envelope_nonces import SqlNonces
+from bus.identity.errors import EnvelopeRefused
 from bus.journal import IdempotencyKey, RunUnknown, canonical_digest
 from config.errors import BadRequest
-from config.identity.envelope import CallEnvelope, verify_golden_call_envelope
-from config.identity.envelope_nonces import SqlNonces
-from config.identity.errors import EnvelopeRefused
 from config.identity.principal import Principal
 from config.spelling import did_you_mean
 from config.tracing import change_trace

@@ -11,8 +11,8 @@ import re
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass
 
-from config.identity.base62 import random_text
-from config.identity.session_form import SessionForm
+from bus.identity.credentials.base62 import random_text
+from bus.identity.credentials.session_form import SessionForm
 
 LIFETIME_MS = 10 * 60 * 1000
 """How long a person may take to sign in at the provider."""

@@ -12,6 +12,10 @@ from sqlalchemy import Boolean, Connection, bindparam, insert, or_, select, upda
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
+from bus.identity.audit.entry import Action
+from bus.identity.audit.recording import acting_with
+from bus.identity.audit.recording import record as audit
+from bus.identity.credentials.grants import Grant, PresentedGrant, use
 from bus.journal.acceptance.configuration import record_configuration, remember_configuration
 from bus.journal.acceptance.definition_store import pin, remember_pinned
 from bus.journal.acceptance.run_limits import RunLimits, require_room
@@ -30,11 +34,7 @@ from config.clock import epoch_ms, stamp
 from config.database.engine import WALL_MS, Database
 from config.database.tables import events, messages, runs, thread_agents, threads
 from config.failpoints import failpoint
-from config.identity.audit.entry import Action
-from config.identity.audit.recording import acting_with
-from config.identity.audit.recording import record as audit
 from config.identity.contexts import DeclaredContext
-from config.identity.grants import Grant, PresentedGrant, use
 from config.identity.principal import LOCAL, Principal
 from config.ids import is_made, new_id
 from config.sealing import Original

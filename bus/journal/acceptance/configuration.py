@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
+from bus.identity.audit.entry import Action
+from bus.identity.audit.recording import record_state
 from config.database.engine import Database
-from config.identity.audit.entry import Action
-from config.identity.audit.recording import record_state
 from config.identity.principal import Principal
 
 _recorded: dict[tuple[str, str, str], str] = {}

@@ -10,6 +10,9 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, Row, func, select, update
 
+from bus.identity.audit.entry import Action
+from bus.identity.audit.recording import record
+from bus.identity.credentials.keys import person_behind
 from bus.journal import sticky
 from bus.journal.approvals import ANSWERED_BY, Decision, approved_by, scopes_of
 from bus.journal.decisions.links import UsedLink
@@ -34,9 +37,6 @@ from config.database.tables import approvals
 from config.definitions.json_schema import schema_errors
 from config.effects import OnExpiry
 from config.failpoints import failpoint
-from config.identity.audit.entry import Action
-from config.identity.audit.recording import record
-from config.identity.keys import person_behind
 from config.identity.principal import LOCAL, Principal, Verb
 
 NOT_MADE = "Not done: no person answered in time, and the tool has no default result."

@@ -13,6 +13,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
+from bus.identity.access import require
+from bus.identity.audit.entry import Action
+from bus.identity.audit.recording import record
 from bus.journal.approvals import DEFAULT_LINK_S, QUESTION, UNANSWERED, shown
 from bus.journal.errors import ApprovalDecided, ApprovalOver, ApprovalUnknown, LinkNotYours, LinkOver, LinkUnknown
 from bus.journal.unowned.transitions import lock_allowed_run
@@ -20,9 +23,6 @@ from config.clock import stamp
 from config.database.engine import WALL_MS, Database, wall_ms
 from config.database.shared_secret import shared_secret
 from config.database.tables import approval_links, approvals, runs
-from config.identity.access import require
-from config.identity.audit.entry import Action
-from config.identity.audit.recording import record
 from config.identity.principal import Principal, Verb
 from config.ids import new_id
 

@@ -1,6 +1,6 @@
 """Entries of the audit log for starts of runs and for calls, where the deployment wants them (``audit_calls``).
 
-The caller records them last in its transaction, as ``config.identity.audit.recording`` says.
+The caller records them last in its transaction, as ``bus.identity.audit.recording`` says.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Collection
 
 from sqlalchemy import Connection, select
 
+from bus.identity.audit.entry import Action
+from bus.identity.audit.recording import record
 from bus.journal.states.lease import Lease
 from config.database.tables import steps
-from config.identity.audit.entry import Action
-from config.identity.audit.recording import record
 from config.identity.principal import Principal
 
 

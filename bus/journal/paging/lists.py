@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, exists, or_, select, tuple_
 
+from bus.identity.access import rows_for
 from config.database.tables import runs, thread_agents, threads
-from config.identity.access import rows_for
 from config.identity.principal import Principal, Verb
 from config.tracing import is_trace_id
 

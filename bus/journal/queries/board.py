@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, func, or_, select
 
+from bus.identity.access import rows_for
 from bus.journal.states.codes import Reason
 from config.database.engine import wall_ms
 from config.database.tables import runs
-from config.identity.access import rows_for
 from config.identity.principal import Principal, Verb
 
 MOST_RUNS = 100

@@ -6,12 +6,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, func, select
 
+from bus.identity.access import rows_for
 from bus.journal.approvals import QUESTION, UNANSWERED, shown
 from bus.journal.paging.lists import newest_first, present
 from bus.journal.paging.pages import Pages
 from config.database.engine import wall_ms
 from config.database.tables import approvals, runs
-from config.identity.access import rows_for
 from config.identity.principal import Principal, Verb
 
 HOUR_MS = 3_600_000

@@ -8,6 +8,7 @@ from typing import Any, TypedDict, Unpack
 import orjson
 from sqlalchemy import ColumnElement, Connection, Row, Select, case, func, select
 
+from bus.identity.access import may_see_machines, rows_for
 from bus.journal.approvals import last_decided, pending, pending_chars
 from bus.journal.errors import ApprovalDecided, CursorAhead, RunUnknown
 from bus.journal.idempotency import IdempotencyKey, used_before
@@ -27,7 +28,6 @@ from config.clock import stamp
 from config.database.engine import Database
 from config.database.tables import runs
 from config.errors import BadRequest
-from config.identity.access import may_see_machines, rows_for
 from config.identity.principal import Principal, Verb
 
 LIMIT = 50

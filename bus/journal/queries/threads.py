@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, bindparam, insert, select, tuple_
 
+from bus.identity.access import rows_for
 from bus.journal.errors import ThreadUnknown
 from bus.journal.paging.lists import newest_first, present, threads_of
 from bus.journal.paging.pages import Pages
@@ -17,7 +18,6 @@ from bus.journal.retention.removal import remove_threads, require_no_open_run
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database
 from config.database.tables import messages, runs, threads
-from config.identity.access import rows_for
 from config.identity.principal import Principal, Verb
 from config.ids import new_id
 from config.stored_texts import stored_line

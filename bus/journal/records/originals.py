@@ -8,13 +8,13 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
+from bus.identity.access import may_administer, rows_for
+from bus.identity.audit.entry import Action
+from bus.identity.audit.recording import record
+from bus.identity.errors import Forbidden
 from bus.journal.errors import RunUnknown
 from config.database.engine import Database
 from config.database.tables import runs, sealed_originals
-from config.identity.access import may_administer, rows_for
-from config.identity.audit.entry import Action
-from config.identity.audit.recording import record
-from config.identity.errors import Forbidden
 from config.identity.principal import Principal, Verb
 from config.sealing import Original, Sealer, bound_to
 

@@ -7,6 +7,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, select
 
+from bus.identity.access import require, rows_for
+from bus.identity.audit.entry import Action
+from bus.identity.audit.recording import record
 from bus.journal.errors import RunOpen, RunUnknown, ThreadUnknown
 from bus.journal.paging.lists import threads_of
 from bus.journal.states.conditions import is_open
@@ -15,9 +18,6 @@ from bus.payloads import TERMINAL
 from config.database.engine import Database
 from config.database.tables import messages, metadata, runs, thread_agents, threads
 from config.database.timeouts import not_counted, patience
-from config.identity.access import require, rows_for
-from config.identity.audit.entry import Action
-from config.identity.audit.recording import record
 from config.identity.principal import Principal, Verb
 
 OF_A_RUN = tuple(

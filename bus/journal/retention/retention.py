@@ -12,6 +12,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, delete, exists, func, or_, select, true, tuple_, update
 
+from bus.identity.audit.entry import Action
+from bus.identity.audit.recording import record
+from bus.identity.envelope_nonces import are_expired, delete_expired
 from bus.journal.log.events import event_row
 from bus.journal.retention.old_files import remove_old_logs
 from bus.journal.retention.removal import delete_runs, delete_threads
@@ -21,9 +24,6 @@ from config.clock import stamp
 from config.database.engine import Database, wall_ms
 from config.database.tables import definitions, events, idempotency_keys, internal_events, runs, threads
 from config.database.timeouts import patience
-from config.identity.audit.entry import Action
-from config.identity.audit.recording import record
-from config.identity.envelope_nonces import are_expired, delete_expired
 from config.identity.principal import Principal
 from config.settings import Settings
 

@@ -12,9 +12,9 @@ from typing import Any
 import orjson
 from sqlalchemy import ColumnElement, and_, literal_column, or_, select
 
+from bus.identity.credentials.credential import CredentialKind
 from config.database.engine import WALL_MS
 from config.database.tables import api_keys, grants, principals
-from config.identity.credential import CredentialKind
 from config.identity.principal import Role
 
 # Columns of the run, as text: in SQLite's RETURNING, SQLAlchemy writes columns without their tables, and there

@@ -13,6 +13,7 @@ import orjson
 from sqlalchemy import Connection, Row, Select, insert, select
 from sqlalchemy.exc import IntegrityError
 
+from bus.identity.access import logged_for, require_may_log, rows_for
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.paging.lists import has_correlation, newest_first
 from bus.journal.paging.pages import Pages
@@ -20,7 +21,6 @@ from bus.journal.stores.new_internal_event import NewInternalEvent
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database
 from config.database.tables import internal_events, runs
-from config.identity.access import logged_for, require_may_log, rows_for
 from config.identity.principal import Principal, Verb
 from config.ids import new_id
 from config.redacted_data import without_secrets

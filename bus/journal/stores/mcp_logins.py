@@ -8,10 +8,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from bus.identity.audit.entry import Action
+from bus.identity.audit.recording import record
 from config.database.engine import WALL_MS, Database
 from config.database.tables import mcp_logins
-from config.identity.audit.entry import Action
-from config.identity.audit.recording import record
 from config.identity.principal import Principal
 
 

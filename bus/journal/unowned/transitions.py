@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 from sqlalchemy import ColumnElement, Connection, Row, bindparam, insert, select, update
 
+from bus.identity.access import require, rows_for
 from bus.journal.errors import RunUnknown
 from bus.journal.log.commit import Commit, record
 from bus.journal.log.events import undeclared
@@ -23,7 +24,6 @@ from bus.payloads import EndPayload, Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
 from config.database.engine import WALL_MS
 from config.database.tables import controls, runs
-from config.identity.access import require, rows_for
 from config.identity.principal import Principal, Verb
 
 

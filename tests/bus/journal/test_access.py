@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from bus.identity.errors import Forbidden
 from bus.journal.approvals import Decision
 from bus.journal.controls import STOP
 from bus.journal.decisions.decisions import decide
@@ -15,7 +16,6 @@ from bus.journal.paging.lists import ANY_OWNER
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
 from bus.journal.retention.removal import remove_runs, remove_threads
-from config.identity.errors import Forbidden
 from config.identity.principal import Principal, Role, Verb
 from config.ids import new_id
 from tests.bus.ended_runs import ended

@@ -10,6 +10,10 @@ import orjson
 import pytest
 from sqlalchemy import func, select, update
 
+from bus.identity.audit.recording import acting_with
+from bus.identity.credentials import keys
+from bus.identity.credentials.credential import CredentialKind
+from bus.identity.credentials.key_form import KeyForm
 from bus.journal.approvals import Decision, answers, form_digest, pending, use
 from bus.journal.decisions.decisions import Decided, decide
 from bus.journal.errors import (
@@ -30,10 +34,6 @@ from bus.journal.log.commit import Commit
 from bus.journal.queries.runs import Runs
 from bus.payloads import ApprovalPayload, MessagePayload, decode
 from config.database.tables import approvals, outbox, runs
-from config.identity import keys
-from config.identity.audit.recording import acting_with
-from config.identity.credential import CredentialKind
-from config.identity.key_form import KeyForm
 from config.identity.principal import Principal, Role
 from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, cancel
 from tests.bus.questions import (

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from bus.identity.audit.chain import entries, verify
+from bus.identity.audit.entry import AuditEntry
+from bus.identity.errors import Forbidden
 from bus.journal.acceptance import configuration
 from bus.journal.acceptance import definition_store as pinned
 from bus.journal.approvals import Decision
@@ -16,9 +19,6 @@ from bus.journal.queries.runs import Runs
 from bus.journal.retention.removal import remove_runs, remove_threads
 from bus.journal.retention.retention import sweep
 from config.database.tables import audit, metadata
-from config.identity.audit.chain import entries, verify
-from config.identity.audit.entry import AuditEntry
-from config.identity.errors import Forbidden
 from config.identity.principal import Principal, Role
 from config.settings import Settings
 from tests.bus.ended_runs import age, ended

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
+from bus.identity.credentials import grants as table
+from bus.identity.credentials.grants import Grant, GrantForm, PresentedGrant
+from bus.identity.errors import GrantRefused, GrantUnknown
 from bus.journal.acceptance.accept import accept
 from config.database.engine import Database
 from config.database.shared_secret import shared_secret
 from config.database.tables import audit, grants, runs
 from config.errors import BadRequest
-from config.identity import grants as table
-from config.identity.errors import GrantRefused, GrantUnknown
-from config.identity.grants import Grant, GrantForm, PresentedGrant
 from config.identity.principal import Principal, Role
 from tests.bus.journal_harness import JournalHarness, claim, new_run
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from bus.identity.credentials import keys
+from bus.identity.credentials.key_form import KeyForm
 from cli.doctor.authentication import check_authentication, lets_no_one_in
 from config.database.engine import Database
 from config.database.migrate import migrate
-from config.identity import keys
-from config.identity.key_form import KeyForm
 from config.identity.principal import Principal
 from config.settings import Settings
 from tests.cli.doctor.conftest import only

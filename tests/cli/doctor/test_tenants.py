@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from bus.identity.credentials import keys
+from bus.identity.credentials.key_form import KeyForm
 from cli.doctor import Judged
 from cli.doctor.settings import check_tenants
 from config.database.engine import Database
 from config.database.migrate import migrate
-from config.identity import keys
-from config.identity.key_form import KeyForm
 from config.identity.principal import Principal
 from config.limits import Tenants, TenantSettings
 from config.settings import Settings

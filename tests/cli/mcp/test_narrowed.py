@@ -12,11 +12,11 @@ from pydantic import SecretStr
 
 from agents.runner import Runner
 from agents.tools import tool
+from bus.identity.credentials import keys
+from bus.identity.credentials.key_form import SECRET_NAME, KeyForm
 from cli.mcp.stdio import stdio_service
 from config.database.shared_secret import shared_secret
 from config.errors import SettingInvalid
-from config.identity import keys
-from config.identity.key_form import SECRET_NAME, KeyForm
 from config.identity.principal import Principal, Role
 from tests.cli.mcp.conftest import Installation
 from web.mcp.server import build_server

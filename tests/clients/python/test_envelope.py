@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from bus.identity.envelope import CallEnvelope, verify
+from bus.identity.errors import EnvelopeRefused
 from callboard_client import Callboard, EnvelopeKey, Timeouts
-from config.identity.envelope import CallEnvelope, verify
-from config.identity.errors import EnvelopeRefused
 from tests.clients.python.blocking import KINDS, client_of
 from tests.clients.python.scripted_server import LOST, Answer, ScriptedServer
 

@@ -18,6 +18,7 @@ import pytest
 from sqlalchemy import delete, select, text
 from sqlalchemy.engine import make_url
 
+from bus.identity.audit.chain import verify
 from bus.loop import ProcessLoop, process_loop
 from cli.main import status_of
 from config.database.backup import back_up
@@ -25,7 +26,6 @@ from config.database.engine import Database, open_database
 from config.database.errors import BackupExists, BackupFailed
 from config.database.migrate import migrate, require_current
 from config.database.tables import audit, events, runs
-from config.identity.audit.chain import verify
 from config.settings import Settings
 from tests.backends import postgres_tool
 from tests.bus.ended_runs import ended

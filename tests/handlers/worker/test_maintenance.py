@@ -15,22 +15,22 @@ import bus.journal.unowned.runs
 from agents.handle import RunHandle
 from agents.process import Process, current_process
 from agents.runner import Runner
+from bus.identity.audit.chain import entries
+from bus.identity.audit.configuration import note_settings
 from bus.journal import Decision
 from bus.payloads import EndPayload, Payload
 from config.database.errors import DatabaseBusy, DatabaseDamaged
 from config.database.migrate import migrate
 from config.database.tables import audit, runs
-from config.identity.audit.chain import entries
-from config.identity.audit.configuration import note_settings
 from config.identity.principal import Principal
 from config.settings import Settings
 from handlers.worker.maintenance import deliver_undelivered
 from observers.base import AgentFacts, AgentObserver, RunFacts
 from observers.invoker import drain
 from tests.agents.governance.engine.engine_server import EngineServer
+from tests.bus.identity.audit.test_chain import tamper
 from tests.bus.journal_harness import cancel, fire_timers, lose_owner
 from tests.bus.questions import asks, question
-from tests.config.identity.audit.test_chain import tamper
 
 RECEIVED: list[tuple[str, Payload]] = []
 """What the observer of these tests received, with the run's id."""

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from bus.identity.audit.chain import entries, verify
+from bus.identity.audit.entry import Action, AuditEntry
+from bus.identity.audit.recording import PROCESS, acting_with, record
+from bus.identity.credentials import keys
+from bus.identity.credentials.key_form import SECRET_NAME, KeyForm
 from bus.journal import Journal
 from config.database.engine import Database, open_database
 from config.database.errors import DatabaseUnreachable
 from config.database.shared_secret import shared_secret
-from config.identity import keys
-from config.identity.audit.chain import entries, verify
-from config.identity.audit.entry import Action, AuditEntry
-from config.identity.audit.recording import PROCESS, acting_with, record
-from config.identity.key_form import SECRET_NAME, KeyForm
 from config.identity.principal import Principal, Role
 from config.settings import Settings
 from tests.template import upgrade_by_copy

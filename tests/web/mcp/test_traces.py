@@ -11,7 +11,7 @@ import pytest
 from mcp import Client, MCPError
 from pydantic import SecretStr
 
-from config.identity.envelope import sign
+from bus.identity.envelope import sign
 from config.tracing import is_trace_id
 from tests.web.mcp.conftest import Place
 

@@ -10,10 +10,10 @@ from pydantic import Field
 from pydantic.config import JsonDict
 
 from agents.errors import AgentUnknown
+from bus.identity.credentials import grants as table
+from bus.identity.errors import GrantUnknown
 from config.database.shared_secret import shared_secret
 from config.definitions.errors import DefinitionInvalid
-from config.identity import grants as table
-from config.identity.errors import GrantUnknown
 from config.identity.principal import NAME
 from web.api.answers import answer
 from web.auth.authentication import current_principal, require_administrator, require_still_valid

@@ -9,11 +9,11 @@ from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
 from agents.errors import AgentUnknown
+from bus.identity.credentials import keys as table
+from bus.identity.credentials.credential import CredentialKind
+from bus.identity.errors import KeyUnknown, NameReserved, ScopeExceeded
 from config.clock import epoch_ms
 from config.definitions.errors import DefinitionInvalid
-from config.identity import keys as table
-from config.identity.credential import CredentialKind
-from config.identity.errors import KeyUnknown, NameReserved, ScopeExceeded
 from config.identity.principal import NAME, Principal, Role, Verb
 from web.api.answers import answer
 from web.auth.authentication import (

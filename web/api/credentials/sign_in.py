@@ -10,13 +10,13 @@ from flask import Blueprint, Response, request
 from pydantic import Field
 from sqlalchemy.exc import IntegrityError
 
+from bus.identity.access import require_may_end_sessions
+from bus.identity.credentials import sessions as table
+from bus.identity.credentials.credential import CredentialKind
+from bus.identity.credentials.sessions import Lifetime
+from bus.identity.principals import disabled_among
 from config.clock import epoch_ms, stamp
-from config.identity import sessions as table
-from config.identity.access import require_may_end_sessions
-from config.identity.credential import CredentialKind
 from config.identity.principal import Principal, Role
-from config.identity.principals import disabled_among
-from config.identity.sessions import Lifetime
 from web.api.answers import answer
 from web.auth import session_cookies
 from web.auth.authentication import current_authentication, current_caller

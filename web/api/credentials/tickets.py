@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, url_for
 
+from bus.identity.credentials.tickets import issue
 from bus.journal import RunUnknown
 from config.clock import stamp
-from config.identity.tickets import issue
 from web.api.answers import answer
 from web.auth.authentication import current_caller, current_key_form, current_principal
 from web.calls.call import call

@@ -10,9 +10,9 @@ from flask import Blueprint, Response
 
 from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
 from agents.governance.guardrails.errors import InputBlocked
+from bus.identity.errors import AgentForbidden
 from bus.journal import CONTROLS, IdempotencyConflict, RunUnknown, ThreadOfOtherAgent, ThreadUnknown, TooManyRuns
 from config.definitions.errors import DefinitionInvalid
-from config.identity.errors import AgentForbidden
 from web.api.answers import accepted, answer, status_of
 from web.auth.authentication import current_principal
 from web.calls.call import call

@@ -20,11 +20,11 @@ from agents.tool_errors import (
     RoleMissing,
     ToolNotOffered,
 )
+from bus.identity.errors import AgentForbidden, EnvelopeRefused, GrantRefused
 from bus.journal import IdempotencyConflict, RunUnknown, TooManyRuns
 from bus.payloads import TERMINAL
 from config.definitions.errors import DefinitionInvalid
 from config.errors import CallboardError
-from config.identity.errors import AgentForbidden, EnvelopeRefused, GrantRefused
 from config.tracing import correlate
 from web.api.answers import answer, run_with_questions
 from web.auth.authentication import current_principal, require_still_valid

@@ -14,6 +14,7 @@ from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
 from agents.governance.engine.errors import EngineUnavailable
 from agents.governance.guardrails.errors import InputBlocked
 from agents.models.errors import ModelFailed, ModelTimeout
+from bus.identity.errors import AgentForbidden
 from bus.journal import (
     CodeVersion,
     IdempotencyConflict,
@@ -24,7 +25,6 @@ from bus.journal import (
     TooManyRuns,
 )
 from config.definitions.errors import DefinitionInvalid
-from config.identity.errors import AgentForbidden
 from config.stored_texts import stored_name
 from config.tracing import correlate
 from web.api.answers import answer, end_of, status_of

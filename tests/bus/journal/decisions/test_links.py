@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
+from bus.identity.errors import Forbidden
 from bus.journal.approvals import Decision
 from bus.journal.decisions.decisions import Decided, decide
 from bus.journal.decisions.links import ApprovalLinks
@@ -21,7 +22,6 @@ from bus.journal.errors import (
     RunUnknown,
 )
 from config.database.tables import approval_links, approvals, audit
-from config.identity.errors import Forbidden
 from config.identity.principal import Principal, Role
 from tests.bus.journal_harness import JournalHarness, cancel
 from tests.bus.questions import REFUND, asks, question_before

@@ -9,6 +9,8 @@ import orjson
 import pytest
 from sqlalchemy import select, update
 
+from bus.identity.audit.recording import acting_with
+from bus.identity.principals import disable, sign_in
 from bus.journal.approvals import Decision, Question
 from bus.journal.decisions.decisions import decide
 from bus.journal.log.commit import Commit
@@ -22,9 +24,7 @@ from bus.journal.states.release import Release
 from bus.journal.unowned.transitions import lock_run, write
 from bus.payloads import Payload, StatusPayload
 from config.database.tables import runs, threads
-from config.identity.audit.recording import acting_with
 from config.identity.principal import Principal, Role
-from config.identity.principals import disable, sign_in
 from tests.bus.journal_harness import JournalHarness, Owner, cancel, claim
 from tests.bus.questions import question
 from tests.bus.racing import at_once

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, text, update
 
+from bus.identity.errors import Forbidden
 from bus.journal import IdempotencyConflict, IdempotencyKey
 from bus.journal.paging import pages
 from bus.journal.retention.retention import Swept, sweep
 from bus.journal.stores.internal_events import InternalEvents
 from bus.journal.stores.new_internal_event import NewInternalEvent
 from config.database.tables import idempotency_keys, internal_events, runs
-from config.identity.errors import Forbidden
 from config.identity.principal import Principal, Role, Verb
 from config.limits import Tenants, TenantSettings
 from config.settings import Settings

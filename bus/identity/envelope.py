@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from config.identity.errors import EnvelopeRefused
+from bus.identity.errors import EnvelopeRefused
 from config.settings.envelopes import KEY_ID
 
 HEADER = "Callboard-Envelope"

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from sqlalchemy import BigInteger, ColumnElement, Connection, String, delete, insert, literal, select, tuple_
 from sqlalchemy.exc import IntegrityError
 
+from bus.identity.envelope import CallEnvelope
+from bus.identity.errors import EnvelopeRefused
 from config.database.engine import WALL_MS, Database
 from config.database.tables import envelope_nonces
-from config.identity.envelope import CallEnvelope
-from config.identity.errors import EnvelopeRefused
 
 SLACK_MS = 3_600_000
 """How long a nonce is kept after its envelope has expired: the database's clock may be set back."""

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import func, insert, select
 
+from bus.identity import envelope_nonces as store
+from bus.identity.envelope import WINDOW_S, CallEnvelope, sign, verify_golden_call_envelope
+from bus.identity.envelope_nonces import SLACK_MS, SqlNonces, are_expired, delete_expired
+from bus.identity.errors import EnvelopeRefused
 from config.clock import epoch_ms
 from config.database import engine as databases
 from config.database.engine import Database, open_database, wall_ms
 from config.database.errors import DatabaseBusy, DatabaseUnreachable
 from config.database.migrate import migrate
 from config.database.tables import envelope_nonces
-from config.identity import envelope_nonces as store
-from config.identity.envelope import WINDOW_S, CallEnvelope, sign, verify_golden_call_envelope
-from config.identity.envelope_nonces import SLACK_MS, SqlNonces, are_expired, delete_expired
-from config.identity.errors import EnvelopeRefused
 from config.settings import Settings
 from tests.bus.racing import at_once
 from tests.processes import run_python
@@ -78,9 +78,9 @@ def test_another_process_knows_of_it(settings: Settings, database_url: str) -> N
     program = (
         "import sys\n"
         "from config.database.engine import open_database\n"
-        "from config.identity.envelope import CallEnvelope\n"
-        "from config.identity.envelope_nonces import SqlNonces\n"
-        "from config.identity.errors import EnvelopeRefused\n"
+        "from bus.identity.envelope import CallEnvelope\n"
+        "from bus.identity.envelope_nonces import SqlNonces\n"
+        "from bus.identity.errors import EnvelopeRefused\n"
         "database = open_database(sys.argv[1])\n"
         "try:\n"
         "    SqlNonces(lambda: database).use_up(\n"

@@ -7,7 +7,7 @@ import ast
 from config.folders import FOLDERS, ROOT
 
 CHANGING = {"update", "delete"}
-HEADS_MOVED_BY = {"config/identity/audit/recording.py", "config/identity/audit/due_heads.py"}
+HEADS_MOVED_BY = {"bus/identity/audit/recording.py", "bus/identity/audit/due_heads.py"}
 
 
 def changed_tables() -> set[tuple[str, str]]:

@@ -13,15 +13,15 @@ import pytest
 from sqlalchemy import delete, insert, text, update
 from sqlalchemy.engine import make_url
 
+from bus.identity.audit.anchors import Anchor
+from bus.identity.audit.chain import entries, newest, tenants, verify
+from bus.identity.audit.due_heads import take_due
+from bus.identity.audit.entry import GENESIS, Action, AuditEntry, AuditOutcome, digest_of, entry_of
+from bus.identity.audit.recording import acting_with, record, row_of
 from config.clock import epoch_ms
 from config.database.engine import Database, open_database
 from config.database.tables import audit, audit_heads
 from config.errors import CallboardError
-from config.identity.audit.anchors import Anchor
-from config.identity.audit.chain import entries, newest, tenants, verify
-from config.identity.audit.due_heads import take_due
-from config.identity.audit.entry import GENESIS, Action, AuditEntry, AuditOutcome, digest_of, entry_of
-from config.identity.audit.recording import acting_with, record, row_of
 from config.identity.principal import LOCAL, Principal
 from tests.template import upgrade_by_copy
 

@@ -11,9 +11,9 @@ import orjson
 import pytest
 from sqlalchemy import Boolean, Column, Connection, MetaData, String, Table, create_engine, insert, select
 
+from bus.identity.access import may, may_administer, may_see_machines, may_start, require, rows_for, sees_agent
+from bus.identity.errors import Forbidden
 from config.definitions.agent import AgentDefinition, pinned_definition
-from config.identity.access import may, may_administer, may_see_machines, may_start, require, rows_for, sees_agent
-from config.identity.errors import Forbidden
 from config.identity.principal import LOCAL, Principal, Role, Verb
 
 objects = Table(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from config.identity.audit.anchors import WORDS, AuditHead, anchors_in, signature_of
+from bus.identity.audit.anchors import WORDS, AuditHead, anchors_in, signature_of
 from config.logs import acting_for, line_format
 from config.settings import Settings
 

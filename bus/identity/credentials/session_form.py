@@ -11,7 +11,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from functools import cached_property
 
-from config.identity.base62 import random_text
+from bus.identity.credentials.base62 import random_text
 
 SECRET_NAME = "sessions"
 """The deployment's secret that sessions are hashed with, in table ``secrets``."""

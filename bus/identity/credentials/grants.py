@@ -16,13 +16,13 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, RowMapping, and_, insert, select, update
 
+from bus.identity.audit.entry import Action
+from bus.identity.audit.recording import record
+from bus.identity.errors import GrantRefused, GrantUnknown
 from config.clock import stamp
 from config.database.engine import WALL_MS, wall_ms
 from config.database.tables import grants
 from config.errors import BadRequest
-from config.identity.audit.entry import Action
-from config.identity.audit.recording import record
-from config.identity.errors import GrantRefused, GrantUnknown
 from config.identity.principal import Principal
 from config.ids import new_id
 from config.redaction import redact

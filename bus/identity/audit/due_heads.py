@@ -13,11 +13,11 @@ from collections.abc import Callable
 
 from sqlalchemy import ColumnElement, Connection, Row, or_, select, update
 
+from bus.identity.audit.anchors import SECRET_NAME, AuditHead, signature_of
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database
 from config.database.shared_secret import shared_secret
 from config.database.tables import audit, audit_heads
-from config.identity.audit.anchors import SECRET_NAME, AuditHead, signature_of
 
 log = logging.getLogger(__name__)
 

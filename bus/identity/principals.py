@@ -9,11 +9,11 @@ import orjson
 from sqlalchemy import Connection, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 
+from bus.identity.audit.entry import Action
+from bus.identity.audit.recording import record
 from config.clock import stamp
 from config.database.engine import WALL_MS
 from config.database.tables import principals
-from config.identity.audit.entry import Action
-from config.identity.audit.recording import record
 from config.identity.principal import Principal
 from config.stored_texts import stored_name
 

@@ -9,15 +9,15 @@ from contextlib import closing
 import pytest
 from sqlalchemy import delete, update
 
+from bus.identity.audit.anchors import SECRET_NAME, signature_of
+from bus.identity.audit.due_heads import AGAIN_MS, EVERY_ENTRIES, EVERY_MS, KnownHeads, take_due
+from bus.identity.audit.entry import Action, AuditEntry
+from bus.identity.audit.recording import record
 from config.database.engine import Database, open_database
 from config.database.shared_secret import shared_secret
 from config.database.tables import audit, audit_heads
-from config.identity.audit.anchors import SECRET_NAME, signature_of
-from config.identity.audit.due_heads import AGAIN_MS, EVERY_ENTRIES, EVERY_MS, KnownHeads, take_due
-from config.identity.audit.entry import Action, AuditEntry
-from config.identity.audit.recording import record
 from config.identity.principal import Principal
-from tests.config.identity.audit.test_chain import tamper, truncate_to
+from tests.bus.identity.audit.test_chain import tamper, truncate_to
 from tests.template import upgrade_by_copy
 
 FUTURE_MS = 10**15

@@ -13,10 +13,10 @@ from typing import Any
 import orjson
 from sqlalchemy import Row, select
 
+from bus.identity.audit.anchors import Anchor
+from bus.identity.audit.entry import GENESIS, AuditEntry, digest_of, entry_of, shown_of
 from config.database.engine import Database
 from config.database.tables import audit, audit_heads
-from config.identity.audit.anchors import Anchor
-from config.identity.audit.entry import GENESIS, AuditEntry, digest_of, entry_of, shown_of
 
 PAGE = 1000
 """Entries read at a time."""

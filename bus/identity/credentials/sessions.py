@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import orjson
 from sqlalchemy import ColumnElement, Connection, and_, delete, insert, select, update
 
+from bus.identity.audit.entry import Action
+from bus.identity.audit.recording import record
+from bus.identity.credentials.credential import Caller, Credential, CredentialKind
+from bus.identity.principals import sign_in
 from config.database.engine import WALL_MS, wall_ms
 from config.database.tables import principals, sessions
-from config.identity.audit.entry import Action
-from config.identity.audit.recording import record
-from config.identity.credential import Caller, Credential, CredentialKind
 from config.identity.principal import Principal, Role
-from config.identity.principals import sign_in
 
 SEEN_EVERY_MS = 60_000
 """How old the recorded time of a session's last use may be."""

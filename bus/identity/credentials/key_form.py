@@ -10,7 +10,7 @@ import re
 import zlib
 from collections.abc import Callable
 
-from config.identity.base62 import encoded, random_text
+from bus.identity.credentials.base62 import encoded, random_text
 
 PREFIX = "cbk_"
 TICKET_PREFIX = "cbt_"

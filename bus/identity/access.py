@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from sqlalchemy import ColumnElement, Table, and_, false, or_
 
-from config.identity.errors import Forbidden
+from bus.identity.errors import Forbidden
 from config.identity.principal import LOCAL, Principal, Reach, Verb
 
 if TYPE_CHECKING:

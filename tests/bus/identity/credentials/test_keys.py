@@ -7,14 +7,15 @@ from functools import partial
 import pytest
 from sqlalchemy import select, update
 
+from bus.identity import principals
+from bus.identity.credentials import keys
+from bus.identity.credentials.credential import Caller, CredentialKind, from_json, to_json
+from bus.identity.credentials.key_form import SECRET_NAME, KeyForm
+from bus.identity.credentials.keys import ApiKey
+from bus.identity.errors import KeyUnknown
 from config.database.engine import Database
 from config.database.shared_secret import shared_secret
 from config.database.tables import api_keys
-from config.identity import keys, principals
-from config.identity.credential import Caller, CredentialKind, from_json, to_json
-from config.identity.errors import KeyUnknown
-from config.identity.key_form import SECRET_NAME, KeyForm
-from config.identity.keys import ApiKey
 from config.identity.principal import Principal, Role, Verb
 
 CI = Principal(tenant="acme", id="ci", roles=frozenset({Role.VIEWER}), verbs=frozenset({Verb.SEE}))

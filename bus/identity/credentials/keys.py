@@ -9,17 +9,17 @@ from typing import Any
 import orjson
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, insert, or_, select, tuple_, update
 
+from bus.identity.audit.entry import Action
+from bus.identity.audit.recording import PROCESS, acting_with, record
+from bus.identity.credentials.credential import Caller, Credential, CredentialKind
+from bus.identity.credentials.key_form import KeyForm
+from bus.identity.errors import KeyUnknown
+from bus.identity.principals import register
 from config.clock import stamp
 from config.database.engine import WALL_MS, wall_ms
 from config.database.tables import api_keys, principals
 from config.errors import BadRequest
-from config.identity.audit.entry import Action
-from config.identity.audit.recording import PROCESS, acting_with, record
-from config.identity.credential import Caller, Credential, CredentialKind
-from config.identity.errors import KeyUnknown
-from config.identity.key_form import KeyForm
 from config.identity.principal import LOCAL, Principal, Role, Verb
-from config.identity.principals import register
 from config.stored_texts import stored_name
 
 _ABROAD = "/"

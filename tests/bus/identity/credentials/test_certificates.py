@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from bus.identity.credentials.certificates import CertificatePrincipals, names_of, read_rules
 from config.errors import SettingInvalid
-from config.identity.certificates import CertificatePrincipals, names_of, read_rules
 from config.identity.principal import Principal, Role
 
 RULES = """\

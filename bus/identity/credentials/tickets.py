@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, delete, insert
 
+from bus.identity.credentials.credential import Caller, from_json, to_json
+from bus.identity.credentials.key_form import KeyForm
 from config.database.engine import WALL_MS, wall_ms
 from config.database.tables import feed_tickets
-from config.identity.credential import Caller, from_json, to_json
-from config.identity.key_form import KeyForm
 
 LIFETIME_MS = 30_000
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bus.identity.envelope import CallEnvelope, sign, verify, verify_golden_call_envelope
+from bus.identity.errors import EnvelopeRefused
 from config.errors import CallboardError
-from config.identity.envelope import CallEnvelope, sign, verify, verify_golden_call_envelope
-from config.identity.errors import EnvelopeRefused
 from config.settings.envelopes import parse_keys
 
 SECRET = b"5d2f0c8a91b34e67d0f1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f7"

@@ -9,16 +9,17 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError
 
+from bus.identity import principals
+from bus.identity.credentials import sessions
+from bus.identity.credentials.credential import Caller, CredentialKind
+from bus.identity.credentials.session_form import SECRET_NAME, SessionForm
+from bus.identity.credentials.sessions import Lifetime, Session
 from bus.identity.validity import ended
 from config.clock import epoch_ms
 from config.database.engine import Database
 from config.database.shared_secret import shared_secret
 from config.database.tables import sessions as table
-from config.identity import principals, sessions
-from config.identity.credential import Caller, CredentialKind
 from config.identity.principal import Principal, Role
-from config.identity.session_form import SECRET_NAME, SessionForm
-from config.identity.sessions import Lifetime, Session
 
 OLGA = Principal(tenant="acme", id="olga", roles=frozenset({Role.OPERATOR}))
 HOUR_MS = 3_600_000

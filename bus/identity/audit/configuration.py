@@ -8,10 +8,10 @@ import socket
 from collections.abc import Mapping
 from typing import Any, Literal, get_origin
 
+from bus.identity.audit.entry import Action, canonical
+from bus.identity.audit.recording import MAX_CHARS, MAX_ITEMS, record_state
 from config.database.engine import Database
 from config.errors import CallboardError
-from config.identity.audit.entry import Action, canonical
-from config.identity.audit.recording import MAX_CHARS, MAX_ITEMS, record_state
 from config.identity.principal import Principal
 from config.redaction import REDACTED, is_secret, redact
 from config.settings import Settings

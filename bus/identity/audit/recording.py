@@ -15,9 +15,9 @@ import orjson
 from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from bus.identity.audit.entry import GENESIS, Action, AuditEntry, AuditOutcome, canonical, digest_of
 from config.database.engine import WALL_MS
 from config.database.tables import audit, audit_heads
-from config.identity.audit.entry import GENESIS, Action, AuditEntry, AuditOutcome, canonical, digest_of
 from config.identity.principal import Principal
 from config.redaction import redact
 

@@ -1,0 +1,1 @@
+"""What a caller proves itself with: API keys, sessions, tickets, grants, certificates, the local token."""
