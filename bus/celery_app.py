@@ -20,8 +20,8 @@ from bus.errors import BrokerMissing, PoolRefused
 from bus.keys import Keys
 from bus.messages import RunAgentMessage
 from bus.queues import served_queues
+from bus.running_redis import with_running_redis
 from config.errors import SettingInvalid
-from config.redis.socket import with_running_redis
 from config.settings import Settings, settings
 
 app = Celery("callboard", set_as_current=False)

@@ -28,7 +28,7 @@ def web(**flags: object) -> None:
     make_folder(settings)
     require_schema(settings)
     environment = serving.child_environment(serving.web_environment(settings))
-    if settings.redis_url or find_running(settings):
+    if settings.redis_url or find_running(settings.state):
         environment["CALLBOARD_REDIS_URL"] = serving.redis_url_of(settings)
     else:
         click.echo("warning: no Redis; viewers and workers poll the database, so both are slower.", err=True)

@@ -12,13 +12,13 @@ from bus.broker.celery_config import MEMORY_BROKER, queue_of
 from bus.broker.celery_rules import broken_rules
 from bus.journal import Runs, Workers
 from bus.keys import Keys
+from bus.running_redis import with_running_redis
 from cli.doctor import Judged, Verdicts, fail, ok, warn
 from cli.doctor.database import reading_database
 from config.database.engine import Database
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
 from config.redis.server import CONNECT_TIMEOUT_S, ask, require_broker
-from config.redis.socket import with_running_redis
 from config.redis.url import broker_form, redis_form
 from config.settings import Settings
 

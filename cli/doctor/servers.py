@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 from bus.journal import database_id, is_shared
 from bus.keys import Keys
 from bus.redis_wire import connect
+from bus.running_redis import with_running_redis
 from cli.doctor import Verdicts, fail, ok, warn
 from cli.doctor.database import reading_database
 from cli.supervisor.embedded_redis import program_of
@@ -16,7 +17,6 @@ from cli.supervisor.serving import is_loopback
 from config.database.engine import Database
 from config.redis.errors import RedisRefused, RedisUnreachable
 from config.redis.server import ServerFacts, ask, require_broker, require_usable
-from config.redis.socket import with_running_redis
 from config.redis.url import each_url, redis_form, without_password
 from config.settings import Settings
 

@@ -12,21 +12,14 @@ from pathlib import Path
 
 from config.private_files import open_private
 from config.redis.url import socket_url
-from config.settings import Settings
 
 MAX_SOCKET_PATH = 100
 """Bytes. The kernel's limit is 108 with the closing zero, and a temporary name may be longer than the final one."""
 
 
-def with_running_redis(settings: Settings) -> Settings:
-    """Return the settings; if they name no Redis, with the state folder's own if it answers."""
-    running = find_running(settings) if settings.redis_url is None else None
-    return settings if running is None else settings.model_copy(update={"redis_url": running})
-
-
-def find_running(settings: Settings) -> str | None:
+def find_running(state: Path) -> str | None:
     """Return the URL of the state folder's own server if it answers."""
-    place = socket_path(settings.state, make=False)
+    place = socket_path(state, make=False)
     return socket_url(place) if answers(place) else None
 
 

