@@ -61,8 +61,8 @@ class Keys:
 
     @property
     def limits(self) -> str:
-        """Prefix of strings: requests of a tenant or a principal in this minute, counted by Flask-Limiter for
-        web/limits.py. Each lives for a minute. Flask-Limiter puts the tenant's name at the end."""
+        """Prefix of strings: requests of a tenant or a principal in this minute, counted by web/limits.py.
+        Each lives for a minute. The tenant's name stands behind the prefix."""
         return f"{self.prefix}_:limits"
 
     @property

@@ -27,7 +27,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 NOISY = tuple(
     """
     LiteLLM httpx httpcore openai kombu amqp asyncio alembic celery.redirected celery.app.trace
-    celery.worker.strategy flask-limiter mcp.server.streamable_http
+    celery.worker.strategy mcp.server.streamable_http
     """.split()
 )
 """Loggers that log each call at INFO; Celery's would include the arguments."""

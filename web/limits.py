@@ -1,4 +1,4 @@
-"""How many requests a principal and a tenant may send in a minute, counted by Flask-Limiter for all web processes.
+"""How many requests a principal and a tenant may send in a minute, counted for all web processes.
 
 The counts are in Redis. To ask Redis takes longer than to answer most requests, so a process counts a hundredth of the
 limit at once, for a principal and for its tenant separately: a tenant is not charged for requests that one of its
@@ -9,12 +9,13 @@ limits.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from flask import Flask, g, request
 
@@ -26,11 +27,16 @@ from web.auth.authentication import HEALTH_ENDPOINTS
 from web.errors import TooManyRequests
 
 if TYPE_CHECKING:
-    from flask_limiter import ApplicationLimit
+    from limits import RateLimitItem
+    from limits.storage import Storage
+    from limits.strategies import FixedWindowRateLimiter
+
+log = logging.getLogger(__name__)
 
 REDIS_S = 0.25
-"""How long a request waits for Redis before its process counts for itself; Flask-Limiter then tries Redis again after
-1, 2, 4 ... seconds."""
+"""How long a request waits for Redis before its process counts for itself."""
+MAX_PAUSE_S = 32
+"""Redis is tried again after 1, 2, 4 ... seconds, at most after so many."""
 WINDOW_S = 60
 BLOCKS_A_LIMIT = 100
 MAX_BLOCKS = 10_000
@@ -80,44 +86,77 @@ class ReachedLimit:
 
 
 class Counter:
-    """Counts blocks of requests by Flask-Limiter.
+    """Counts blocks of requests in Redis, in fixed windows of a minute; in memory while Redis does not answer."""
 
-    It does so in a Flask application of its own: the functions that Flask-Limiter adds to each request of an
-    application would take longer than the whole of authentication, and one request in a hundred needs them.
-    """
+    def __init__(
+        self, settings: Settings, storage: Storage | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        from limits.storage import MemoryStorage
+        from limits.strategies import FixedWindowRateLimiter
 
-    def __init__(self, settings: Settings) -> None:
-        from flask_limiter import Limiter
-
-        self._app = Flask(__name__, static_folder=None)
-        self._limiter = Limiter(
-            lambda: _key("principal"),
-            app=self._app,
-            application_limits=[_limit(settings, scope) for scope in NAMES],
-            request_identifier=lambda: "request",  # unknown addresses count too
-            in_memory_fallback_enabled=True,
-            **_storage(settings),
-        )
+        self._settings = settings
+        self._own = FixedWindowRateLimiter(MemoryStorage())
+        shared = storage or _storage(settings)
+        self._shared = FixedWindowRateLimiter(shared) if shared is not None else self._own
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._retry_at_s = 0.0
 
     def count(self, principal: Principal, wanted: Mapping[Scope, int]) -> ReachedLimit | None:
         """Count so many requests in each scope; return the limit that is reached by that, if there is one."""
-        from flask_limiter import RateLimitExceeded
+        limiter = self._limiter()
+        try:
+            reached = self._count(limiter, principal, wanted)
+        except Exception as error:
+            if limiter is self._own:
+                raise
+            self._note_failure(error)
+            return self._count(self._own, principal, wanted)
+        if limiter is self._shared:
+            self._failures = 0
+        return reached
 
-        with self._app.request_context(request.environ):
-            g.principal, g.wanted = principal, wanted
-            try:
-                self._app.preprocess_request()
-            except RateLimitExceeded as error:
-                scope: Scope = "tenant" if error.limit.scope == "tenant" else "principal"
-                return ReachedLimit(scope=scope, amount=error.limit.limit.amount, wait_s=self._wait_s())
+    def _count(
+        self, limiter: FixedWindowRateLimiter, principal: Principal, wanted: Mapping[Scope, int]
+    ) -> ReachedLimit | None:
+        from limits import RateLimitItemPerMinute
+
+        for scope, name in NAMES.items():
+            amount = self._settings.limit(name, principal.tenant)
+            if not wanted.get(scope) or not amount:
+                continue
+            item, key = RateLimitItemPerMinute(amount), key_of(principal, scope)
+            if not limiter.hit(item, key, scope, cost=wanted[scope]):
+                return ReachedLimit(scope=scope, amount=amount, wait_s=_wait_s(limiter, item, key, scope))
         return None
 
-    def _wait_s(self) -> int:
-        try:
-            reset_at = self._limiter.current_limit.reset_at if self._limiter.current_limit is not None else 0
-        except Exception:  # Redis broke between the count and this question
-            reset_at = 0
-        return max(1, min(WINDOW_S, int(reset_at - time.time()) + 1))
+    def _limiter(self) -> FixedWindowRateLimiter:
+        """Return what counts this request; while Redis fails, one request after each pause tries it."""
+        if not self._failures:
+            return self._shared
+        with self._lock:
+            now_s = self._clock()
+            if now_s < self._retry_at_s:
+                return self._own
+            self._retry_at_s = now_s + MAX_PAUSE_S  # until the outcome of this try
+            return self._shared
+
+    def _note_failure(self, error: Exception) -> None:
+        with self._lock:
+            if not self._failures:
+                log.warning("requests are counted by each web process for itself: %s", type(error).__name__)
+            self._retry_at_s = self._clock() + min(2**self._failures, MAX_PAUSE_S)
+            self._failures += 1
+
+
+def _wait_s(limiter: FixedWindowRateLimiter, item: RateLimitItem, key: str, scope: Scope) -> int:
+    """Return the seconds until requests count anew."""
+    try:
+        reset_at = limiter.get_window_stats(item, key, scope).reset_time
+    except Exception:  # Redis broke between the count and this question
+        reset_at = 0
+    return max(1, min(WINDOW_S, int(reset_at - time.time()) + 1))
 
 
 class Blocks:
@@ -166,41 +205,27 @@ def _block_sizes(settings: Settings, tenant: str) -> dict[Scope, int]:
     return {scope: max(1, limit // BLOCKS_A_LIMIT) for scope, limit in limits.items() if limit}
 
 
-def _limit(settings: Settings, scope: Scope) -> ApplicationLimit:
-    from flask_limiter import ApplicationLimit
-
-    def allowed() -> str:
-        amount = settings.limit(NAMES[scope], g.principal.tenant)
-        return f"{amount}/minute" if amount else ""
-
-    return ApplicationLimit(
-        limit_provider=allowed,
-        key_function=lambda: _key(scope),
-        scope=scope,
-        cost=lambda: g.wanted[scope],
-        exempt_when=lambda: not g.wanted.get(scope),
-    )
-
-
-def _key(scope: Scope) -> str:
-    """Return what the counts of the principal in ``g`` are kept under."""
-    return key_of(g.principal, scope)
-
-
 def key_of(principal: Principal, scope: Scope) -> str:
     """Return the tenant's name, which has no ``:``, or the principal's name with it."""
     return principal.tenant if scope == "tenant" else f"{principal.tenant}:{principal.id}"
 
 
-def _storage(settings: Settings) -> dict[str, Any]:
+def _storage(settings: Settings) -> Storage | None:
+    """Return where all web processes count; None: there is no Redis."""
     if settings.redis_url is None:
-        return {"storage_uri": "memory://"}
+        return None
+    from limits.storage import RedisStorage
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
     url = settings.redis_url.replace("unix://", "redis+unix://", 1)
-    waits = {"socket_timeout": REDIS_S, "socket_connect_timeout": REDIS_S, "retry": Retry(NoBackoff(), 0)}
-    return {"storage_uri": url, "storage_options": {"key_prefix": Keys(settings.deployment).limits, **waits}}
+    return RedisStorage(
+        url,
+        key_prefix=Keys(settings.deployment).limits,
+        socket_timeout=REDIS_S,
+        socket_connect_timeout=REDIS_S,
+        retry=Retry(NoBackoff(), 0),  # type: ignore[arg-type]  # options go to redis-py, whatever their type
+    )
 
 
 def _error(principal: Principal, reached: ReachedLimit) -> TooManyRequests:

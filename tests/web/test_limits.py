@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
+from limits.storage import MemoryStorage
 
 from config.errors import SettingInvalid
 from config.identity.principal import Principal, Role
@@ -17,7 +18,7 @@ from config.settings import Settings, read_settings
 from tests.web.conftest import eventually, opened, process_of
 from tests.web.test_keys import bearer, make
 from web.app import create_app
-from web.limits import WINDOW_S, Blocks, Scope
+from web.limits import WINDOW_S, Blocks, Counter, Scope
 from web.limits import key_of as key_in
 
 Opens = Callable[..., FlaskClient]
@@ -92,8 +93,7 @@ def test_a_tenant_has_limits_of_its_own(web: Opens) -> None:
 def test_without_authentication_there_is_no_limit_unless_one_is_set(web: Opens) -> None:
     client, limited = web(auth="none"), web(auth="none", principal_requests_per_minute=1)
 
-    assert "flask-limiter" not in client.application.extensions
-    assert "limiter" not in client.application.extensions
+    assert "limit_requests" not in {function.__name__ for function in client.application.before_request_funcs[None]}
     assert statuses(limited, {}, 2) == [200, 429]
 
 
@@ -179,6 +179,39 @@ def test_what_concurrent_requests_take_beyond_a_block_is_taken_from_the_next() -
 
     assert blocks.take(ONE, {"tenant": 5}) == {}
     assert blocks.take(ONE, {"tenant": 5}) == {"tenant": 5}
+
+
+class FailingStorage(MemoryStorage):
+    """A Redis that can go away."""
+
+    is_away = False
+    tries = 0
+
+    def incr(self, key: str, expiry: float, amount: int = 1) -> int:
+        self.tries += 1
+        if self.is_away:
+            raise ConnectionError
+        return super().incr(key, expiry, amount)
+
+
+def test_a_redis_that_fails_is_tried_again_after_longer_pauses(settings: Settings) -> None:
+    now, storage = [0.0], FailingStorage()
+    limited = settings.model_copy(update={"auth": "required", "principal_requests_per_minute": 2})
+    counter = Counter(limited, storage, clock=lambda: now[0])
+
+    def refused(at_s: float) -> bool:
+        now[0] = at_s
+        return counter.count(ONE, {"principal": 1}) is not None
+
+    assert (refused(0.0), storage.tries) == (False, 1)
+    storage.is_away = True
+    assert [refused(at_s) for at_s in (0.1, 0.2, 0.3)] == [False, False, True]
+    assert storage.tries == 2
+    assert (refused(1.2), storage.tries) == (True, 3)
+    assert (refused(2.5), storage.tries) == (True, 3)
+    storage.is_away = False
+    assert (refused(3.3), storage.tries) == (False, 4)
+    assert (refused(3.4), storage.tries) == (True, 5)
 
 
 @pytest.mark.parity
