@@ -336,6 +336,7 @@ def test_steps_are_journaled_with_effect_digest_and_key(kit: AgentKit) -> None:
     assert all(len(s["arguments_digest"]) == 64 and s["idempotency_key"] for s in steps)
 
 
+@pytest.mark.parity
 def test_many_runs_at_once_stay_apart(kit: AgentKit) -> None:
     kit.model.respond = lambda call: Turn(text=f"You said {call.messages[-1]['content']}.")
 

@@ -192,6 +192,7 @@ documents = (
 )
 
 
+@pytest.mark.parity
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(documents)
 @example(json.dumps(fields(output_schema=CHAINED)))

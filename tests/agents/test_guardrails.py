@@ -109,6 +109,7 @@ def test_a_secret_in_the_input_is_neither_stored_nor_sent_to_the_model(kit: Agen
         assert secret not in everything
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize("secret", [KEY, JWT, PEM, OWN])
 @pytest.mark.parametrize("size", [1, 5, 1000])
 def test_a_secret_in_an_answer_is_neither_streamed_nor_stored(kit: AgentKit, secret: str, size: int) -> None:

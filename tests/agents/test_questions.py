@@ -242,6 +242,7 @@ def test_a_question_that_cannot_be_shown_is_the_calls_error(kit: AgentKit, form:
     assert result.outcome == "failed"
 
 
+@pytest.mark.parity
 def test_one_call_asks_no_more_than_ten_questions(kit: AgentKit) -> None:
     @tool(name="paint", effect="pure")
     def curious(wall: str) -> str:

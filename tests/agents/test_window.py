@@ -254,6 +254,7 @@ def test_a_run_whose_steps_outgrow_the_window_shows_its_sentence_and_its_last_st
     assert len(sent[-1]) < 20
 
 
+@pytest.mark.parity
 def test_the_next_run_of_a_long_thread_is_shown_its_end(kit: AgentKit):
     kit.agent(history_chars=1000)
     kit.model.respond = lambda call: Turn(text=f"Answer to {call.messages[-1]['content']}")

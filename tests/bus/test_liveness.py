@@ -99,6 +99,7 @@ def test_short_leases_do_not_make_a_slow_loop_a_stuck_one():
     assert wedged_after_s(15) == 15
 
 
+@pytest.mark.parity
 def test_a_beat_is_a_byte_and_a_full_pipe_is_enough(pipe: tuple[int, int]):
     heart = LivenessPipe.inherited()
     assert heart is not None

@@ -134,6 +134,7 @@ def test_a_forked_child_gets_a_loop_of_its_own():
     assert answer == b"own"
 
 
+@pytest.mark.parity
 def test_an_expected_error_that_is_not_awaited_is_one_line(loop: ProcessLoop, caplog: pytest.LogCaptureFixture):
     async def refuse() -> None:
         raise StaleOwner("run_1", 3)
@@ -153,6 +154,7 @@ def test_an_expected_error_that_is_not_awaited_is_one_line(loop: ProcessLoop, ca
     assert not [one for one in caplog.records if one.name == "asyncio"]
 
 
+@pytest.mark.parity
 def test_an_unexpected_error_that_is_not_awaited_keeps_its_traceback(
     loop: ProcessLoop, caplog: pytest.LogCaptureFixture
 ):

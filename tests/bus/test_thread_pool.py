@@ -86,6 +86,7 @@ def test_a_shutdown_waits_for_what_runs_and_cancels_what_waits() -> None:
         pool.submit(sum, [1])
 
 
+@pytest.mark.parity
 def test_work_that_comes_in_the_moment_a_thread_ends_is_done() -> None:
     """With idle times of about the time between two calls, each of the two outcomes of that race happens often."""
     pool = IdleThreadsEnd(4, idle_s=0.0002)

@@ -171,6 +171,7 @@ def test_a_migrated_installation_without_workers_is_warned_and_does_not_fail(cap
     assert (by_name["workers"], by_name["queues"], by_name["database"]) == ("ok", "warn", "ok")
 
 
+@pytest.mark.parity
 def test_a_broken_plugin_makes_the_doctor_fail(capsys, monkeypatch, tmp_path, own_celery):
     monkeypatch.setenv("CALLBOARD_AGENTS_DIR", str(tmp_path))
     monkeypatch.setenv("CALLBOARD_PLUGINS", "not_there_at_all:Watcher")
@@ -184,6 +185,7 @@ def test_a_broken_plugin_makes_the_doctor_fail(capsys, monkeypatch, tmp_path, ow
     )
 
 
+@pytest.mark.parity
 def test_no_finding_shows_a_password(capsys, monkeypatch, tmp_path, own_celery):
     monkeypatch.setenv("CALLBOARD_AGENTS_DIR", str(tmp_path))
     monkeypatch.setenv("CALLBOARD_BROKER_URL", "amqp://me:hunter2hunter2@127.0.0.1:1//")
@@ -198,6 +200,7 @@ def test_no_finding_shows_a_password(capsys, monkeypatch, tmp_path, own_celery):
     assert "hunter2" not in said.out + said.err
 
 
+@pytest.mark.parity
 def test_a_look_that_breaks_hides_no_other(monkeypatch, tmp_path, own_celery):
     from cli.commands import doctor
     from config.settings import Settings
@@ -212,6 +215,7 @@ def test_a_look_that_breaks_hides_no_other(monkeypatch, tmp_path, own_celery):
     assert found["agents"].verdict == "warn"
 
 
+@pytest.mark.parity
 def test_the_doctor_names_what_is_wrong_with_its_remedy(capsys, monkeypatch, tmp_path, own_celery):
     agents = tmp_path / "agents"
     agents.mkdir()

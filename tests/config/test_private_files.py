@@ -178,6 +178,7 @@ ELSEWHERE = {
 """Files that may make files without ``open_private``, and why."""
 
 
+@pytest.mark.parity
 def test_files_are_made_in_one_place() -> None:
     folders = [room for room in FOLDERS if room != "tests"]
     sources = [path for room in folders for path in (ROOT / room).rglob("*.py") if "crashlab" not in path.parts]

@@ -213,6 +213,7 @@ def test_a_run_continues_under_its_fence_after_its_heartbeats_failed(stalled: St
     assert (row(stalled.kit, stalled.run).fence, row(stalled.kit, stalled.run).crashes) == (1, 0)
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize(("crashes", "end"), [(1, "succeeded"), (ALWAYS_SUSPECT_AFTER, "dead")])
 def test_a_run_another_process_took_is_left_to_it_until_that_is_lost_too(
     stalled: Stalled, crashes: int, end: str
@@ -262,6 +263,7 @@ class Witness(AgentObserver):
         self.received.append(payload)
 
 
+@pytest.mark.parity
 def test_observers_get_the_answers_of_a_person_in_order(kit: AgentKit, looks: Looks) -> None:
     """Two questions: the first answer alone does not bring the run back to the queue."""
     kit.agent(tools=[pay])

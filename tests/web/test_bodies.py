@@ -89,6 +89,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE.keys())
 def test_a_hostile_body_is_refused_before_anything_is_made_of_it(body: bytes) -> None:
     def cost(data: bytes) -> float:

@@ -286,6 +286,7 @@ def test_health_and_ready_say_that_the_database_can_only_be_read(read_only) -> N
     assert states(client) == [(503, "database_read_only")] * 2
 
 
+@pytest.mark.parity
 def test_the_database_is_written_to_once_a_second_however_many_ask(client, journal) -> None:
     serve_queues(journal, "runs")
     engine, written = journal.database.engine, []

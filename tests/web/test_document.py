@@ -40,6 +40,7 @@ def test_every_call_is_declared(app: Flask) -> None:
     assert undeclared == FILES | OTHERS, "declare each HTTP call with @call (web/calls/call.py)"
 
 
+@pytest.mark.parity
 def test_every_call_that_starts_a_run_takes_an_idempotency_key(doc) -> None:
     posts = {path: calls["post"] for path, calls in doc["paths"].items() if "post" in calls}
     starting = {path for path, call in posts.items() if "too_many_runs" in orjson.dumps(call).decode()}

@@ -103,6 +103,7 @@ def test_a_redis_that_is_away_neither_refuses_requests_nor_lifts_the_limit(web: 
     assert statuses(client, key_of(client, "one"), 4) == [200, 200, 200, 429]
 
 
+@pytest.mark.parity
 def test_requests_are_counted_in_blocks_and_the_limit_holds(web: Opens) -> None:
     client = web(principal_requests_per_minute=400, tenant_requests_per_minute=600)
     one, two = key_of(client, "one", tenant="acme"), key_of(client, "two", tenant="acme")
@@ -122,6 +123,7 @@ def test_a_tenant_is_charged_for_the_requests_that_its_principals_have_sent(web:
     assert statuses(client, keys[0], 100, "/nowhere") == [404] * 99 + [429]
 
 
+@pytest.mark.parity
 def test_a_principal_that_is_refused_costs_its_tenant_nothing(web: Opens) -> None:
     client = web(principal_requests_per_minute=1, tenant_requests_per_minute=200)
     one, other = key_of(client, "one", tenant="acme"), key_of(client, "other", tenant="acme")

@@ -88,6 +88,7 @@ def bodies() -> Iterator[bytes]:
     yield orjson.dumps({**good, "a\0b": 1})
 
 
+@pytest.mark.parity
 def test_nul_is_refused_at_every_door_and_in_every_place(app: Flask) -> None:
     client, asked, error = app.test_client(), 0, []
     for method, path, options in ways(app):

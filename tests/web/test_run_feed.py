@@ -467,6 +467,7 @@ def test_viewers_that_come_one_after_another_share_a_large_page(hub: Hub, run, j
     assert hub.viewers.backlog.size == 0
 
 
+@pytest.mark.parity
 def test_viewers_behind_with_more_than_the_budget_are_dropped_and_come_back(hub: Hub, runner, journal) -> None:
     hub.viewers.backlog = Backlog(max_bytes=4_000_000)
     runs = [accept(runner, f"{number}") for number in range(4)]

@@ -68,6 +68,7 @@ def test_a_secret_in_a_header_is_not_stored(client: Any, journal: Journal, path:
     assert SECRET not in stored(journal)
 
 
+@pytest.mark.parity
 def test_each_call_that_takes_a_body_is_here(client: Any) -> None:
     paths = client.get("/openapi.json").json["paths"]
     taking = {path for path, calls in paths.items() if "requestBody" in calls.get("post", {}) and "{" not in path}

@@ -170,6 +170,7 @@ def test_a_failed_attempt_is_repeated_as_the_file_says(declare, find, monkeypatc
     assert len(made) == 3
 
 
+@pytest.mark.parity
 def test_an_agent_cannot_call_it_unsafe_where_it_is_repeated(declare, folder):
     declare(retry={"attempts": 2})
     with AgentKit(settings={"capabilities_dir": str(folder)}) as kit:

@@ -327,6 +327,7 @@ def test_a_loop_in_a_result_is_cut():
     assert "..." in str(to_result(loop))
 
 
+@pytest.mark.parity
 def test_a_result_full_of_itself_is_cut():
     loop: list = []
     loop.extend([loop, loop])

@@ -34,6 +34,7 @@ def written(report: Callable[[CallReports], Any]) -> list[list[Payload]]:
     return writes
 
 
+@pytest.mark.parity
 def test_a_flood_becomes_the_newest_report_and_the_newest_lines() -> None:
     def flood(reports: CallReports) -> None:
         for number in range(100_000):

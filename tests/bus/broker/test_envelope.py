@@ -137,6 +137,7 @@ def test_bytes_of_any_kind_are_refused_with_one_error(item: bytes):
         rewrite_item(item, "runs")
 
 
+@pytest.mark.parity
 def test_an_item_is_not_read_at_all_when_it_is_too_long():
     for item in (garbage.item() + b" " * MAX_BYTES, *garbage.huge().values()):
         with pytest.raises(MessageInvalid, match="bytes"):

@@ -94,6 +94,7 @@ async def test_without_a_broker_nothing_is_sent_and_that_is_said(scheme: str) ->
     assert time.monotonic() - began_s < 6
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize("broker", ["nosuch://host", "sqs://", "kafka://x", "redis+socket:///nowhere"])
 @on_loop
 async def test_a_broker_that_is_none_is_an_error_of_the_call(broker: str) -> None:

@@ -131,6 +131,7 @@ def test_nothing_refers_to_the_log_and_no_run_takes_it_along() -> None:
     assert not [key for table in metadata.tables.values() for key in table.foreign_keys if key.column.table is audit]
 
 
+@pytest.mark.parity
 def test_stops_at_once_of_runs_that_hold_their_rows_make_one_chain(harness: JournalHarness) -> None:
     run_ids = [harness.accept(thread_id=f"t{i}").run_id for i in range(40)]
 

@@ -180,6 +180,7 @@ def test_a_history_is_its_newest_messages_and_one_more_than_fit(harness: Journal
         assert not past.is_whole
 
 
+@pytest.mark.parity
 def test_however_long_a_thread_is_the_same_work_reads_its_end(small_harness: JournalHarness):
     """Counted in steps of SQLite's machine, which are the same on any day."""
     work = []

@@ -7,6 +7,7 @@ import pytest
 from cli.dev.changed import ALWAYS, import_graph, select_tests
 
 
+@pytest.mark.parity
 def test_a_changed_module_selects_the_tests_that_import_it_through_others() -> None:
     selected = select_tests(["config/clock.py"])
 

@@ -249,6 +249,7 @@ def test_a_class_may_be_renamed() -> None:
     assert problems(OUT, BOOK, renamed) == []
 
 
+@pytest.mark.parity
 def test_the_command_refuses_until_the_break_is_released(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "contracts"
     monkeypatch.setattr(command, "FOLDER", folder)

@@ -34,6 +34,7 @@ def imported(modules: Iterable[str]) -> Iterator[tuple[Path, str]]:
             yield from ((path.relative_to(ROOT), top) for top in tops if top in wanted)
 
 
+@pytest.mark.parity
 def test_production_imports_nothing_that_only_the_tests_install():
     only_tests = set(pins(TEST_LOCK)) - set(pins(LOCK))
     brought = packages_distributions().items()

@@ -31,6 +31,7 @@ def packages(tmp_path):
     return folder
 
 
+@pytest.mark.parity
 def test_our_own_installation_is_fine():
     """Its editable install has a start file, and so has setuptools."""
     assert any(list(folder.glob("*.pth")) for folder in package_folders())
@@ -89,6 +90,7 @@ def test_a_stranger_behind_virtualenvs_name_is_reported(packages):
     assert verdicts(start_files([packages])) == ["warn"]
 
 
+@pytest.mark.parity
 def test_a_trojaned_release_is_refused(settings, monkeypatch, tmp_path):
     assert verdicts(check_packages(settings)) == ["ok"]
     monkeypatch.syspath_prepend(install(tmp_path, "1.82.8"))

@@ -104,6 +104,7 @@ def opened(file: Path) -> Database:
     return open_database(f"sqlite:///{file}")
 
 
+@pytest.mark.parity
 def test_a_copy_made_while_others_write_is_one_moment_of_it(
     filled: JournalHarness, settings: Settings, tmp_path: Path
 ) -> None:
@@ -190,6 +191,7 @@ def test_what_cannot_be_copied_leaves_nothing(settings: Settings, tmp_path: Path
     assert list(file.parent.iterdir()) == []
 
 
+@pytest.mark.parity
 def test_a_damaged_database_is_noticed_and_the_earlier_copy_stays(
     filled: JournalHarness, settings: Settings, tmp_path: Path
 ) -> None:

@@ -174,6 +174,7 @@ def test_the_newest_revision_is_the_one_the_code_asks_for() -> None:
     )
 
 
+@pytest.mark.parity
 def test_the_migrated_schema_is_that_of_the_tables(older: Settings, database: Database) -> None:
     changed = migrate(older)
 
@@ -182,6 +183,7 @@ def test_the_migrated_schema_is_that_of_the_tables(older: Settings, database: Da
     require_current(database)
 
 
+@pytest.mark.parity
 def test_a_difference_would_be_noticed(older: Settings, database: Database) -> None:
     migrate(older)
     with database.write() as connection:
@@ -191,6 +193,7 @@ def test_a_difference_would_be_noticed(older: Settings, database: Database) -> N
     assert {difference[0] for difference in differences(database)} == {"add_index", "remove_column"}
 
 
+@pytest.mark.parity
 def test_an_upgrade_keeps_every_row(older: Settings, database: Database) -> None:
     upgrade(database, "0001")
     insert_plainly(database, EARLIER)

@@ -125,6 +125,7 @@ def test_the_loop_may_end_before_a_look_up(names: NameServer) -> None:
             thread.join(10)
 
 
+@pytest.mark.parity
 def test_every_request_of_an_agent_says_whose_look_up_it_is() -> None:
     files = (path for folder in ("agents", "handlers", "web") for path in (ROOT / folder).rglob("*.py"))
     calls = [(path, node) for path in files for node in ast.walk(ast.parse(path.read_text())) if is_fetcher(node)]

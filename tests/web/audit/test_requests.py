@@ -54,6 +54,7 @@ def log(door: Any, action: str) -> list[AuditEntry]:
     return [entry for entry in entries(database, "default") if entry.action == action]
 
 
+@pytest.mark.parity
 def test_an_entry_names_the_key_that_acted(door: Any) -> None:
     key_id, ann = key(door, "ann", Role.ADMIN)
     run_id = door.post("/v1/runs", json={"agent": "assistant", "input": "Hi"}, headers=ann).json["run_id"]

@@ -17,6 +17,7 @@ def _nested(levels: int) -> Any:
     return value
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [

@@ -42,6 +42,7 @@ def body_of(request: Any) -> bytes:
     return body
 
 
+@pytest.mark.parity
 @given(
     st.lists(st.sampled_from(REQUESTS), min_size=1, max_size=4),
     st.lists(st.integers(min_value=1, max_value=60), min_size=1),

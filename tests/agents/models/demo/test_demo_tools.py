@@ -326,6 +326,7 @@ def some_sentence(draw, tools):
     return " ".join(words)
 
 
+@pytest.mark.parity
 def test_each_argument_of_a_call_with_effects_stands_in_the_sentence_and_no_word_is_two_arguments():
     draw, called = random.Random(7), 0
     for _ in range(4000):

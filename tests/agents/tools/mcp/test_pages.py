@@ -36,6 +36,7 @@ def test_a_list_without_an_end_is_read_to_the_limits() -> None:
     assert len(pages(size=30, count=None)[0]) == MAX_ITEMS
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize(
     "prompt",
     [

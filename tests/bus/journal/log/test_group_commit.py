@@ -358,6 +358,7 @@ def test_each_run_passes_its_own_failpoints_in_a_group(harness: JournalHarness, 
     assert (passed.count("commit-before"), passed.count("commit")) == (5, 5)
 
 
+@pytest.mark.parity
 def test_a_commit_of_its_own_that_is_refused_is_one_line_in_the_log(
     harness: JournalHarness, caplog: pytest.LogCaptureFixture
 ):

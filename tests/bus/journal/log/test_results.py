@@ -149,6 +149,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.parity
 @given(values)
 def test_what_is_referred_is_exactly_what_the_message_holds(result: Any) -> None:
     change = result_commit(0, [result, LONG])

@@ -456,6 +456,7 @@ def test_a_forged_nudge_stops_nothing(
     assert not owner.writer.is_stale
 
 
+@pytest.mark.parity
 def test_a_flood_of_nudges_is_looked_at_once_a_poll(
     harness: ManagerHarness, small_harness: JournalHarness, monkeypatch: pytest.MonkeyPatch
 ):

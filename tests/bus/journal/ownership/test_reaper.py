@@ -586,6 +586,7 @@ def test_one_look_finds_everything_and_publishes_it(harness: JournalHarness, set
     assert Reaper(harness.database, settings, published.append).look() == []
 
 
+@pytest.mark.parity
 def test_the_reaper_looks_by_itself_and_survives_whatever_goes_wrong(
     small_harness: JournalHarness, settings: Settings
 ) -> None:
@@ -740,6 +741,7 @@ class Sweep:
             self.is_over.set()
 
 
+@pytest.mark.parity
 def test_runs_are_reaped_while_a_long_sweep_is_under_way(
     small_harness: JournalHarness, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

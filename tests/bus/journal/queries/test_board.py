@@ -29,6 +29,7 @@ def crowd_of(harness: JournalHarness) -> Crowd:
     return Crowd(harness.database, like, tenant=ME.tenant)
 
 
+@pytest.mark.parity
 def test_counts_are_exact_and_questions_are_shown_with_5000_open_runs(harness: JournalHarness, crowd: Crowd) -> None:
     crowd.add("running", 200, status="running")
     crowd.add("queued", 4290, status="queued")
@@ -84,6 +85,7 @@ def test_counts_what_the_principal_sees_alone(harness: JournalHarness, crowd: Cr
     assert (hers["running"], hers["failed"]) == (3, 1)
 
 
+@pytest.mark.parity
 def test_the_work_does_not_grow_with_the_runs_that_have_ended(small_harness: JournalHarness) -> None:
     crowd, work = crowd_of(small_harness), []
     crowd.add("asks", 3, **ASKS)

@@ -138,6 +138,7 @@ def test_of_several_the_unknown_one_is_named_and_none_goes(harness: JournalHarne
     assert count(harness, runs) == count(harness, threads) == 1
 
 
+@pytest.mark.parity
 def test_a_message_that_comes_while_its_thread_is_removed_begins_a_new_one(harness: JournalHarness) -> None:
     """Either the thread has gone before, or it is refused because of the run: never a run without its thread."""
     for number in range(20):
