@@ -1,8 +1,8 @@
 """Which tier a test belongs to; a unit test that opens a socket, starts a process or imports LiteLLM fails.
 
 Tiers, by marker: ``parity`` (the real thing: LiteLLM over HTTP, Redis, processes of one test, conversations of an MCP
-client, what a clock measures, what takes a tenth of a second of CPU), ``journey`` (a whole fleet), ``browser``, ``postgres``. A test without a marker is a
-unit test: in memory, on SQLite at most.
+client, what a clock measures, what takes a tenth of a second of CPU), ``journey`` (a whole fleet), ``browser``,
+``postgres``. A test without a marker is a unit test: in memory, on SQLite at most.
 """
 
 from __future__ import annotations
