@@ -223,23 +223,23 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "tests/config/definitions/test_capability.py::test_a_mistake_is_named_with_its_file_and_line",
         ),
         "names of images that are options": (
-            "tests/agents/capabilities/runners/test_container.py::test_what_is_no_images_name_is_refused",
-            "tests/agents/capabilities/runners/test_container.py::test_what_a_file_says_stands_behind_the_options",
+            "tests/agents/tools/runners/test_container.py::test_what_is_no_images_name_is_refused",
+            "tests/agents/tools/runners/test_container.py::test_what_a_file_says_stands_behind_the_options",
         ),
         "an image that is not there": (
-            "tests/agents/capabilities/runners/test_container.py::test_an_image_that_is_not_there_is_named",
+            "tests/agents/tools/runners/test_container.py::test_an_image_that_is_not_there_is_named",
         ),
         "100 MB of output, output that is no JSON or does not fit": (
-            "tests/agents/capabilities/runners/test_contract.py::test_a_hundred_megabytes_cost_the_limit_and_no_more",
-            "tests/agents/capabilities/runners/test_contract.py::test_an_output_that_is_not_json_is_an_error_and_no_result",
+            "tests/agents/tools/runners/test_contract.py::test_a_hundred_megabytes_cost_the_limit_and_no_more",
+            "tests/agents/tools/runners/test_contract.py::test_an_output_that_is_not_json_is_an_error_and_no_result",
             "tests/agents/capabilities/test_folder.py::test_an_output_that_does_not_fit_its_schema_is_kept_back",
         ),
         "a secret reference to nothing": (
             "tests/config/definitions/test_secret_reference.py::test_a_reference_to_nothing_is_an_error_that_names_it",
         ),
         "daemons, forks, signals, workers that are killed": (
-            "tests/agents/capabilities/runners/test_contract.py::test_a_daemon_in_a_session_of_its_own_ends_with_the_call",
-            "tests/agents/capabilities/runners/test_process.py::test_hundreds_of_children_end_with_it",
+            "tests/agents/tools/runners/test_contract.py::test_a_daemon_in_a_session_of_its_own_ends_with_the_call",
+            "tests/agents/tools/runners/test_process.py::test_hundreds_of_children_end_with_it",
             "tests/journeys/test_killed_calls.py::test_100_killed_calls_of_a_program_leave_no_process",
             "tests/journeys/test_killed_calls.py::test_100_killed_calls_of_containers_leave_no_container_and_no_process",
         ),

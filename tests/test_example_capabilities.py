@@ -14,7 +14,7 @@ from agents.tools.catalogue import find_tool
 from config.definitions.errors import ToolUnknown
 from config.folders import ROOT
 from config.settings import Settings
-from tests.agents.capabilities.runners.machines import container_engine, import_image
+from tests.agents.tools.runners.machines import container_engine, import_image
 
 FOLDER = ROOT / "docs" / "examples" / "capabilities"
 IMAGE = "docker.io/library/busybox:stable"

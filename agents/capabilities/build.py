@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from agents.capabilities.errors import CapabilityFailed
-from agents.capabilities.runners.call_folder import calls_folder
-from agents.capabilities.runners.container import Container, ContainerRunner
-from agents.capabilities.runners.endpoint import EndpointRunner
-from agents.capabilities.runners.limits import ProcessLimits
-from agents.capabilities.runners.process import ProcessRunner
-from agents.capabilities.runners.runner import CapabilityRunner
+from agents.tools.isolation.call_folder import calls_folder
+from agents.tools.isolation.limits import ProcessLimits
+from agents.tools.runners.container import Container, ContainerRunner
+from agents.tools.runners.endpoint import EndpointRunner
+from agents.tools.runners.process import ProcessRunner
+from agents.tools.runners.runner import CapabilityRunner
 from agents.tools.schema import build_tool
 from agents.tools.tool import Tool
 from bus.journal import canonical_digest

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from agents.capabilities.runners.container import Container, ContainerRunner
-from agents.capabilities.runners.limits import ProcessLimits
+from agents.tools.isolation.limits import ProcessLimits
+from agents.tools.runners.container import Container, ContainerRunner
 from agents.tools.tool import tool, without_network
 from config.engine import engine_of
 from config.errors import ToolFailed

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from agents.capabilities.runners.call_folder import calls_folder, remove_lost_folders
-from agents.capabilities.runners.lost_containers import remove_lost_containers
+from agents.tools.isolation.call_folder import calls_folder, remove_lost_folders
+from agents.tools.runners.lost_containers import remove_lost_containers
 from config.engine import engine_of
 from config.settings import Settings
 

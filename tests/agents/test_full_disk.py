@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from agents.capabilities.runners.call_folder import CallFolder
 from agents.testing import AgentKit, Call, Turn
 from agents.tool_errors import StorageFull
 from agents.tools import current_call, tool
 from agents.tools.files import list_files, read_file, write_file
+from agents.tools.isolation.call_folder import CallFolder
 from bus.payloads import ToolPayload, ToolResultPayload
 from tests.conftest import need
 

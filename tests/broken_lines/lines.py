@@ -328,10 +328,10 @@ LINES = (
     ),
     Line(
         promise="an HTTP capability without `hosts` asks the host of its URL alone",
-        file="agents/capabilities/runners/endpoint.py",
+        file="agents/tools/runners/endpoint.py",
         text="hosts_in(self.hosts or _own_host(target))",
         broken='hosts_in(self.hosts or ("*", *_own_host(target)))',
-        tests="tests/agents/capabilities/runners/test_endpoint.py",
+        tests="tests/agents/tools/runners/test_endpoint.py",
     ),
     Line(
         promise="secrets are replaced in every text",

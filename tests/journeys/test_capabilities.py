@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agents.capabilities.runners.container import container_name
 from agents.tools import catalogue
+from agents.tools.runners.container import container_name
 from bus.payloads import ToolResultPayload
-from tests.agents.capabilities.runners.machines import (
+from tests.agents.tools.runners.machines import (
     container_engine,
     containers,
     eventually,

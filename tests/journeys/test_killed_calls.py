@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from config.folders import ROOT
-from tests.agents.capabilities.runners import machines
-from tests.agents.capabilities.runners.machines import containers, eventually, processes_with
+from tests.agents.tools.runners import machines
+from tests.agents.tools.runners.machines import containers, eventually, processes_with
 from tests.fleet import bare_environment
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(600)]

@@ -1,1 +1,1 @@
-"""Isolation of tools: the sandbox folder, and a SQL process with kernel limits."""
+"""What isolates a tool: the sandbox folder, guarded subprocesses with limits of the kernel, and a SQL process."""

@@ -1,7 +1,7 @@
 """A server on stdio: its process under a guard, and its messages, one a line.
 
 The SDK's own transport reads lines of any length, and leaves processes behind that the server started. This one reads
-lines up to a limit, and the guard (``agents/capabilities/runners/guard.py``) ends every process beneath it, also after
+lines up to a limit, and the guard (``agents/tools/isolation/guard.py``) ends every process beneath it, also after
 this process was killed.
 """
 
@@ -22,9 +22,9 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp.types import ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
 
-from agents.capabilities.runners.guarded import end, ended, guarded_argv
-from agents.capabilities.runners.limits import kernel_limits
 from agents.tool_errors import McpServerDown
+from agents.tools.isolation.guarded import end, ended, guarded_argv
+from agents.tools.isolation.limits import kernel_limits
 from agents.tools.mcp.error_log import ErrorLog
 from agents.tools.mcp.faults import McpFault, of_exit
 from agents.tools.mcp.http import CUT_OFF

@@ -13,7 +13,7 @@ from bus.journal import Decision
 from bus.payloads import ToolResultPayload
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
 from config.effects import Effect
-from tests.agents.capabilities.runners.machines import eventually
+from tests.agents.tools.runners.machines import eventually
 
 
 def test_a_file_becomes_a_tool_with_its_metadata(declare, find):
@@ -163,7 +163,7 @@ def test_a_failed_attempt_is_repeated_as_the_file_says(declare, find, monkeypatc
             raise CapabilityFailed("not yet.")
         return "done"
 
-    monkeypatch.setattr("agents.capabilities.runners.process.ProcessRunner.call", call)
+    monkeypatch.setattr("agents.tools.runners.process.ProcessRunner.call", call)
     declare(retry={"attempts": 3, "delay_s": 0.001})
 
     assert asyncio.run(find().function(text="a")) == "done"

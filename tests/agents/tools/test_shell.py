@@ -11,7 +11,7 @@ from agents.tools.shell import shell
 from agents.tools.tool import enter_call
 from config.effects import Effect
 from config.errors import ToolFailed
-from tests.agents.capabilities.runners.machines import container_engine, containers, import_image
+from tests.agents.tools.runners.machines import container_engine, containers, import_image
 
 
 @pytest.fixture

@@ -17,11 +17,11 @@ from typing import Any
 import orjson
 
 from agents.capabilities.errors import CapabilityFailed, ContainersDisabled, ImageMissing
-from agents.capabilities.runners.call_folder import LOST_S, lost_at_s
-from agents.capabilities.runners.calling import call_variables, result_of, secret_values
-from agents.capabilities.runners.child import Command, Finished, run_command
-from agents.capabilities.runners.limits import ProcessLimits
-from agents.capabilities.runners.process import BEYOND_S
+from agents.tools.isolation.call_folder import LOST_S, lost_at_s
+from agents.tools.isolation.child import Command, Finished, run_command
+from agents.tools.isolation.limits import ProcessLimits
+from agents.tools.runners.calling import call_variables, result_of, secret_values
+from agents.tools.runners.process import BEYOND_S
 from agents.tools.tool import ToolContext, current_call
 from config.engine import Engine, engine_variables
 

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from agents.capabilities.errors import CapabilityFailed
-from agents.capabilities.runners.endpoint import EndpointRunner
+from agents.tools.runners.endpoint import EndpointRunner
 from agents.tools.tool import enter_call
 from config.definitions.errors import SecretMissing
 from config.egress.errors import HostNotAllowed, HostUnreachable, RequestRefused
@@ -18,7 +18,7 @@ from config.egress.fetch import Fetcher
 from config.egress.target import parse_target
 from config.errors import ToolCutOff
 from config.tracing import trace_id_of, traced
-from tests.agents.capabilities.runners.conftest import CONTEXTS
+from tests.agents.tools.runners.conftest import CONTEXTS
 
 
 @pytest.fixture

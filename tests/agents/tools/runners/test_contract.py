@@ -10,8 +10,8 @@ import pytest
 from agents.capabilities.errors import CapabilityFailed, OutputNotJson, OutputTooLong
 from agents.tool_errors import ToolTimeout
 from config.errors import ModelVisible, ToolCutOff
-from tests.agents.capabilities.runners.conftest import CONTEXTS
-from tests.agents.capabilities.runners.machines import eventually, processes_with
+from tests.agents.tools.runners.conftest import CONTEXTS
+from tests.agents.tools.runners.machines import eventually, processes_with
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(120)]
 

@@ -13,16 +13,16 @@ import orjson
 import pytest
 
 from agents.capabilities.errors import CapabilityFailed
-from agents.capabilities.runners import guard
-from agents.capabilities.runners.call_folder import CallFolder, remove_lost_folders
-from agents.capabilities.runners.limits import ProcessLimits
-from agents.capabilities.runners.process import ProcessRunner
 from agents.tools.file_labels import labels_of
+from agents.tools.isolation import guard
+from agents.tools.isolation.call_folder import CallFolder, remove_lost_folders
 from agents.tools.isolation.call_sandbox import CallSandbox
+from agents.tools.isolation.limits import ProcessLimits
+from agents.tools.runners.process import ProcessRunner
 from agents.tools.tool import enter_call
 from config.errors import ToolCutOff
 from config.tracing import trace_id_of, traced
-from tests.agents.capabilities.runners.machines import eventually, processes_with
+from tests.agents.tools.runners.machines import eventually, processes_with
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(60)]
 

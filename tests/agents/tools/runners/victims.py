@@ -15,9 +15,9 @@ from typing import Any
 
 import psutil
 
-from agents.capabilities.runners.container import Container, ContainerRunner
-from agents.capabilities.runners.process import ProcessRunner
 from agents.tools.isolation.call_sandbox import CallSandbox
+from agents.tools.runners.container import Container, ContainerRunner
+from agents.tools.runners.process import ProcessRunner
 from agents.tools.tool import ToolContext, enter_call
 from config.engine import engine_of
 

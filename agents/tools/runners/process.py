@@ -9,10 +9,10 @@ from typing import Any
 
 import orjson
 
-from agents.capabilities.runners.call_folder import CallFolder
-from agents.capabilities.runners.calling import call_variables, inherited_variables, result_of, secret_values
-from agents.capabilities.runners.child import Command, run_command
-from agents.capabilities.runners.limits import ProcessLimits
+from agents.tools.isolation.call_folder import CallFolder
+from agents.tools.isolation.child import Command, run_command
+from agents.tools.isolation.limits import ProcessLimits
+from agents.tools.runners.calling import call_variables, inherited_variables, result_of, secret_values
 from agents.tools.tool import ToolContext, current_call
 
 BEYOND_S = 5.0

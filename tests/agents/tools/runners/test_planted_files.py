@@ -9,12 +9,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agents.capabilities.runners.container import Container, ContainerRunner
-from agents.capabilities.runners.limits import ProcessLimits
-from agents.capabilities.runners.process import ProcessRunner
 from agents.tools.files import write_file
+from agents.tools.isolation.limits import ProcessLimits
 from agents.tools.mcp.stdio import StdioConnection
 from agents.tools.mcp.traffic import Traffic
+from agents.tools.runners.container import Container, ContainerRunner
+from agents.tools.runners.process import ProcessRunner
 from agents.tools.tool import enter_call
 from config.definitions.mcp_server import McpServerDefinition
 from config.engine import Engine

@@ -2,5 +2,5 @@
 
 A plain function alone cannot be ended: it continues until it returns, and is counted (agents/tools/abandoned.py). A
 call's arguments go to the runner as JSON, and its result is JSON. All runners keep the contract of
-tests/agents/capabilities/runners/test_contract.py.
+tests/agents/tools/runners/test_contract.py.
 """

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from agents.capabilities.errors import CapabilityFailed, OutputNotJson, OutputTooLong
-from agents.capabilities.runners.child import Finished
+from agents.tools.isolation.child import Finished
 from agents.tools.tool import ToolContext
 from config.definitions.secret_reference import required_secret
 from config.errors import ToolCutOff

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import IO
 
 from agents.capabilities.errors import CapabilityFailed
-from agents.capabilities.runners.collector import Collector
-from agents.capabilities.runners.guarded import end, ended, guarded_argv
+from agents.tools.isolation.collector import Collector
+from agents.tools.isolation.guarded import end, ended, guarded_argv
 from config.forks import after_fork
 
 MAX_CHILDREN = 64

@@ -6,8 +6,8 @@ import logging
 import subprocess
 import time
 
-from agents.capabilities.runners.call_folder import is_lost
-from agents.capabilities.runners.container import PREFIX
+from agents.tools.isolation.call_folder import is_lost
+from agents.tools.runners.container import PREFIX
 from config.engine import Engine, engine_variables
 
 log = logging.getLogger(__name__)

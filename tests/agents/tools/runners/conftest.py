@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from agents.capabilities.runners.container import Container, ContainerRunner
-from agents.capabilities.runners.endpoint import EndpointRunner
-from agents.capabilities.runners.limits import ProcessLimits
-from agents.capabilities.runners.process import ProcessRunner
 from agents.tools.executor import call_tool
 from agents.tools.isolation.call_sandbox import CallSandbox
+from agents.tools.isolation.limits import ProcessLimits
+from agents.tools.runners.container import Container, ContainerRunner
+from agents.tools.runners.endpoint import EndpointRunner
+from agents.tools.runners.process import ProcessRunner
 from agents.tools.tool import Tool, ToolContext
 from config.engine import engine_of
 from config.errors import ToolFailed
 from config.identity.contexts import GoldenContext, SecurityContext
 from config.identity.principal import Role
-from tests.agents.capabilities.runners.machines import (
+from tests.agents.tools.runners.machines import (
     BEHAVE,
     container_engine,
     containers,
