@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agents.capabilities.errors import CapabilityFailed
 from agents.tools.isolation.call_folder import calls_folder
+from agents.tools.isolation.errors import CapabilityFailed
 from agents.tools.isolation.limits import ProcessLimits
 from agents.tools.runners.container import Container, ContainerRunner
 from agents.tools.runners.endpoint import EndpointRunner

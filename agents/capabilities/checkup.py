@@ -6,9 +6,9 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 
-from agents.capabilities.errors import ContainersDisabled, ImageMissing
 from agents.capabilities.folder import declared
 from agents.tools.catalogue import find_tool
+from agents.tools.isolation.errors import ContainersDisabled, ImageMissing
 from config.definitions.capability import CapabilityDefinition
 from config.definitions.errors import DefinitionInvalid, SecretMissing
 from config.definitions.runner_spec import ContainerSpec, ProcessSpec

@@ -16,7 +16,7 @@ from config.folders import ROOT
 PAGE = ROOT / "docs" / "errors.md"
 MODULES = tuple(
     """
-    agents.capabilities.errors agents.errors agents.governance.engine.errors agents.governance.policy.errors
+    agents.tools.isolation.errors agents.errors agents.governance.engine.errors agents.governance.policy.errors
     agents.models.errors agents.tool_errors bus.errors bus.journal.errors bus.messages cli.supervisor.serving
     cli.supervisor.supervisor config.database.errors config.definitions.errors config.egress.errors config.errors
     agents.governance.guardrails.errors config.sealing bus.identity.errors config.identity.folders

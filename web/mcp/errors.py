@@ -10,9 +10,9 @@ from typing import TypeVar
 from mcp import MCPError
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
 
-from agents.capabilities.errors import ContainersDisabled
 from agents.tool_errors import ArgumentsInvalid, RoleMissing
 from bus.identity.errors import EnvelopeRefused
+from agents.tools.isolation.errors import ContainersDisabled
 from config.definitions.errors import ToolUnknown
 from config.errors import CallboardError, Internal
 from config.ids import new_id

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from agents.capabilities.errors import CapabilityFailed
 from agents.tools.isolation.collector import Collector
+from agents.tools.isolation.errors import CapabilityFailed
 from agents.tools.isolation.guarded import end, ended, guarded_argv
 from config.forks import after_fork
 

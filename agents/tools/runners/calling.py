@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from agents.capabilities.errors import CapabilityFailed, OutputNotJson, OutputTooLong
 from agents.tools.isolation.child import Finished
+from agents.tools.isolation.errors import CapabilityFailed, OutputNotJson, OutputTooLong
 from agents.tools.tool import ToolContext
 from config.definitions.secret_reference import required_secret
 from config.errors import ToolCutOff

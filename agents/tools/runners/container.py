@@ -16,9 +16,9 @@ from typing import Any
 
 import orjson
 
-from agents.capabilities.errors import CapabilityFailed, ContainersDisabled, ImageMissing
 from agents.tools.isolation.call_folder import LOST_S, lost_at_s
 from agents.tools.isolation.child import Command, Finished, run_command
+from agents.tools.isolation.errors import CapabilityFailed, ContainersDisabled, ImageMissing
 from agents.tools.isolation.limits import ProcessLimits
 from agents.tools.runners.calling import call_variables, result_of, secret_values
 from agents.tools.runners.process import BEYOND_S

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from agents.capabilities.errors import CapabilityFailed, OutputNotJson, OutputTooLong
+from agents.tools.isolation.errors import CapabilityFailed, OutputNotJson, OutputTooLong
 from agents.tools.results import MAX_BYTES
 from agents.tools.spans.http import request_span
 from agents.tools.runners.calling import context_json, secret_values

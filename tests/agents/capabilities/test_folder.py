@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from agents.capabilities.errors import CapabilityFailed, ContainersDisabled
 from agents.steps.preflight import version_of
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.catalogue import tools_of
+from agents.tools.isolation.errors import CapabilityFailed, ContainersDisabled
 from bus.journal import Decision
 from bus.payloads import ToolResultPayload
 from config.definitions.errors import DefinitionInvalid, ToolUnknown

@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 
-from agents.capabilities.errors import ContainersDisabled, ImageMissing
+from agents.tools.isolation.errors import ContainersDisabled, ImageMissing
 from agents.tools.schema import build_tool
 from agents.tools.shell import shell
 from agents.tools.tool import enter_call

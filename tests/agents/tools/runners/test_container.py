@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.capabilities.errors import CapabilityFailed, ImageMissing
+from agents.tools.isolation.errors import CapabilityFailed, ImageMissing
 from agents.tools.isolation.limits import ProcessLimits
 from agents.tools.runners.calling import result_of
 from agents.tools.runners.container import Container, ContainerRunner, container_argv, container_name

@@ -7,8 +7,8 @@ import time
 import psutil
 import pytest
 
-from agents.capabilities.errors import CapabilityFailed, OutputNotJson, OutputTooLong
 from agents.tool_errors import ToolTimeout
+from agents.tools.isolation.errors import CapabilityFailed, OutputNotJson, OutputTooLong
 from config.errors import ModelVisible, ToolCutOff
 from tests.agents.tools.runners.conftest import CONTEXTS
 from tests.agents.tools.runners.machines import eventually, processes_with

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from agents.capabilities.errors import CapabilityFailed
+from agents.tools.isolation.errors import CapabilityFailed
 from agents.tools.runners.endpoint import EndpointRunner
 from agents.tools.tool import enter_call
 from config.definitions.errors import SecretMissing
