@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from agents.agent import Agent
+from agents.catalogue import tools_of
 from agents.context import RunContext
 from agents.errors import AgentUnknown, RunFailed
 from agents.governance.guardrails.deployment import guardrails_of
@@ -15,7 +16,6 @@ from agents.process import Process
 from agents.tool_errors import ArgumentsInvalid
 from agents.tool_run import ToolRun
 from agents.tools.arguments import parse_arguments, validate_arguments
-from agents.tools.catalogue import tools_of
 from agents.tools.questions import missing_form
 from agents.tools.tool import Tool
 from bus.journal import AcceptedCall, CodeVersion, Ending, FirstCommit, OpenStep, Progress

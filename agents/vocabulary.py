@@ -7,8 +7,9 @@ from contextlib import suppress
 from typing import Any
 
 from agents.governance.policy.checks import KnownTool, Vocabulary
+from agents.governance.policy.vocabulary import KnownTool, Vocabulary, arguments_in
+from agents.catalogue import TOOLS, find_tool, tools_of
 from agents.registry import AgentRegistry
-from agents.tools.catalogue import TOOLS, find_tool, tools_of
 from agents.tools.tool import Tool
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError

@@ -6,11 +6,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from agents.capabilities.checkup import problems_of
+from agents import catalogue
+from agents.catalogue import find_tool
+from agents.checkup.capability import problems_of
 from agents.testing import call_capability
 from agents.tool_errors import ArgumentsInvalid
-from agents.tools import catalogue
-from agents.tools.catalogue import find_tool
 from config.definitions.errors import ToolUnknown
 from config.folders import ROOT
 from config.settings import Settings

@@ -1,1 +1,1 @@
-"""Capabilities: tools with full metadata, declared in YAML, and the runners that carry out their calls."""
+"""Capabilities: tools with full metadata, declared in YAML and carried out by the runners of agents/tools/runners."""

@@ -11,8 +11,8 @@ from typing import Any
 
 from agents.capabilities.build import capability_tool
 from agents.capabilities.folder import declared
+from agents.catalogue import find_tool
 from agents.tools.arguments import validate_arguments
-from agents.tools.catalogue import find_tool
 from agents.tools.executor import call_tool
 from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.results import validate_output

@@ -13,13 +13,13 @@ import orjson
 
 from agents.governance.guardrails.deployment import guard_of
 from agents.governance.policy.source import PolicySource
+from agents.catalogue import as_tool
 from agents.handle import RunHandle
 from agents.models.scripted.script import ScriptedModel
 from agents.process import Process, use_process
 from agents.registry import AgentRegistry
 from agents.runner import Runner
 from agents.testing.databases import give_back, take_database
-from agents.tools.catalogue import as_tool
 from agents.tools.tool import Tool
 from bus.celery_app import Publisher
 from bus.journal import Journal

@@ -74,7 +74,7 @@ def list_capabilities(as_json: bool) -> int:
 @options.as_json
 def check(ids: tuple[str, ...], as_json: bool) -> int:
     """Check that this machine can call each capability: its file, what it names, its image and its secrets."""
-    from agents.capabilities.checkup import problems_of, warnings_of
+    from agents.checkup.capability import problems_of, warnings_of
 
     settings = options.apply()
     found = _found(settings)
@@ -123,7 +123,7 @@ def _facts(row: dict[str, Any]) -> str:
 
 def _refuse_name(name: str, settings: Settings) -> None:
     """Refuse what is no name, and names of others: a file ``json.py`` would hide Python's own from its neighbours."""
-    from agents.tools.catalogue import TOOLS
+    from agents.catalogue import TOOLS
     from config.definitions.capability import CAPABILITY_ID
 
     shown = visible(name)[:80]

@@ -9,8 +9,8 @@ from pathlib import Path
 import orjson
 import yaml
 
+from agents.catalogue import tools_of, wrap_tools
 from agents.models.call import is_in_process
-from agents.tools.catalogue import tools_of, wrap_tools
 from agents.warm_up import warm_up_to_fork
 from bus.gc_tuning import freeze_gc
 from cli.crashlab.ledger import watched

@@ -8,6 +8,7 @@ from agents.checkup import Problem, deep_check, problem_of
 from agents.governance.policy.checks import warnings_of
 from agents.governance.policy.errors import PolicyInvalid
 from agents.governance.policy.reading import read_policy
+from agents.checkup.agent import Problem, deep_check, problem_of
 from agents.models.auto import DEMO, OLLAMA, has_model, offer_of, resolve_model
 from agents.registry import AgentRegistry
 from agents.vocabulary import vocabulary_of

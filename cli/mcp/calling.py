@@ -60,7 +60,7 @@ def _of_no_agent(server: str, tool: str) -> Chosen:
             "tools": [f"{PREFIX}{server}/{tool}"],
         },
     )
-    from agents.tools.catalogue import tools_of
+    from agents.catalogue import tools_of
 
     (name,) = tools_of(agent, current_process().settings)
     return name, agent

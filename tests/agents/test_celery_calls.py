@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import redis
 
+from agents.catalogue import find_tool
 from agents.handle import RunHandle
 from agents.process import current_process
 from agents.runner import Runner
 from agents.steps import task_work
-from agents.tools.catalogue import find_tool
 from agents.tools.task_call import TaskOutcome
 from bus.celery_tasks.application import close_applications
 from bus.journal import Decision, TaskWait, steps_of

@@ -14,12 +14,11 @@ from sqlalchemy import func, select, update
 
 import bus.journal.log.writer
 import bus.journal.version
-from agents import compatibility
+from agents import catalogue, compatibility
 from agents.execution import execute
 from agents.models.errors import ModelKeyMissing
 from agents.process import current_process
 from agents.testing import AgentKit, Call, Turn
-from agents.tools import catalogue
 from bus.journal import Decision, StaleOwner, WorkerRow
 from bus.messages import RunAgentMessage
 from bus.queues import served_queues

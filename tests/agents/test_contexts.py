@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
+from agents.catalogue import as_tool
 from agents.handle import RunHandle
 from agents.process import current_process
 from agents.runner import Runner

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from agents.catalogue import forget, tools_of
 from agents.testing import AgentKit, Call, Turn
-from agents.tools.catalogue import forget, tools_of
 from agents.tools.mcp.pool import close_pools
 from bus.journal import Decision
 from bus.payloads import ApprovalPayload, EndPayload, ToolResultPayload

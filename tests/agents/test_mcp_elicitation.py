@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from agents.catalogue import forget
 from agents.handle import RunHandle
 from agents.testing import AgentKit
-from agents.tools.catalogue import forget
 from agents.tools.mcp.pool import close_pools
 from bus.journal import Decision
 from bus.payloads import ApprovalPayload, EndPayload, ToolLogPayload, ToolResultPayload

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from agents.catalogue import forget
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
-from agents.tools.catalogue import forget
 from agents.tools.mcp.pool import close_pools
 from bus.payloads import ResponsePayload, ToolLogPayload
 from config.database.tables import steps

@@ -9,10 +9,10 @@ from functools import partial
 import pytest
 from sqlalchemy import select, update
 
+from agents.catalogue import as_tool
 from agents.handle import RunHandle
 from agents.process import current_process
 from agents.testing import AgentKit, Turn
-from agents.tools.catalogue import as_tool
 from agents.tools.tool import tool
 from bus.identity.audit.recording import acting_with
 from bus.identity.credentials import keys

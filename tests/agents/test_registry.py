@@ -111,7 +111,7 @@ def test_the_first_folder_that_has_an_id_wins(tmp_path):
 def test_importing_it_brings_neither_litellm_nor_a_tool():
     code = (
         "import sys, agents.registry; print([name for name in sys.modules if name.split('.')[0] == 'litellm' "
-        "or name in ('agents.tools.calculator', 'agents.tools.catalogue')])"
+        "or name in ('agents.tools.calculator', 'agents.catalogue')])"
     )
 
     printed = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout

@@ -18,10 +18,10 @@ from sqlalchemy import select
 
 import bus.journal.journal
 import bus.journal.log.writer
+from agents.catalogue import wrap_tools
 from agents.handle import RunHandle
 from agents.models.call import ModelCall
 from agents.testing import AgentKit, Call, Turn
-from agents.tools.catalogue import wrap_tools
 from bus.journal import Decision, RunRecord, StaleOwner, read_record
 from bus.messages import RunAgentMessage
 from bus.payloads import TERMINAL, ResponsePayload

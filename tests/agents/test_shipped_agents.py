@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from agents.checkup import deep_check
+from agents.catalogue import tools_of
+from agents.checkup.agent import deep_check
 from agents.models import auto
 from agents.models.call import ModelCall
 from agents.models.demo.answer import answer
 from agents.models.demo.texts import NOT_KNOWN
 from agents.registry import AgentRegistry
-from agents.tools.catalogue import tools_of
 from config.definitions.agent import AgentDefinition
 from config.definitions.json_schema import schema_errors
 from config.settings import ROOT, read_settings

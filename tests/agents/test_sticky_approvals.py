@@ -11,10 +11,10 @@ from typing import Any
 import orjson
 import pytest
 
+from agents.catalogue import as_tool
 from agents.context import RunContext
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
-from agents.tools.catalogue import as_tool
 from agents.tools.tool import Tool, tool
 from bus.journal import Decision, StickyApproval, steps_of
 from bus.payloads import ApprovalPayload, ToolResultPayload

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from agents.catalogue import forget
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import current_call, tool
-from agents.tools.catalogue import forget
 from agents.tools.mcp.pool import close_pools
 from bus.payloads import ToolLogPayload, ToolProgressPayload, ToolResultPayload
 from tests.agents.tools.mcp.conftest import FAKE

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from agents.capabilities import folder as capabilities
+from agents.catalogue import find_tool
 from agents.compatibility import compatible_work
 from agents.errors import AgentUnknown
 from agents.governance.guardrails.deployment import guardrails_of
 from agents.governance.policy.source import PolicySource
 from agents.registry import AgentRegistry
-from agents.tools.catalogue import find_tool
 from agents.tools.mcp.states import ServerFiles
 from bus.celery_tasks.application import find_application
 from bus.identity.credentials.certificates import CertificatePrincipals

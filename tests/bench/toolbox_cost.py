@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from agents.catalogue import as_tool
 from agents.context import RunContext
 from agents.governance.guardrails.guardrails import Guardrails
 from agents.governance.policy.source import PolicySource
@@ -20,7 +21,6 @@ from agents.models.streams.tool_calls import ToolCall
 from agents.steps.tool_step import ToolStep
 from agents.testing import AgentKit
 from agents.tools import Tool, tool
-from agents.tools.catalogue import as_tool
 from agents.tools.executor import call_tool
 from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.spans.hooks import enable_hooks, remove_hooks

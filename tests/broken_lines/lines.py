@@ -385,7 +385,7 @@ LINES = (
     ),
     Line(
         promise="no MCP server takes an override by a name that it lists later",
-        file="agents/tools/catalogue.py",
+        file="agents/catalogue.py",
         text="first = [one for one in meant if seen.get(one, inf) == min(times)]",
         broken="first = sorted(meant)[:1]",
         tests="tests/agents/test_mcp_clashes.py",

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from agents import catalogue
 from agents.testing import call_capability
-from agents.tools import catalogue
 from cli.capability_files import KINDS, files_of
 from cli.main import cli
 from config.folders import ROOT

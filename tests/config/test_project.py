@@ -13,7 +13,7 @@ from config.project import installed_entries, own_version, project, shipped_entr
 from tests.fleet import bare_environment
 
 CODE = """
-from agents.tools.catalogue import TOOLS, find_tool
+from agents.catalogue import TOOLS, find_tool
 from config.settings import read_settings
 from config.project import own_version
 from observers.discovery import observers_for

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agents.tools import catalogue
+from agents import catalogue
 from agents.tools.runners.container import container_name
 from bus.payloads import ToolResultPayload
 from tests.agents.tools.runners.machines import (

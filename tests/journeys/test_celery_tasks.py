@@ -15,9 +15,9 @@ from uuid import uuid4
 
 import pytest
 
-from agents.checkup import deep_check
+from agents.catalogue import find_tool
+from agents.checkup.agent import deep_check
 from agents.handle import RunHandle
-from agents.tools.catalogue import find_tool
 from bus.payloads import EndPayload, ToolResultPayload
 from config.definitions.agent import load_definition
 from config.redis.url import broker_form

@@ -26,7 +26,7 @@ SAMPLES = {
     "unit": """
         tests/config/definitions/test_dotted_path.py tests/agents/governance/policy/test_policy_page.py
         tests/config/test_private_files.py tests/config/test_settings.py tests/agents/test_shipped_agents.py
-        tests/agents/tools/test_catalogue.py tests/observers/test_discovery.py tests/cli/doctor tests/test_words.py
+        tests/agents/test_catalogue.py tests/observers/test_discovery.py tests/cli/doctor tests/test_words.py
         """,
     "parity": "tests/cli/test_main.py",
     "journeys": "tests/journeys/test_doctor.py tests/journeys/test_keyless_web.py",

@@ -5,8 +5,8 @@ import sys
 import pytest
 import yaml
 
-from agents.tools import catalogue
-from agents.tools.catalogue import find_tool
+from agents import catalogue
+from agents.catalogue import find_tool
 from config.settings import Settings
 
 WHOLE = {

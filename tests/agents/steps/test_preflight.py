@@ -10,6 +10,7 @@ import orjson
 import pytest
 from sqlalchemy import select
 
+from agents.catalogue import as_tool
 from agents.context import RunContext
 from agents.governance.guardrails.guardrails import Guardrails
 from agents.models.streams.tool_calls import ToolCall
@@ -17,7 +18,6 @@ from agents.steps.preflight import CHANGED, NEEDS_APPROVAL, POLICY_CHANGED, Pref
 from agents.steps.tool_step import ToolStep
 from agents.testing import AgentKit
 from agents.tools import Tool, tool
-from agents.tools.catalogue import as_tool
 from agents.window import Window
 from bus.journal import Commit, Decision, OpenStep, Past, PersonAnswer, canonical_digest
 from config.capabilities import Classification

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from agents.catalogue import tools_of
 from agents.context import MARGIN_S, RunContext
 from agents.models.streams.tool_calls import ToolCall
 from agents.steps.tool_step import NOT_YET, ToolStep
 from agents.testing import AgentKit
 from agents.tools import tool
-from agents.tools.catalogue import tools_of
 from agents.window import Window
 from bus.journal import STOPPED, Past, StaleOwner, StepEnded
 from bus.journal.endings import NOT_FINISHED, NOT_KNOWN

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from agents.catalogue import as_tool
 from agents.tools import Tool, tool
-from agents.tools.catalogue import as_tool
 from agents.tools.clock import clock
 from agents.tools.files import list_files, read_file, write_file
 from agents.tools.http import http_get, http_request

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from agents.catalogue import TOOLS, find_tool
 from agents.testing import AgentKit, Call, Turn
-from agents.tools.catalogue import TOOLS, find_tool
 from agents.tools.http import http_get
 from bus.payloads import ToolResultPayload
 from config.settings import Settings

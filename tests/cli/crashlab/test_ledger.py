@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from agents.catalogue import find_tool, tools_of, wrap_tools
 from agents.tools import tool
-from agents.tools.catalogue import find_tool, tools_of, wrap_tools
 from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.schema import build_tool
 from agents.tools.tool import ToolContext, enter_call

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
-from agents.tools.catalogue import forget
+from agents.catalogue import forget
 from agents.tools.mcp.pool import close_pools
 from cli.main import status_of
 from config.database.migrate import migrate

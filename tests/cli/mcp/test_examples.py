@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from agents.catalogue import forget
 from agents.runner import Runner
-from agents.tools.catalogue import forget
 from agents.tools.mcp.manager import MCPClientManager, MCPServerDefinition, mcp_list_tools
 from agents.tools.mcp.pool import close_pools
 from agents.tools.mcp.result import to_value

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.tools.catalogue import find_tool
+from agents.catalogue import find_tool
 from config.definitions.celery_tasks import CeleryApplication
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
 from config.settings import read_settings

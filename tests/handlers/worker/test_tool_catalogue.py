@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agents.catalogue import tools_of
 from agents.tools import tool
-from agents.tools.catalogue import tools_of
 from agents.tools.schema import build_tool
 from config.definitions.agent import load_definition
 from config.settings import Settings

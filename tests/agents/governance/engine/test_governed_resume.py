@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from agents.catalogue import wrap_tools
 from agents.testing import AgentKit
-from agents.tools.catalogue import wrap_tools
 from cli.crashlab import ledger
 from cli.crashlab.invariants import differences, not_recovered
 from tests.agents.governance.engine.engine_server import EngineServer

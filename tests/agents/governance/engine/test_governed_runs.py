@@ -14,9 +14,9 @@ import pytest
 from sqlalchemy import select, update
 
 from agents.governance.policy.source import PolicySource
+from agents.catalogue import as_tool
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
-from agents.tools.catalogue import as_tool
 from agents.tools.tool import tool
 from bus.journal import Decision, canonical_digest
 from bus.payloads import ApprovalPayload, ErrorPayload, ToolPayload, ToolResultPayload

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agents.tools.catalogue import find_tool
+from agents.catalogue import find_tool
 from config.definitions.agent import load_definition
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
 from config.effects import Effect

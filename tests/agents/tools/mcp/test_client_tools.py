@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from agents.catalogue import find_tools, forget
 from agents.testing import AgentKit, Call, Turn
-from agents.tools.catalogue import find_tools, forget
 from agents.tools.mcp.pool import close_pools
 from bus.payloads import ToolResultPayload
 from config.effects import Effect

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from agents.catalogue import forget, tools_of
 from agents.testing import AgentKit
-from agents.tools.catalogue import forget, tools_of
 from agents.tools.mcp.pool import close_pools
 from agents.tools.tool import Tool
 from bus.payloads import ToolResultPayload

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from agents.catalogue import find_tools, forget, tools_of
 from agents.tool_errors import OutputUnfit
-from agents.tools.catalogue import find_tools, forget, tools_of
 from agents.tools.executor import call_tool
 from agents.tools.mcp.pool import close_pools
 from agents.tools.questions import CallAsks

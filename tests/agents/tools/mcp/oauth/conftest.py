@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from agents.catalogue import forget
 from agents.process import Process, opened_process
 from agents.testing import AgentKit
-from agents.tools.catalogue import forget
 from agents.tools.mcp.oauth import tokens
 from agents.tools.mcp.oauth.login import keep_login, log_in
 from agents.tools.mcp.pool import close_pools

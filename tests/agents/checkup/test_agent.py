@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.checkup import deep_check, problem_of
+from agents.checkup.agent import deep_check, problem_of
 from agents.models import auto
 from config.definitions.agent import load_definition
 from config.definitions.errors import DefinitionInvalid

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator
 
 from agents.capabilities.folder import declared
-from agents.tools.catalogue import find_tool
+from agents.catalogue import find_tool
 from agents.tools.isolation.errors import ContainersDisabled, ImageMissing
 from config.definitions.capability import CapabilityDefinition
 from config.definitions.errors import DefinitionInvalid, SecretMissing

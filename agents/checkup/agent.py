@@ -15,11 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from agents.capabilities.checkup import problems_of
 from agents.capabilities.folder import declared
+from agents.catalogue import READING, find_reading_tools, find_tools, tools_of
+from agents.checkup.capability import problems_of
 from agents.models.auto import resolve_model
 from agents.models.call import is_in_process
-from agents.tools.catalogue import READING, find_reading_tools, find_tools, tools_of
 from config.definitions.agent import BEGINNING, AgentDefinition
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid, PluginUnknown, ToolUnknown

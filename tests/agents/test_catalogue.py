@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from agents.tools import catalogue
-from agents.tools.catalogue import TOOLS, find_tool, tools_of
+from agents import catalogue
+from agents.catalogue import TOOLS, find_tool, tools_of
 from config.definitions import dotted_path
 from config.definitions.agent import load_definition
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
