@@ -12,6 +12,7 @@ from agents.governance.policy.source import PolicySource
 from agents.models.keys import ModelKeys
 from agents.registry import AgentRegistry
 from agents.tools.executor import allow_threads
+from agents.tools.mcp.stores import journal_source
 from agents.tools.tool import Tool
 from bus.celery_app import Publisher
 from bus.journal import Journal
@@ -57,6 +58,7 @@ def current_process(with_settings: Settings | None = None) -> Process:
         return _process
 
 
+@journal_source
 def opened_process() -> Process | None:
     """Return this process's journal and registry, or None where nothing has opened them."""
     return _process

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from agents.process import opened_process
 from agents.tools.mcp.drift import DRIFT
 from agents.tools.mcp.listed import ServerTool, from_json
+from agents.tools.mcp.stores import opened_journal
 from agents.tools.tool import current_call
 from bus.journal import ANSWERED_BY
 from config.errors import ToolFailed
@@ -37,10 +37,10 @@ def pinned_tools(server: str, seen: Mapping[str, ServerTool] | None) -> dict[str
     What is seen for the first time is stored. To be called on a plain thread. Without a database in use, as in
     ``./callboard agents``, it is what is seen.
     """
-    process = opened_process()
-    if process is None:
+    opened = opened_journal()
+    if opened is None:
         return dict(seen or {})
-    manifests = process.journal.mcp_manifests
+    manifests = opened.journal.mcp_manifests
     if seen is None:
         return {name: from_json(text) for name, text in manifests.pinned(server).items()}
     pinned = manifests.pin(server, {name: (tool.digest, tool.json) for name, tool in seen.items()})
@@ -57,15 +57,15 @@ async def require_accepted(server: str, known: ServerTool, now: ServerTool) -> N
         QuestionAsked: the call ends, and is made again with the answer.
         ToolFailed: the person did not accept it, or has to be of another tenant, or it is too large to be shown whole.
     """
-    process = opened_process()
-    if process is not None:
-        journal = process.journal
+    opened = opened_journal()
+    if opened is not None:
+        journal = opened.journal
         pinned = (await journal.loop.read(journal.mcp_manifests.pinned, server)).get(now.name)
         known = known if pinned is None else from_json(pinned)
     DRIFT.note(server, now.name, now.digest, known.digest)
     if known.digest == now.digest:
         return
-    if process is not None and current_call().tenant != process.settings.tenant:
+    if opened is not None and current_call().tenant != opened.settings.tenant:
         raise ToolFailed(
             f"the MCP server {server} has changed its tool {now.name}; it was not called. The operator has to accept "
             "the new definition first: the tool's next call in the deployment's own tenant asks for that."
@@ -73,8 +73,9 @@ async def require_accepted(server: str, known: ServerTool, now: ServerTool) -> N
     answer = current_call().ask(form(server, known, now), question(server, known, now))
     if answer.get("accept") is not True:
         raise ToolFailed(f"a person did not accept how the MCP server {server} changed its tool {now.name}.")
-    if process is not None:
-        await process.journal.loop.write(process.journal.mcp_manifests.accept, server, now.name, now.digest, now.json)
+    if opened is not None:
+        journal = opened.journal
+        await journal.loop.write(journal.mcp_manifests.accept, server, now.name, now.digest, now.json)
     DRIFT.note(server, now.name, now.digest, now.digest)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from agents.tools.mcp import PREFIX
 from agents.tools.mcp.names import Origin
+from agents.tools.mcp.stores import opened_journal
 from bus.journal import Journal
 from config.definitions.mcp_names import identity_of
 from config.definitions.mcp_server import read_servers
@@ -50,7 +51,5 @@ def _servers_in(paths: Iterable[str]) -> set[str]:
 
 
 def _journal() -> Journal | None:
-    from agents.process import opened_process  # imports the registry, which imports the catalogue
-
-    process = opened_process()
-    return process.journal if process is not None else None
+    opened = opened_journal()
+    return opened.journal if opened is not None else None

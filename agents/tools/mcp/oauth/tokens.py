@@ -6,18 +6,23 @@ import asyncio
 import time
 from collections.abc import Coroutine
 from contextvars import Context
-from typing import Any, Protocol, TypeVar
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from agents.process import Process, current_process, opened_process
 from agents.tool_errors import McpLoginNeeded, McpServerDown
 from agents.tools.mcp.oauth.account import OAuthAccount, bound_to, opened_login, place_of, sealed_login
 from agents.tools.mcp.oauth.flow import OAuthFlow
-from bus.journal import SealedLogin
-from config.database.migrate import require_installation
+from agents.tools.mcp.stores import opened_journal
+from bus.journal import McpLogins, SealedLogin
+from config.database.engine import open_database
+from config.database.migrate import require_current, require_installation
 from config.definitions.mcp_server import McpServerDefinition
 from config.errors import CallboardError
 from config.sealing import SealBroken, Sealer, SealKeyMissing, sealer_of
 from config.settings import settings
+from config.guardrails.errors import SealBroken, SealKeyMissing
+from config.guardrails.sealing import Sealer, sealer_of
+from config.settings import Settings, settings
 
 T = TypeVar("T")
 
@@ -113,7 +118,7 @@ class LoginTokens:
         if found is None:
             await self._write("remove", login)
             raise self._needed("the login has ended")
-        await self._write("renew", login, sealed_login(found, _sealer(await _process()), self._place, login))
+        await self._write("renew", login, sealed_login(found, (await _logins()).sealer, self._place, login))
         self._read_s = 0.0
         return found.tokens.access_token
 
@@ -134,26 +139,26 @@ class LoginTokens:
         return self._account, self._login
 
     async def _read(self) -> None:
-        process = await _process()
-        login = await asyncio.to_thread(process.journal.mcp_logins.find, self._tenant, self._server.name)
+        store, sealer = await _logins()
+        login = await asyncio.to_thread(store.find, self._tenant, self._server.name)
         if login is None:
             raise self._needed("and there is none")
         if login.bound_to != bound_to(self._server):
             raise self._needed("since its file has changed after the last one")
         if self._login != login:
             try:
-                self._account = opened_login(login, _sealer(process), self._place)
+                self._account = opened_login(login, sealer, self._place)
             except (SealKeyMissing, SealBroken, ValueError) as error:
                 raise self._needed("since the last one cannot be read with CALLBOARD_SEAL_KEYS") from error
         self._login, self._read_s = login, time.monotonic()
 
     async def _write(self, what: str, login: SealedLogin, *more: object) -> bool:
-        write = getattr((await _process()).journal.mcp_logins, what)
+        write = getattr((await _logins()).store, what)
         return bool(await asyncio.to_thread(write, self._tenant, self._server.name, login, *more))
 
     def _needed(self, why: str) -> McpLoginNeeded:
         self._login = self._account = None
-        opened = opened_process()
+        opened = opened_journal()
         is_own = self._tenant == (settings() if opened is None else opened.settings).tenant
         remedy = f"run `./callboard mcp login {self._server.name}{'' if is_own else f' --tenant {self._tenant}'}`"
         return McpLoginNeeded(f"the MCP server {self._server.name} needs a login, {why}; {remedy}.")
@@ -185,23 +190,35 @@ def new_tokens(tenant: str, server: McpServerDefinition) -> TokenSource | None:
     return LoginTokens(tenant, server) if server.oauth.needs_login else OwnTokens(tenant, server)
 
 
-async def _process() -> Process:
-    """Return this process's; opened here in a command that has none, such as the doctor.
+class _Logins(NamedTuple):
+    """Where the logins are, and what decrypts them."""
+
+    store: McpLogins
+    sealer: Sealer
+
+
+async def _logins() -> _Logins:
+    """Return the logins in this process's journal; those of the settings in a command without one, as the doctor.
 
     Raises:
         McpServerDown: there is no database that can be used.
     """
-    opened = opened_process()
+    opened = opened_journal()
+    if opened is not None:
+        return _Logins(opened.journal.mcp_logins, _sealer(opened.settings))
     try:
-        return opened if opened is not None else await asyncio.to_thread(_opened_here)
+        return await asyncio.to_thread(_logins_of, settings())
     except CallboardError as error:
         raise McpServerDown(f"the logins at MCP servers cannot be read: {error}") from error
 
 
-def _opened_here() -> Process:
-    require_installation(settings())
-    return current_process()
+@lru_cache(maxsize=1)
+def _logins_of(chosen: Settings) -> _Logins:
+    require_installation(chosen)
+    database = open_database(chosen.database)
+    require_current(database)
+    return _Logins(McpLogins(database), _sealer(chosen))
 
 
-def _sealer(process: Process) -> Sealer:
-    return sealer_of(process.settings) or Sealer(())
+def _sealer(chosen: Settings) -> Sealer:
+    return sealer_of(chosen) or Sealer(())
