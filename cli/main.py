@@ -12,6 +12,7 @@ from typing import NoReturn
 import click
 
 from cli.interrupts import CANCELLED, end_at_once, leave_to_command
+from config.at_exit import close_all
 from config.errors import CallboardError, Permanent, SettingInvalid
 from config.folders import ROOT, require_own_folders
 from config.spelling import did_you_mean
@@ -116,8 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _log_errors_only()
     status = status_of(given)
     end_at_once()
-    if "agents.tools.mcp.pool" in sys.modules:
-        import_module("agents.tools.mcp.pool").close_pools()
+    close_all()
     if "bus.loop" in sys.modules:  # --help needs none
         import_module("bus.loop").stop_process_loop()
     sys.exit(status)

@@ -7,12 +7,10 @@ import logging
 import os
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 from celery import signals
@@ -38,6 +36,7 @@ from bus.loop import stop_process_loop
 from bus.queues import served_queues
 from bus.running_redis import with_running_redis
 from bus.thread_pool import ThreadPool
+from config.at_exit import close_all
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
 from config.folders import require_own_folders
@@ -144,8 +143,7 @@ def leave(**_: Any) -> None:
     if process is None:
         return
     drain(2.0)
-    if "agents.tools.mcp.pool" in sys.modules:  # importing it takes long, and without it there is no session
-        import_module("agents.tools.mcp.pool").close_pools()
+    close_all()
     try:
         process.journal.workers.forget(process.journal.owner)
     except CallboardError as error:

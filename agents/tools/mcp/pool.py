@@ -26,7 +26,8 @@ from agents.tools.mcp.listed import ServerTool, listed
 from agents.tools.mcp.notifications import OpenCall
 from agents.tools.mcp.oauth.tokens import new_tokens
 from agents.tools.mcp.session import McpSession
-from agents.tools.mcp.states import McpServerState, McpState
+from agents.tools.mcp.states import McpServerState, McpState, states_source
+from config.at_exit import at_exit
 from config.definitions.mcp_server import McpServerDefinition
 from config.errors import ToolCutOff, ToolFailed
 from config.forks import after_fork, leave_to_parent
@@ -257,6 +258,12 @@ def mcp_pool() -> McpPool:
         return _pools.setdefault(asyncio.get_running_loop(), McpPool())
 
 
+@states_source
+def _used_servers() -> dict[str, McpServerState]:
+    return mcp_pool().states()
+
+
+@at_exit
 def close_pools() -> None:
     """Close the sessions of the loops on other threads, before the process ends; waits ``CLOSE_S`` at most."""
     with _lock:

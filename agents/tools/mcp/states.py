@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,12 +159,16 @@ def transport_of(server: McpServerDefinition) -> str:
     return "stdio" if server.command is not None else server.transport
 
 
-def _used() -> dict[str, McpServerState]:
-    """Return how the servers are that this loop has used."""
-    if "agents.tools.mcp.pool" not in sys.modules:  # importing it takes half a second, and without it there is none
-        return {}
-    found: dict[str, McpServerState] = import_module("agents.tools.mcp.pool").mcp_pool().states()
-    return found
+_Source = Callable[[], dict[str, McpServerState]]
+_used: _Source = dict
+"""Returns how the servers are that the running loop has used."""
+
+
+def states_source(source: _Source) -> _Source:
+    """Have the states of used servers asked of ``source``; importing the pool takes half a second, so it says so."""
+    global _used
+    _used = source
+    return source
 
 
 def files_of(settings: Settings) -> ServerFiles:
