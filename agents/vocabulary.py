@@ -9,6 +9,7 @@ from typing import Any
 from agents.governance.policy.checks import KnownTool, Vocabulary
 from agents.governance.policy.vocabulary import KnownTool, Vocabulary, arguments_in
 from agents.catalogue import TOOLS, find_tool, tools_of
+from agents.governance.policy.vocabulary import KnownTool, Vocabulary, arguments_in
 from agents.registry import AgentRegistry
 from agents.tools.tool import Tool
 from config.definitions.agent import AgentDefinition

@@ -13,8 +13,8 @@ import orjson
 import pytest
 from sqlalchemy import select, update
 
-from agents.governance.policy.source import PolicySource
 from agents.catalogue import as_tool
+from agents.governance.policy.source import PolicySource
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.tool import tool
