@@ -19,8 +19,8 @@ from typing import Any
 from agents.capabilities import folder
 from agents.capabilities.folder import get_capability
 from agents.tools import celery_tasks, mcp
-from agents.tools.mcp.names import Origin, names_of
-from agents.tools.mcp.renewal import Accepted, accepted_by_persons, first_seen
+from agents.tools.mcp.catalogue.first_seen import Accepted, accepted_by_persons, first_seen
+from agents.tools.mcp.catalogue.names import Origin, names_of
 from agents.tools.schema import build_tool
 from agents.tools.tool import FOR_AGENT, Tool
 from config.definitions import plugins
@@ -85,7 +85,7 @@ def find_tools(path: str, settings: Settings) -> list[Tool]:
 
 
 def _mcp_tools(path: str, settings: Settings) -> list[Tool]:
-    from agents.tools.mcp.tool import mcp_tools  # takes half a second, and most processes do not need it
+    from agents.tools.mcp.tool_builder import mcp_tools  # takes half a second, and most processes do not need it
 
     return mcp_tools(path, settings)
 

@@ -121,7 +121,10 @@ def nothing_of_other_tests() -> Iterator[None]:
 
     Its tools that never end, or that changed, count for none of the calls of other tests.
     """
-    abandoned, drift = sys.modules.get("agents.tools.abandoned"), sys.modules.get("agents.tools.mcp.drift")
+    abandoned, drift = (
+        sys.modules.get("agents.tools.abandoned"),
+        sys.modules.get("agents.tools.mcp.catalogue.unaccepted_tools"),
+    )
     if abandoned is not None:
         abandoned.ABANDONED.forget()
     if drift is not None:

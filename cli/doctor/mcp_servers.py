@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from agents.tools.mcp.faults import with_remedy
 from agents.tools.mcp.listed import sorted_out
 from cli.doctor import Judged, Verdicts, fail, ok, warn
+from agents.tools.mcp.catalogue.listed import sorted_out
+from agents.tools.mcp.connection.faults import with_remedy
+from cli.doctor.finding import Judged, Verdicts, fail, ok, warn
 from config.definitions.mcp_server import McpServerDefinition, read_servers
 from config.errors import CallboardError
 from config.settings import Settings
@@ -40,7 +43,7 @@ def check_mcp_servers(settings: Settings) -> Verdicts:
 
 async def _asked(servers: list[McpServerDefinition], tenant: str) -> list[Judged]:
     from agents.tools.mcp.pool import McpPool  # takes half a second
-    from agents.tools.mcp.quiet import silence
+    from agents.tools.mcp.sdk_logging import silence
 
     silence()
     pool = McpPool()
@@ -63,8 +66,8 @@ async def _judged(pool: McpPool, server: McpServerDefinition, tenant: str) -> Ju
 
 def _judged_tools(server: McpServerDefinition, tools: list[Tool]) -> Judged:
     """Say how many tools agents may have, and which they do not get although the file names them."""
-    from agents.tools.mcp.pages import tools_read, where_sought
-    from agents.tools.mcp.tool import with_bad_schemas
+    from agents.tools.mcp.catalogue.pages import tools_read, where_sought
+    from agents.tools.mcp.tool_builder import with_bad_schemas
 
     names = {tool.name for tool in tools}
     missing = [name for name in (*(server.included_tools or ()), *server.tools) if name not in names]

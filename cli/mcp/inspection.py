@@ -11,13 +11,13 @@ import click
 from mcp import ClientSession, MCPError
 from mcp.types import ListPromptsResult, ListResourcesResult, ListResourceTemplatesResult
 
-from agents.tools.mcp.faults import McpFault
+from agents.tools.mcp.catalogue.pages import MAX_ITEMS, all_pages, is_absent
+from agents.tools.mcp.connection.faults import McpFault
 from agents.tools.mcp.manager import listing, session_of
-from agents.tools.mcp.pages import MAX_ITEMS, all_pages, is_absent
-from agents.tools.mcp.quiet import silence
-from agents.tools.mcp.session import McpSession
-from agents.tools.mcp.states import transport_of
-from agents.tools.mcp.tool import with_bad_schemas
+from agents.tools.mcp.sdk_logging import silence
+from agents.tools.mcp.server_session import McpSession
+from agents.tools.mcp.server_states import transport_of
+from agents.tools.mcp.tool_builder import with_bad_schemas
 from cli.doctor.mcp_servers import LIST_S
 from cli.output.quoted import hanging
 from config.definitions.mcp_server import McpServerDefinition

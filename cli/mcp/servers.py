@@ -9,7 +9,7 @@ from typing import Any
 import click
 import orjson
 
-from agents.tools.mcp.states import fleet_states, of_file, transport_of
+from agents.tools.mcp.server_states import fleet_states, of_file, transport_of
 from bus.journal import Journal
 from cli.output.mcp_state import state_text
 from config.definitions.errors import DefinitionInvalid

@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from agents.tools.mcp.faults import with_remedy
-from agents.tools.mcp.listed import ServerTool, from_json
+from agents.tools.mcp.catalogue.listed import ServerTool, from_json
+from agents.tools.mcp.catalogue.manifest import differences
+from agents.tools.mcp.catalogue.pages import tools_read, where_sought
+from agents.tools.mcp.connection.faults import with_remedy
 from agents.tools.mcp.manager import MCPClientManager, listing
-from agents.tools.mcp.manifest import differences
-from agents.tools.mcp.pages import tools_read, where_sought
-from agents.tools.mcp.quiet import silence
-from agents.tools.mcp.tool import build_mcp_tool
+from agents.tools.mcp.sdk_logging import silence
+from agents.tools.mcp.tool_builder import build_mcp_tool
 from bus.journal import Journal
 from cli.doctor.mcp_servers import LIST_S
 from cli.output.transcript import fit

@@ -16,8 +16,8 @@ from agents.testing import AgentKit
 from agents.tools.mcp.pool import close_pools
 from bus.journal import Decision
 from bus.payloads import ApprovalPayload, EndPayload, ToolLogPayload, ToolResultPayload
+from tests.agents.tools.mcp.calls.test_notifications import TALKING
 from tests.agents.tools.mcp.conftest import FAKE
-from tests.agents.tools.mcp.test_notifications import TALKING
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(60)]
 

@@ -19,8 +19,8 @@ from agents.tools.mcp.pool import close_pools
 from bus.payloads import ResponsePayload, ToolLogPayload
 from config.database.tables import steps
 from tests.agents.governance.engine.engine_server import EngineServer
+from tests.agents.tools.mcp.calls.test_notifications import TALKING
 from tests.agents.tools.mcp.conftest import FAKE
-from tests.agents.tools.mcp.test_notifications import TALKING
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(60)]
 

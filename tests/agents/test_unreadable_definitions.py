@@ -19,7 +19,7 @@ from agents.errors import AgentUnknown
 from agents.governance.guardrails.deployment import guardrails_of
 from agents.governance.policy.source import PolicySource
 from agents.registry import AgentRegistry
-from agents.tools.mcp.states import ServerFiles
+from agents.tools.mcp.server_states import ServerFiles
 from bus.celery_tasks.application import find_application
 from bus.identity.credentials.certificates import CertificatePrincipals
 from bus.journal import CodeVersion, Progress

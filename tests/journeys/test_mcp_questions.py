@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.agents.tools.mcp.test_notifications import TALKING
+from tests.agents.tools.mcp.calls.test_notifications import TALKING
 from tests.journeys.up import Up
 from tests.processes import folder_variables
 

@@ -22,12 +22,12 @@ import httpx2
 import yaml
 
 from agents.runner import Runner
-from agents.tools.mcp.listed import ServerTool
-from agents.tools.mcp.manifest import pinned_tools
-from agents.tools.mcp.oauth.asking import OAuthAsker
+from agents.tools.mcp.catalogue.listed import ServerTool
+from agents.tools.mcp.catalogue.manifest import pinned_tools
 from agents.tools.mcp.oauth.login import keep_login, log_in
+from agents.tools.mcp.oauth.requests import OAuthAsker
 from agents.tools.mcp.pool import mcp_pool
-from agents.tools.mcp.tool import mcp_tools
+from agents.tools.mcp.tool_builder import mcp_tools
 from bus.journal import Decision
 from bus.loop import process_loop
 from bus.payloads import StatusPayload

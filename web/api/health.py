@@ -126,7 +126,7 @@ def _facts(process: WebProcess) -> tuple[dict[str, Any], int]:
     except CallboardError as error:
         detail = str(error) if _sees_machines() else error.public
         return {"status": "degraded", "database": error.code, "detail": redact(detail)}, 503
-    from agents.tools.mcp.states import fleet_states
+    from agents.tools.mcp.server_states import fleet_states
     from bus.journal import abandoned_calls, missing_keys  # the first request opens the journal
 
     workers = len(fleet)

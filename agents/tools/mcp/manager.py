@@ -6,10 +6,10 @@ from collections.abc import Collection
 from typing import Any
 
 from agents.tool_errors import McpServerDown
-from agents.tools.mcp.endings import SessionGone
-from agents.tools.mcp.listed import ServerTool, sorted_out
+from agents.tools.mcp.catalogue.listed import ServerTool, sorted_out
 from agents.tools.mcp.oauth.tokens import new_tokens
-from agents.tools.mcp.session import McpSession
+from agents.tools.mcp.outcomes import SessionGone
+from agents.tools.mcp.server_session import McpSession
 from config.definitions.mcp_server import McpServerDefinition
 
 MCPServerDefinition = McpServerDefinition

@@ -21,12 +21,12 @@ from mcp import ClientSession
 from mcp.types import CallToolResult, InputRequiredResult, Tool
 
 from agents.tool_errors import McpServerDown, OutputUnfit
-from agents.tools.mcp.endings import SessionGone
-from agents.tools.mcp.listed import ServerTool, listed
-from agents.tools.mcp.notifications import OpenCall
+from agents.tools.mcp.calls.notifications import OpenCall
+from agents.tools.mcp.catalogue.listed import ServerTool, listed
 from agents.tools.mcp.oauth.tokens import new_tokens
-from agents.tools.mcp.session import McpSession
-from agents.tools.mcp.states import McpServerState, McpState, states_source
+from agents.tools.mcp.outcomes import SessionGone
+from agents.tools.mcp.server_session import McpSession
+from agents.tools.mcp.server_states import McpServerState, McpState, states_source
 from config.at_exit import at_exit
 from config.definitions.mcp_server import McpServerDefinition
 from config.errors import ToolCutOff, ToolFailed

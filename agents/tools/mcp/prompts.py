@@ -10,10 +10,10 @@ from typing import Any, cast
 from mcp import ClientSession
 from mcp.types import GetPromptResult, InputRequiredResult, ListPromptsResult, Prompt
 
-from agents.tools.mcp.pages import all_pages
+from agents.tools.mcp.calls.result import to_part
+from agents.tools.mcp.catalogue.pages import all_pages
 from agents.tools.mcp.pool import mcp_pool
 from agents.tools.mcp.reading import MAX_LISTED, facts_of, found_in, reading_tool
-from agents.tools.mcp.result import to_part
 from agents.tools.tool import Tool, current_call
 from config.definitions.mcp_server import McpServerDefinition
 from config.errors import ToolFailed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from agents.tools.mcp.tool import labels_of
+from agents.tools.mcp.tool_builder import labels_of
 from agents.tools.tool import Tool
 from config.definitions.mcp_names import sent_name
 from config.definitions.mcp_server import McpReadFields, McpServerDefinition

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from agents.tools.mcp import PREFIX
-from agents.tools.mcp.granted import by_server
+from agents.tools.mcp.allowed_resources import by_server
 from agents.tools.mcp.prompts import prompt_tools
 from agents.tools.mcp.resources import resource_tools
-from agents.tools.mcp.tool import server_named
+from agents.tools.mcp.tool_builder import server_named
 from agents.tools.tool import Tool
 from config.definitions.mcp_server import McpServerDefinition
 from config.settings import Settings

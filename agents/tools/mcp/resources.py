@@ -18,8 +18,8 @@ from mcp.types import (
     TextResourceContents,
 )
 
-from agents.tools.mcp.granted import is_named, may_name
-from agents.tools.mcp.pages import all_pages, is_absent
+from agents.tools.mcp.allowed_resources import is_named, may_name
+from agents.tools.mcp.catalogue.pages import all_pages, is_absent
 from agents.tools.mcp.pool import mcp_pool
 from agents.tools.mcp.reading import MAX_LISTED, facts_of, found_in, reading_tool
 from agents.tools.tool import Tool, current_call

@@ -22,8 +22,8 @@ from mcp.types import (
     UrlElicitationCapability,
 )
 
-from agents.tools.mcp.notifications import OFF, McpServerLog, OpenCalls
-from agents.tools.mcp.traffic import Inbound, Outbound
+from agents.tools.mcp.calls.notifications import OFF, McpServerLog, OpenCalls
+from agents.tools.mcp.connection.traffic import Inbound, Outbound
 from config.definitions.mcp_server import McpServerDefinition
 from config.project import own_version
 

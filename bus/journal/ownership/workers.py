@@ -41,7 +41,7 @@ class WorkerRow:
     abandoned: Mapping[str, int] = field(default_factory=dict)
     """The calls that it gave up and that have not ended, by tool."""
     mcp_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """How each MCP server is in it, by name; see ``agents.tools.mcp.states.McpServerState``."""
+    """How each MCP server is in it, by name; see ``agents.tools.mcp.server_states.McpServerState``."""
     missing_keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The variables of models' keys that are not set in it, with the agents that need them."""
 

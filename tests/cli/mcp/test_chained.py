@@ -11,7 +11,7 @@ import yaml
 
 from agents.runner import Runner
 from agents.tools.mcp.pool import close_pools
-from agents.tools.mcp.tool import mcp_tools
+from agents.tools.mcp.tool_builder import mcp_tools
 from config.database.migrate import migrate
 from config.effects import Effect
 from tests.cli.mcp.conftest import Installation

@@ -29,8 +29,8 @@ from pydantic import AnyUrl, ValidationError
 
 from agents.tool_errors import McpServerDown
 from agents.tools.mcp.oauth.account import OAuthAccount
-from agents.tools.mcp.oauth.asking import OAuthAsker
-from agents.tools.mcp.quiet import quieten
+from agents.tools.mcp.oauth.requests import OAuthAsker
+from agents.tools.mcp.sdk_logging import quieten
 from config.clock import epoch_ms
 from config.definitions.mcp_oauth import McpOAuthFields
 from config.definitions.mcp_server import McpServerDefinition

@@ -10,9 +10,9 @@ import httpx2
 
 from agents.tool_errors import McpServerDown
 from agents.tools.mcp.oauth.account import OAuthAccount, bound_to, opened_login, place_of, sealed_login
-from agents.tools.mcp.oauth.asking import OAuthAsker
-from agents.tools.mcp.oauth.come_back import BrowserReturn
 from agents.tools.mcp.oauth.flow import OAuthFlow
+from agents.tools.mcp.oauth.loopback import BrowserReturn
+from agents.tools.mcp.oauth.requests import OAuthAsker
 from bus.journal import McpLogins, SealedLogin
 from config.definitions.mcp_server import McpServerDefinition
 from config.egress.errors import HostNotAllowed, UrlRefused

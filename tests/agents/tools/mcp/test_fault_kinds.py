@@ -8,7 +8,7 @@ import ssl
 import httpx2
 import pytest
 
-from agents.tools.mcp.faults import McpFault, of_connecting, of_exit, of_status
+from agents.tools.mcp.connection.faults import McpFault, of_connecting, of_exit, of_status
 
 
 def test_each_kind_has_a_remedy() -> None:

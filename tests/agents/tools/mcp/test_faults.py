@@ -14,11 +14,11 @@ import psutil
 import pytest
 
 from agents.tool_errors import McpServerDown, OutputUnfit
-from agents.tools.mcp.faults import with_remedy
+from agents.tools.mcp.connection.faults import with_remedy
+from agents.tools.mcp.connection.stdio import MAX_SHOWN, end_of
+from agents.tools.mcp.connection.traffic import TooMuch
+from agents.tools.mcp.connection.values import MAX_VALUES, require_few_values
 from agents.tools.mcp.pool import McpPool
-from agents.tools.mcp.stdio import MAX_SHOWN, end_of
-from agents.tools.mcp.traffic import TooMuch
-from agents.tools.mcp.values import MAX_VALUES, require_few_values
 from config.definitions.mcp_server import McpLimitFields, McpServerDefinition
 from config.errors import ToolCutOff, ToolFailed
 from tests.agents.tools.mcp.conftest import Define, Run, said
@@ -128,7 +128,7 @@ def test_a_call_that_hangs_ends_with_its_caller_and_the_server_goes_on(run: Run,
 def test_a_server_that_is_silent_for_long_is_replaced(
     run: Run, define: Define, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agents.tools.mcp.session.SILENT_S", 0.1)
+    monkeypatch.setattr("agents.tools.mcp.server_session.SILENT_S", 0.1)
 
     async def use(pool: McpPool) -> list[int]:
         pids = [await pid_of(pool, define())]
@@ -144,7 +144,7 @@ def test_a_server_that_is_silent_for_long_is_replaced(
 def test_a_server_that_is_silent_through_many_short_calls_is_replaced(
     run: Run, define: Define, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agents.tools.mcp.session.SILENT_S", 0.5)
+    monkeypatch.setattr("agents.tools.mcp.server_session.SILENT_S", 0.5)
 
     async def use(pool: McpPool) -> list[int]:
         pids = [await pid_of(pool, define())]
@@ -319,12 +319,12 @@ def test_a_server_is_ended_with_all_that_it_started(run: Run, define: Define, wo
 def test_its_standard_error_is_logged_redacted_and_not_without_end(
     run: Run, define: Define, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", logger="agents.tools.mcp.error_log")
+    caplog.set_level("INFO", logger="agents.tools.mcp.connection.error_log")
     secret = "sk-" + "a1" * 20
 
     run(lambda pool: pool.call("t", define(), "complain", {"say": f"the key is {secret} " + "x" * 5000, "count": 1000}))
 
-    lines = [record.getMessage() for record in caplog.records if record.name == "agents.tools.mcp.error_log"]
+    lines = [record.getMessage() for record in caplog.records if record.name == "agents.tools.mcp.connection.error_log"]
     assert 60 <= len(lines) <= 62
     assert "[redacted]" in lines[0]
     assert not any(secret in line or len(line) > 700 for line in lines)

@@ -19,11 +19,11 @@ import pytest
 from agents.tool_errors import McpServerDown
 from agents.tools.mcp import pool as pools
 from agents.tools.mcp.pool import McpPool, close_pools, mcp_pool
-from agents.tools.mcp.states import McpServerState, McpState
+from agents.tools.mcp.server_states import McpServerState, McpState
 from config.definitions.mcp_server import McpServerDefinition
 from config.errors import ToolCutOff
 from tests.agents.tools.mcp.conftest import FAKE, Define, Run, said
-from tests.agents.tools.mcp.test_http import SDK
+from tests.agents.tools.mcp.connection.test_http import SDK
 from tests.processes import ROOT
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(60)]

@@ -11,8 +11,8 @@ import pytest
 
 from agents.tools.files import write_file
 from agents.tools.isolation.limits import ProcessLimits
-from agents.tools.mcp.stdio import StdioConnection
-from agents.tools.mcp.traffic import Traffic
+from agents.tools.mcp.connection.stdio import StdioConnection
+from agents.tools.mcp.connection.traffic import Traffic
 from agents.tools.runners.container import Container, ContainerRunner
 from agents.tools.runners.process import ProcessRunner
 from agents.tools.tool import enter_call

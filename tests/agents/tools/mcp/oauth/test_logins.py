@@ -14,7 +14,7 @@ from agents.tool_errors import McpLoginNeeded, McpServerDown
 from agents.tools.mcp.oauth.login import log_out
 from agents.tools.mcp.oauth.tokens import LoginTokens
 from agents.tools.mcp.pool import McpPool, mcp_pool
-from agents.tools.mcp.states import McpState
+from agents.tools.mcp.server_states import McpState
 from bus.loop import process_loop
 from bus.payloads import ToolResultPayload
 from config.database.tables import mcp_logins

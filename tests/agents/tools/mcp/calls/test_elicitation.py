@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp.types import ElicitRequestFormParams, ElicitRequestURLParams
 
-from agents.tools.mcp.elicitation import OPENED, Declined, elicited
+from agents.tools.mcp.calls.elicitation import OPENED, Declined, elicited
 from config.definitions.json_schema import schema_errors
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from agents.tools.mcp.malformed import MALFORMED, MAX_PLACE
+from agents.tools.mcp.catalogue.malformed import MALFORMED, MAX_PLACE
 from config.definitions.mcp_server import TOOL_NAME
 from config.visible import visible
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents.tools.mcp.listed import ServerTool
-from agents.tools.mcp.manifest import form, question
+from agents.tools.mcp.catalogue.listed import ServerTool
+from agents.tools.mcp.catalogue.manifest import form, question
 from agents.tools.questions import require_question
 from config.errors import ToolFailed
 

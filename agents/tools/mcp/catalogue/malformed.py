@@ -8,7 +8,7 @@ from mcp.types import Tool
 from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
-from agents.tools.mcp.pages import MAX_ITEMS
+from agents.tools.mcp.catalogue.pages import MAX_ITEMS
 from config.visible import visible
 
 MALFORMED = "callboard/malformed"

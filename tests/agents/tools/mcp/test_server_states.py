@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agents.tools.mcp import states
-from agents.tools.mcp.drift import ChangedTools
-from agents.tools.mcp.states import McpServerState, McpState, ServerFiles, fleet_states, of_file
+from agents.tools.mcp import server_states as states
+from agents.tools.mcp.catalogue.unaccepted_tools import ChangedTools
+from agents.tools.mcp.server_states import McpServerState, McpState, ServerFiles, fleet_states, of_file
 
 
 def test_what_is_not_known_is_left_out() -> None:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from agents.tools.mcp.drift import DRIFT
-from agents.tools.mcp.listed import ServerTool, from_json
+from agents.tools.mcp.catalogue.listed import ServerTool, from_json
+from agents.tools.mcp.catalogue.unaccepted_tools import DRIFT
 from agents.tools.mcp.stores import opened_journal
 from agents.tools.tool import current_call
 from bus.journal import ANSWERED_BY

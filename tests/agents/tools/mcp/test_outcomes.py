@@ -20,7 +20,9 @@ from mcp.types import (
 from pydantic import ValidationError
 
 from agents.tool_errors import McpLoginNeeded, McpServerDown, OutputUnfit
-from agents.tools.mcp.endings import (
+from agents.tools.mcp.connection.faults import McpFault
+from agents.tools.mcp.connection.http import CUT_OFF, NO_LOGIN, NO_TOKEN, NOT_SENT, OTHER_SESSION, REFUSED, UNAUTHORIZED
+from agents.tools.mcp.outcomes import (
     MAX_MESSAGE,
     OLD_WAY,
     CallEnd,
@@ -30,8 +32,6 @@ from agents.tools.mcp.endings import (
     is_of_login,
     session_end,
 )
-from agents.tools.mcp.faults import McpFault
-from agents.tools.mcp.http import CUT_OFF, NO_LOGIN, NO_TOKEN, NOT_SENT, OTHER_SESSION, REFUSED, UNAUTHORIZED
 from config.errors import ToolCutOff, ToolFailed
 
 NO_BACK_CHANNEL = str(NoBackChannelError("elicitation/create"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from agents.tools.mcp import PREFIX
-from agents.tools.mcp.names import Origin
+from agents.tools.mcp.catalogue.names import Origin
 from agents.tools.mcp.stores import opened_journal
 from bus.journal import Journal
 from config.definitions.mcp_names import identity_of

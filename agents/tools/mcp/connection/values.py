@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from itertools import accumulate
 
-from agents.tools.mcp.traffic import TooMuch
+from agents.tools.mcp.connection.traffic import TooMuch
 
 MAX_VALUES = 100_000
 """Values of one message; each takes about 100 bytes of memory, and a short one two bytes of the message. The loop reads

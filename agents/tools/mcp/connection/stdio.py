@@ -25,11 +25,11 @@ from mcp.types import ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_a
 from agents.tool_errors import McpServerDown
 from agents.tools.isolation.guarded import end, ended, guarded_argv
 from agents.tools.isolation.limits import kernel_limits
-from agents.tools.mcp.error_log import ErrorLog
-from agents.tools.mcp.faults import McpFault, of_exit
-from agents.tools.mcp.http import CUT_OFF
-from agents.tools.mcp.traffic import Inbound, Outbound, TooMuch, Traffic, watched
-from agents.tools.mcp.values import require_few_values, require_flat
+from agents.tools.mcp.connection.error_log import ErrorLog
+from agents.tools.mcp.connection.faults import McpFault, of_exit
+from agents.tools.mcp.connection.http import CUT_OFF
+from agents.tools.mcp.connection.traffic import Inbound, Outbound, TooMuch, Traffic, watched
+from agents.tools.mcp.connection.values import require_few_values, require_flat
 from config.definitions.mcp_server import McpServerDefinition
 from config.visible import visible
 

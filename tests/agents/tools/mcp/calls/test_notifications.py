@@ -11,12 +11,12 @@ from typing import Any, Literal
 import pytest
 from mcp.types import LoggingMessageNotificationParams
 
-from agents.tools.mcp.notifications import McpServerLog, OpenCall, OpenCalls
+from agents.tools.mcp.calls.notifications import McpServerLog, OpenCall, OpenCalls
 from agents.tools.mcp.pool import McpPool
 from config.definitions.mcp_server import McpServerDefinition
 from config.errors import ToolCutOff
 from tests.agents.tools.mcp.conftest import Define, Run, said
-from tests.agents.tools.mcp.test_http import Served
+from tests.agents.tools.mcp.connection.test_http import Served
 
 TALKING = Path(__file__).with_name("talking_server.py")
 

@@ -9,13 +9,13 @@ from functools import partial
 from typing import Any
 
 from agents.tools.mcp import PREFIX
-from agents.tools.mcp.faults import with_remedy
-from agents.tools.mcp.listed import EFFECT, TIMEOUT, ServerTool, listed
-from agents.tools.mcp.manifest import pinned_tools, require_accepted
-from agents.tools.mcp.pages import where_sought
+from agents.tools.mcp.calls.call import AskingCall
+from agents.tools.mcp.calls.result import to_value
+from agents.tools.mcp.catalogue.listed import EFFECT, TIMEOUT, ServerTool, listed
+from agents.tools.mcp.catalogue.manifest import pinned_tools, require_accepted
+from agents.tools.mcp.catalogue.pages import where_sought
+from agents.tools.mcp.connection.faults import with_remedy
 from agents.tools.mcp.pool import mcp_pool
-from agents.tools.mcp.result import to_value
-from agents.tools.mcp.rounds import AskingCall
 from agents.tools.tool import Tool, current_call
 from bus.loop import process_loop
 from config.capabilities import INWARD, OUTWARD, TRUSTED, UNTRUSTED

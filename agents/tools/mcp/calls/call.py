@@ -30,9 +30,9 @@ from mcp.types import (
 )
 from pydantic import TypeAdapter, ValidationError
 
-from agents.tools.mcp.elicitation import Declined, Elicited, elicited
-from agents.tools.mcp.notifications import OpenCall
-from agents.tools.mcp.sampling import ServerSampler
+from agents.tools.mcp.calls.elicitation import Declined, Elicited, elicited
+from agents.tools.mcp.calls.notifications import OpenCall
+from agents.tools.mcp.calls.sampling import ServerSampler
 from agents.tools.tool import ToolContext
 from config.definitions.mcp_server import McpServerDefinition
 from config.effects import Effect

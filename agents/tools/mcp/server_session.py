@@ -31,8 +31,15 @@ from mcp.types import (
 from pydantic import ValidationError
 
 from agents.tool_errors import McpLoginNeeded, McpServerDown
-from agents.tools.mcp.changes import ListedTools
-from agents.tools.mcp.endings import (
+from agents.tools.mcp.calls.notifications import OFF, OpenCall, OpenCalls
+from agents.tools.mcp.catalogue.list_changes import ListedTools
+from agents.tools.mcp.catalogue.pages import all_pages
+from agents.tools.mcp.connection.faults import McpFault
+from agents.tools.mcp.connection.http import HttpConnection
+from agents.tools.mcp.connection.stdio import StdioConnection
+from agents.tools.mcp.connection.traffic import Inbound, Outbound, Traffic
+from agents.tools.mcp.oauth.tokens import OtherLogin, TokenSource
+from agents.tools.mcp.outcomes import (
     CLOSED,
     NO_ACCESS_TOKEN,
     OTHER_LOGIN,
@@ -41,15 +48,8 @@ from agents.tools.mcp.endings import (
     is_of_login,
     session_end,
 )
-from agents.tools.mcp.faults import McpFault
-from agents.tools.mcp.http import HttpConnection
-from agents.tools.mcp.notifications import OFF, OpenCall, OpenCalls
-from agents.tools.mcp.oauth.tokens import OtherLogin, TokenSource
-from agents.tools.mcp.pages import all_pages
-from agents.tools.mcp.quiet import quieten
+from agents.tools.mcp.sdk_logging import quieten
 from agents.tools.mcp.sdk_session import SdkSession
-from agents.tools.mcp.stdio import StdioConnection
-from agents.tools.mcp.traffic import Inbound, Outbound, Traffic
 from config.definitions.mcp_server import McpServerDefinition
 from config.errors import ToolCutOff, ToolFailed
 

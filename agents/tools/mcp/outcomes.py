@@ -11,9 +11,17 @@ from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR, REQUEST_T
 from pydantic import ValidationError
 
 from agents.tool_errors import McpLoginNeeded, McpServerDown, OutputUnfit
-from agents.tools.mcp.faults import McpFault
-from agents.tools.mcp.http import CUT_OFF, NO_LOGIN, NO_TOKEN, NOT_SENT, OTHER_SESSION, OWN_CODES, UNAUTHORIZED
-from agents.tools.mcp.malformed import place_of
+from agents.tools.mcp.catalogue.malformed import place_of
+from agents.tools.mcp.connection.faults import McpFault
+from agents.tools.mcp.connection.http import (
+    CUT_OFF,
+    NO_LOGIN,
+    NO_TOKEN,
+    NOT_SENT,
+    OTHER_SESSION,
+    OWN_CODES,
+    UNAUTHORIZED,
+)
 from config.errors import ToolCutOff, ToolFailed
 from config.redaction import redact_start
 from config.visible import visible

@@ -24,7 +24,7 @@ from mcp.types import (
     LoggingMessageNotificationParams,
 )
 
-from agents.tools.mcp.error_log import ErrorLog
+from agents.tools.mcp.connection.error_log import ErrorLog
 from agents.tools.reports import LEVELS, MAX_EXAMINED, CallReports
 
 OFF: Final = "off"

@@ -21,14 +21,14 @@ import pytest
 
 from agents.tool_errors import McpServerDown, OutputUnfit
 from agents.tools.mcp.pool import McpPool
-from agents.tools.mcp.states import McpServerState, McpState
+from agents.tools.mcp.server_states import McpServerState, McpState
 from config.definitions.mcp_server import McpServerDefinition
 from config.errors import ToolCutOff, ToolFailed
 from tests.agents.tools.mcp.conftest import Run, said
 from tests.ports import free_port
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(60)]
-SDK = Path(__file__).with_name("sdk_server.py")
+SDK = Path(__file__).parents[1] / "sdk_server.py"
 MIB = 1024 * 1024
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agents.tools.mcp import values
-from agents.tools.mcp.traffic import TooMuch
-from agents.tools.mcp.values import MAX_LEVELS, MAX_VALUES, EventValues, require_flat
+from agents.tools.mcp.connection import values
+from agents.tools.mcp.connection.traffic import TooMuch
+from agents.tools.mcp.connection.values import MAX_LEVELS, MAX_VALUES, EventValues, require_flat
 
 MIB = 1024 * 1024
 FEW, FEW_LINES = 1000, 100

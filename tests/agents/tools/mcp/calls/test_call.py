@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mcp.types import CallToolResult, InputRequiredResult
 
-from agents.tools.mcp.rounds import MAX_STATE, AskingCall, round_of
+from agents.tools.mcp.calls.call import MAX_STATE, AskingCall, round_of
 from agents.tools.questions import QuestionAsked
 from agents.tools.tool import ToolContext
 from bus.journal import form_digest

@@ -1,0 +1,1 @@
+"""What servers list: their tools as they are now, and the definitions that persons have accepted."""
