@@ -19,8 +19,7 @@ from typing import Any
 from agents.capabilities import folder
 from agents.capabilities.folder import get_capability
 from agents.tools import celery_tasks, mcp
-from agents.tools.mcp.catalogue.first_seen import Accepted, accepted_by_persons, first_seen
-from agents.tools.mcp.catalogue.names import Origin, names_of
+from agents.tools.mcp.catalogue.first_seen import Accepted, Origin, accepted_by_persons, first_seen, names_of
 from agents.tools.schema import build_tool
 from agents.tools.tool import FOR_AGENT, Tool
 from config.definitions import plugins

@@ -1,17 +1,20 @@
-"""What the journal has of an agent's MCP servers: the definitions that persons accepted, and which tool came first."""
+"""What the journal has of an agent's MCP servers: accepted definitions, and which tool came first and has its name."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from agents.tools.mcp import PREFIX
-from agents.tools.mcp.catalogue.names import Origin
 from agents.tools.mcp.stores import opened_journal
 from bus.journal import Journal
-from config.definitions.mcp_names import identity_of
+from config.definitions.mcp_names import identity_of, names_for_models
 from config.definitions.mcp_server import read_servers
 from config.settings import Settings
 
+Origin = tuple[str, str]
+"""A server, and the name of its tool there."""
+_NEVER: Mapping[Origin, int] = MappingProxyType({})
 Accepted = tuple[tuple[str, str, str], ...]
 """A server, a tool and the digest of the definition that a person accepted for it, of each such tool."""
 
@@ -53,3 +56,21 @@ def _servers_in(paths: Iterable[str]) -> set[str]:
 def _journal() -> Journal | None:
     opened = opened_journal()
     return opened.journal if opened is not None else None
+
+
+def names_of(tools: Sequence[tuple[str, Origin | None]], first_seen: Mapping[Origin, int] = _NEVER) -> list[str]:
+    """Return the name of each tool, which is given by its present name and its origin (None: of no MCP server).
+
+    A tool of no MCP server keeps its name. Of MCP servers' tools with one name the one that was seen first has it; the
+    others get their server's name before it, and where that is another tool's, also a digest of their origin. So a
+    tool that is listed later takes no name away. ``first_seen`` also has the tools that are absent at present,
+    whose names no tool gets. The order of ``tools`` does not matter, and the same tool twice has one name.
+    """
+    never = float("inf")
+    origins = {origin for _, origin in tools if origin is not None} | set(first_seen)
+    taken = {name for name, origin in tools if origin is None}
+    names: dict[Origin, str] = {}
+    for origin in sorted(origins, key=lambda one: (first_seen.get(one, never), one)):
+        names[origin] = next(name for name in names_for_models(identity_of(*origin)) if name not in taken)
+        taken.add(names[origin])
+    return [name if origin is None else names[origin] for name, origin in tools]

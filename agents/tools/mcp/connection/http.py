@@ -21,8 +21,7 @@ from agents.tool_errors import McpLoginNeeded, McpServerDown
 from agents.tools.mcp.connection.faults import McpFault, of_connecting, of_status
 from agents.tools.mcp.connection.traffic import Inbound, Outbound, TooMuch, Traffic, watched
 from agents.tools.mcp.connection.values import BodyValues, EventValues
-from agents.tools.mcp.oauth.authorized import Authorized
-from agents.tools.mcp.oauth.tokens import OtherLogin, TokenSource
+from agents.tools.mcp.oauth.tokens import Authorized, OtherLogin, TokenSource
 from config.definitions.mcp_server import McpServerDefinition
 from config.egress.errors import HostNotAllowed, UrlRefused
 from config.egress.exchange import causes_of, trusted

@@ -9,6 +9,8 @@ from contextvars import Context
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+import httpx2
+
 from agents.tool_errors import McpLoginNeeded, McpServerDown
 from agents.tools.mcp.oauth.account import OAuthAccount, bound_to, opened_login, place_of, sealed_login
 from agents.tools.mcp.oauth.flow import OAuthFlow
@@ -17,6 +19,7 @@ from bus.journal import McpLogins, SealedLogin
 from config.database.engine import open_database
 from config.database.migrate import require_current, require_installation
 from config.definitions.mcp_server import McpServerDefinition
+from config.egress.target import parse_target
 from config.errors import CallboardError
 from config.sealing import SealBroken, Sealer, SealKeyMissing, sealer_of
 from config.settings import settings
@@ -222,3 +225,36 @@ def _logins_of(chosen: Settings) -> _Logins:
 
 def _sealer(chosen: Settings) -> Sealer:
     return sealer_of(chosen) or Sealer(())
+
+
+class Authorized(httpx2.AsyncBaseTransport):
+    """Sends requests with tokens to the server's own origin, and to nowhere else.
+
+    The transports of the SDK hold no lock around it: a call that takes long keeps no other one waiting.
+    """
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, tokens: TokenSource, url: str) -> None:
+        self._inner, self._tokens, self._origin = inner, tokens, parse_target(url).origin
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Return the answer, if need be to a second attempt.
+
+        Raises:
+            McpServerDown: there is no token; the request was not sent, or the server refused it.
+            OtherLogin: the session is that of another login.
+        """
+        if parse_target(str(request.url)).origin != self._origin:
+            return await self._inner.handle_async_request(request)
+        token = await self._tokens.current()
+        answer = await self._sent(request, token)
+        if answer.status_code != 401:
+            return answer
+        await answer.aclose()
+        return await self._sent(request, await self._tokens.renewed(token))
+
+    async def _sent(self, request: httpx2.Request, token: str) -> httpx2.Response:
+        request.headers["Authorization"] = f"Bearer {token}"
+        return await self._inner.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

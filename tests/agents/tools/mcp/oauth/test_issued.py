@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
-from agents.tools.mcp.oauth.account import OAuthAccount, place_of
-from agents.tools.mcp.oauth.issued import KEPT, MAX_KEPT, redact_issued
+from agents.tools.mcp.oauth.account import KEPT, MAX_KEPT, OAuthAccount, place_of, redact_issued
 from config.clock import epoch_ms
 from config.redaction import REDACTED, own_redactor, redact, register_secrets, set_secrets
 
