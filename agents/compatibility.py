@@ -16,7 +16,7 @@ from agents.process import Process
 from agents.tool_errors import ArgumentsInvalid
 from agents.tool_run import ToolRun
 from agents.tools.arguments import parse_arguments, validate_arguments
-from agents.tools.questions import missing_form
+from agents.tools.requests.questions import missing_form
 from agents.tools.tool import Tool
 from bus.journal import AcceptedCall, CodeVersion, Ending, FirstCommit, OpenStep, Progress
 from config.definitions.agent import AgentDefinition, pinned_definition

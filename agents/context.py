@@ -17,7 +17,7 @@ from agents.governance.engine.governance import Governance
 from agents.governance.engine.wiring import governance_of
 from agents.governance.guardrails.guardrails import UNGUARDED, Guardrails
 from agents.tools.isolation.sandbox import Quota
-from agents.tools.sample import Sample
+from agents.tools.requests.sample import Sample
 from agents.tools.tool import Tool
 from agents.window import Window
 from bus.journal import DRAINED, Commit, Journal, Lease, Release, RunWriter, StaleOwner, StickyApproval, Took, Totals

@@ -11,7 +11,7 @@ from agents.governance.guardrails.deployment import guard_of, guardrails_of
 from agents.governance.policy.source import PolicySource
 from agents.models.keys import ModelKeys
 from agents.registry import AgentRegistry
-from agents.tools.executor import allow_threads
+from agents.tools.execution.executor import allow_threads
 from agents.tools.mcp.stores import journal_source
 from agents.tools.tool import Tool
 from bus.celery_app import Publisher

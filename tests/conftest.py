@@ -122,7 +122,7 @@ def nothing_of_other_tests() -> Iterator[None]:
     Its tools that never end, or that changed, count for none of the calls of other tests.
     """
     abandoned, drift = (
-        sys.modules.get("agents.tools.abandoned"),
+        sys.modules.get("agents.tools.execution.abandoned"),
         sys.modules.get("agents.tools.mcp.catalogue.unaccepted_tools"),
     )
     if abandoned is not None:

@@ -13,7 +13,7 @@ from agents.governance.guardrails.errors import SecretInArguments
 from agents.models.streams.tool_calls import ToolCall
 from agents.tool_errors import ArgumentsInvalid, CallBlocked, GoldenContextMissing, RoleMissing, ToolNotOffered
 from agents.tools.arguments import parse_arguments, validate_arguments
-from agents.tools.questions import missing_form
+from agents.tools.requests.questions import missing_form
 from agents.tools.tool import Tool
 from bus.journal import NO_ANSWER, USED_UP, OpenStep, StickyApproval, canonical_digest
 from bus.payloads import Outcome

@@ -13,7 +13,7 @@ from agents.steps.preflight import Preflight, version_of
 from agents.steps.task_work import TaskWork
 from agents.texts import readable_call
 from agents.tools.isolation.call_sandbox import CallSandbox
-from agents.tools.questions import CallAsks
+from agents.tools.requests.questions import CallAsks
 from agents.tools.tool import Tool
 from bus.journal import (
     BEFORE,

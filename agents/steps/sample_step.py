@@ -14,7 +14,7 @@ from agents.models.call import ModelCall
 from agents.models.open import open_stream
 from agents.steps.model_step import ModelStep
 from agents.steps.streaming import StreamedResponseWrapper
-from agents.tools.sample import Sample, SampleAnswer, SampleRequest
+from agents.tools.requests.sample import Sample, SampleAnswer, SampleRequest
 from bus.journal import NO_MODEL, Commit, StaleOwner, StepEnded, StepStarted, Totals
 from config.definitions.agent import AgentDefinition
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from agents.tools.task_call import TaskCall, TaskOutcome
+from agents.tools.requests.task_call import TaskCall, TaskOutcome
 from bus.journal import OpenStep, TaskWait
 from config.effects import Effect, Recovery
 from config.errors import CallboardError, Retryable, ToolCutOff

@@ -14,10 +14,10 @@ from agents.steps.recorded_call import UNDER_WAY
 from agents.steps.spanned import spanned
 from agents.steps.task_work import IN_PLACE_S, TaskWork
 from agents.tool_errors import CallRejected, ToolTimeout
-from agents.tools.executor import call_tool, check_call
+from agents.tools.execution.executor import call_tool, check_call
 from agents.tools.isolation.call_sandbox import CallSandbox
-from agents.tools.questions import CallAsks
-from agents.tools.reports import CallReports
+from agents.tools.requests.questions import CallAsks
+from agents.tools.requests.reports import CallReports
 from agents.tools.results import validate_output
 from agents.tools.tool import ToolContext
 from bus.journal import Commit, StaleOwner

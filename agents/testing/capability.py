@@ -13,7 +13,7 @@ from agents.capabilities.build import capability_tool
 from agents.capabilities.folder import declared
 from agents.catalogue import find_tool
 from agents.tools.arguments import validate_arguments
-from agents.tools.executor import call_tool
+from agents.tools.execution.executor import call_tool
 from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.results import validate_output
 from agents.tools.tool import Tool, ToolContext

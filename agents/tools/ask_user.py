@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from agents.tools.questions import MAX_TEXT
+from agents.tools.requests.questions import MAX_TEXT
 from agents.tools.tool import current_call, tool
 
 

@@ -12,10 +12,10 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.isolation.sandbox import Quota
-from agents.tools.questions import DEFAULT_FORM, QuestionAsked, require_few, require_question
-from agents.tools.reports import CallReports
-from agents.tools.sample import Sample
-from agents.tools.task_call import TaskCall
+from agents.tools.requests.questions import DEFAULT_FORM, QuestionAsked, require_few, require_question
+from agents.tools.requests.reports import CallReports
+from agents.tools.requests.sample import Sample
+from agents.tools.requests.task_call import TaskCall
 from config.capabilities import INWARD, OUTWARD, SENSITIVE, TRUSTED, UNTRUSTED, CapabilityKind, Classification
 from config.definitions.errors import SecretMissing, ToolUnknown
 from config.definitions.mcp_names import identity_of

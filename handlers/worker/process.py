@@ -23,7 +23,7 @@ from agents.governance.guardrails.scan import scan_of
 from agents.models.lite import is_imported
 from agents.models.releases import require_sound_release
 from agents.process import Process, current_process
-from agents.tools.abandoned import ABANDONED
+from agents.tools.execution.abandoned import ABANDONED
 from agents.tools.mcp.server_states import files_of, server_states
 from agents.tools.spans.hooks import enable_hooks
 from agents.warm_up import needs_litellm, warm_up, warm_up_later, warm_up_to_fork

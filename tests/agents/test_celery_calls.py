@@ -18,7 +18,7 @@ from agents.handle import RunHandle
 from agents.process import current_process
 from agents.runner import Runner
 from agents.steps import task_work
-from agents.tools.task_call import TaskOutcome
+from agents.tools.requests.task_call import TaskOutcome
 from bus.celery_tasks.application import close_applications
 from bus.journal import Decision, TaskWait, steps_of
 from bus.payloads import StatusPayload, ToolResultPayload, decode

@@ -115,14 +115,14 @@ print(in_child(lambda: list(events)))
 
 def test_a_lock_that_a_thread_held_during_the_fork_does_not_hold_the_child(tmp_path: Path) -> None:
     code = """
-import agents.models.lite, agents.process, agents.catalogue, agents.tools.executor
+import agents.models.lite, agents.process, agents.catalogue, agents.tools.execution.executor
 import bus.loop
 import config.definitions.dotted_path, handlers.worker.slots, observers.discovery, observers.invoker
 held = [
     agents.models.lite.process_import.lock, agents.process._opening, agents.catalogue._lock,
     bus.loop._starting, config.definitions.dotted_path._lock,
     handlers.worker.slots._slot_pool._lock, observers.discovery._lock, observers.invoker._lock,
-    *[agents.tools.executor._slots] * agents.tools.executor.MAX_THREADS,
+    *[agents.tools.execution.executor._slots] * agents.tools.execution.executor.MAX_THREADS,
 ]
 taken, over = threading.Event(), threading.Event()
 def hold():

@@ -13,7 +13,8 @@ from agents.context import RunContext
 from agents.models.call import ModelCall
 from agents.steps import tool_step
 from agents.testing import AgentKit, Call, Turn
-from agents.tools import ToolContext, executor
+from agents.tools import ToolContext
+from agents.tools.execution import executor
 from bus.journal import read_record
 from cli.crashlab.invariants import not_recovered
 

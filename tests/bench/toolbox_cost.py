@@ -21,7 +21,7 @@ from agents.models.streams.tool_calls import ToolCall
 from agents.steps.tool_step import ToolStep
 from agents.testing import AgentKit
 from agents.tools import Tool, tool
-from agents.tools.executor import call_tool
+from agents.tools.execution.executor import call_tool
 from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.spans.hooks import enable_hooks, remove_hooks
 from agents.tools.tool import ToolContext

@@ -173,7 +173,7 @@ ELSEWHERE = {
     "cli/dev/commands/lock.py": "files of the checkout",
     "cli/dev/own_files.py": "a temporary folder of its own, and caches of the checkout",
     "cli/commands/capability.py": "files of the user's project",
-    "agents/tools/file_labels.py": "beside the sandbox, O_NOFOLLOW and 0600 itself",
+    "agents/tools/isolation/call_sandbox.py": "beside the sandbox, O_NOFOLLOW and 0600 itself",
 }
 """Files that may make files without ``open_private``, and why."""
 

@@ -7,8 +7,8 @@ import time
 from types import TracebackType
 from typing import Self
 
+from agents.tools.requests.task_call import TaskOutcome
 from agents.tools.results import to_result
-from agents.tools.task_call import TaskOutcome
 from bus.celery_tasks.application import Results
 from bus.celery_tasks.state import BEFORE_ITS_BEGINNING, TaskState
 from config.effects import Effect, Recovery

@@ -10,7 +10,7 @@ from typing import Any
 
 from agents.tools.celery_tasks import PREFIX
 from agents.tools.celery_tasks.outcome import Patience, outcome_of
-from agents.tools.task_call import TaskOutcome
+from agents.tools.requests.task_call import TaskOutcome
 from agents.tools.tool import Tool, current_call
 from bus.celery_tasks.application import ApplicationAddress, address_of, read_applications, results_in, sender_to
 from bus.celery_tasks.sender import Routing

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agents.tools.executor import call_tool
+from agents.tools.execution.executor import call_tool
 from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.schema import build_tool
 from agents.tools.tool import ToolContext, enter_call

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from agents.tool_errors import ArgumentsInvalid, PathRefused, SandboxFull
-from agents.tools.executor import call_tool
+from agents.tools.execution.executor import call_tool
 from agents.tools.files import list_files, read_file, write_file
 from agents.tools.isolation.sandbox import Quota
 from agents.tools.schema import build_tool

@@ -5,7 +5,7 @@ import asyncio
 import orjson
 import pytest
 
-from agents.tools.executor import call_tool
+from agents.tools.execution.executor import call_tool
 from agents.tools.http import MAX_TEXT, http_get, http_request, to_result
 from agents.tools.schema import build_tool
 from config.effects import Effect

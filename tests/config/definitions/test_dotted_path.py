@@ -41,7 +41,7 @@ def beside(tmp_path, monkeypatch):
     pip:main pip._internal.cli.main:main os:system subprocess:run builtins:exec shutil:rmtree posix:system
     runpy:run_path antigravity:x litellm:completion yaml:load sys:exit
     config.settings:adopt_env_file bus.journal.retention.removal:remove_threads cli.main:main
-    agents.tools.isolation.sql_process:ask agents.tools.executor:call_tool observers.base:AgentObserver
+    agents.tools.isolation.sql_process:ask agents.tools.execution.executor:call_tool observers.base:AgentObserver
     agents.tools.countries:ask agents.tools.countries observers.sse:writing_to observers.logger:log.info
     """.split(),
 )

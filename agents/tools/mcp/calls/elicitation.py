@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from mcp.types import ElicitRequestParams, ElicitRequestURLParams, ElicitResult
 
 from agents.tool_errors import QuestionInvalid
-from agents.tools.questions import require_question
+from agents.tools.requests.questions import require_question
 from config.definitions.json_schema import check_schema, schema_errors
 from config.redaction import redact_start
 from config.visible import visible

@@ -25,7 +25,7 @@ from mcp.types import (
 )
 
 from agents.tools.mcp.connection.error_log import ErrorLog
-from agents.tools.reports import LEVELS, MAX_EXAMINED, CallReports
+from agents.tools.requests.reports import LEVELS, MAX_EXAMINED, CallReports
 
 OFF: Final = "off"
 """The level of a server of which no log message is wanted."""

@@ -15,7 +15,7 @@ from mcp.types import (
     TextContent,
 )
 
-from agents.tools.sample import Sample, SampleRequest
+from agents.tools.requests.sample import Sample, SampleRequest
 from config.definitions.mcp_server import McpSamplingFields
 from config.errors import CallboardError
 

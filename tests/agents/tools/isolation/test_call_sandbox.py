@@ -6,8 +6,7 @@ import resource
 import pytest
 
 from agents.tool_errors import StorageFull
-from agents.tools.file_labels import labels_of
-from agents.tools.isolation.call_sandbox import CallSandbox
+from agents.tools.isolation.call_sandbox import CallSandbox, labels_of
 from config.errors import ToolFailed
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from agents.catalogue import find_tools, forget, tools_of
 from agents.tool_errors import OutputUnfit
-from agents.tools.executor import call_tool
+from agents.tools.execution.executor import call_tool
 from agents.tools.mcp.pool import close_pools
-from agents.tools.questions import CallAsks
+from agents.tools.requests.questions import CallAsks
 from agents.tools.results import validate_output
 from agents.tools.tool import Tool, ToolContext
 from bus.loop import process_loop

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agents.tools.executor import call_tool
+from agents.tools.execution.executor import call_tool
 from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.isolation.limits import ProcessLimits
 from agents.tools.runners.container import Container, ContainerRunner

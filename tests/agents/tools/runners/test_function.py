@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from agents.tool_errors import ToolTimeout
-from agents.tools.abandoned import AbandonedCalls
-from agents.tools.executor import call_tool
+from agents.tools.execution.abandoned import AbandonedCalls
+from agents.tools.execution.executor import call_tool
 
 MODULE = '''
 import threading
@@ -26,7 +26,7 @@ def test_a_plain_function_continues_after_its_time_and_is_shown_until_it_ends(
     declare, find, folder, context, monkeypatch
 ):
     calls = AbandonedCalls()
-    monkeypatch.setattr("agents.tools.executor.ABANDONED", calls)
+    monkeypatch.setattr("agents.tools.execution.executor.ABANDONED", calls)
     (folder / "shop_waits.py").write_text(MODULE)
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setattr("config.settings.agents.AgentSettings.tool_module_names", ("shop_waits",))

@@ -12,10 +12,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from agents.tools.file_labels import labels_of
 from agents.tools.isolation import guard
 from agents.tools.isolation.call_folder import CallFolder, remove_lost_folders
-from agents.tools.isolation.call_sandbox import CallSandbox
+from agents.tools.isolation.call_sandbox import CallSandbox, labels_of
 from agents.tools.isolation.errors import CapabilityFailed
 from agents.tools.isolation.limits import ProcessLimits
 from agents.tools.runners.process import ProcessRunner

@@ -7,7 +7,7 @@ import pytest
 from agents.catalogue import forget, tools_of
 from agents.tool_errors import ArgumentsInvalid
 from agents.tools.arguments import validate_arguments
-from agents.tools.executor import call_tool
+from agents.tools.execution.executor import call_tool
 from agents.tools.schema import build_tool
 from agents.tools.sql.databases import place_of
 from agents.tools.sql.query import MAX_SQL, sql_query

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from agents.tool_errors import ToolTimeout
-from agents.tools import abandoned
-from agents.tools.abandoned import MAX_OF_PROCESS, MAX_OF_TOOL, AbandonedCalls
-from agents.tools.executor import call_tool
+from agents.tools.execution import abandoned
+from agents.tools.execution.abandoned import MAX_OF_PROCESS, MAX_OF_TOOL, AbandonedCalls
+from agents.tools.execution.executor import call_tool
 from agents.tools.schema import build_tool
 from config.errors import ToolFailed
 
@@ -18,7 +18,7 @@ from config.errors import ToolFailed
 def calls(monkeypatch):
     """The process's calls, of this test alone."""
     own = AbandonedCalls()
-    monkeypatch.setattr("agents.tools.executor.ABANDONED", own)
+    monkeypatch.setattr("agents.tools.execution.executor.ABANDONED", own)
     return own
 
 
@@ -111,7 +111,7 @@ def test_a_cancelled_call_has_time_to_end_before_it_counts():
 
 
 def test_an_async_tool_that_ignores_its_end_is_counted(calls, context, monkeypatch):
-    monkeypatch.setattr("agents.tools.executor.CANCELLED_S", 0.0)
+    monkeypatch.setattr("agents.tools.execution.executor.CANCELLED_S", 0.0)
 
     async def stubborn() -> None:
         """Stay."""

@@ -19,9 +19,9 @@ from functools import partial
 from typing import Any
 
 from agents.tool_errors import ToolTimeout
-from agents.tools.abandoned import ABANDONED, CANCELLED_S
-from agents.tools.ambiguous_failure import is_ambiguous
-from agents.tools.questions import CallAsks, QuestionAsked
+from agents.tools.execution.abandoned import ABANDONED, CANCELLED_S
+from agents.tools.execution.ambiguous_failure import is_ambiguous
+from agents.tools.requests.questions import CallAsks, QuestionAsked
 from agents.tools.results import to_result, to_result_beside_loop
 from agents.tools.tool import Tool, ToolContext, enter_call
 from config.errors import CallboardError, ModelVisible, ToolCutOff, ToolFailed
@@ -72,7 +72,7 @@ async def call_tool(
 
     ``on_begin`` is called right before the tool is; until then a call that is cancelled was not made.
 
-    A tool of which many abandoned calls still run is not called either (``agents/tools/abandoned.py``).
+    A tool of which many abandoned calls still run is not called either (``agents/tools/execution/abandoned.py``).
 
     Raises:
         ToolTimeout: it did not answer within ``timeout_s``.

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from agents.tools.ambiguous_failure import is_ambiguous
+from agents.tools.execution.ambiguous_failure import is_ambiguous
 from tests.agents.tools import shop_server
 from tests.agents.tools.shop_server import Shop
 
