@@ -10,10 +10,10 @@ from typing import Any
 
 from agents.context import RunContext
 from agents.errors import OutputInvalid
-from agents.large_text import in_thread_if_large
+from agents.tools.execution.large_text import in_thread_if_large
 from agents.models.call import ModelCall
 from agents.models.streams.tool_calls import ToolCall
-from agents.prompt import FINAL_TURN_PROMPT, messages_for, offered
+from agents.prompt.messages import FINAL_TURN_PROMPT, messages_for, offered
 from agents.steps import open_calls
 from agents.steps.model_step import ModelStep
 from agents.steps.output import parse_output, repair_messages, response_format

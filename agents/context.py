@@ -19,7 +19,7 @@ from agents.governance.guardrails.guardrails import UNGUARDED, Guardrails
 from agents.tools.isolation.sandbox import Quota
 from agents.tools.requests.sample import Sample
 from agents.tools.tool import Tool
-from agents.window import Window
+from agents.prompt.window import Window
 from bus.journal import DRAINED, Commit, Journal, Lease, Release, RunWriter, StaleOwner, StickyApproval, Took, Totals
 from bus.payloads import EndPayload, Payload
 from config.capabilities import Classification

@@ -17,7 +17,7 @@ from agents.models.call import is_in_process
 from agents.models.errors import ModelKeyMissing
 from agents.models.lite import is_imported, litellm_module
 from agents.process import Process
-from agents.window import Window
+from agents.prompt.window import Window
 from bus.journal import (
     NO_MODEL,
     STOPPED,

@@ -238,7 +238,7 @@ ON_A_THREAD: Mapping[str, Callable[[str], object]] = {
     "a list held against a schema": lambda text: schema_errors({"type": "array", "uniqueItems": True}, text.split(",")),
     "an agent's file": _yaml,
 }
-"""What a thread works on where the text is long (``agents/large_text.py``), or always."""
+"""What a thread works on where the text is long (``agents/tools/execution/large_text.py``), or always."""
 IN_PIECES: Mapping[str, Callable[[str], object]] = {
     "lines of an event stream": _lines,
     "pieces of tool calls": _collected,

@@ -11,6 +11,7 @@ from typing import Any
 from agents.governance.guardrails.errors import OutputBlocked
 from agents.governance.guardrails.guardrails import UNGUARDED, Guardrails
 from agents.large_text import LARGE_CHARS
+from agents.tools.execution.large_text import LARGE_CHARS
 from agents.models.errors import ModelFailed, ModelRefused
 from agents.models.failures import too_slow
 from agents.models.open import ModelStream

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agents.large_text import chars_of, in_thread_if_large
+from agents.tools.execution.large_text import chars_of, in_thread_if_large
 from agents.steps.consulted_call import LOST, ConsultedCall
 from agents.steps.recorded_call import UNDER_WAY
 from agents.steps.spanned import spanned

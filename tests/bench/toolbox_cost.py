@@ -25,7 +25,7 @@ from agents.tools.execution.executor import call_tool
 from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.spans.hooks import enable_hooks, remove_hooks
 from agents.tools.tool import ToolContext
-from agents.window import Window
+from agents.prompt.window import Window
 from bus.gc_tuning import freeze_gc
 from bus.journal import Journal, Past
 from config.definitions.guardrails.checks import Checks, GuardrailFields

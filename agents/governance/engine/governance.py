@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from agents.governance.engine.answer import INPUT, OUTPUT, EngineAnswer, InputType
 from agents.governance.engine.errors import EngineInputCut, EngineUnavailable, NoUsableAnswer
 from agents.governance.engine.shown import merged, shown
-from agents.large_text import chars_of, in_thread_if_large
+from agents.tools.execution.large_text import chars_of, in_thread_if_large
 from bus.payloads import ErrorPayload, Payload
 from config.clock import stamp
 from config.effects import Effect

@@ -8,7 +8,7 @@ from agents.catalogue import find_tool
 from agents.models.call import ModelCall
 from agents.models.demo.answer import answer
 from agents.models.scripted.script import Turn
-from agents.prompt import offered
+from agents.prompt.messages import offered
 from agents.tools.execution.executor import call_tool
 from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.tool import ToolContext

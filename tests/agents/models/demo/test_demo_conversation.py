@@ -8,7 +8,7 @@ from agents.catalogue import find_tool
 from agents.models.call import ModelCall
 from agents.models.demo.answer import answer
 from agents.models.demo.texts import NOTE
-from agents.prompt import offered
+from agents.prompt.messages import offered
 from config.project import shipped_entries
 from config.settings import read_settings
 from tests.agents.models.demo.talk import Talk

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from agents.prompt import LEFT_OUT, LOST_RESULT, messages_for
+from agents.prompt.messages import LEFT_OUT, LOST_RESULT, messages_for
 from agents.testing import AgentKit, Call, Turn
-from agents.window import STEADY_PART, Window
+from agents.prompt.window import STEADY_PART, Window
 from bus.journal import HistoryItem, Past
 from config.definitions.agent import AgentDefinition
 
