@@ -10,7 +10,6 @@ from typing import Any
 
 from agents.context import RunContext
 from agents.errors import OutputInvalid
-from agents.tools.execution.large_text import in_thread_if_large
 from agents.models.call import ModelCall
 from agents.models.streams.tool_calls import ToolCall
 from agents.prompt.messages import FINAL_TURN_PROMPT, messages_for, offered
@@ -19,6 +18,7 @@ from agents.steps.model_step import ModelStep
 from agents.steps.output import parse_output, repair_messages, response_format
 from agents.steps.sample_step import sampling
 from agents.steps.tool_step import ToolStep
+from agents.tools.execution.large_text import in_thread_if_large
 from agents.tools.tool import Tool
 from bus.journal import (
     Commit,

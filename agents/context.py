@@ -16,10 +16,10 @@ from agents.errors import TooManyQuestions
 from agents.governance.engine.governance import Governance
 from agents.governance.engine.wiring import governance_of
 from agents.governance.guardrails.guardrails import UNGUARDED, Guardrails
+from agents.prompt.window import Window
 from agents.tools.isolation.sandbox import Quota
 from agents.tools.requests.sample import Sample
 from agents.tools.tool import Tool
-from agents.prompt.window import Window
 from bus.journal import DRAINED, Commit, Journal, Lease, Release, RunWriter, StaleOwner, StickyApproval, Took, Totals
 from bus.payloads import EndPayload, Payload
 from config.capabilities import Classification

@@ -8,11 +8,11 @@ from typing import Any
 
 from agents.errors import PolicyRefused
 from agents.governance.engine.governance import GovernedCall, combined
-from agents.tools.execution.large_text import chars_of, in_thread_if_large
 from agents.steps.preflight import version_of
 from agents.steps.recorded_call import UNDER_WAY, RecordedCall
 from agents.tool_errors import ArgumentsInvalid, CallBlocked
 from agents.tools.arguments import validate_arguments
+from agents.tools.execution.large_text import chars_of, in_thread_if_large
 from agents.tools.results import validate_output
 from bus.journal import (
     USED_UP,

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agents.tools.execution.large_text import chars_of, in_thread_if_large
 from agents.steps.consulted_call import LOST, ConsultedCall
 from agents.steps.recorded_call import UNDER_WAY
 from agents.steps.spanned import spanned
 from agents.steps.task_work import IN_PLACE_S, TaskWork
 from agents.tool_errors import CallRejected, ToolTimeout
 from agents.tools.execution.executor import call_tool, check_call
+from agents.tools.execution.large_text import chars_of, in_thread_if_large
 from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.requests.questions import CallAsks
 from agents.tools.requests.reports import CallReports

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
+from agents.checkup.vocabulary import vocabulary_of
 from agents.governance.policy.checks import warnings_of
 from agents.governance.policy.dry_run import Difference, DryRun, PastCall, dry_run
 from agents.governance.policy.local import LocalPolicy
 from agents.governance.policy.reading import read_policy
 from agents.runner import Runner
-from agents.checkup.vocabulary import vocabulary_of
 from cli import options
 from cli.family import Family
 from cli.opening import open_runner

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from agents.checkup.vocabulary import vocabulary_of
 from agents.governance.policy.checks import warnings_of
 from agents.governance.policy.errors import PolicyInvalid
 from agents.governance.policy.reading import read_policy
-from agents.checkup.vocabulary import vocabulary_of
 from cli.doctor.finding import Verdicts, fail, ok, warn
 from config.settings import Settings
 

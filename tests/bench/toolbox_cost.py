@@ -18,6 +18,7 @@ from agents.context import RunContext
 from agents.governance.guardrails.guardrails import Guardrails
 from agents.governance.policy.source import PolicySource
 from agents.models.streams.tool_calls import ToolCall
+from agents.prompt.window import Window
 from agents.steps.tool_step import ToolStep
 from agents.testing import AgentKit
 from agents.tools import Tool, tool
@@ -25,7 +26,6 @@ from agents.tools.execution.executor import call_tool
 from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.spans.hooks import enable_hooks, remove_hooks
 from agents.tools.tool import ToolContext
-from agents.prompt.window import Window
 from bus.gc_tuning import freeze_gc
 from bus.journal import Journal, Past
 from config.definitions.guardrails.checks import Checks, GuardrailFields

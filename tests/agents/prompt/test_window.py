@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from agents.prompt.messages import LEFT_OUT, LOST_RESULT, messages_for
-from agents.testing import AgentKit, Call, Turn
 from agents.prompt.window import STEADY_PART, Window
+from agents.testing import AgentKit, Call, Turn
 from bus.journal import HistoryItem, Past
 from config.definitions.agent import AgentDefinition
 

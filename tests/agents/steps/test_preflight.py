@@ -14,6 +14,7 @@ from agents.catalogue import as_tool
 from agents.context import RunContext
 from agents.governance.guardrails.guardrails import Guardrails
 from agents.models.streams.tool_calls import ToolCall
+from agents.prompt.window import Window
 from agents.steps.preflight import CHANGED, NEEDS_APPROVAL, POLICY_CHANGED, Preflight, version_of
 from agents.steps.tool_step import ToolStep
 from agents.testing import AgentKit

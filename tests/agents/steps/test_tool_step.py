@@ -14,10 +14,10 @@ import pytest
 from agents.catalogue import tools_of
 from agents.context import MARGIN_S, RunContext
 from agents.models.streams.tool_calls import ToolCall
+from agents.prompt.window import Window
 from agents.steps.tool_step import NOT_YET, ToolStep
 from agents.testing import AgentKit
 from agents.tools import tool
-from agents.prompt.window import Window
 from bus.journal import STOPPED, Past, StaleOwner, StepEnded
 from bus.journal.endings import NOT_FINISHED, NOT_KNOWN
 from bus.journal.ownership import lease_manager as lease_manager_module

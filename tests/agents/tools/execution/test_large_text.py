@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from agents.errors import OutputInvalid
-from agents.tools.execution.large_text import LARGE_CHARS, in_thread_if_large
 from agents.steps.output import parse_output
 from agents.testing import AgentKit, Call, Turn
+from agents.tools.execution.large_text import LARGE_CHARS, in_thread_if_large
 from tests.agents.sample_tools import echo
 
 LARGE = "a" * LARGE_CHARS

@@ -8,6 +8,8 @@ import pytest
 from agents.tool_errors import ToolTimeout
 from agents.tools.execution.abandoned import AbandonedCalls
 from agents.tools.execution.executor import call_tool
+from agents.tools.isolation.call_sandbox import CallSandbox
+from agents.tools.tool import ToolContext
 
 MODULE = '''
 import threading
@@ -23,7 +25,7 @@ def wait() -> str:
 
 
 def test_a_plain_function_continues_after_its_time_and_is_shown_until_it_ends(
-    declare, find, folder, context, monkeypatch
+    declare, find, folder, tmp_path, monkeypatch
 ):
     calls = AbandonedCalls()
     monkeypatch.setattr("agents.tools.execution.executor.ABANDONED", calls)
@@ -31,7 +33,18 @@ def test_a_plain_function_continues_after_its_time_and_is_shown_until_it_ends(
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setattr("config.settings.agents.AgentSettings.tool_module_names", ("shop_waits",))
     declare(runner={"type": "function", "path": "shop_waits:wait"}, input_schema=None)
-    tool = find()
+    tool, context = (
+        find(),
+        ToolContext(
+            run_id="r",
+            thread_id="t",
+            call_id="call_1",
+            idempotency_key="k",
+            tenant="default",
+            principal="local",
+            files=CallSandbox(tmp_path / "sandbox"),
+        ),
+    )
 
     async def given_up():
         with pytest.raises(ToolTimeout):
