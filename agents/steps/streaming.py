@@ -10,8 +10,6 @@ from typing import Any
 
 from agents.governance.guardrails.errors import OutputBlocked
 from agents.governance.guardrails.guardrails import UNGUARDED, Guardrails
-from agents.large_text import LARGE_CHARS
-from agents.tools.execution.large_text import LARGE_CHARS
 from agents.models.errors import ModelFailed, ModelRefused
 from agents.models.failures import too_slow
 from agents.models.open import ModelStream
@@ -19,8 +17,6 @@ from agents.models.streams.chunk import Chunk, Usage
 from agents.models.streams.tool_calls import CallCollector, ToolCall
 from agents.models.timer import StreamTimer
 from agents.tools.execution.large_text import LARGE_CHARS
-from config.guardrails.errors import OutputBlocked
-from config.guardrails.guardrails import UNGUARDED, Guardrails
 
 _LAST_WORDS_S = 0.25
 """Seconds to wait for the end of a finished stream, so that its connection can be used again."""

@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 
 import orjson
 
-from agents.governance.guardrails.deployment import guard_of
-from agents.governance.policy.source import PolicySource
 from agents.catalogue import as_tool
+from agents.governance.guardrails.deployment import guard_of
 from agents.governance.policy.source import PolicySource
 from agents.handle import RunHandle
 from agents.models.scripted.script import ScriptedModel

@@ -19,10 +19,7 @@ from agents.steps.preflight import CHANGED, NEEDS_APPROVAL, POLICY_CHANGED, Pref
 from agents.steps.tool_step import ToolStep
 from agents.testing import AgentKit
 from agents.tools import Tool, tool
-from agents.window import Window
 from bus.journal import Commit, Decision, OpenStep, Past, PersonAnswer, canonical_digest
-from agents.prompt.window import Window
-from bus.journal import Answered, Commit, Decision, OpenStep, Past, canonical_digest
 from config.capabilities import Classification
 from config.database.tables import steps
 from config.identity.principal import Role

@@ -17,11 +17,9 @@ from pydantic import BaseModel, ConfigDict
 from bus.journal import SealedLogin
 from config.clock import epoch_ms
 from config.definitions.mcp_server import McpServerDefinition
-from config.redaction import register_secrets
-from config.sealing import Sealer
 from config.forks import after_fork
-from config.guardrails.sealing import Sealer
 from config.redaction import register_secrets, set_secrets
+from config.sealing import Sealer
 
 
 class OAuthAccount(BaseModel):

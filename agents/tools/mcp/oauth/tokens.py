@@ -22,9 +22,6 @@ from config.definitions.mcp_server import McpServerDefinition
 from config.egress.target import parse_target
 from config.errors import CallboardError
 from config.sealing import SealBroken, Sealer, SealKeyMissing, sealer_of
-from config.settings import settings
-from config.guardrails.errors import SealBroken, SealKeyMissing
-from config.guardrails.sealing import Sealer, sealer_of
 from config.settings import Settings, settings
 
 T = TypeVar("T")
