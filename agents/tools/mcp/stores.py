@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from bus.journal import Journal
-from config.settings import Settings
+if TYPE_CHECKING:
+    from bus.journal import Journal
+    from config.settings import Settings
 
 
 class OpenedJournal(Protocol):

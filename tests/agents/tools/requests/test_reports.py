@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agents.tools import reports as module
+from agents.tools.requests import reports as module
 from agents.tools.requests.reports import MAX_LINES, MAX_TEXT, CallReports
 from bus.payloads import Payload, ToolLogPayload, ToolProgressPayload
 
