@@ -56,21 +56,21 @@ async def inspected(server: McpServerDefinition, tenant: str) -> dict[str, Any]:
     except TimeoutError:
         facts["problem"] = f"the MCP server {server.name} did not answer within {LIST_S:g} seconds"
     finally:
-        await session.close(at_once=True)
-    return facts | ({"stderr": session.said} if session.said else {})
+        await session.life.close(at_once=True)
+    return facts | ({"stderr": session.life.said} if session.life.said else {})
 
 
 def _problem(error: CallboardError, session: McpSession) -> dict[str, Any]:
     """Return what is wrong, without the standard error, which is a fact of its own."""
-    text, fault = session.problem or str(error), error.facts.get("fault")
+    text, fault = session.life.problem or str(error), error.facts.get("fault")
     problem = {"problem": text.partition("; its standard error ends with:")[0]}
     return problem | ({"fault": str(fault), "remedy": fault.remedy} if isinstance(fault, McpFault) else {})
 
 
 async def _asked(session: McpSession) -> dict[str, Any]:
     began_s = time.monotonic()
-    session.start()
-    await session.opened()
+    session.life.start()
+    await session.life.opened()
     ready_s = time.monotonic()
     async with asyncio.timeout(LIST_S):
         usable, refused = await listing(session)

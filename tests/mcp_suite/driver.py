@@ -75,7 +75,7 @@ class ScenarioAgent:
 
         async def closed() -> None:
             sessions = [one for one in mcp_pool()._sessions if one.server.name == self.server]
-            await asyncio.gather(*(one.close() for one in sessions))
+            await asyncio.gather(*(one.life.close() for one in sessions))
 
         process_loop().run(closed(), SCENARIO_S)
 

@@ -32,17 +32,17 @@ class MCPClientManager:
             SecretMissing: a reference of the definition leads to nothing.
         """
         session = self._sessions.get(definition.name)
-        if session is None or not session.is_usable:
+        if session is None or not session.life.is_usable:
             session = self._sessions[definition.name] = session_of(definition, self._tenant)
-            session.start()
-        await session.opened()
+            session.life.start()
+        await session.life.opened()
         return session
 
     async def cleanup(self) -> None:
         """End every session, and the servers that were started."""
         sessions, self._sessions = list(self._sessions.values()), {}
         for session in sessions:
-            await session.close(at_once=True)
+            await session.life.close(at_once=True)
 
 
 def session_of(definition: McpServerDefinition, tenant: str) -> McpSession:

@@ -153,7 +153,7 @@ class McpPool:
     async def close(self) -> None:
         """Close every session; calls that are under way are cut off."""
         sessions = [place.session for place in self._places.values() if place.session is not None]
-        await asyncio.gather(*(session.close(at_once=True) for session in {*sessions, *self._sessions}))
+        await asyncio.gather(*(session.life.close(at_once=True) for session in {*sessions, *self._sessions}))
 
     async def _use(self, tenant: str, server: McpServerDefinition, work: Callable[[McpSession], Awaitable[T]]) -> T:
         """Return what the session answers; another one is asked where the server did not know the first any more."""
@@ -177,7 +177,7 @@ class McpPool:
         key = SessionKey(tenant, server.name, _digest(server, {**credentials, **secrets}))
         self._forget_some()
         place = self._places.setdefault(key, _Place())
-        if place.session is None or not place.session.is_usable:
+        if place.session is None or not place.session.life.is_usable:
             left_s = place.not_before_s - time.monotonic()
             if left_s > 0:
                 raise McpServerDown(
@@ -188,7 +188,7 @@ class McpPool:
             session = place.session = McpSession(server, credentials, new_tokens(tenant, server))
             self._used.add(server.name)
             self._sessions.add(session)
-            session.start(on_end=lambda ended: self._ended(key, ended))
+            session.life.start(on_end=lambda: self._ended(key, session))
         return place.session
 
     def _forget_some(self) -> None:
@@ -198,19 +198,20 @@ class McpPool:
     def _make_room(self) -> None:
         if len(self._sessions) < MAX_SESSIONS:
             return
-        idle = [session for session in self._sessions if session.is_usable and not session.is_busy]
+        idle = [one.life for one in self._sessions if one.life.is_usable and not one.life.is_busy]
         if not idle:
             raise McpServerDown(f"the process has {MAX_SESSIONS} sessions with MCP servers; the call was not made.")
-        min(idle, key=lambda session: session.used_s).retire("others need its place")
+        min(idle, key=lambda life: life.used_s).retire("others need its place")
 
     def _ended(self, key: SessionKey, session: McpSession) -> None:
         self._sessions.discard(session)
         place = self._places.setdefault(key, _Place())
-        if session.problem is not None and not session.was_of_use:
+        life = session.life
+        if life.problem is not None and not session.was_of_use:
             place.failures += 1
-            place.problem, place.needs_login = session.problem, session.needs_login
+            place.problem, place.needs_login = life.problem, life.needs_login
             # whether there is a login is looked up in SQL, so nothing has to be spared
-            is_pausing = place.failures > 1 and not (session.needs_login and session.server.oauth)
+            is_pausing = place.failures > 1 and not (life.needs_login and session.server.oauth)
             pause_s = FIRST_PAUSE_S * 2 ** (place.failures - 2) if is_pausing else 0.0
             place.not_before_s = time.monotonic() + min(pause_s, LONGEST_PAUSE_S)
         else:
@@ -222,17 +223,17 @@ class McpPool:
 
 
 def _state_of(place: _Place) -> McpServerState:
-    session = place.session
-    if session is None:
+    if place.session is None:
         state = McpState.NEEDS_LOGIN if place.needs_login else McpState.BACKING_OFF
         left_s = round(max(0.0, place.not_before_s - time.monotonic()), 1)
         return McpServerState(state=state, reason=place.problem, next_try_s=left_s)
-    if session.protocol and not session.is_usable:
+    life = place.session.life
+    if life.protocol and not life.is_usable:
         return McpServerState(state=McpState.IDLE)  # it is being closed
-    if not session.protocol:
+    if not life.protocol:
         return McpServerState(state=McpState.STARTING, reason=place.problem)
-    state = McpState.NEEDS_LOGIN if session.needs_login else McpState.READY
-    return McpServerState(state=state, sessions=1, tools=session.listed)
+    state = McpState.NEEDS_LOGIN if life.needs_login else McpState.READY
+    return McpServerState(state=state, sessions=1, tools=life.tools.count)
 
 
 def _digest(server: McpServerDefinition, credentials: dict[str, str]) -> str:

@@ -68,7 +68,7 @@ def test_the_server_in_python_is_called_and_ended(stock: MCPServerDefinition) ->
             return [to_value(left), to_value(await session.call("stock_of", {"article": "A-1001"}))]
         finally:
             await manager.cleanup()
-            assert not session.is_usable
+            assert not session.life.is_usable
 
     assert process_loop().run(use()) == [{"result": 10}, {"result": 10}]
 

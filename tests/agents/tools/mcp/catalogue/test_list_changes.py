@@ -31,10 +31,10 @@ def seen(run: Run, server: McpServerDefinition) -> tuple[str, str, int]:
         before = await description()
         (session,) = pool._sessions
         await asyncio.sleep(0)
-        counted = session.completed
+        counted = session.answers
         for _ in range(20):
             await description()
-        asked = session.completed - counted
+        asked = session.answers - counted
         await pool.call("t", server, "redefine", {})
         until_s = time.monotonic() + 10
         while (after := await description()) == before and time.monotonic() < until_s:

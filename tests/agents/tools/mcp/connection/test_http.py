@@ -347,7 +347,7 @@ def test_a_result_without_its_type_is_complete(run: Run, odd: Callable[[str], Mc
     async def use(pool: McpPool) -> tuple[str, Any]:
         answer = await pool.call("t", server, "anything", {})
         [session] = pool._sessions
-        return session.protocol, answer.result_type
+        return session.life.protocol, answer.result_type
 
     assert run(use) == ("2026-07-28", "complete")
 
