@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from agents.governance.policy.checks import KnownTool, Vocabulary
-from agents.governance.policy.vocabulary import KnownTool, Vocabulary, arguments_in
 from agents.catalogue import TOOLS, find_tool, tools_of
-from agents.governance.policy.vocabulary import KnownTool, Vocabulary, arguments_in
+from agents.governance.policy.checks import KnownTool, Vocabulary
 from agents.registry import AgentRegistry
 from agents.tools.tool import Tool
 from config.definitions.agent import AgentDefinition

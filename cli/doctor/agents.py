@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 
-from agents.checkup import Problem, deep_check, problem_of
+from agents.checkup.agent import Problem, deep_check, problem_of
+from agents.checkup.vocabulary import vocabulary_of
 from agents.governance.policy.checks import warnings_of
 from agents.governance.policy.errors import PolicyInvalid
 from agents.governance.policy.reading import read_policy
-from agents.checkup.agent import Problem, deep_check, problem_of
 from agents.models.auto import DEMO, OLLAMA, has_model, offer_of, resolve_model
 from agents.registry import AgentRegistry
-from agents.vocabulary import vocabulary_of
 from cli.doctor import Verdicts, fail, ok, warn
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid

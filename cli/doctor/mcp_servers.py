@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from agents.tools.mcp.faults import with_remedy
-from agents.tools.mcp.listed import sorted_out
-from cli.doctor import Judged, Verdicts, fail, ok, warn
 from agents.tools.mcp.catalogue.listed import sorted_out
 from agents.tools.mcp.connection.faults import with_remedy
-from cli.doctor.finding import Judged, Verdicts, fail, ok, warn
+from cli.doctor import Judged, Verdicts, fail, ok, warn
 from config.definitions.mcp_server import McpServerDefinition, read_servers
 from config.errors import CallboardError
 from config.settings import Settings

@@ -12,10 +12,9 @@ from types import ModuleType
 
 from agents.tools.catalogue import find_tool
 from bus.identity import tenants
+from agents.catalogue import find_tool
 from cli.doctor import Verdicts, fail, ok, warn
 from cli.doctor.database import reading_database
-from agents.catalogue import find_tool
-from cli.doctor.finding import Verdicts, fail, ok, warn
 from cli.supervisor.supervisor import GRACE_S
 from config.database.engine import Database
 from config.definitions.dotted_path import NotImportable, import_path

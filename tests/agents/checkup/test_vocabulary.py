@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agents.vocabulary import arguments_in
+from agents.checkup.vocabulary import arguments_in
 
 
 @pytest.mark.parametrize(
