@@ -8,13 +8,11 @@ import os
 import threading
 import warnings
 from collections.abc import Callable
-from functools import reduce, wraps
-from typing import Any, NamedTuple
+from typing import Any
 
 from agents.models.errors import ModelFailed
-from agents.models.http.provider_call import in_provider_call
-from agents.models.plain_messages import without_plain_messages
 from agents.models.releases import require_sound_release
+from agents.models.replacements import replace_functions
 from config.definitions.dotted_path import reason_of
 from config.errors import CallboardError
 from config.forks import after_fork
@@ -124,69 +122,6 @@ def _import_what_comes_late() -> None:
         ModelResponseStream(choices=[StreamingChoices(delta=Delta(content=""))])
     except Exception as error:
         log.warning("this release of LiteLLM keeps its classes elsewhere (%s); the first answer takes longer", error)
-
-
-def _unpriced(price: Callable[..., float | None]) -> Callable[..., float | None]:
-    """Return LiteLLM's calculation of a price without that of a provider's call, whose stream has no usage yet.
-
-    It takes 1 ms on the loop; ``agents.models.cost`` prices the usage. Calls that users' tools make are still priced.
-    """
-
-    @wraps(price)
-    def quick(self: Any, *args: Any, **kwargs: Any) -> float | None:
-        return None if in_provider_call() else price(self, *args, **kwargs)
-
-    return quick
-
-
-class _Replacement(NamedTuple):
-    """A function of LiteLLM or its SDK that is replaced in this process."""
-
-    module: str
-    name: str
-    """Of the function in its module, with a dot where it is a method."""
-    make: Callable[[Any], Any]
-    """Returns what replaces the function."""
-    warning: str
-    """Logged where a release has no such function."""
-
-
-_REPLACED = (
-    _Replacement(
-        module="litellm.litellm_core_utils.secret_redaction",
-        name="python_redact_string",
-        make=lambda _: redact,  # its own takes 12 s for 16 KiB of PEM headers
-        warning="this release of LiteLLM redacts errors itself; a provider's long error may stop the loop",
-    ),
-    _Replacement(
-        module="litellm.litellm_core_utils.litellm_logging",
-        name="Logging.response_cost_calculator",
-        make=_unpriced,
-        warning="this release of LiteLLM prices each stream that opens; each model call takes longer",
-    ),
-    _Replacement(
-        module="openai.resources.chat.completions.completions",
-        name="async_maybe_transform",
-        make=without_plain_messages,
-        warning="this release of the OpenAI SDK transforms each message; long conversations take longer",
-    ),
-)
-_ours: list[Any] = []
-"""The functions that replace them in this process."""
-
-
-def replace_functions() -> None:
-    """Replace the slow functions of LiteLLM and its SDK; a release without one is used as it is, with a warning."""
-    for replaced in _REPLACED:
-        *owner, name = replaced.name.split(".")
-        try:
-            holder = reduce(getattr, owner, importlib.import_module(replaced.module))
-            function = getattr(holder, name)
-            if function not in _ours:  # LiteLLM's set-up failed after this, and is tried again
-                _ours.append(replaced.make(function))
-                setattr(holder, name, _ours[-1])
-        except (ImportError, AttributeError):
-            log.warning(replaced.warning)
 
 
 process_import = LiteLLMImport(_imported)

@@ -10,12 +10,12 @@ import pytest
 
 from agents.models.call import ModelCall
 from agents.models.http.provider_call import provider_call
-from agents.models.open import open_stream
-from agents.models.preparation import (
+from agents.models.open import (
     MAX_CHARACTERS,
     MAX_MESSAGES,
     PreparationExecutor,
     is_short_preparation,
+    open_stream,
     prepare_on_loop,
 )
 from agents.steps.streaming import StreamedResponseWrapper

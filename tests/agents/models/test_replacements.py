@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from agents.models.lite import litellm_module, replace_functions
+from agents.models.lite import litellm_module
+from agents.models.replacements import replace_functions
 from agents.models.open import open_stream
 from tests.agents.models.conftest import WEATHER
 
