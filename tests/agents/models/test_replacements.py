@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from agents.models.lite import litellm_module
-from agents.models.replacements import replace_functions
 from agents.models.open import open_stream
+from agents.models.replacements import replace_functions
 from tests.agents.models.conftest import WEATHER
 
 CALLED = {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Pécs"}'}}

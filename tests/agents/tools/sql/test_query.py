@@ -9,8 +9,7 @@ from agents.tool_errors import ArgumentsInvalid
 from agents.tools.arguments import validate_arguments
 from agents.tools.execution.executor import call_tool
 from agents.tools.schema import build_tool
-from agents.tools.sql.databases import place_of
-from agents.tools.sql.query import MAX_SQL, sql_query
+from agents.tools.sql.query import MAX_SQL, place_of, sql_query
 from config.definitions.agent import load_definition
 from config.definitions.errors import DefinitionInvalid
 from config.effects import Effect
