@@ -13,13 +13,13 @@ from agents.steps.recorded_call import UNDER_WAY
 from agents.steps.spanned import spanned
 from agents.steps.task_work import IN_PLACE_S, TaskWork
 from agents.tool_errors import CallRejected, ToolTimeout
+from agents.tools.call_context import ToolContext
 from agents.tools.execution.executor import call_tool, check_call
 from agents.tools.execution.large_text import chars_of, in_thread_if_large
 from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.requests.questions import CallAsks
 from agents.tools.requests.reports import CallReports
 from agents.tools.results import validate_output
-from agents.tools.tool import ToolContext
 from bus.journal import Commit, StaleOwner
 from bus.payloads import Payload
 from config.definitions.secret_reference import required_secret

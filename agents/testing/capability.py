@@ -13,10 +13,11 @@ from agents.capabilities.build import capability_tool
 from agents.capabilities.folder import declared
 from agents.catalogue import find_tool
 from agents.tools.arguments import validate_arguments
+from agents.tools.call_context import ToolContext
 from agents.tools.execution.executor import call_tool
 from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.results import validate_output
-from agents.tools.tool import Tool, ToolContext
+from agents.tools.tool import Tool
 from config.definitions.capability import CapabilityDefinition
 from config.definitions.runner_spec import EndpointSpec
 from config.identity.contexts import GoldenContext, SecurityContext

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from agents.tools.call_context import current_call
 from agents.tools.requests.questions import MAX_TEXT
-from agents.tools.tool import current_call, tool
+from agents.tools.tool import tool
 
 
 @tool(effect="pure", timeout_s=10)

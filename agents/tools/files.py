@@ -7,8 +7,9 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from agents.tool_errors import PathRefused
+from agents.tools.call_context import current_call
 from agents.tools.isolation.sandbox import MAX_LISTED, MAX_PATH, MAX_WRITE, Sandbox
-from agents.tools.tool import current_call, tool
+from agents.tools.tool import tool
 from config.capabilities import INWARD, UNTRUSTED
 from config.spelling import did_you_mean
 

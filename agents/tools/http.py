@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import Field
 
+from agents.tools.call_context import current_call
 from agents.tools.spans.http import request_span
-from agents.tools.tool import current_call, keeps_hosts, tool
+from agents.tools.tool import keeps_hosts, tool
 from config.capabilities import OUTWARD, UNTRUSTED
 from config.egress.errors import RequestRefused
 from config.egress.exchange import HttpAnswer

@@ -8,8 +8,9 @@ import orjson
 from pydantic import Field
 
 from agents.tool_errors import PathRefused
+from agents.tools.call_context import current_call
 from agents.tools.isolation.sandbox import Sandbox
-from agents.tools.tool import current_call, tool
+from agents.tools.tool import tool
 from config.clock import stamp
 
 ORDERS = "orders.jsonl"

@@ -22,8 +22,9 @@ from agents.runner import Runner
 from agents.steps.preflight import Preflight
 from agents.testing import Call, Turn
 from agents.tool_errors import OutputUnfit
+from agents.tools.call_context import ToolContext, current_call
 from agents.tools.results import validate_output
-from agents.tools.tool import Tool, ToolContext, current_call, tool
+from agents.tools.tool import Tool, tool
 from bus.journal import Commit, Decision, Lease, PrincipalDisabled, StepStarted
 from bus.payloads import ToolResultPayload, encode
 from cli.main import status_of

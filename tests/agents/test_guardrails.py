@@ -16,7 +16,8 @@ from sqlalchemy import select
 from agents.governance.guardrails.errors import InputBlocked
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
-from agents.tools.tool import current_call, tool
+from agents.tools.call_context import current_call
+from agents.tools.tool import tool
 from bus.journal import Decision, IdempotencyKey
 from bus.payloads import ApprovalPayload, ErrorPayload, MessagePayload, ToolPayload, ToolResultPayload, encode
 from config.database.tables import metadata

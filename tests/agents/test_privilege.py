@@ -16,6 +16,8 @@ from agents.tools.tool import current_call, tool
 from bus.identity.credentials import grants as table
 from bus.identity.credentials.grants import Grant, GrantForm
 from bus.identity.errors import GrantRefused
+from agents.tools.call_context import current_call
+from agents.tools.tool import tool
 from bus.journal import Decision, IdempotencyKey
 from bus.messages import RunAgentMessage
 from bus.payloads import StatusPayload

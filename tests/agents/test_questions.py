@@ -11,7 +11,8 @@ from pydantic import Field
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.ask_user import ask_user
-from agents.tools.tool import current_call, tool
+from agents.tools.call_context import current_call
+from agents.tools.tool import tool
 from bus.journal import AnswerRefused, ApprovalOver, Decision, canonical_digest, steps_of
 from bus.payloads import ApprovalPayload, ToolResultPayload
 

@@ -9,7 +9,8 @@ import pytest
 
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
-from agents.tools.tool import current_call, tool
+from agents.tools.call_context import current_call
+from agents.tools.tool import tool
 from bus.journal import Decision, IdempotencyConflict, IdempotencyKey, canonical_digest, read_record
 from bus.payloads import EndPayload, ErrorPayload, StatusPayload, ToolPayload, ToolResultPayload
 from cli.crashlab.invariants import not_recovered

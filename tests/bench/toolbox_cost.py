@@ -22,10 +22,10 @@ from agents.prompt.window import Window
 from agents.steps.tool_step import ToolStep
 from agents.testing import AgentKit
 from agents.tools import Tool, tool
+from agents.tools.call_context import ToolContext
 from agents.tools.execution.executor import call_tool
 from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.spans.hooks import enable_hooks, remove_hooks
-from agents.tools.tool import ToolContext
 from bus.gc_tuning import freeze_gc
 from bus.journal import Journal, Past
 from config.definitions.guardrails.checks import Checks, GuardrailFields

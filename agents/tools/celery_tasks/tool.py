@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from agents.tools.call_context import current_call
 from agents.tools.celery_tasks import PREFIX
 from agents.tools.celery_tasks.outcome import Patience, outcome_of
 from agents.tools.requests.task_call import TaskOutcome
-from agents.tools.tool import Tool, current_call
+from agents.tools.tool import Tool
 from bus.celery_tasks.application import ApplicationAddress, address_of, read_applications, results_in, sender_to
 from bus.celery_tasks.sender import Routing
 from bus.celery_tasks.state import BEFORE_ITS_BEGINNING

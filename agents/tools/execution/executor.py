@@ -19,11 +19,12 @@ from functools import partial
 from typing import Any
 
 from agents.tool_errors import ToolTimeout
+from agents.tools.call_context import ToolContext, enter_call
 from agents.tools.execution.abandoned import ABANDONED, CANCELLED_S
 from agents.tools.execution.ambiguous_failure import is_ambiguous
 from agents.tools.requests.questions import CallAsks, QuestionAsked
 from agents.tools.results import to_result, to_result_beside_loop
-from agents.tools.tool import Tool, ToolContext, enter_call
+from agents.tools.tool import Tool
 from config.errors import CallboardError, ModelVisible, ToolCutOff, ToolFailed
 from config.forks import after_fork
 from config.redaction import redact_start

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from agents.tools.call_context import current_call
 from agents.tools.mcp import PREFIX
 from agents.tools.mcp.calls.call import AskingCall
 from agents.tools.mcp.calls.result import to_value
@@ -16,7 +17,7 @@ from agents.tools.mcp.catalogue.manifest import pinned_tools, require_accepted
 from agents.tools.mcp.catalogue.pages import where_sought
 from agents.tools.mcp.connection.faults import with_remedy
 from agents.tools.mcp.pool import mcp_pool
-from agents.tools.tool import Tool, current_call
+from agents.tools.tool import Tool
 from bus.loop import process_loop
 from config.capabilities import INWARD, OUTWARD, TRUSTED, UNTRUSTED
 from config.definitions.errors import ToolUnknown

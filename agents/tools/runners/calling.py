@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
+from agents.tools.call_context import ToolContext
 from agents.tools.isolation.child import Finished
 from agents.tools.isolation.errors import CapabilityFailed, OutputNotJson, OutputTooLong
-from agents.tools.tool import ToolContext
 from config.definitions.secret_reference import required_secret
 from config.errors import ToolCutOff
 from config.identity.contexts import memo

@@ -16,13 +16,13 @@ from typing import Any
 
 import orjson
 
+from agents.tools.call_context import ToolContext, current_call
 from agents.tools.isolation.call_folder import LOST_S, lost_at_s
 from agents.tools.isolation.child import Command, Finished, run_command
 from agents.tools.isolation.errors import CapabilityFailed, ContainersDisabled, ImageMissing
 from agents.tools.isolation.limits import ProcessLimits
 from agents.tools.runners.calling import call_variables, result_of, secret_values
 from agents.tools.runners.process import BEYOND_S
-from agents.tools.tool import ToolContext, current_call
 from config.engine import Engine, engine_variables
 
 PREFIX = "callboard-"

@@ -8,11 +8,11 @@ from typing import Any
 
 import orjson
 
+from agents.tools.call_context import current_call
 from agents.tools.isolation.errors import CapabilityFailed, OutputNotJson, OutputTooLong
 from agents.tools.results import MAX_BYTES
 from agents.tools.runners.calling import context_json, secret_values
 from agents.tools.spans.http import request_span
-from agents.tools.tool import current_call
 from config.definitions.runner_spec import SECRET_IN_HEADER
 from config.egress.addresses import is_risky
 from config.egress.exchange import HttpAnswer, Limits

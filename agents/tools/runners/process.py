@@ -9,11 +9,11 @@ from typing import Any
 
 import orjson
 
+from agents.tools.call_context import ToolContext, current_call
 from agents.tools.isolation.call_folder import CallFolder
 from agents.tools.isolation.child import Command, run_command
 from agents.tools.isolation.limits import ProcessLimits
 from agents.tools.runners.calling import call_variables, inherited_variables, result_of, secret_values
-from agents.tools.tool import ToolContext, current_call
 
 BEYOND_S = 5.0
 """Seconds beyond a call's time after which its guard ends it, where the worker does not."""

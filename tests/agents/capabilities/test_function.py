@@ -6,10 +6,10 @@ import sys
 import pytest
 
 from agents.tool_errors import ToolTimeout
+from agents.tools.call_context import ToolContext
 from agents.tools.execution.abandoned import AbandonedCalls
 from agents.tools.execution.executor import call_tool
 from agents.tools.isolation.call_sandbox import CallSandbox
-from agents.tools.tool import ToolContext
 
 MODULE = '''
 import threading

@@ -10,9 +10,10 @@ import pytest
 from sqlalchemy import select
 
 from agents.testing import AgentKit, Call, Turn
+from agents.tools.call_context import current_call
 from agents.tools.files import list_files, read_file, write_file
 from agents.tools.spans.hooks import enable_hooks, remove_hooks
-from agents.tools.tool import current_call, tool
+from agents.tools.tool import tool
 from config.database.tables import steps
 from tests.agents.governance.engine.engine_server import EngineServer
 

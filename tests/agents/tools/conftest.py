@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from agents.tools.call_context import ToolContext, enter_call
 from agents.tools.execution.executor import call_tool
 from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.schema import build_tool
-from agents.tools.tool import ToolContext, enter_call
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ import dataclasses
 
 import pytest
 
+from agents.tools.call_context import enter_call
 from agents.tools.isolation.errors import ContainersDisabled, ImageMissing
 from agents.tools.schema import build_tool
 from agents.tools.shell import shell
-from agents.tools.tool import enter_call
 from config.effects import Effect
 from config.errors import ToolFailed
 from tests.agents.tools.runners.machines import container_engine, containers, import_image

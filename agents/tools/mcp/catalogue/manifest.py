@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from agents.tools.call_context import current_call
 from agents.tools.mcp.catalogue.listed import ServerTool, from_json
 from agents.tools.mcp.catalogue.unaccepted_tools import DRIFT
 from agents.tools.mcp.stores import opened_journal
-from agents.tools.tool import current_call
 from bus.journal import ANSWERED_BY
 from config.errors import ToolFailed
 from config.identity.principal import Role

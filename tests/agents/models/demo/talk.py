@@ -9,9 +9,9 @@ from agents.models.call import ModelCall
 from agents.models.demo.answer import answer
 from agents.models.scripted.script import Turn
 from agents.prompt.messages import offered
+from agents.tools.call_context import ToolContext
 from agents.tools.execution.executor import call_tool
 from agents.tools.isolation.call_sandbox import CallSandbox
-from agents.tools.tool import ToolContext
 from config.errors import ModelVisible
 from config.settings import read_settings
 

@@ -12,11 +12,11 @@ from pydantic import BaseModel
 
 from agents.process import open_process
 from agents.tool_errors import PathRefused, ToolTimeout
+from agents.tools.call_context import current_call
 from agents.tools.execution import executor
 from agents.tools.execution.executor import MAX_THREADS, call_tool
 from agents.tools.results import MAX_BYTES, to_result
 from agents.tools.schema import build_tool
-from agents.tools.tool import current_call
 from config.database.migrate import migrate
 from config.errors import ToolCutOff, ToolFailed
 

@@ -13,11 +13,12 @@ import pytest
 
 from agents.catalogue import find_tools, forget, tools_of
 from agents.tool_errors import OutputUnfit
+from agents.tools.call_context import ToolContext
 from agents.tools.execution.executor import call_tool
 from agents.tools.mcp.pool import close_pools
 from agents.tools.requests.questions import CallAsks
 from agents.tools.results import validate_output
-from agents.tools.tool import Tool, ToolContext
+from agents.tools.tool import Tool
 from bus.loop import process_loop
 from config.capabilities import OUTWARD, UNTRUSTED
 from config.definitions.agent import AgentDefinition, load_definition

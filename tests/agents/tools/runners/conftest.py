@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from agents.tools.call_context import ToolContext
 from agents.tools.execution.executor import call_tool
 from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.isolation.limits import ProcessLimits
 from agents.tools.runners.container import Container, ContainerRunner
 from agents.tools.runners.endpoint import EndpointRunner
 from agents.tools.runners.process import ProcessRunner
-from agents.tools.tool import Tool, ToolContext
+from agents.tools.tool import Tool
 from config.engine import engine_of
 from config.errors import ToolFailed
 from config.identity.contexts import GoldenContext, SecurityContext

@@ -8,9 +8,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from agents.tools.call_context import enter_call
 from agents.tools.isolation.errors import CapabilityFailed
 from agents.tools.runners.endpoint import EndpointRunner
-from agents.tools.tool import enter_call
 from config.definitions.errors import SecretMissing
 from config.egress.errors import HostNotAllowed, HostUnreachable, RequestRefused
 from config.egress.exchange import HttpAnswer

@@ -9,13 +9,13 @@ from pathlib import Path
 import anyio
 import pytest
 
+from agents.tools.call_context import enter_call
 from agents.tools.files import write_file
 from agents.tools.isolation.limits import ProcessLimits
 from agents.tools.mcp.connection.stdio import StdioConnection
 from agents.tools.mcp.connection.traffic import Traffic
 from agents.tools.runners.container import Container, ContainerRunner
 from agents.tools.runners.process import ProcessRunner
-from agents.tools.tool import enter_call
 from config.definitions.mcp_server import McpServerDefinition
 from config.engine import Engine
 

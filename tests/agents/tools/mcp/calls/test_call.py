@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from mcp.types import CallToolResult, InputRequiredResult
 
+from agents.tools.call_context import ToolContext
 from agents.tools.mcp.calls.call import MAX_STATE, AskingCall, round_of
 from agents.tools.requests.questions import QuestionAsked
-from agents.tools.tool import ToolContext
 from bus.journal import form_digest
 from config.definitions.mcp_server import McpServerDefinition
 from config.effects import Effect
