@@ -44,72 +44,77 @@ MAX_FACT = 1000
 """Characters of a name or description in a list."""
 
 
-def reading_tool(
+def _reading_tool(
     server: McpServerDefinition,
-    said: McpReadFields,
+    fields: McpReadFields,
     name: str,
     description: str,
     parameters: Mapping[str, Any],
     function: Callable[..., Any],
 ) -> Tool:
-    """Return a ``pure`` tool that is named after its server; ``said`` is what the server's file says of it."""
+    """Return a ``pure`` tool that is named after its server; ``fields`` are those of the server's file."""
     return Tool(
         name=sent_name(f"{server.name}_{name}"),
         description=description,
         parameters=parameters,
         function=function,
         effect=Effect.PURE,
-        timeout_s=said.timeout_s,
-        confirm=said.confirm,
-        roles=said.roles,
-        classification=said.classification,
-        labels=labels_of(said.labels),
+        timeout_s=fields.timeout_s,
+        confirm=fields.confirm,
+        roles=fields.roles,
+        classification=fields.classification,
+        labels=labels_of(fields.labels),
     )
 
 
-def facts_of(said: Mapping[str, str | None]) -> dict[str, Any]:
+def _facts(texts: Mapping[str, str | None]) -> dict[str, Any]:
     """Return what a server says of a thing, without what is missing; a URI and a URI template stay whole."""
     whole = ("uri", "uri_template")
-    return {name: visible(text if name in whole else text[:MAX_FACT]) for name, text in said.items() if text}
+    return {name: visible(text if name in whole else text[:MAX_FACT]) for name, text in texts.items() if text}
 
 
-def found_in(items: Sequence[dict[str, Any]], search: str, most: int) -> dict[str, Any]:
-    """Return the items with a text in them, and how many are left out."""
-    wanted = search.lower()
-    fitting = [one for one in items if wanted in " ".join(str(value) for value in one.values()).lower()]
-    note = {"note": f"{len(fitting) - most:,} more; search for a text to see them"} if len(fitting) > most else {}
-    return {"found": list(fitting[:most]), **note}
+def _matches(items: Sequence[dict[str, Any]], search: str) -> dict[str, Any]:
+    """Return the items with a text in them, ``MAX_LISTED`` at most, and how many are left out."""
+    text = search.lower()
+    matches = [item for item in items if text in " ".join(str(value) for value in item.values()).lower()]
+    left = len(matches) - MAX_LISTED
+    note = {"note": f"{left:,} more; search for a text to see them"} if left > 0 else {}
+    return {"found": matches[:MAX_LISTED], **note}
+
+
+def _arguments(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a tool's arguments."""
+    needed = {"required": list(required)} if required else {}
+    return {"type": "object", "properties": properties, **needed, "additionalProperties": False}
+
+
+def _named(patterns: Sequence[str]) -> str:
+    """Return which of them an agent's file names, for a description; nothing where it names all."""
+    return "" if "*" in patterns else f" ({', '.join(patterns)[:500]})"
+
+
+def _search(fields: str) -> dict[str, Any]:
+    return {"type": "string", "maxLength": 200, "description": f"Only what has this text in its {fields}."}
 
 
 # --- resources ----------------------------------------------------------------------------------------
 
 MAX_TEXT = 50_000
 """Characters of a resource that one call returns."""
-_SEARCH_RESOURCES = {
-    "type": "string",
-    "maxLength": 200,
-    "description": "Only what has this text in its URI, name or description.",
-}
-_LIST_RESOURCES = {"type": "object", "properties": {"search": _SEARCH_RESOURCES}, "additionalProperties": False}
 _URI = {"type": "string", "maxLength": 2000, "description": "A listed URI, or one made of a listed template."}
 _OFFSET = {"type": "integer", "minimum": 0, "description": "Characters of the text to pass over, 0 by default."}
-_READ_RESOURCE = {
-    "type": "object",
-    "properties": {"uri": _URI, "offset": _OFFSET},
-    "required": ["uri"],
-    "additionalProperties": False,
-}
+_LIST_RESOURCES = _arguments(search=_search("URI, name or description"))
+_READ_RESOURCE = _arguments("uri", uri=_URI, offset=_OFFSET)
 
 
 def resource_tools(server: McpServerDefinition, patterns: tuple[str, ...]) -> list[Tool]:
     """Return the tools for the resources of a server that these patterns name."""
 
     async def list_resources(search: str = "") -> Any:
-        found = await mcp_pool().ask(current_call().tenant, server, _all_resources)
-        resources = [_resource_facts(one) for one in found[0] if is_named(one.uri, patterns)]
-        templates = [_template_facts(one) for one in found[1] if may_name(one.uri_template, patterns)]
-        listed = found_in(resources, search, MAX_LISTED)
-        return listed | ({"templates": found_in(templates, search, MAX_LISTED)["found"]} if templates else {})
+        resources, templates = await mcp_pool().ask(current_call().tenant, server, _all_resources)
+        listing = _matches([_resource_facts(each) for each in resources if is_named(each.uri, patterns)], search)
+        allowed = [_template_facts(each) for each in templates if may_name(each.uri_template, patterns)]
+        return listing | ({"templates": _matches(allowed, search)["found"]} if allowed else {})
 
     async def read_resource(uri: str, offset: int = 0) -> Any:
         if not is_named(uri, patterns):
@@ -117,13 +122,14 @@ def resource_tools(server: McpServerDefinition, patterns: tuple[str, ...]) -> li
         answer = await mcp_pool().ask(current_call().tenant, server, lambda session: _read_resource(session, uri))
         if isinstance(answer, InputRequiredResult):
             raise ToolFailed(f"the MCP server {server.name} asks for an input before it returns a resource.")
-        return _shown_resource(answer, offset)
+        return _contents(answer, offset)
 
-    named = ", ".join(patterns)[:500]
-    what = f"the resources of the MCP server {server.name}" + ("" if "*" in patterns else f" ({named})")
-    listing = reading_tool(server, server.resources, "list_resources", f"List {what}.", _LIST_RESOURCES, list_resources)
-    reading = f"Read one of {what}: its text, or what it is where it is no text."
-    return [listing, reading_tool(server, server.resources, "read_resource", reading, _READ_RESOURCE, read_resource)]
+    what = f"the resources of the MCP server {server.name}" + _named(patterns)
+    listing, reading = f"List {what}.", f"Read one of {what}: its text, or what it is where it is no text."
+    return [
+        _reading_tool(server, server.resources, "list_resources", listing, _LIST_RESOURCES, list_resources),
+        _reading_tool(server, server.resources, "read_resource", reading, _READ_RESOURCE, read_resource),
+    ]
 
 
 async def _read_resource(session: ClientSession, uri: str) -> ReadResourceResult | InputRequiredResult:
@@ -143,20 +149,23 @@ async def _all_resources(session: ClientSession) -> tuple[list[Resource], list[R
     return resources, templates
 
 
-def _resource_facts(one: Resource) -> dict[str, Any]:
-    facts = {"uri": one.uri, "name": one.title or one.name, "description": one.description, "mime_type": one.mime_type}
-    return facts_of(facts) | ({"size": one.size} if one.size is not None else {})
+def _resource_facts(resource: Resource) -> dict[str, Any]:
+    facts = _facts({"uri": resource.uri, **_texts_of(resource)})
+    return facts | ({"size": resource.size} if resource.size is not None else {})
 
 
-def _template_facts(one: ResourceTemplate) -> dict[str, Any]:
-    said = {"name": one.title or one.name, "description": one.description, "mime_type": one.mime_type}
-    return facts_of({"uri_template": one.uri_template, **said})
+def _template_facts(template: ResourceTemplate) -> dict[str, Any]:
+    return _facts({"uri_template": template.uri_template, **_texts_of(template)})
 
 
-def _shown_resource(answer: ReadResourceResult, offset: int) -> Any:
+def _texts_of(item: Resource | ResourceTemplate) -> dict[str, str | None]:
+    return {"name": item.title or item.name, "description": item.description, "mime_type": item.mime_type}
+
+
+def _contents(answer: ReadResourceResult, offset: int) -> Any:
     left, parts = MAX_TEXT, []
     for content in answer.contents:
-        part = facts_of({"uri": str(content.uri), "mime_type": content.mime_type})
+        part = _facts({"uri": str(content.uri), "mime_type": content.mime_type})
         if isinstance(content, TextResourceContents):
             text = content.text[offset : offset + left]
             left -= len(text)
@@ -176,24 +185,14 @@ def _size(blob: str) -> int:
 
 # --- prompts ------------------------------------------------------------------------------------------
 
-_SEARCH_PROMPTS = {
-    "type": "string",
-    "maxLength": 200,
-    "description": "Only what has this text in its name or description.",
-}
-_LIST_PROMPTS = {"type": "object", "properties": {"search": _SEARCH_PROMPTS}, "additionalProperties": False}
-_PROMPT_NAME = {"type": "string", "maxLength": 200, "description": "The prompt's name, as it is listed."}
-_PROMPT_ARGUMENTS = {
+_NAME = {"type": "string", "maxLength": 200, "description": "The prompt's name, as it is listed."}
+_VALUES = {
     "type": "object",
     "additionalProperties": {"type": "string"},
     "description": "The prompt's arguments, as they are listed.",
 }
-_GET_PROMPT = {
-    "type": "object",
-    "properties": {"name": _PROMPT_NAME, "arguments": _PROMPT_ARGUMENTS},
-    "required": ["name"],
-    "additionalProperties": False,
-}
+_LIST_PROMPTS = _arguments(search=_search("name or description"))
+_GET_PROMPT = _arguments("name", name=_NAME, arguments=_VALUES)
 
 
 def prompt_tools(server: McpServerDefinition, names: tuple[str, ...]) -> list[Tool]:
@@ -203,8 +202,8 @@ def prompt_tools(server: McpServerDefinition, names: tuple[str, ...]) -> list[To
         return "*" in names or name in names
 
     async def list_prompts(search: str = "") -> Any:
-        found = await mcp_pool().ask(current_call().tenant, server, _all_prompts)
-        return found_in([_prompt_facts(one) for one in found if is_offered(one.name)], search, MAX_LISTED)
+        prompts = await mcp_pool().ask(current_call().tenant, server, _all_prompts)
+        return _matches([_prompt_facts(prompt) for prompt in prompts if is_offered(prompt.name)], search)
 
     async def get_prompt(name: str, arguments: dict[str, str] | None = None) -> Any:
         if not is_offered(name):
@@ -214,14 +213,14 @@ def prompt_tools(server: McpServerDefinition, names: tuple[str, ...]) -> list[To
         )
         if isinstance(answer, InputRequiredResult):
             raise ToolFailed(f"the MCP server {server.name} asks for an input before it returns a prompt.")
-        return {"messages": [{"role": one.role, "content": to_part(one.content)} for one in answer.messages]}
+        return {"messages": [{"role": each.role, "content": to_part(each.content)} for each in answer.messages]}
 
-    what = f"the prompts of the MCP server {server.name}" + ("" if "*" in names else f" ({', '.join(names)[:500]})")
+    what = f"the prompts of the MCP server {server.name}" + _named(names)
     listing = f"List {what}, with the arguments that each of them takes."
     getting = f"Get one of {what}, filled with arguments: messages that its author wrote as a beginning."
     return [
-        reading_tool(server, server.prompts, "list_prompts", listing, _LIST_PROMPTS, list_prompts),
-        reading_tool(server, server.prompts, "get_prompt", getting, _GET_PROMPT, get_prompt),
+        _reading_tool(server, server.prompts, "list_prompts", listing, _LIST_PROMPTS, list_prompts),
+        _reading_tool(server, server.prompts, "get_prompt", getting, _GET_PROMPT, get_prompt),
     ]
 
 
@@ -235,12 +234,12 @@ async def _get_prompt(
     return await session.get_prompt(name, arguments, allow_input_required=True)
 
 
-def _prompt_facts(one: Prompt) -> dict[str, Any]:
+def _prompt_facts(prompt: Prompt) -> dict[str, Any]:
     arguments = [
-        facts_of({"name": said.name, "description": said.description}) | {"required": bool(said.required)}
-        for said in one.arguments or ()
+        _facts({"name": argument.name, "description": argument.description}) | {"required": bool(argument.required)}
+        for argument in prompt.arguments or ()
     ]
-    return facts_of({"name": one.name, "description": one.description or one.title}) | {"arguments": arguments}
+    return _facts({"name": prompt.name, "description": prompt.description or prompt.title}) | {"arguments": arguments}
 
 
 # --- both ---------------------------------------------------------------------------------------------
@@ -259,6 +258,6 @@ def reading_tools(field: str, paths: Sequence[str], settings: Settings) -> list[
     """
     return [
         tool
-        for server, named in by_server(paths).items()
-        for tool in _MAKERS[field](server_named(server, f"{PREFIX}{server}", settings), named)
+        for server, patterns in by_server(paths).items()
+        for tool in _MAKERS[field](server_named(server, f"{PREFIX}{server}", settings), patterns)
     ]
