@@ -10,9 +10,8 @@ import os
 from collections.abc import Iterator
 from types import ModuleType
 
-from agents.tools.catalogue import find_tool
-from bus.identity import tenants
 from agents.catalogue import find_tool
+from bus.identity import tenants
 from cli.doctor import Verdicts, fail, ok, warn
 from cli.doctor.database import reading_database
 from cli.supervisor.supervisor import GRACE_S

@@ -17,7 +17,6 @@ from agents.process import current_process
 from agents.runner import Runner
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import ToolContext, current_call, tool
-from agents.tools.catalogue import as_tool
 from bus.identity.audit.recording import acting_with
 from bus.messages import RunAgentMessage
 from bus.payloads import ErrorPayload, Payload, StatusPayload, ToolResultPayload

@@ -12,12 +12,11 @@ from sqlalchemy import select
 
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
-from agents.tools.tool import current_call, tool
+from agents.tools.call_context import current_call
+from agents.tools.tool import tool
 from bus.identity.credentials import grants as table
 from bus.identity.credentials.grants import Grant, GrantForm
 from bus.identity.errors import GrantRefused
-from agents.tools.call_context import current_call
-from agents.tools.tool import tool
 from bus.journal import Decision, IdempotencyKey
 from bus.messages import RunAgentMessage
 from bus.payloads import StatusPayload

@@ -11,8 +11,8 @@ from mcp import MCPError
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
 
 from agents.tool_errors import ArgumentsInvalid, RoleMissing
-from bus.identity.errors import EnvelopeRefused
 from agents.tools.isolation.errors import ContainersDisabled
+from bus.identity.errors import EnvelopeRefused
 from config.definitions.errors import ToolUnknown
 from config.errors import CallboardError, Internal
 from config.ids import new_id
