@@ -71,7 +71,7 @@ def load_agent(process: Process, agent_id: str, digest: str = "") -> LoadedAgent
 
 def _load_recorded(process: Process, agent_id: str, digest: str) -> LoadedAgent | None:
     """Return the definition with this digest and its tools; None where the journal has none."""
-    content_json = process.journal.recorded_definition(digest)
+    content_json = process.journal.readers.recorded_definition(digest)
     if content_json is None:
         return None
     try:

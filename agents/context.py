@@ -91,10 +91,10 @@ class RunContext:
         self.lease = lease
         self.settings: Settings = journal.settings
         self.loop = journal.loop
-        self._wall_clock_ms = journal.wall_clock_ms
-        self._task_waits = journal.task_waits
-        self._read, self._sticky_approvals = journal.loop.read, journal.sticky_approvals
-        self._asked_lately = journal.runs.asked_lately
+        self._wall_clock_ms = journal.owner.wall_clock_ms
+        self._task_waits = journal.owner.task_waits
+        self._read, self._sticky_approvals = journal.loop.read, journal.stores.sticky_approvals
+        self._asked_lately = journal.readers.runs.asked_lately
         self.trace_id = lease.trace_id or trace_id_of_run(lease.run_id)
         self.declared = _declared(lease, self.settings)
         """What is declared of the run; None where that is unknown and may not be completed."""
@@ -106,7 +106,7 @@ class RunContext:
         """The newest part of the conversation that fits the agent's ``history_chars``, this run's messages included."""
         self._invoker = ObserverInvoker(observers)
         self._agent_facts, self._run_facts = facts_of(lease, lease.run_id, lease.metadata)
-        self.writer: RunWriter = journal.writer(lease, self.notify)
+        self.writer: RunWriter = journal.owner.writer(lease, self.notify)
         self.policy: Policy = ALLOW_ALL
         """Decides about each call of a model or a tool."""
         self.guardrails: Guardrails = UNGUARDED

@@ -66,7 +66,7 @@ class ClaimedRun:
         """Suspect this run less: it completed the tool calls during which its owners crashed."""
         lease = self.context.lease
         try:
-            is_noted = await journal.clear_suspect(lease)
+            is_noted = await journal.owner.clear_suspect(lease)
         except CallboardError as error:
             log.warning("suspect stays in quarantine until it ends run_id=%s: %s", lease.run_id, error)
             return
@@ -82,7 +82,7 @@ def import_for(process: Process, run_id: str) -> CallboardError | None:
     """
     if is_imported():
         return None
-    model = process.journal.runs.model(run_id)
+    model = process.journal.readers.runs.model(run_id)
     if model is None or model == NO_MODEL or is_in_process(model):
         return None
     try:
@@ -169,7 +169,7 @@ async def _execute(journal: Journal, claimed: ClaimedRun) -> None:
         log.info(NEW_OWNER, lease.run_id)
     finally:
         claimed.held.close()
-        await journal.disown(lease)
+        await journal.owner.disown(lease)
         await report_end(context.governance, context.end)
         acting_for.reset(before)
 
@@ -183,10 +183,10 @@ def _notify_of_claim(journal: Journal, context: RunContext, committed: Sequence[
     lease = context.lease
     for payload in lease.undelivered:  # not to the hot log: the process that wrote them has put them there
         context.notify(payload)
-    journal.begin_writing(lease, context.writer)
+    journal.owner.begin_writing(lease, context.writer)
     for payload in (*lease.first_events, *committed):
         context.notify(payload)
-    journal.hot_log.nudge(journal.keys.board(lease.tenant), lease.run_id)
+    journal.live.hot_log.nudge(journal.live.keys.board(lease.tenant), lease.run_id)
 
 
 async def _begin_and_run(context: RunContext, agent: RunWork) -> None:
@@ -203,7 +203,7 @@ async def _work(journal: Journal, agent: RunWork, claimed: ClaimedRun) -> None:
     context.halt = context.writer.on_lost = work.cancel
     if context.lease.can_be_cleared:
         context.on_calls_over = partial(claimed.clear_suspect, journal)
-    await journal.lease_manager.track(context.writer, context)
+    await journal.owner.lease_manager.track(context.writer, context)
     try:
         await work
     except asyncio.CancelledError:
@@ -237,7 +237,7 @@ async def _finish(journal: Journal, agent: RunWork, context: RunContext, ending:
         raise
     except Exception:
         log.exception("run is ended by its journal alone run_id=%s", context.lease.run_id)
-        await journal.fail_owned(context.lease, ending.error or RunFailed())
+        await journal.owner.fail_owned(context.lease, ending.error or RunFailed())
 
 
 async def _give_up(journal: Journal, context: RunContext, error: CallboardError) -> None:
@@ -249,14 +249,14 @@ async def _give_up(journal: Journal, context: RunContext, error: CallboardError)
     elif isinstance(error, PrincipalDisabled) and context.settings.disabled_principal == "wait":
         await _wait(context, Reason.PRINCIPAL_DISABLED, error)
     elif context.lease.fence > 1:  # an earlier owner may have left open calls and costs
-        await journal.fail_owned(context.lease, error)
+        await journal.owner.fail_owned(context.lease, error)
     else:
         await context.save(end_commit(Ending.failed(error), Commit(), Totals(), context.took))
 
 
 async def _has_key_elsewhere(journal: Journal, lease: Lease, error: ModelKeyMissing) -> bool:
     """Return whether another live worker of the run's queue has the key that this process lacks."""
-    having = partial(journal.workers.with_key, lease.queue, error.variables, apart_from=journal.owner)
+    having = partial(journal.stores.workers.with_key, lease.queue, error.variables, apart_from=journal.owner.id)
     return bool(await journal.loop.read(having))
 
 

@@ -38,8 +38,8 @@ class RunHandle:
         """
         cursor = parse_cursor(str(after))
         if cursor:
-            self._journal().runs.bounds(self._principal, self.run_id, cursor)
-        lines = self._journal().follow_blocking(self._principal.tenant, self.run_id, self.thread_id, cursor)
+            self._journal().readers.runs.bounds(self._principal, self.run_id, cursor)
+        lines = self._journal().readers.follow_blocking(self._principal.tenant, self.run_id, self.thread_id, cursor)
         return (decode(line.data) for line in lines)
 
     def result(self, timeout_s: float | None = None) -> EndPayload:
@@ -49,7 +49,7 @@ class RunHandle:
             TimeoutError: the run did not end within ``timeout_s``; it continues.
             LoopBlocked: called on the event loop's own thread.
         """
-        waiting = self._journal().wait(self._principal.tenant, self.run_id, self.thread_id)
+        waiting = self._journal().readers.wait(self._principal.tenant, self.run_id, self.thread_id)
         end = self._journal().loop.run(waiting, timeout_s)
         payload = decode(end.data)
         assert isinstance(payload, EndPayload)
@@ -57,12 +57,12 @@ class RunHandle:
 
     def status(self) -> str:
         """The run's present status."""
-        return str(self._journal().runs.row(self._principal, self.run_id).status)
+        return str(self._journal().readers.runs.row(self._principal, self.run_id).status)
 
     def wait_before(self, cursor: int) -> StatusPayload | None:
         """Return what the run waits for where its log says so at or before ``cursor``; None where it does not wait."""
-        row = self._journal().runs.row(self._principal, self.run_id)
-        if row.status != "waiting" or self._journal().page(self.run_id, self.thread_id, cursor)[0]:
+        row = self._journal().readers.runs.row(self._principal, self.run_id)
+        if row.status != "waiting" or self._journal().readers.page(self.run_id, self.thread_id, cursor)[0]:
             return None
         return StatusPayload(seq=cursor, status="waiting", reason=row.reason)
 
@@ -72,15 +72,15 @@ class RunHandle:
 
     def control(self, wanted: Control, *, by: str | None = None) -> CommitResult:
         """Do or request what the verb says, where the run's state allows it; a second request changes nothing."""
-        return self._journal().control(self._principal, self.run_id, wanted, by=by or self._principal.id)
+        return self._journal().clients.control(self._principal, self.run_id, wanted, by=by or self._principal.id)
 
     def approvals(self) -> list[dict[str, Any]]:
         """Return the run's open questions, the oldest first."""
-        return self._journal().runs.questions(self._principal, self.run_id)
+        return self._journal().readers.runs.questions(self._principal, self.run_id)
 
     def last_decided(self) -> ApprovalDecided | None:
         """Return the answer to the newest question, as the error that a later answer gets; None if it has none."""
-        return self._journal().runs.last_decided(self._principal, self.run_id)
+        return self._journal().readers.runs.last_decided(self._principal, self.run_id)
 
     def decide(self, approval_id: str, answer: Decision, *, by: str | None = None) -> Decided:
         """Answer a question of the run; the first valid answer counts.
@@ -88,8 +88,10 @@ class RunHandle:
         Raises:
             ApprovalUnknown, ApprovalDecided, ApprovalOver, DecisionRefused: see ``bus.journal.decisions.decisions``.
         """
-        return self._journal().decide(self._principal, self.run_id, approval_id, answer, by=by or self._principal.id)
+        return self._journal().clients.decide(
+            self._principal, self.run_id, approval_id, answer, by=by or self._principal.id
+        )
 
     def settle(self, timeout_s: float) -> bool:
         """Wait until the wake-up was published; return False after ``timeout_s``. The run is accepted in any case."""
-        return self._journal().relay.settle(timeout_s)
+        return self._journal().live.relay.settle(timeout_s)

@@ -47,7 +47,7 @@ class Runner:
         self._process = process
         self._inline = InlineTransport(process.journal.loop)
         inline = {INLINE: self._inline} if self.works_inline else {}
-        self._dispatcher = Dispatcher({**inline, OTHERS: BrokerTransport(process.journal.relay)})
+        self._dispatcher = Dispatcher({**inline, OTHERS: BrokerTransport(process.journal.live.relay)})
         self._pid = os.getpid()
 
     def _own(self) -> Process:
@@ -242,7 +242,7 @@ class Runner:
         """Return the run of a repeated request, which it has even if the agent's file was moved since."""
         if idempotency is None or Verb.START not in principal.verbs:
             return None
-        earlier = self.journal.runs.started_before(principal, idempotency)
+        earlier = self.journal.readers.runs.started_before(principal, idempotency)
         with suppress(RunUnknown):  # another credential's, of an agent that this one is not for
             return self.handle(earlier, principal) if earlier is not None else None
         return None
@@ -253,9 +253,11 @@ class Runner:
         if local and route is not self._inline:
             raise ObserverTravels(type(observer).__name__ for observer in local)
         if connection is not None:
-            accepted = own.journal.accept_on(CallersTransaction(connection, own.journal.database), new, route.record)
+            accepted = own.journal.clients.accept_on(
+                CallersTransaction(connection, own.journal.database), new, route.record
+            )
         else:
-            accepted = own.journal.accept(new, route.record)
+            accepted = own.journal.clients.accept(new, route.record)
         if accepted.message is not None and connection is None:
             if local:
                 own.local_observers[accepted.run_id] = local
@@ -271,7 +273,7 @@ class Runner:
             RunUnknown: there is no such run, or the principal does not see it.
         """
         principal = principal or self.principal
-        thread_id = self.journal.runs.row(principal, run_id).thread_id
+        thread_id = self.journal.readers.runs.row(principal, run_id).thread_id
         return RunHandle(lambda: self.journal, run_id, thread_id, principal, is_new=False)
 
     def settle(self, timeout_s: float) -> None:

@@ -16,8 +16,8 @@ SETTLE_S = 3.0
 def leave(runner: Runner, handle: RunHandle, as_json: bool) -> int:
     """Print the id of a detached run, and what it waits for where no worker takes it; returns the exit status."""
     is_published = handle.settle(SETTLE_S)
-    queue = runner.journal.runs.row(runner.principal, handle.run_id).queue
-    alive, fleet = runner.journal.workers.alive(), runner.journal.workers.serving(queue)
+    queue = runner.journal.readers.runs.row(runner.principal, handle.run_id).queue
+    alive, fleet = runner.journal.stores.workers.alive(), runner.journal.stores.workers.serving(queue)
     if as_json:
         print_json({"run_id": handle.run_id, "thread_id": handle.thread_id, "workers": len(fleet)}, lines=True)
     else:

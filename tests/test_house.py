@@ -275,7 +275,7 @@ INSIDE = {
     "bus.journal.endings": "texts that models and people get",
     "bus.journal.idempotency": "a start that loses the race for its key",
     "bus.journal.log.group_commit": "a test loses the answer to a commit of a whole run's worker",
-    "bus.journal.journal": "faults of the database at one place",
+    "bus.journal.actors": "faults of the database at one place",
     "bus.journal.log.line": "lines that no journal writes",
     "bus.journal.live.reader": "how often a reader looks",
     "bus.journal.log.writer": "faults of a commit",

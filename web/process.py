@@ -124,8 +124,8 @@ class WebProcess:
                 require_schema(self.settings)
                 self._runner = self._given or Runner.open(self.settings, inline=False)
                 # Web processes run relay and reaper too, so that unowned work is found without a worker.
-                self._runner.journal.relay.start()
-                self._runner.journal.reaper.start()
+                self._runner.journal.live.relay.start()
+                self._runner.journal.owner.reaper.start()
                 self._hub = Hub(self._runner.journal)
                 if self._given is None:  # else this process is a worker too, which records them
                     journal = self._runner.journal

@@ -5,13 +5,12 @@ SQL is the source of truth. Redis holds the newest part of the log and hints; ei
 This module is the journal's interface: code outside ``bus`` imports from here and from nothing deeper. A process has
 one ``Journal``:
 
-- Clients call ``accept``, ``control`` and ``decide``.
-- Readers call ``follow``, ``follow_blocking``, ``wait``, ``page`` and ``with_live``.
-- Owners call ``claim_and_begin``, ``writer``, ``begin_writing``, ``clear_suspect``, ``fail_owned`` and ``disown``.
-- ``runs``, ``threads`` and ``workers`` answer questions about them, and remove runs and threads.
-- ``internal_events`` logs what clients report about events outside, and finds it by correlation id.
-- ``task_waits`` has the calls whose Celery task may be under way, for workers to look at.
-- ``unowned`` has the runs that no process owns, for workers to claim, resume or deliver.
+- ``clients`` start runs, stop them and answer their questions: ``accept``, ``control``, ``decide``.
+- ``owner`` is this process as the owner of runs: ``claim_and_begin``, ``writer``, ``lease_manager``, and ``unowned``
+  with the runs that it may take.
+- ``readers`` follow logs, read pages of them, and list runs and threads: ``follow``, ``page``, ``runs``, ``threads``.
+- ``stores`` keep what belongs to other rooms: workers and their tools, manifests, logins, links, sticky approvals.
+- ``live`` sends wake-ups, live events and hints: ``relay``, ``hot_log``, ``publish``.
 
 The other names are the values that these take and return, and the errors that callers handle.
 

@@ -112,7 +112,7 @@ def approve(
 
 def _list_open(runner: Runner, as_json: bool) -> int:
     """Print the open questions of all runs, the newest first."""
-    found, _ = runner.journal.runs.inbox(runner.settings.local_principal)
+    found, _ = runner.journal.readers.runs.inbox(runner.settings.local_principal)
     if as_json:
         print_json(found)
     elif not found:
@@ -133,7 +133,7 @@ def _by_run(found: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 
 def _list_sticky(runner: Runner, as_json: bool) -> int:
     """Print the approvals that hold for later calls too, the newest first."""
-    found = runner.journal.sticky_approvals.page(runner.settings.local_principal, limit=200)
+    found = runner.journal.stores.sticky_approvals.page(runner.settings.local_principal, limit=200)
     if as_json:
         print_json(found)
     elif not found:
@@ -144,7 +144,7 @@ def _list_sticky(runner: Runner, as_json: bool) -> int:
 
 
 def _revoke(runner: Runner, sticky_id: str, as_json: bool) -> int:
-    ended = runner.journal.sticky_approvals.revoke(runner.settings.local_principal, sticky_id, by="terminal")
+    ended = runner.journal.stores.sticky_approvals.revoke(runner.settings.local_principal, sticky_id, by="terminal")
     if as_json:
         print_json(ended, lines=True)
     else:
@@ -272,7 +272,7 @@ def _say_what_follows(runner: Runner, handle: RunHandle, status: str, *, ends: b
     else:
         what = "ends" if ends else "continues"
         click.echo(f"{handle.run_id} {what}; ./callboard watch {handle.run_id} shows how.")
-        if not runner.journal.workers.alive():
+        if not runner.journal.stores.workers.alive():
             consequence = "the run waits for one, unless the process that executed it is alive"  # such as `mcp serve`
             warn_of_no_worker(runner.settings.state, consequence)
 

@@ -34,7 +34,7 @@ def servers(as_json: bool, **flags: Any) -> int:
     with open_runner(options.apply(**flags), create=True) as runner:
         settings = runner.settings
         rows = server_rows(settings, runner.journal)
-        has_workers = bool(runner.journal.workers.alive())
+        has_workers = bool(runner.journal.stores.workers.alive())
     if as_json:
         print_json(rows)
     elif not rows:

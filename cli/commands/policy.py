@@ -83,12 +83,12 @@ def _check(as_json: bool) -> int:
 
 
 def _newest(runner: Runner, count: int) -> list[str]:
-    return [run["run_id"] for run in runner.journal.runs.newest(runner.principal, limit=count)]
+    return [run["run_id"] for run in runner.journal.readers.runs.newest(runner.principal, limit=count)]
 
 
 def _calls(runner: Runner, run_ids: list[str]) -> Iterator[PastCall]:
     for run_id in run_ids:
-        for call in runner.journal.runs.decided_calls(runner.principal, run_id):
+        for call in runner.journal.readers.runs.decided_calls(runner.principal, run_id):
             then = call.decision
             yield PastCall(
                 run_id=run_id,

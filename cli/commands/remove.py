@@ -21,10 +21,10 @@ def rm_runs(run_ids: tuple[str, ...], yes: bool, as_json: bool, **flags: object)
     """Remove ended runs with their logs and steps; their threads keep the messages."""
     with open_runner(options.apply(**flags)) as runner:
         # Do not ask for confirmation of what cannot be removed.
-        runner.journal.runs.require_removable(runner.principal, run_ids)
+        runner.journal.readers.runs.require_removable(runner.principal, run_ids)
         if not yes:
             options.confirm(f"Remove {_named('run', run_ids)} with log and steps; the thread keeps the messages?")
-        runner.journal.runs.remove(runner.principal, run_ids)
+        runner.journal.readers.runs.remove(runner.principal, run_ids)
     return _say(run_ids, as_json)
 
 
@@ -36,10 +36,10 @@ def rm_runs(run_ids: tuple[str, ...], yes: bool, as_json: bool, **flags: object)
 def rm_threads(thread_ids: tuple[str, ...], yes: bool, as_json: bool, **flags: object) -> int:
     """Remove threads with all their messages and runs."""
     with open_runner(options.apply(**flags)) as runner:
-        runner.journal.threads.require_removable(runner.principal, thread_ids)
+        runner.journal.readers.threads.require_removable(runner.principal, thread_ids)
         if not yes:
             options.confirm(f"Remove {_named('thread', thread_ids)} with all messages and runs?")
-        runner.journal.threads.remove(runner.principal, thread_ids)
+        runner.journal.readers.threads.remove(runner.principal, thread_ids)
     return _say(thread_ids, as_json)
 
 

@@ -36,7 +36,7 @@ _DETAILS = ("url", "statement", "path")
 def spans_of(run_id: str, as_json: bool, **flags: object) -> int:
     """List the HTTP requests, SQL statements and file operations of a run's calls of models and tools."""
     with open_runner(options.apply(**flags)) as runner:
-        calls = runner.journal.runs.spans(runner.principal, run_id)
+        calls = runner.journal.readers.runs.spans(runner.principal, run_id)
     if as_json:
         print_json(calls)
     elif not any(call["spans"] for call in calls):
@@ -94,7 +94,7 @@ def runs(
     wanted: RunFilter = {"status": status, "agent": agent, "thread_id": thread_id}
     wanted |= {"trace_id": trace_id, "correlation_id": correlation_id, "limit": limit + 1}
     with open_runner(options.apply(**flags)) as runner:
-        found = runner.journal.runs.newest(runner.principal, **wanted)
+        found = runner.journal.readers.runs.newest(runner.principal, **wanted)
         if not found and agent is not None:
             require_known_agent(runner, agent)
     found, is_more = found[:limit], len(found) > limit

@@ -34,9 +34,9 @@ def threads(thread_id: str | None, search: str | None, limit: int, as_json: bool
     """List the threads, most recently used first; with THREAD, show its messages."""
     with open_runner(options.apply(**flags)) as runner:
         if thread_id is None:
-            found = runner.journal.threads.newest(runner.principal, search=search, limit=limit + 1)
+            found = runner.journal.readers.threads.newest(runner.principal, search=search, limit=limit + 1)
         else:
-            found = runner.journal.threads.messages(runner.principal, thread_id, limit=PAGE + 1)
+            found = runner.journal.readers.threads.messages(runner.principal, thread_id, limit=PAGE + 1)
     shown = found[: limit if thread_id is None else PAGE]
     if as_json:
         print_json(shown)

@@ -44,8 +44,8 @@ def saying_when_no_worker_is_left(runner: Runner, run_id: str) -> Iterator[None]
 
 def _is_left_alone(runner: Runner, run_id: str) -> bool:
     """Whether the run belongs to the workers, does not wait for something else, and none is alive."""
-    row = runner.journal.runs.row(runner.principal, run_id)
-    return row.detached and row.status in ("queued", "running") and not runner.journal.workers.alive()
+    row = runner.journal.readers.runs.row(runner.principal, run_id)
+    return row.detached and row.status in ("queued", "running") and not runner.journal.stores.workers.alive()
 
 
 @click.command()
@@ -58,11 +58,11 @@ def watch(run_id: str | None, after: str | None, as_json: bool, **flags: object)
     cursor = parse_cursor(after)
     with open_runner(options.apply(**flags)) as runner:
         if run_id is None:
-            newest = runner.journal.runs.newest(runner.principal, limit=1)
+            newest = runner.journal.readers.runs.newest(runner.principal, limit=1)
             if not newest:
                 click.echo('there are no runs yet. Start one: ./callboard run assistant "What is 17 * 23?"', err=True)
                 return 1
             run_id = str(newest[0]["run_id"])
-        runner.journal.runs.bounds(runner.principal, run_id, cursor)
+        runner.journal.readers.runs.bounds(runner.principal, run_id, cursor)
         with saying_when_no_worker_is_left(runner, run_id):
             return follow(runner.handle(run_id), after=cursor, as_json=as_json, is_stoppable=False)

@@ -100,7 +100,7 @@ def bring_to_end(trial: Trial, points: str) -> AttemptResult:
         elif run.status == "waiting":
             if not _answer(trial, runner, handle):
                 break  # it does not wait for an approval
-        elif not runner.journal.reaper.look():
+        elif not runner.journal.owner.reaper.look():
             time.sleep(PAUSE_S)
     return replace(_result(runner, trial, recorder), recorded=recorded, arrived_before=arrived)
 

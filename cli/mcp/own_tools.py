@@ -26,8 +26,8 @@ class OwnTools:
     def of(self, agent_ids: Collection[str]) -> list[dict[str, Any]]:
         """Return the tools of these agents, in the form of the catalogue."""
         journal = self._process.journal
-        if journal.workers.alive():
-            return journal.tools.listed(agent_ids)
+        if journal.stores.workers.alive():
+            return journal.stores.tools.listed(agent_ids)
         loaded = (self._load(agent_id) for agent_id in agent_ids)
         found = loaded_tools(one for one in loaded if one is not None)
         return sorted((_shown(one) for one in found), key=lambda one: (one["name"], one["digest"]))

@@ -26,7 +26,7 @@ MANIFEST_CHARS = 12
 def server_rows(settings: Settings, journal: Journal) -> list[dict[str, Any]]:
     """Return each server by name, as JSON data."""
     servers, broken = read_servers(settings.mcp_servers_folders)
-    states = fleet_states(journal.workers.alive())
+    states = fleet_states(journal.stores.workers.alive())
     rows = [_row(server, states.get(server.name), journal) for server in servers.values()]
     rows += [{"name": name_of(one), "state": "invalid", "reason": str(one)} for one in broken]
     return sorted(rows, key=lambda row: str(row["name"]))
@@ -43,7 +43,9 @@ def no_servers(settings: Settings) -> str:
 
 def _row(server: McpServerDefinition, said: Mapping[str, Any] | None, journal: Journal) -> dict[str, Any]:
     pinned = {
-        tool: digest for tool, digest in journal.mcp_manifests.digests(server.name).items() if server.includes(tool)
+        tool: digest
+        for tool, digest in journal.stores.mcp_manifests.digests(server.name).items()
+        if server.includes(tool)
     }
     own = of_file(server).plain()
     facts = {

@@ -61,7 +61,7 @@ def stdio_service(runner: Runner) -> Service:
         runner=runner,
         caller=lambda _: _acting(settings, *caller()),
         tools_of=OwnTools(current_process(settings)).of,
-        is_detached=lambda queue: bool(runner.journal.workers.serving(queue)),
+        is_detached=lambda queue: bool(runner.journal.stores.workers.serving(queue)),
         has_one_client=True,
     )
 
@@ -143,7 +143,7 @@ def _finish(runner: Runner) -> None:
             runner.settle(LOOK_S)
             return
         except TimeoutError:
-            is_busy = runner.journal.lease_manager.busy > 0
+            is_busy = runner.journal.owner.lease_manager.busy > 0
         except Exception as error:
             log.error("a run was not handled: %s", error)
             return

@@ -60,7 +60,7 @@ async def _ask(manager: MCPClientManager, server: McpServerDefinition) -> Listed
 def users_of(journal: Journal, agent_ids: Sequence[str]) -> Users:
     """Return the names by which agents know the tools of MCP servers, as workers have loaded them."""
     found: dict[tuple[str, str], list[tuple[str, list[str]]]] = {}
-    for one in journal.tools.listed(agent_ids):
+    for one in journal.stores.tools.listed(agent_ids):
         if one["mcp"]:
             key = one["mcp"]["server"], one["mcp"]["tool"]
             found.setdefault(key, []).append((one["name"], one["agents"]))
@@ -70,7 +70,7 @@ def users_of(journal: Journal, agent_ids: Sequence[str]) -> Users:
 def tool_rows(server: McpServerDefinition, listed: Listed, journal: Journal, users: Users) -> list[dict[str, Any]]:
     """Return a server's included tools by name, as JSON data; also those that it should have and has not."""
     usable, refused = listed
-    pinned = journal.mcp_manifests.pinned(server.name)
+    pinned = journal.stores.mcp_manifests.pinned(server.name)
     rows = [_row(server, usable[name], pinned.get(name), users) for name in usable if server.includes(name)]
     rows += [
         {"server": server.name, "tool": name[:200], "state": "left_out", "reason": why}

@@ -26,7 +26,7 @@ def print_decisions(settings: Settings, run_id: str, as_json: bool) -> int:
         is_more = True
         while is_more:
             after = found[-1]["number"] if found else 0
-            page = runner.journal.runs.decisions(runner.principal, run_id, after=after, limit=_PAGE)
+            page = runner.journal.readers.runs.decisions(runner.principal, run_id, after=after, limit=_PAGE)
             found, is_more = found + page, len(page) == _PAGE
     if as_json:
         print_json(found)

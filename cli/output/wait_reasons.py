@@ -38,11 +38,11 @@ def print_why(
         RunUnknown: there is no run ``run_id``.
     """
     with open_runner(settings) as runner:
-        found = runner.journal.runs.explain(runner.principal, run_id=run_id, agent=agent, thread_id=thread_id)
+        found = runner.journal.readers.runs.explain(runner.principal, run_id=run_id, agent=agent, thread_id=thread_id)
         if not found and agent is not None:
             require_known_agent(runner, agent)
-        restart = restart_sentence(runner.settings, runner.journal.workers.alive())
-        ended = runner.journal.runs.row(runner.principal, run_id) if run_id and not found else None
+        restart = restart_sentence(runner.settings, runner.journal.stores.workers.alive())
+        ended = runner.journal.readers.runs.row(runner.principal, run_id) if run_id and not found else None
     wanted = [with_starting(one, runner.settings.state) for one in found[:limit]]
     if as_json:
         print_json([_facts(one) for one in wanted])
@@ -74,7 +74,7 @@ def require_known_agent(runner: Runner, agent: str) -> None:
         click.UsageError: it has neither; the name is probably misspelt.
     """
     ids = runner.registry.ids()
-    if agent not in ids and not runner.journal.runs.newest(runner.principal, agent=agent, limit=1):
+    if agent not in ids and not runner.journal.readers.runs.newest(runner.principal, agent=agent, limit=1):
         raise click.UsageError(
             f"there is no agent '{agent[:80]}' and no run of one.{did_you_mean(agent[:80], ids)} "
             "`./callboard agents` lists the agents."

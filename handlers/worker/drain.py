@@ -52,7 +52,7 @@ class Drain:
         self._slots = slots
         self._begun = threading.Event()
         self._over = threading.Event()
-        slots.on_refused = process.journal.relay.publish_soon
+        slots.on_refused = process.journal.live.relay.publish_soon
 
     def begin(self) -> None:
         """Start to drain on a thread of its own; a second call does nothing. May be called by a signal handler."""
@@ -66,13 +66,13 @@ class Drain:
 
     def _drain(self) -> None:
         journal = self._process.journal
-        log.info("worker takes no more runs busy=%s", journal.lease_manager.busy)
+        log.info("worker takes no more runs busy=%s", journal.owner.lease_manager.busy)
         self._slots.close()
-        journal.loop.call_soon(journal.lease_manager.release_all)
+        journal.loop.call_soon(journal.owner.lease_manager.release_all)
         if self._over.wait(self._process.settings.drain_s):
             return
-        log.warning("runs are released in the middle of their steps busy=%s", journal.lease_manager.busy)
-        journal.loop.call_soon(journal.lease_manager.cut_all)
+        log.warning("runs are released in the middle of their steps busy=%s", journal.owner.lease_manager.busy)
+        journal.loop.call_soon(journal.owner.lease_manager.cut_all)
         if not self._over.wait(LAST_S):
             log.warning("the worker exits although threads of it are still at work")
             os._exit(0)

@@ -47,7 +47,7 @@ class InlineRun:
                 if status is None or status in TERMINAL:
                     return
                 await asyncio.sleep(TURN_S if status == "queued" else WAITING_S)
-                if self._journal.lease_manager.is_leaving:
+                if self._journal.owner.lease_manager.is_leaving:
                     return
         finally:
             self._process.local_observers.pop(self._message.run_id, None)
@@ -80,17 +80,19 @@ class InlineRun:
         """Keep pollers from the run while it waits for its thread; renewed at the interval of heartbeats."""
         if time.monotonic() - self._deferred_s >= self._journal.settings.beat_s:
             self._deferred_s = time.monotonic()
-            await self._journal.loop.write(self._journal.unowned.defer_polling, self._message.run_id)
+            await self._journal.loop.write(self._journal.owner.unowned.defer_polling, self._message.run_id)
 
     async def _requeue_if_lost(self) -> None:
         """Requeue a run that lost its owner, as a reaper does: a program that only waits for its run has no reaper."""
         journal, run_id = self._journal, self._message.run_id
-        if journal.lease_manager.tracks(run_id) or not await journal.loop.read(journal.unowned.has_lost_owner, run_id):
+        if journal.owner.lease_manager.tracks(run_id) or not await journal.loop.read(
+            journal.owner.unowned.has_lost_owner, run_id
+        ):
             return
-        written = await journal.loop.write(journal.reaper.reap, run_id)
+        written = await journal.loop.write(journal.owner.reaper.reap, run_id)
         if written is not None:
-            journal.publish(written)
+            journal.live.publish(written)
 
     async def read_status(self) -> str | None:
         """Return the run's status from SQL."""
-        return await self._journal.loop.read(self._journal.runs.status, self._message.run_id)
+        return await self._journal.loop.read(self._journal.readers.runs.status, self._message.run_id)

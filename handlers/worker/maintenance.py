@@ -70,7 +70,7 @@ def deliver_undelivered(process: Process, *, clock: Callable[[], float] = time.m
     """
     until_s = clock() + process.settings.lease_s
     delivered = []
-    for row in process.journal.unowned.claim_undelivered():
+    for row in process.journal.owner.unowned.claim_undelivered():
         if clock() >= until_s:
             break  # the database is slow, and the other leases may have expired
         if _is_delivered(process, row):
@@ -84,7 +84,7 @@ def _is_delivered(process: Process, row: Any) -> bool:
     """Deliver one run's events; return False where that has to be tried again."""
     try:
         _deliver_or_give_up(process, row)
-        process.journal.unowned.mark_delivered(row.id)
+        process.journal.owner.unowned.mark_delivered(row.id)
     except CallboardError as error:
         log.warning("observers get the end of a run later run_id=%s: %s", row.id, error)
         return False
@@ -112,13 +112,13 @@ def _deliver(process: Process, row: Any) -> None:
         log.warning("an observer is not installed here and does not get the end run_id=%s: %s", row.id, missing)
     agent, facts = facts_of(row, row.id, orjson.loads(row.metadata_json or "{}"))
     invoker = ObserverInvoker(observers)
-    for payload in process.journal.unowned.undelivered(row):  # last, since a delivery cannot be undone
+    for payload in process.journal.owner.unowned.undelivered(row):  # last, since a delivery cannot be undone
         invoker.agent_on_response(facts, agent, payload)
 
 
 def _report_ends(process: Process, rows: Sequence[Any]) -> None:
     """Send the governance engine how these runs ended, all at once; what it does not get is not sent again."""
-    unowned = process.journal.unowned
+    unowned = process.journal.owner.unowned
     ends = [(row, payload) for row in rows for payload in unowned.undelivered(row) if isinstance(payload, EndPayload)]
 
     async def report() -> None:
@@ -138,7 +138,7 @@ async def _report_end(process: Process, row: Any, end: EndPayload) -> None:
 
 def resume_enabled(process: Process) -> list[str]:
     """Queue the runs whose principal is enabled again, and return their ids; wake-ups are published."""
-    unowned = process.journal.unowned
+    unowned = process.journal.owner.unowned
     return [row.id for row in unowned.waiting_for_principals() if unowned.resume(row.id, Reason.PRINCIPAL_DISABLED)]
 
 
@@ -154,10 +154,10 @@ def resume_compatible(process: Process, at_most: int | None = None) -> list[str]
     ends before, other pollers find them.
     """
     resumed: list[str] = []
-    for row in islice(process.journal.unowned.waiting_for_code(), at_most):
+    for row in islice(process.journal.owner.unowned.waiting_for_code(), at_most):
         if len(resumed) >= slot_pool().free:
             break
-        if _is_compatible(process, row) and process.journal.unowned.resume(row.id):
+        if _is_compatible(process, row) and process.journal.owner.unowned.resume(row.id):
             log.info("a run that waited for code is compatible with this worker run_id=%s", row.id)
             slot_pool().want(row.id)
             resumed.append(row.id)
@@ -174,4 +174,4 @@ def _is_compatible(process: Process, row: Any) -> bool:
         process.model_keys.require(loaded[0], row.model)
     except CallboardError:
         return False
-    return incompatibility(loaded, row.definition_digest, process.journal.unowned.progress(row.id)) is None
+    return incompatibility(loaded, row.definition_digest, process.journal.owner.unowned.progress(row.id)) is None

@@ -59,12 +59,12 @@ class Poller:
 
     async def look(self) -> int:
         """Take the claimable runs for which there are slots, and return how many were begun."""
-        self._journal.hot_log.announce(await self._journal.loop.read(self._journal.database_id))
+        self._journal.live.hot_log.announce(await self._journal.loop.read(self._journal.live.database_id))
         free = self._slots.free
         if free <= 0:
             return 0
         deferred = self._slots.deferred()
-        rows = await self._journal.loop.read(self._journal.unowned.claimable, LOOKED_AT, self._queues)
+        rows = await self._journal.loop.read(self._journal.owner.unowned.claimable, LOOKED_AT, self._queues)
         waiting = [row for row in rows if row.id in deferred or row.id in self._seen]
         reserved_for = self._slots.reserved_for
         if reserved_for is not None:
@@ -80,7 +80,7 @@ class Poller:
         return len(waiting[:free])
 
     def _pause_s(self) -> float:
-        is_notified = not (self._journal.relay.is_failing or self._journal.hot_log.is_down)
+        is_notified = not (self._journal.live.relay.is_failing or self._journal.live.hot_log.is_down)
         every_s = self._journal.settings.reap_s if is_notified else min(HURRY_S, self._journal.settings.reap_s)
         return every_s * random.uniform(0.8, 1.2)  # no secret
 

@@ -145,7 +145,7 @@ def leave(**_: Any) -> None:
     drain(2.0)
     close_all()
     try:
-        process.journal.workers.forget(process.journal.owner)
+        process.journal.stores.workers.forget(process.journal.owner.id)
     except CallboardError as error:
         log.warning("the worker's row stays until it expires: %s", error)
     process.journal.close()
@@ -205,8 +205,8 @@ async def rehearse(process: Process) -> list[LoadedAgent]:
     if loading:  # a module whose import hangs delays its own agent's runs, not the worker
         await asyncio.wait(loading, timeout=IMPORTS_S)
     await journal.loop.read(observers_for, ("sse", "logger") if process.settings.builtins else (), process.settings)
-    await journal.claim("run_that_does_not_exist")
-    await journal.hot_log.read_after("no-tenant", "run_that_does_not_exist", 0)
+    await journal.owner.claim("run_that_does_not_exist")
+    await journal.live.hot_log.read_after("no-tenant", "run_that_does_not_exist", 0)
     return [agent for one in loading if one.done() and (agent := one.result()) is not None]
 
 
@@ -229,8 +229,8 @@ def _take_up_work(process: Process, number: int) -> Drain:
     global _drain
     journal, slots = process.journal, open_slot_pool(number)
     _drain = own = Drain(process, slots)
-    journal.relay.start()
-    journal.reaper.start()
+    journal.live.relay.start()
+    journal.owner.reaper.start()
     journal.loop.submit(Poller(process, slots).run())
     journal.loop.submit(TaskWatcher(process).run())
     journal.loop.submit(maintain(process))
@@ -242,7 +242,7 @@ async def _renew_row(process: Process, pool: str, slots: int, tools: Sequence[Lo
     """Renew this process's row for as long as the process lives; write its tools behind the first row."""
     journal, queues = process.journal, served_queues(process.settings)
     row = WorkerRow(
-        id=journal.owner,
+        id=journal.owner.id,
         host=socket.gethostname(),
         pid=os.getpid(),
         pool=pool,
@@ -257,11 +257,11 @@ async def _renew_row(process: Process, pool: str, slots: int, tools: Sequence[Lo
         try:
             servers = await server_states(files, journal)
             keys = await journal.loop.read(_missing_keys, process)
-            now = replace(row, busy=journal.lease_manager.busy, abandoned=ABANDONED.counts())
+            now = replace(row, busy=journal.owner.lease_manager.busy, abandoned=ABANDONED.counts())
             now = replace(now, mcp_servers=servers, missing_keys=keys)
-            await journal.loop.write(journal.workers.renew, now)
+            await journal.loop.write(journal.stores.workers.renew, now)
             if not is_listed:
-                await journal.loop.write(journal.tools.replace, row.id, tools)
+                await journal.loop.write(journal.stores.tools.replace, row.id, tools)
                 is_listed = True
         except CallboardError as error:
             log.warning("the worker's row could not be renewed: %s", error)

@@ -96,13 +96,13 @@ class RunAgentHandler:
         with ExitStack() as undo:
             loaded = problem or try_load(self._process, message.agent_id, message.definition_digest)
             try:
-                claimed = journal.claim_and_begin(message.run_id, partial(self._begin, message, loaded, undo))
+                claimed = journal.owner.claim_and_begin(message.run_id, partial(self._begin, message, loaded, undo))
             except _Quarantined:
                 log.info("run waits, since it or another run may not share this process run_id=%s", message.run_id)
                 return None
             except _NotServed:
                 log.info("run is left to workers that serve its queue run_id=%s", message.run_id)
-                journal.relay.publish_soon(message.run_id)
+                journal.live.relay.publish_soon(message.run_id)
                 return None
             if claimed is None:
                 return None

@@ -39,7 +39,7 @@ class TaskWatcher:
 
     def __init__(self, process: Process) -> None:
         self._process = process
-        self._waits = process.journal.task_waits
+        self._waits = process.journal.owner.task_waits
         self._wanted = asyncio.Event()
         self._subscribed: dict[str, Callable[[], None]] = {}
         self._ending: dict[str, asyncio.Task[None]] = {}

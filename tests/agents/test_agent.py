@@ -62,7 +62,7 @@ def events_of(run: RunHandle) -> list[Payload]:
 
 
 def stored(kit: AgentKit, thread_id: str) -> list[dict[str, Any]]:
-    return kit.runner.journal.threads.messages(Principal(), thread_id)
+    return kit.runner.journal.readers.threads.messages(Principal(), thread_id)
 
 
 def test_streams_pieces_and_then_the_whole_message(kit: AgentKit) -> None:
@@ -402,7 +402,7 @@ def test_a_stop_says_the_same_whether_an_owner_lived_or_not(kit: AgentKit) -> No
             owned.cancel()
 
     assert [handle.result(10).reason for handle in (owned, unowned)] == ["stopped", "stopped"]
-    said = kit.runner.journal.threads.messages(Principal(), owned.thread_id)
+    said = kit.runner.journal.readers.threads.messages(Principal(), owned.thread_id)
     assert [one["content"] for one in said if one["role"] == "error"] == ["Stopped by the user."] * 2
 
 
@@ -421,7 +421,7 @@ def test_a_run_is_left_at_the_end_of_its_step_where_a_client_requested_it(kit: A
     for event in handle.events():
         if isinstance(event, StatusPayload) and event.status == "waiting":
             assert handle.status() == "waiting"
-            kit.runner.journal.unowned.resume(handle.run_id)
+            kit.runner.journal.owner.unowned.resume(handle.run_id)
     assert handle.result(10).output == "Paid."
     assert begun.is_set()
 
@@ -465,7 +465,7 @@ def lose_lease(kit: AgentKit, run_id: str) -> None:
 
 
 def test_a_claim_is_tried_again_while_the_database_is_locked(kit: AgentKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    claim = kit.runner.journal.claim_and_begin
+    claim = kit.runner.journal.owner.claim_and_begin
     refused: list[bool] = []
 
     def locked_once(*arguments: Any) -> Any:
@@ -474,7 +474,7 @@ def test_a_claim_is_tried_again_while_the_database_is_locked(kit: AgentKit, monk
             raise DatabaseBusy("the database is locked by another process; try again in a moment.")
         return claim(*arguments)
 
-    monkeypatch.setattr(kit.runner.journal, "claim_and_begin", locked_once)
+    monkeypatch.setattr(kit.runner.journal.owner, "claim_and_begin", locked_once)
     kit.model.script(*[Turn(text="At last.")])
 
     assert kit.run().result(10).output == "At last."

@@ -317,7 +317,7 @@ def test_questions_of_other_principals_and_of_an_hour_ago_do_not_count() -> None
 def test_two_calls_of_one_tool_are_counted_where_the_run_is_listed(kit: AgentKit) -> None:
     handle = begin(kit, ORDER, Call(name="order", arguments={"item": "pens"}))
 
-    detail = kit.runner.journal.runs.get(Principal(), handle.run_id)["detail"]
+    detail = kit.runner.journal.readers.runs.get(Principal(), handle.run_id)["detail"]
     for one in handle.approvals():
         handle.decide(one["approval_id"], Decision(decision="reject"), by="ann")
     handle.result(30)

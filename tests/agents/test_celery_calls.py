@@ -76,7 +76,7 @@ def results(handle: RunHandle) -> list[tuple[str, Any]]:
 
 
 def status(harness: AppHarness, handle: RunHandle) -> str:
-    return str(harness.runner.journal.runs.status(handle.run_id))
+    return str(harness.runner.journal.readers.runs.status(handle.run_id))
 
 
 def until(is_so: Callable[[], bool]) -> None:
@@ -124,7 +124,7 @@ def test_a_slow_task_is_waited_for_without_an_owner(harness: AppHarness, shop: S
     handle = begin(harness)
     task = shop.take()
     until_waiting(harness, handle)
-    row = harness.runner.journal.runs.row(harness.runner.principal, handle.run_id)
+    row = harness.runner.journal.readers.runs.row(harness.runner.principal, handle.run_id)
     assert (row.owner, row.reason) == (None, "task")
     assert "shop.refund" in row.detail
     shop.begin(task)
@@ -227,7 +227,7 @@ def test_a_task_without_a_sign_is_asked_about_and_can_be_made_again(
 
 
 def known_wait(harness: AppHarness) -> TaskWait:
-    [known] = harness.runner.journal.task_waits.known()
+    [known] = harness.runner.journal.owner.task_waits.known()
     return known.wait
 
 
@@ -382,7 +382,7 @@ def test_a_stop_revokes_the_task(
     said = shop.revoked(workers)
     workers.close()
     assert (said["task_id"], said["terminate"]) == (task.id, terminate)
-    until(lambda: harness.runner.journal.task_waits.known() == [])
+    until(lambda: harness.runner.journal.owner.task_waits.known() == [])
     assert [outcome for outcome, _ in results(handle)] == ["unknown"]
 
 
@@ -463,7 +463,7 @@ def test_the_list_of_runs_says_what_a_run_waits_for(harness: AppHarness, shop: S
     handle = begin(harness)
     task = shop.take()
     until_waiting(harness, handle)
-    [why] = harness.runner.journal.runs.explain(harness.runner.principal)
+    [why] = harness.runner.journal.readers.runs.explain(harness.runner.principal)
     shop.succeed(task, 1)
 
     assert (why.waits_for, why.sentence) == ("task", "Waits for the result of shop.refund, of a Celery application.")
@@ -485,7 +485,7 @@ def test_a_drain_in_the_middle_of_the_wait_sends_nothing_again(
     handle = begin(harness)
     task = shop.take()
     assert waits.wait(20)
-    journal.loop.call_soon(journal.lease_manager.cut_all)
+    journal.loop.call_soon(journal.owner.lease_manager.cut_all)
     until(lambda: ("moved", "drain") in statuses(harness, handle))
     shop.succeed(task, "paid")
     watch(harness)
@@ -496,7 +496,7 @@ def test_a_drain_in_the_middle_of_the_wait_sends_nothing_again(
 
 
 def statuses(harness: AppHarness, handle: RunHandle) -> list[tuple[str, str | None]]:
-    lines, _ = harness.runner.journal.page(handle.run_id, handle.thread_id, 0)
+    lines, _ = harness.runner.journal.readers.page(handle.run_id, handle.thread_id, 0)
     events = [decode(line.data) for line in lines]
     return [(event.status, event.reason) for event in events if isinstance(event, StatusPayload)]
 

@@ -109,7 +109,7 @@ class Runs:
             return list(connection.execute(query).all())
 
     def why(self, run_id: str) -> str:
-        (found,) = self._journal.runs.explain(Principal(), run_id=run_id)
+        (found,) = self._journal.readers.runs.explain(Principal(), run_id=run_id)
         return f"{found.waits_for}: {found.sentence}"
 
     def timers(self, run_id: str) -> int:
@@ -431,7 +431,7 @@ def test_a_message_of_a_newer_version_is_dropped_and_its_run_found_all_the_same(
     run_agent(newer)
 
     assert its.row(run_id).status == "queued"
-    found = its.kit.runner.journal.unowned.claimable(10, served_queues(its.kit.settings))
+    found = its.kit.runner.journal.owner.unowned.claimable(10, served_queues(its.kit.settings))
     assert [row.id for row in found] == [run_id]
     assert its.work(run_id) == "succeeded"
 
@@ -450,7 +450,7 @@ def _asked(its: Runs) -> tuple[str, str]:
 
 def _decide(its: Runs, run_id: str, approval_id: str, decision: str, result: Any = None) -> None:
     answer = Decision(decision=decision, result=result)
-    its.kit.runner.journal.decide(Principal(), run_id, approval_id, answer, by="ann")
+    its.kit.runner.journal.clients.decide(Principal(), run_id, approval_id, answer, by="ann")
 
 
 # --- what no code mends ---------------------------------------------------------------------------
@@ -467,7 +467,7 @@ def test_a_run_that_cannot_be_taken_up_ends_with_every_call_answered(its: Runs) 
     assert (row.reason, row.owner, row.steps) == ("plugin_unknown", None, 2)
     assert "output_tokens" in row.usage_json
     assert [step.status for step in its.steps(run_id)] == ["done", "unknown"]
-    said = its.kit.runner.journal.threads.messages(Principal(), row.thread_id)
+    said = its.kit.runner.journal.readers.threads.messages(Principal(), row.thread_id)
     assert [(one["role"], one.get("call_id")) for one in said][-2:] == [("tool", "call_1"), ("error", None)]
     assert its.kit.play("And now?", "clerk", thread_id=row.thread_id).end.status == "succeeded"
 
@@ -493,12 +493,12 @@ def test_a_key_that_vanishes_under_a_run_leaves_it_to_a_worker_that_has_it(its: 
     its.kit.model.script(WEIGH, lost, DONE, lost)
     other = WorkerRow(id="own_elsewhere", host="elsewhere", pid=1, pool="threads", slots=1, busy=0)
     other = replace(other, queue=its.kit.settings.queue, queues=(its.kit.settings.queue,))
-    its.kit.runner.journal.workers.renew(other)
+    its.kit.runner.journal.stores.workers.renew(other)
     run_id, late = its.accept(), its.accept()
 
     assert its.work(run_id) == "queued"
     assert its.work(run_id) == "succeeded"
     assert changing_tools.called == ["weigh A"]
-    its.kit.runner.journal.workers.renew(replace(other, missing_keys={"ITS_KEY": ["clerk"]}))
+    its.kit.runner.journal.stores.workers.renew(replace(other, missing_keys={"ITS_KEY": ["clerk"]}))
     assert its.work(late) == "failed"
     assert its.row(late).reason == "model_key_missing"

@@ -155,7 +155,7 @@ def test_a_run_that_a_tool_starts_has_the_context_of_its_run(kit: AgentKit) -> N
     call_look(kit, name="delegate").result(30)
 
     (child,) = started
-    found = kit.runner.journal.runs.get(kit.runner.principal, child.run_id)
+    found = kit.runner.journal.readers.runs.get(kit.runner.principal, child.run_id)
     assert (found["principal"], found["context"]) == ("local", GOLDEN.as_json())
     assert found["security_context"]["token_ref"] == "process"
     child.cancel()
@@ -223,7 +223,7 @@ def test_a_required_security_context_that_is_missing_ends_the_run_before_any_cal
     code, sentence = error_of(handle) or ("", "")
     assert code == "security_context_missing"
     assert sentence.startswith("SecurityContext not set in workflow memo: ")
-    assert kit.runner.journal.runs.get(kit.runner.principal, handle.run_id).get("steps") is None
+    assert kit.runner.journal.readers.runs.get(kit.runner.principal, handle.run_id).get("steps") is None
 
 
 @pytest.mark.parametrize("text", UNREADABLE[:1] + UNREADABLE[11:12], ids=["empty", "unknown classification"])
@@ -297,7 +297,8 @@ def test_only_operators_see_the_reference_to_the_credential(kit: AgentKit) -> No
     acting_with.reset(before)
     handle.result(30)
     found = {
-        role: kit.runner.journal.runs.get(Principal(id="bob", roles=frozenset({role})), handle.run_id) for role in Role
+        role: kit.runner.journal.readers.runs.get(Principal(id="bob", roles=frozenset({role})), handle.run_id)
+        for role in Role
     }
 
     assert {str(role) for role, run in found.items() if "token_ref" in run["security_context"]} == {"operator", "admin"}
@@ -309,9 +310,9 @@ def test_only_operators_see_the_reference_to_the_credential(kit: AgentKit) -> No
         "trace_id": TRACE_ID,
         "token_ref": "key:key_1",
     }
-    listed = kit.runner.journal.runs.newest(kit.runner.principal)[0]
+    listed = kit.runner.journal.readers.runs.newest(kit.runner.principal)[0]
     assert "context" not in listed
-    assert kit.runner.journal.runs.spans(ANN, handle.run_id)[0]["context"] == GOLDEN.as_json()
+    assert kit.runner.journal.readers.runs.spans(ANN, handle.run_id)[0]["context"] == GOLDEN.as_json()
 
 
 def test_a_run_without_contexts_shows_none(kit: AgentKit) -> None:
@@ -319,7 +320,7 @@ def test_a_run_without_contexts_shows_none(kit: AgentKit) -> None:
     handle.result(30)
     change(kit, handle, context_json=None, credential=None)
 
-    found = kit.runner.journal.runs.get(kit.runner.principal, handle.run_id)
+    found = kit.runner.journal.readers.runs.get(kit.runner.principal, handle.run_id)
 
     assert found.keys().isdisjoint({"context", "security_context"})
 

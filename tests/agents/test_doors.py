@@ -233,7 +233,7 @@ class _Opened:
         return self.runner
 
     def __exit__(self, *_: object) -> None:
-        for run in self.runner.journal.runs.newest(self.runner.principal):
+        for run in self.runner.journal.readers.runs.newest(self.runner.principal):
             handle = self.runner.handle(run["run_id"])
             self.place.events += [encode(one, handle.run_id, handle.thread_id) for one in handle.events()]
         self.runner.settle(10)
@@ -279,8 +279,8 @@ def test_a_call_has_the_contexts_whichever_way_it_came(
     assert door(place, {"number": 7}) is None
 
     with place.open() as runner:
-        (run,) = runner.journal.runs.newest(runner.principal)
-        found = runner.journal.runs.get(runner.principal, run["run_id"])
+        (run,) = runner.journal.readers.runs.newest(runner.principal)
+        found = runner.journal.readers.runs.get(runner.principal, run["run_id"])
     shop = {"app_id": "shop", "environment": "production", "initiator_id": "local", "trace_id": run["trace_id"]}
     assert (found["context"], found["security_context"]["initiator_id"]) == (shop, "local")
     assert found["security_context"]["token_ref"] in ("process", "none")
@@ -291,7 +291,7 @@ def reject_what_is_asked(settings: Settings, is_over: threading.Event) -> None:
     """Reject the first question that a run asks, as another person would."""
     runner = Runner.open(settings, inline=False)
     while not is_over.wait(0.05):
-        for one in runner.journal.runs.inbox(runner.principal)[0]:
+        for one in runner.journal.readers.runs.inbox(runner.principal)[0]:
             runner.handle(one["run_id"]).decide(one["approval_id"], Decision(decision="reject"), by="ann")
 
 

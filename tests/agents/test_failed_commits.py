@@ -28,7 +28,7 @@ def assert_closed(kit: AgentKit, thread_id: str, results: int) -> None:
     """The thread's one run is whole, and its history has a result for each call."""
     with kit.runner.journal.database.read() as connection:
         assert not_recovered(read_record(connection, thread_id)) == []
-    items = kit.runner.journal.threads.messages(Principal(), thread_id)
+    items = kit.runner.journal.readers.threads.messages(Principal(), thread_id)
     assert [item["role"] for item in items].count("tool") == results
 
 

@@ -103,7 +103,7 @@ def test_what_belongs_to_the_parent_says_so_instead_of_waiting(tmp_path: Path) -
     code = """
 journal, events = runner.journal, iter(runner.run("write 2 words", "demo").events())
 next(events)
-print(in_child(lambda: journal.loop.run(journal.wall_clock_ms(), 15)))
+print(in_child(lambda: journal.loop.run(journal.owner.wall_clock_ms(), 15)))
 print(in_child(lambda: list(events)))
 """
 

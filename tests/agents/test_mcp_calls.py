@@ -143,7 +143,7 @@ def test_only_an_administrator_accepts_a_changed_definition(kit: AgentKit) -> No
 
     for principal in others:
         with pytest.raises(ApproverRefused, match="for the role 'admin'"):
-            kit.runner.journal.decide(principal, handle.run_id, asked["approval_id"], accept, by=principal.id)
+            kit.runner.journal.clients.decide(principal, handle.run_id, asked["approval_id"], accept, by=principal.id)
 
     assert handle.status() == "waiting"
     assert answered(handle, decision="answer", result={"accept": True}).output == "hello"

@@ -148,7 +148,7 @@ def test_a_disabled_principals_run_waits_until_it_is_enabled(kit: AgentKit) -> N
 
     work_on(handle)
 
-    row = kit.runner.journal.runs.row(ANN, handle.run_id)
+    row = kit.runner.journal.readers.runs.row(ANN, handle.run_id)
     assert (row.status, row.reason, made) == ("waiting", "principal_disabled", [])
     assert "principals enable ann" in row.detail
     assert resume_enabled(current_process()) == []

@@ -98,7 +98,7 @@ def test_tools_see_it_and_the_log_has_its_reason(kit: AgentKit) -> None:
     first = next(event for event in handle.events() if isinstance(event, StatusPayload))
     assert first.privilege is not None
     assert (first.privilege["grant_id"], first.privilege["reason"]) == (grant.id, "incident 4711")
-    assert kit.runner.journal.runs.get(ANN, handle.run_id)["grant_id"] == grant.id
+    assert kit.runner.journal.readers.runs.get(ANN, handle.run_id)["grant_id"] == grant.id
     with kit.runner.journal.database.read() as connection:
         rows = connection.execute(select(audit).where(audit.c.target == "grant").order_by(audit.c.number)).all()
         (row,) = connection.execute(select(grants)).all()

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from sqlalchemy import select
 
-import bus.journal.journal
+import bus.journal.actors.owner
 import bus.journal.log.writer
 from agents.catalogue import wrap_tools
 from agents.handle import RunHandle
@@ -48,7 +48,7 @@ class Lives:
         self._kit, self._run, self._folder, self._patch = kit, run, folder, monkeypatch
         self._journal = kit.runner.journal
         self._lose_at: int | None = None
-        for module in (bus.journal.log.writer, bus.journal.journal):
+        for module in (bus.journal.log.writer, bus.journal.actors.owner):
             monkeypatch.setattr(module, "failpoint", self._pass)
 
     def _pass(self, place: str) -> None:

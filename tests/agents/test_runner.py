@@ -20,7 +20,7 @@ def test_the_settings_say_as_whom_it_acts() -> None:
         run = kit.runner.run("Hi", "tester")
         run.result(10)
 
-        row = kit.runner.journal.runs.row(ANA, run.run_id)
+        row = kit.runner.journal.readers.runs.row(ANA, run.run_id)
 
         assert (row.tenant, row.principal) == ("acme", "ana")
         with pytest.raises(RunUnknown):
@@ -44,7 +44,7 @@ def test_a_run_that_may_not_be_started_leaves_nothing(principal: Principal, erro
         with pytest.raises(error):
             kit.runner.run("Hi", "tester", principal=principal)
 
-        assert kit.runner.journal.runs.newest(Principal(tenant="acme", id="boss", roles=frozenset(Role))) == []
+        assert kit.runner.journal.readers.runs.newest(Principal(tenant="acme", id="boss", roles=frozenset(Role))) == []
 
 
 @pytest.mark.parametrize(

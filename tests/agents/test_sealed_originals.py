@@ -122,7 +122,7 @@ def test_what_is_blocked_is_sealed_where_its_run_is_stored(kit: AgentKit) -> Non
 def test_they_are_removed_with_their_run(kit: AgentKit) -> None:
     run_id = played(kit)
 
-    kit.runner.journal.runs.remove(LOCAL, [run_id])
+    kit.runner.journal.readers.runs.remove(LOCAL, [run_id])
 
     with kit.runner.journal.database.read() as connection:
         assert connection.execute(select(sealed_originals)).all() == []

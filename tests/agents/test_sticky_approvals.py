@@ -137,7 +137,7 @@ def test_another_principal_asks(kit: AgentKit) -> None:
 
 def test_one_that_was_ended_asks_again(kit: AgentKit) -> None:
     approve(asks(kit, 1, thread_id="talk"), scope="thread")
-    sticky = kit.runner.journal.sticky_approvals
+    sticky = kit.runner.journal.stores.sticky_approvals
     (one,) = sticky.page(Principal())
     sticky.revoke(Principal(), one["sticky_id"], by="local")
 
@@ -150,7 +150,7 @@ def test_one_that_is_ended_between_its_reading_and_the_start_of_the_call_asks(
     kit: AgentKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     approve(asks(kit, 1, thread_id="talk"), scope="thread")
-    sticky = kit.runner.journal.sticky_approvals
+    sticky = kit.runner.journal.stores.sticky_approvals
     read = RunContext.read_sticky
 
     async def and_end(self: RunContext, tools: Sequence[Tool | None]) -> None:
@@ -170,7 +170,7 @@ def test_a_tool_without_sticky_approvals_reads_none(kit: AgentKit, monkeypatch: 
     def refuse(*_: object) -> tuple[StickyApproval, ...]:
         raise AssertionError("sticky approvals were read")
 
-    monkeypatch.setattr(kit.runner.journal.sticky_approvals, "valid_of", refuse)
+    monkeypatch.setattr(kit.runner.journal.stores.sticky_approvals, "valid_of", refuse)
 
     asks(kit, 1, ordering(sticky=())).cancel()
 

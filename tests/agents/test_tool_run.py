@@ -83,7 +83,7 @@ def test_the_output_of_the_run_is_the_result_of_its_call(kit: AgentKit) -> None:
     assert (called.name, called.arguments, called.effect) == ("add", {"a": 2, "b": 40}, "pure")
     assert (result.call_id, result.outcome, result.result) == (called.call_id, "done", 42)
     assert (called.digest, called.attempt, result.attempt) == (canonical_digest({"a": 2, "b": 40}), 1, 1)
-    run = kit.runner.journal.runs.get(kit.runner.principal, handle.run_id)
+    run = kit.runner.journal.readers.runs.get(kit.runner.principal, handle.run_id)
     assert (run["kind"], run["title"], run["model"], run["output"]) == ("tool", "add(a=2, b=40)", "", 42)
     assert kit.model.requests == []
     assert breaches(kit, handle) == []
@@ -92,7 +92,7 @@ def test_the_output_of_the_run_is_the_result_of_its_call(kit: AgentKit) -> None:
 def test_its_start_and_its_end_are_the_only_commits(kit: AgentKit) -> None:
     handle, _ = ended(kit, "add", {"a": 1})
 
-    row = kit.runner.journal.runs.row(kit.runner.principal, handle.run_id)
+    row = kit.runner.journal.readers.runs.row(kit.runner.principal, handle.run_id)
     assert row.commits == 1  # besides the claim, which has the call's start
 
 

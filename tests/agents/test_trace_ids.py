@@ -123,7 +123,7 @@ def test_the_runs_row_decides_and_not_the_header_of_a_message(kit: AgentKit) -> 
     kit.runner.journal.loop.run(execute(kit.runner.journal, claimed), 30)
 
     assert set(seen) == {ID}
-    assert kit.runner.journal.runs.get(kit.runner.principal, run.run_id)["correlation_id"] == ID
+    assert kit.runner.journal.readers.runs.get(kit.runner.principal, run.run_id)["correlation_id"] == ID
 
 
 def test_a_run_has_the_correlation_id_of_its_client_or_else_its_trace_id(kit: AgentKit) -> None:
@@ -133,7 +133,7 @@ def test_a_run_has_the_correlation_id_of_its_client_or_else_its_trace_id(kit: Ag
         chosen, other = kit.run(metadata={"correlation_id": ORDER}), kit.run(metadata={"correlation_id": ["no text"]})
     with traced(ID, ORDER):
         inherited = kit.run()  # as a tool that starts another run
-    runs_ = kit.runner.journal.runs
+    runs_ = kit.runner.journal.readers.runs
     shown = {run.run_id: runs_.get(kit.runner.principal, run.run_id) for run in (chosen, other, inherited)}
 
     assert [shown[run.run_id]["correlation_id"] for run in (chosen, other, inherited)] == [ORDER, ID, ORDER]

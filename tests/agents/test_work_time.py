@@ -33,7 +33,7 @@ def test_the_wait_for_a_person_is_no_work(kit: AgentKit) -> None:
     assert end.duration_ms is not None
     assert end.work_ms is not None
     assert 0 < end.work_ms <= end.duration_ms - WAIT_S * 1000
-    run = kit.runner.journal.runs.get(kit.runner.principal, handle.run_id)
+    run = kit.runner.journal.readers.runs.get(kit.runner.principal, handle.run_id)
     assert run["work_ms"] == end.work_ms
 
 

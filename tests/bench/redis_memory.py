@@ -77,12 +77,12 @@ def measure(effort: Effort) -> Report:
         before_mib = resident_mib(getpid())
         began_s = time.monotonic()
         handle = runner.run("Count, please.", "long")
-        keys = runner.journal.keys
+        keys = runner.journal.live.keys
         scales = Scales(client, (keys.stream("default", handle.run_id), keys.meta("default", handle.run_id)))
         with scales.watching():
             end = handle.result(1800)
         took_s = time.monotonic() - began_s
-        assert end.status == "succeeded", (end, runner.journal.runs.last_error(handle.run_id))
+        assert end.status == "succeeded", (end, runner.journal.readers.runs.last_error(handle.run_id))
         runner.settle(30)
         left = _settled(scales)
         expiries_ms = [client.pttl(name) for name in scales.names]

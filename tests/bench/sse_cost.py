@@ -219,7 +219,7 @@ class Writer:
 
     def __init__(self, settings: Settings) -> None:
         self.journal = Journal(settings, publish=lambda message: None, guard=Guardrails)
-        accepted = self.journal.accept(
+        accepted = self.journal.clients.accept(
             NewRun(
                 objective="bench",
                 agent_id="bench",
@@ -231,18 +231,18 @@ class Writer:
             )
         )
         self.run_id, self.thread_id = accepted.run_id, accepted.thread_id
-        lease = self.journal.loop.run(self.journal.claim(self.run_id))
+        lease = self.journal.loop.run(self.journal.owner.claim(self.run_id))
         assert lease is not None
-        self._writer = self.journal.writer(lease, self._tell)
+        self._writer = self.journal.owner.writer(lease, self._tell)
         self.journal.loop.run(self._begin(lease.fence))
 
     async def _begin(self, fence: int) -> None:
-        self.journal.hot_log.attach(self.run_id, fence, self._writer)
+        self.journal.live.hot_log.attach(self.run_id, fence, self._writer)
         for payload in self._writer.lease.first_events:
             self._tell(payload)
 
     def _tell(self, payload: Any) -> None:
-        self.journal.hot_log.append(self.run_id, payload.seq, encode(payload, self.run_id, self.thread_id))
+        self.journal.live.hot_log.append(self.run_id, payload.seq, encode(payload, self.run_id, self.thread_id))
 
     async def say(self, number: int) -> None:
         word = WORDS[number % len(WORDS)]

@@ -211,7 +211,7 @@ def _seconds_until_claimed(folder: Path, agents: tuple[str, ...]) -> dict[str, f
 
 
 def _started_ms(runner: Runner, handle: RunHandle) -> float:
-    run = runner.journal.runs.get(LOCAL, handle.run_id)
+    run = runner.journal.readers.runs.get(LOCAL, handle.run_id)
     return datetime.fromisoformat(run["started_at"]).timestamp() * 1000
 
 

@@ -100,8 +100,8 @@ def measure(effort: Effort) -> Report:
 
 async def _context(journal: Journal, folder: Path, count: int) -> RunContext:
     """Return a run with a policy of so many rules, and guardrails for personal data."""
-    accepted = await journal.loop.write(journal.accept, new_run())
-    lease = await journal.claim(accepted.run_id)
+    accepted = await journal.loop.write(journal.clients.accept, new_run())
+    lease = await journal.owner.claim(accepted.run_id)
     assert lease is not None
     context = RunContext(journal, lease, (), Window(Past(items=()), 1000))
     rules = [

@@ -45,7 +45,7 @@ class Counter:
     def waiting(self, *questions: Any, text: str = "Please pay back order 1042.") -> tuple[str, str]:
         """Return a run that asks, and its thread."""
         handle = self.runner.run(text, "support")
-        self.journal.publish(asks(self.journal.database, handle.run_id, *(questions or (question(),)), says=SAYS))
+        self.journal.live.publish(asks(self.journal.database, handle.run_id, *(questions or (question(),)), says=SAYS))
         return handle.run_id, handle.thread_id
 
     def calling(self, name: str) -> tuple[str, str]:
@@ -68,13 +68,13 @@ class Counter:
         event = ToolPayload(**call, effect="pure", message_id="msg_1", step_id="stp_1")
 
         def tell(payload: Payload) -> None:
-            self.journal.hot_log.append(run_id, payload.seq, encode(payload, run_id, thread_id))
+            self.journal.live.hot_log.append(run_id, payload.seq, encode(payload, run_id, thread_id))
 
         async def work() -> None:
-            writer = self.journal.writer(lease, tell)
-            self.journal.hot_log.attach(run_id, lease.fence, writer)
+            writer = self.journal.owner.writer(lease, tell)
+            self.journal.live.hot_log.attach(run_id, lease.fence, writer)
             await writer.commit(Commit(events=[event], started=[step], history=[asked]))
-            await self.journal.hot_log.detach(run_id)
+            await self.journal.live.hot_log.detach(run_id)
 
         self.journal.loop.run(work(), 20)
         with self.journal.database.write() as connection:
@@ -93,19 +93,19 @@ class Counter:
         lease = owned_again(self.journal.database, run_id)
 
         def tell(payload: Payload) -> None:
-            self.journal.hot_log.append(run_id, payload.seq, encode(payload, run_id, lease.thread_id))
+            self.journal.live.hot_log.append(run_id, payload.seq, encode(payload, run_id, lease.thread_id))
 
-        writer = self.journal.writer(lease, tell)
+        writer = self.journal.owner.writer(lease, tell)
         message = MessagePayload(role="assistant", content=text, message_id="msg_2", step_id="stp_2")
         end = EndPayload(status="succeeded", output=text, duration_ms=90_000)
         item = HistoryItem(id="msg_2", role="assistant", data={"content": text})
 
         async def work() -> None:
-            self.journal.hot_log.attach(run_id, lease.fence, writer)
+            self.journal.live.hot_log.attach(run_id, lease.fence, writer)
             for payload in lease.first_events:
                 tell(payload)
             await writer.commit(Commit(events=[*results, message, end], history=[item]))
-            await self.journal.hot_log.detach(run_id)
+            await self.journal.live.hot_log.detach(run_id)
 
         self.journal.loop.run(work(), 20)
 

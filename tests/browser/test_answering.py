@@ -118,7 +118,7 @@ def test_a_question_is_spoken_when_it_comes_and_when_it_is_answered(visitor: Vis
     spoken = visitor.page.locator("main > [role=status]")
     expect(spoken).to_contain_text("Support needs an answer about refund_order")
 
-    counter.journal.decide(ME, run_id, one.id, Decision(decision="fail"), by="ann")
+    counter.journal.clients.decide(ME, run_id, one.id, Decision(decision="fail"), by="ann")
 
     expect(spoken).to_have_text("refund_order: Fail the run, decided by ann")
 
@@ -376,7 +376,7 @@ def test_an_answer_from_elsewhere_arrives_by_itself(visitor: Visitor, counter: C
     card = looks_at(visitor, thread_id)
     answer = Decision(decision="take_as_done", message="the bank says so")
 
-    counter.journal.decide(ME, run_id, one.id, answer, by="terminal")
+    counter.journal.clients.decide(ME, run_id, one.id, answer, by="terminal")
 
     expect(card).to_contain_text("Take as done — decided at a terminal.")
     expect(card).to_contain_text("“the bank says so”")
@@ -446,7 +446,7 @@ def test_a_second_press_shows_the_answer_that_won(visitor: Visitor, counter: Cou
     card = looks_at(visitor, thread_id)
 
     def be_quicker(route: Route) -> None:
-        counter.journal.decide(ME, run_id, one.id, Decision(decision="take_as_done"), by="ann")
+        counter.journal.clients.decide(ME, run_id, one.id, Decision(decision="take_as_done"), by="ann")
         route.continue_()
 
     visitor.page.route("**/approvals/*", be_quicker)
@@ -614,7 +614,7 @@ def test_what_changes_under_the_line_moves_the_focus_off_its_buttons(visitor: Vi
     button(line, "Approve all 3").focus()
 
     first = counter.runner.handle(run_id).approvals()[0]["approval_id"]
-    counter.journal.decide(ME, run_id, first, Decision(decision="reject"), by="ann")
+    counter.journal.clients.decide(ME, run_id, first, Decision(decision="reject"), by="ann")
 
     expect(card.first).to_contain_text("decided by ann")
     expect(button(line, "Approve all 2")).to_be_visible()
@@ -637,7 +637,7 @@ def test_each_call_of_the_line_is_refused_for_itself_and_a_lost_request_is_said(
             return route.abort()
         answers = orjson.loads(route.request.post_data or "")["answers"]
         answers[1]["digest"] = "f" * 64
-        counter.journal.decide(ME, run_id, calls[0]["approval_id"], Decision(decision="reject"), by="ann")
+        counter.journal.clients.decide(ME, run_id, calls[0]["approval_id"], Decision(decision="reject"), by="ann")
         return route.continue_(post_data={"answers": answers})
 
     visitor.page.route("**/v1/approvals", another_first)
@@ -796,7 +796,7 @@ def test_an_approval_may_hold_for_later_calls_where_that_is_offered(visitor: Vis
     button(card, "Approve").click()
 
     expect(card).to_contain_text("It holds for later calls in this conversation until")
-    (sticky,) = counter.journal.sticky_approvals.page(ME)
+    (sticky,) = counter.journal.stores.sticky_approvals.page(ME)
     assert (sticky["scope"], sticky["approved_by"], sticky["is_valid"]) == ("thread", "local", True)
     assert status_of(counter, run_id) == "queued"
 
@@ -813,7 +813,7 @@ def test_without_an_offer_an_approval_is_for_this_call(visitor: Visitor, counter
 
 
 def link_to(counter: Counter, run_id: str, approval_id: str, for_whom: str = "local") -> str:
-    made = counter.journal.approval_links.make(ME, run_id, approval_id, for_whom=for_whom)
+    made = counter.journal.stores.approval_links.make(ME, run_id, approval_id, for_whom=for_whom)
     return f"#/approval/{made['token']}"
 
 

@@ -313,7 +313,7 @@ def test_the_page_continues_beside_a_hostile_answer(browser: Browser, counter: C
         }"""
     )
 
-    counter.journal.decide(Principal(), run_id, one.id, Decision(decision="fail"), by="ann")
+    counter.journal.clients.decide(Principal(), run_id, one.id, Decision(decision="fail"), by="ann")
     counter.resume(run_id, text=unit * (MIB // 4 // len(unit)))
 
     visitor.waits_for_end()

@@ -141,7 +141,7 @@ def test_a_lost_worker_is_the_same_state_everywhere(visitor: Visitor, counter: C
     lease = claim(journal.database, handle.run_id, "own_lost", 60.0)
     assert lease is not None
     for payload in lease.first_events:
-        journal.hot_log.append(handle.run_id, payload.seq, encode(payload, handle.run_id, handle.thread_id))
+        journal.live.hot_log.append(handle.run_id, payload.seq, encode(payload, handle.run_id, handle.thread_id))
     visitor.opens(f"#/thread/{handle.thread_id}")
     state = visitor.page.locator(".head .state")
     expect(state).to_have_text("running", timeout=PATIENCE_MS)
@@ -150,7 +150,7 @@ def test_a_lost_worker_is_the_same_state_everywhere(visitor: Visitor, counter: C
         connection.execute(update(runs).where(runs.c.id == handle.run_id).values(lease_until=0))
     written = reap(journal.database, handle.run_id)
     assert written is not None
-    journal.publish(written)
+    journal.live.publish(written)
 
     expect(visitor.page.locator("a.run.is-here .why")).to_have_text("its worker was lost", timeout=PATIENCE_MS)
     expect(state).to_have_text("queued")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from bus.journal import journal as journals
+from bus.journal.actors import owner as owners
 from bus.journal.log import writer as writers
 from config.database.engine import Database
 
@@ -40,7 +40,7 @@ class FaultyCommits:
         self._thread = threading.local()
         self._commit = database.engine.dialect.do_commit
         monkeypatch.setattr(database.engine.dialect, "do_commit", self._do)
-        for module in (writers, journals):
+        for module in (writers, owners):
             monkeypatch.setattr(module, "failpoint", self._pass)
         monkeypatch.setattr(writers, "PAUSES_S", (0.001,))
 

@@ -375,7 +375,7 @@ def finish(run_id: str, text: str = "done") -> None:
 
     with opened() as runner:
         journal = runner.journal
-        writer = journal.writer(owned_again(journal.database, run_id), lambda _: None)
+        writer = journal.owner.writer(owned_again(journal.database, run_id), lambda _: None)
         message = MessagePayload(role="assistant", content=text, message_id="msg_2", step_id="stp_2")
         item = HistoryItem(id="msg_2", role="assistant", data={"content": text})
         commit = Commit(events=[message, EndPayload(status="succeeded")], history=[item])
@@ -429,7 +429,7 @@ def test_watching_from_behind_the_question_says_how_to_answer_too(
 ) -> None:
     run_id, (approval_id,) = terminal.waiting()
     with opened() as runner:
-        newest = max(line.seq for line in runner.journal.page(run_id, runner.handle(run_id).thread_id, 0)[0])
+        newest = max(line.seq for line in runner.journal.readers.page(run_id, runner.handle(run_id).thread_id, 0)[0])
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
 

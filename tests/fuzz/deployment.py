@@ -81,8 +81,8 @@ def _questions(settings: Settings) -> list[tuple[str, str, list[str]]]:
         for number in range(WAITING_RUNS):
             run_id = runner.run("Refund the order.", "asking", principal=OWNER).run_id
             one = question() if number % 2 else question_before()
-            runner.journal.publish(asks(runner.journal.database, run_id, one))
-            (asked,) = runner.journal.runs.get(OWNER, run_id)["approvals"]
+            runner.journal.live.publish(asks(runner.journal.database, run_id, one))
+            (asked,) = runner.journal.readers.runs.get(OWNER, run_id)["approvals"]
             found.append((run_id, asked["approval_id"], asked["decisions"]))
     return found
 

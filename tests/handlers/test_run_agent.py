@@ -129,7 +129,7 @@ def test_a_message_in_the_wrong_queue_is_published_again_to_that_of_its_run(
     kit.agent(queue="gpu")
     run = kit.run(detached=True)
     published: list[str] = []
-    monkeypatch.setattr(kit.runner.journal.relay, "publish_soon", published.append)
+    monkeypatch.setattr(kit.runner.journal.live.relay, "publish_soon", published.append)
 
     run_agent.run_agent(RunAgentMessage.of_run(row(kit, run)).to_wire())
 
@@ -160,7 +160,7 @@ def test_a_database_that_fails_for_a_moment_ends_no_waiting(
         status, is_over = failing(3, DatabaseUnreachable("for a moment"), InlineRun.read_status)
         monkeypatch.setattr(InlineRun, "read_status", lambda run: status(run))
     else:
-        unowned = kit.runner.journal.unowned
+        unowned = kit.runner.journal.owner.unowned
         shaky_hold, is_over = failing(3, DatabaseBusy("for a moment"), unowned.defer_polling)
         monkeypatch.setattr(unowned, "defer_polling", shaky_hold)
         monkeypatch.setattr(kit.runner.journal, "settings", kit.settings.model_copy(update={"beat_s": 0.0}))
@@ -190,11 +190,11 @@ class Stalled:
         """Have another process take the run, as it does after this one's lease expired."""
         lose_owner(self.journal.database, self.run.run_id)
         assert claim(self.journal.database, self.run.run_id, "own_other", 60) is not None
-        self.journal.lease_manager._beat()
+        self.journal.owner.lease_manager._beat()
 
     def fall_silent(self) -> None:
         """Have this process write nothing, as it does when no heartbeat comes through."""
-        suspend(self.journal.lease_manager)
+        suspend(self.journal.owner.lease_manager)
 
 
 @pytest.fixture
@@ -207,7 +207,7 @@ def test_a_run_continues_under_its_fence_after_its_heartbeats_failed(stalled: St
     stalled.fall_silent()
     change(stalled.kit, stalled.run, lease_until=0)
     kit.model.resume()
-    stalled.journal.lease_manager._beat()
+    stalled.journal.owner.lease_manager._beat()
 
     assert stalled.run.result(20).status == "succeeded"
     assert (row(stalled.kit, stalled.run).fence, row(stalled.kit, stalled.run).crashes) == (1, 0)
@@ -244,7 +244,7 @@ def test_a_process_that_leaves_waits_for_no_run(kit: AgentKit, looks: Looks, lea
     run = kit.run()
     looks.until("waiting")
 
-    kit.runner.journal.loop.call_soon(getattr(kit.runner.journal.lease_manager, leave))
+    kit.runner.journal.loop.call_soon(getattr(kit.runner.journal.owner.lease_manager, leave))
 
     kit.runner.settle(20)
     assert run.status() == "waiting"
@@ -291,7 +291,7 @@ def test_what_its_writer_showed_to_viewers_is_not_streamed_again(
 ) -> None:
     kit.agent(tools=[pay])
     kit.model.respond = asks_first
-    hot_log = kit.runner.journal.hot_log
+    hot_log = kit.runner.journal.live.hot_log
     appended: list[tuple[str, int]] = []
     append = hot_log.append
 
@@ -348,7 +348,7 @@ def test_a_claim_that_is_rolled_back_and_made_again_has_its_quarantine_once(
     run = kit.run(detached=True)
     change(kit, run, crashes=ALWAYS_SUSPECT_AFTER)
     journal = kit.runner.journal
-    claim = journal.claim_and_begin
+    claim = journal.owner.claim_and_begin
 
     def claim_twice(run_id: str, begin: Any) -> Any:
         def begin_twice(claimed: Claim) -> Any:
@@ -359,7 +359,7 @@ def test_a_claim_that_is_rolled_back_and_made_again_has_its_quarantine_once(
 
         return claim(run_id, begin_twice)
 
-    monkeypatch.setattr(journal, "claim_and_begin", claim_twice)
+    monkeypatch.setattr(journal.owner, "claim_and_begin", claim_twice)
     begun = RunAgentHandler(current_process()).take(RunAgentMessage.of_run(row(kit, run)))
     assert begun is not None
     kit.runner.journal.loop.run(execute(kit.runner.journal, begun), 20)

@@ -23,7 +23,7 @@ from tests.app_harness import AppHarness
 def neighbour(harness: AppHarness) -> Iterator[None]:
     """Look for lost runs and take queued ones, as every worker does."""
     journal, slots = harness.runner.journal, SlotPool(100)
-    journal.reaper.start()
+    journal.owner.reaper.start()
     polling = journal.loop.submit(Poller(current_process(), slots).run())
     yield
     slots.close()

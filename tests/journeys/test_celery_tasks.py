@@ -144,7 +144,7 @@ def started(harness: AppHarness, *turns: Turn, more: str = TOOLS) -> RunHandle:
 
 
 def status_of(harness: AppHarness, handle: RunHandle) -> str:
-    return str(harness.runner.journal.runs.status(handle.run_id))
+    return str(harness.runner.journal.readers.runs.status(handle.run_id))
 
 
 def waits_for_its_task(harness: AppHarness, handle: RunHandle) -> None:

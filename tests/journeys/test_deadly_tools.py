@@ -117,7 +117,7 @@ def test_a_pool_process_that_the_kernel_kills_three_times_is_seen_each_time(
     harness = open_harness(lease_s=15.0, beat_s=5.0, reap_s=5.0)
     deaths = Deaths(harness, tmp_path / "ledger", "kill")
     log = harness.settings.state / "worker.log"
-    harness.runner.journal.reaper.start()  # as a web process has one: after two deaths both children still begin
+    harness.runner.journal.owner.reaper.start()  # as a web process has one: after two deaths both children still begin
 
     with Worker(harness.settings, "--pool", "processes", "--concurrency", "2", log=log) as worker:
         poison = deaths.poison()

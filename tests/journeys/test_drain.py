@@ -159,14 +159,14 @@ def test_no_wake_up_is_lost_with_a_worker_that_drains_a_backlog(harness: AppHarn
             handles[4].result(30)
             draining.process.send_signal(signal.SIGTERM)
             assert is_gone_within(draining.process, DRAIN_S + BEYOND_S)
-        assert harness.runner.journal.relay.settle(10)
+        assert harness.runner.journal.live.relay.settle(10)
 
         assert unannounced(harness) == set()
 
 
 def unannounced(harness: AppHarness) -> set[str]:
     """Return the queued runs that no message names, so that a worker finds them only when it polls SQL."""
-    key = f"{harness.runner.journal.keys.prefix}{harness.settings.queue}"
+    key = f"{harness.runner.journal.live.keys.prefix}{harness.settings.queue}"
     with redis.Redis.from_url(str(harness.settings.redis_url)) as client:
         texts: list[Any] = list(client.lrange(key, 0, -1))
     items = [orjson.loads(rewrite_item(text, harness.settings.queue)) for text in texts]

@@ -47,7 +47,7 @@ def assert_one_owner(harness: AppHarness, run_id: str, text: str) -> None:
     assert len(harness.model.requests) == 1
     assert run_row(harness, handle).fence == 1
     assert handle.result(10).output == text
-    assert_whole(list(harness.runner.journal.follow_blocking("default", run_id, handle.thread_id, 0)))
+    assert_whole(list(harness.runner.journal.readers.follow_blocking("default", run_id, handle.thread_id, 0)))
 
 
 def test_fifty_messages_from_the_queue(brisk_harness: AppHarness) -> None:
@@ -112,6 +112,6 @@ def test_fifty_threads_of_one_worker(open_harness: Callable[..., AppHarness]) ->
     print(f"{len(others)} others returned: p50 {statistics.median(others):.0f} ms, p99 {others[-1]:.0f} ms")
     assert owner > 1000.0, "it worked the run off"
     assert others[-1] < 1000.0, "none waited for the owner"
-    assert current_process().journal.lease_manager.busy == 0
+    assert current_process().journal.owner.lease_manager.busy == 0
     assert_one_owner(harness, handle.run_id, "once and for all")
     assert isinstance(harness.model, ModelServer)

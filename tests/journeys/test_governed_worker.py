@@ -72,7 +72,7 @@ def test_a_program_starts_a_governed_worker_by_the_factory(
             command, cwd=tmp_path, env=chosen | {"PYTHONPATH": str(ROOT)}, stdout=log, stderr=log
         ) as worker:
             end = fleet_harness.run(detached=True).result(90)
-            slots = {row["slots"] for row in fleet_harness.runner.journal.workers.alive()}
+            slots = {row["slots"] for row in fleet_harness.runner.journal.stores.workers.alive()}
             worker.terminate()
             status = worker.wait(40)
 

@@ -34,13 +34,13 @@ def harness(
     fleet_harness.agent(f"api_key_env: {KEY}")
     fleet_model.script([Turn(text="Done.")])
     yield fleet_harness
-    fleet_harness.runner.journal.workers.forget(ELSEWHERE.id)
+    fleet_harness.runner.journal.stores.workers.forget(ELSEWHERE.id)
 
 
 def test_a_run_waits_for_the_worker_that_has_its_models_key(
     fleet_settings: Settings, harness: AppHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workers, log = harness.runner.journal.workers, fleet_settings.state / "keys.log"
+    workers, log = harness.runner.journal.stores.workers, fleet_settings.state / "keys.log"
 
     with Worker(fleet_settings, log=log):
         until("the worker says what it lacks", lambda: KEY in workers.alive()[0]["missing_keys"])

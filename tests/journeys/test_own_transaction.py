@@ -38,7 +38,7 @@ def order(harness: AppHarness, example: str, item: str) -> subprocess.CompletedP
 def test_an_order_and_its_run_are_there_together_or_not_at_all(harness: AppHarness, example: str) -> None:
     placed = order(harness, example, "mug")
     refused = order(harness, example, "nothing")
-    runs, _ = harness.runner.journal.runs.page(Principal(), limit=10)
+    runs, _ = harness.runner.journal.readers.runs.page(Principal(), limit=10)
 
     assert placed.stderr == ""
     assert "nothing cannot be ordered" in refused.stderr

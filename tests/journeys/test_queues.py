@@ -31,14 +31,14 @@ def harness(open_harness: Callable[..., AppHarness]) -> AppHarness:
 def queues_of_owner(harness: AppHarness, run: RunHandle) -> list[str]:
     """Return the queues that the worker serves which has the run now."""
     owner = run_row(harness, run).owner
-    found = harness.runner.journal.workers.alive()
+    found = harness.runner.journal.stores.workers.alive()
     (worker,) = [worker for worker in found if worker["worker_id"] == owner]
     return list(worker["queues"])
 
 
 def reason(harness: AppHarness, run: RunHandle) -> str:
     journal = harness.runner.journal
-    return "".join(explained.sentence for explained in journal.runs.explain(Principal(), run_id=run.run_id))
+    return "".join(explained.sentence for explained in journal.readers.runs.explain(Principal(), run_id=run.run_id))
 
 
 def test_each_run_is_worked_off_by_the_worker_that_serves_its_queue(harness: AppHarness) -> None:

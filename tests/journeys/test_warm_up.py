@@ -102,7 +102,7 @@ runner = Runner.open()
 print(runner.run("say hello", "demo").result(60).output.split()[0], is_imported(), flush=True)
 real = runner.run("say hello", "real")
 time.sleep(1)  # for as long as this nothing may happen
-print(runner.journal.runs.status(real.run_id), flush=True)
+print(runner.journal.readers.runs.status(real.run_id), flush=True)
 may_end.set()
 print(real.result(60).output, is_imported(), imports, flush=True)
 os._exit(0)

@@ -81,7 +81,7 @@ def test_an_hours_skew_of_a_workers_clock_changes_nothing(
                 row = connection.execute(select(runs).where(runs.c.id == handle.run_id)).one()
             assert row.created_ms <= row.started_ms <= row.ended_ms
             assert row.crashes in (0, 1)
-            assert_whole(list(runner.journal.follow_blocking("default", handle.run_id, handle.thread_id, 0)))
+            assert_whole(list(runner.journal.readers.follow_blocking("default", handle.run_id, handle.thread_id, 0)))
         with runner.journal.database.read() as connection:
             crashes = list(connection.execute(select(runs.c.crashes)).scalars())
         # Fewer where a busy machine made it give some back before: that is no crash.

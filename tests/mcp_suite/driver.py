@@ -67,7 +67,7 @@ class ScenarioAgent:
         definition, sealer = load_server(self._file), sealer_of(settings)
         assert sealer is not None
         account = asyncio.run(log_in(definition, _browse, timeout_s=SCENARIO_S))
-        keep_login(self._runner.journal.mcp_logins, sealer, settings.tenant, definition, account, by="local")
+        keep_login(self._runner.journal.stores.mcp_logins, sealer, settings.tenant, definition, account, by="local")
         self.scope = account.tokens.scope or ""
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class ScenarioAgent:
             if isinstance(event, StatusPayload) and event.status == "waiting":
                 for one in handle.approvals():
                     handle.decide(one["approval_id"], Decision(decision="answer", result={}))
-        error = self._runner.journal.runs.last_error(handle.run_id)
+        error = self._runner.journal.readers.runs.last_error(handle.run_id)
         return error.message if error is not None else str(handle.result(SCENARIO_S).output)
 
     def call_each(self) -> list[str]:

@@ -115,7 +115,7 @@ def answer(handle: RunHandle, seen: Seen) -> None:
 
 
 def lines_of(runner: Runner, handle: RunHandle) -> list[bytes]:
-    lines, has_more = runner.journal.page(handle.run_id, handle.thread_id, 0)
+    lines, has_more = runner.journal.readers.page(handle.run_id, handle.thread_id, 0)
     assert not has_more
     return [line.data for line in lines]
 

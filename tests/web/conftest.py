@@ -129,7 +129,7 @@ def client(app: Flask) -> FlaskClient:
 def serve_queues(journal: Journal, *queues: str, slots: int = 1, busy: int = 0) -> WorkerRow:
     """Write the row of a living worker that serves these queues, and return it; the same worker each time."""
     worker = WorkerRow(id="own_1", host="h", pid=1, pool="threads", slots=slots, busy=busy, queue="runs", queues=queues)
-    journal.workers.renew(worker)
+    journal.stores.workers.renew(worker)
     return worker
 
 
@@ -148,9 +148,9 @@ class RunOwner:
         self.is_streamed = is_streamed
         self.run_id = run_id
         self.message_id = "msg_1"
-        lease = journal.loop.run(journal.claim(run_id))
+        lease = journal.loop.run(journal.owner.claim(run_id))
         assert lease is not None
-        self.writer: RunWriter = journal.writer(lease, self._tell)
+        self.writer: RunWriter = journal.owner.writer(lease, self._tell)
         self._thread_id = lease.thread_id
         journal.loop.run(self._begin(lease.fence))
         for payload in lease.first_events:
@@ -177,17 +177,17 @@ class RunOwner:
         end = EndPayload(status=status, output=text, **fields)  # type: ignore[arg-type]
         item = HistoryItem(id=self.message_id, role="assistant", data={"content": text})
         self.journal.loop.run(self.writer.commit(Commit(events=(message, end), history=(item,))))
-        self.journal.loop.run(self.journal.hot_log.detach(self.run_id))
+        self.journal.loop.run(self.journal.live.hot_log.detach(self.run_id))
 
     async def _begin(self, fence: int) -> None:
-        self.journal.hot_log.attach(self.run_id, fence, self.writer)
+        self.journal.live.hot_log.attach(self.run_id, fence, self.writer)
 
     async def _deliver(self, payload: Payload) -> None:
         self._tell(payload)
 
     def _tell(self, payload: Payload) -> None:
         if self.is_streamed:
-            self.journal.hot_log.append(self.run_id, payload.seq, encode(payload, self.run_id, self._thread_id))
+            self.journal.live.hot_log.append(self.run_id, payload.seq, encode(payload, self.run_id, self._thread_id))
 
 
 def accept(runner: Runner, text: str = "Hello", **options: object) -> str:

@@ -275,7 +275,7 @@ def test_health_counts_workers(client, journal) -> None:
     from bus.journal import WorkerRow
 
     alone = client.get("/health").json
-    journal.workers.renew(WorkerRow(id="w1", host="h", pid=1, pool="threads", slots=10, busy=0))
+    journal.stores.workers.renew(WorkerRow(id="w1", host="h", pid=1, pool="threads", slots=10, busy=0))
 
     assert (alone["status"], alone["workers"]) == ("degraded", 0)
     assert client.get("/health").json == {"status": "ok", "database": "ok", "redis": "none", "workers": 1, "viewers": 0}

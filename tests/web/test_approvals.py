@@ -32,7 +32,7 @@ def waiting(runner):
     def make(*questions) -> tuple[str, list[str]]:
         asked = questions or (question(),)
         run_id = accept(runner)
-        runner.journal.publish(asks(runner.journal.database, run_id, *asked))
+        runner.journal.live.publish(asks(runner.journal.database, run_id, *asked))
         return run_id, [one.id for one in asked]
 
     return make
@@ -359,7 +359,7 @@ def test_one_run_says_what_it_waits_for_when_asked(client, waiting, runner) -> N
 def test_a_viewer_gets_the_question_and_the_answer(client, waiting, runner) -> None:
     run_id, (approval_id,) = waiting()
     row = client.get(f"/v1/runs/{run_id}").json
-    lines = runner.journal.follow_blocking("default", run_id, row["thread_id"], 0)
+    lines = runner.journal.readers.follow_blocking("default", run_id, row["thread_id"], 0)
     received = [next(lines) for _ in range(7)]
     assert [line.type for line in received][-4:] == ["message", "tool", "approval", "status"]
 

@@ -62,7 +62,7 @@ def test_sends_what_changes_and_nothing_else(board: Board, runner, journal) -> N
     run_id = accept(runner)
     queued = board.next("run")
     RunOwner(journal, run_id).finish("answer")
-    journal.nudge_board("default", run_id)
+    journal.live.nudge_board("default", run_id)
 
     ended = board.next("run")
     while ended["status"] != "succeeded":
@@ -80,7 +80,7 @@ def test_says_how_many_there_are_and_which_are_shown_no_more(board: Board, clien
     queued = board.next("board")
     RunOwner(journal, run_id).finish("answer")
     client.delete(f"/v1/runs/{run_id}")
-    journal.nudge_board("default", run_id)
+    journal.live.nudge_board("default", run_id)
 
     removed = board.next("board")
     while run_id not in removed["gone"]:
@@ -133,7 +133,7 @@ def test_a_board_that_ends_while_it_subscribes_costs_the_next_one_no_hints(app, 
             await asyncio.sleep(0)
         feed.detach(viewer)
 
-    monkeypatch.setattr(journal.hot_log, "listen", listen)
+    monkeypatch.setattr(journal.live.hot_log, "listen", listen)
     journal.loop.run(look_and_leave(), 10)
     journal.loop.loop.call_soon_threadsafe(may_continue.set)
 
@@ -150,16 +150,16 @@ def test_a_change_wakes_the_boards_of_its_tenant_alone(app, journal, monkeypatch
         viewers = [Viewer(hub.viewers, partial(hub.board_feed, feed.principal), 0) for feed in feeds]
         for feed, viewer in zip(feeds, viewers, strict=True):
             feed.attach(viewer)
-        while len(journal.hot_log._channels) < 2:
+        while len(journal.live.hot_log._channels) < 2:
             await asyncio.sleep(0)
         for tenant in ("acme", "other", "default"):
-            journal.hot_log.nudge(journal.keys.board(tenant), "run_1")
+            journal.live.hot_log.nudge(journal.live.keys.board(tenant), "run_1")
         for feed, viewer in zip(feeds, viewers, strict=True):
             feed.detach(viewer)
         return woken
 
     found = journal.loop.run(look(), 10)
-    eventually(lambda: not journal.hot_log._channels)
+    eventually(lambda: not journal.live.hot_log._channels)
 
     assert found == [principals[2], *principals[:2]]
     assert not hub._boards
@@ -167,19 +167,19 @@ def test_a_change_wakes_the_boards_of_its_tenant_alone(app, journal, monkeypatch
 
 def test_a_flood_of_hints_makes_it_ask_no_more_often(board: Board, runner, journal, monkeypatch) -> None:
     looked_at_s: list[float] = []
-    query = journal.runs.board
+    query = journal.readers.runs.board
 
     def look(*principal: Any) -> Any:
         looked_at_s.append(time.monotonic())
         return query(*principal)
 
-    monkeypatch.setattr(journal.runs, "board", look)
+    monkeypatch.setattr(journal.readers.runs, "board", look)
     board.next("snapshot")
     stop = threading.Event()
 
     def flood() -> None:
         while not stop.wait(0.001):
-            journal.nudge_board("default", "run_forged")
+            journal.live.nudge_board("default", "run_forged")
 
     flooding = threading.Thread(target=flood, daemon=True)
     flooding.start()

@@ -205,8 +205,8 @@ def test_a_run_that_was_accepted_is_answered_so_although_nothing_can_be_read(cli
     def away(*_: object) -> None:
         raise DatabaseUnreachable("gone")
 
-    monkeypatch.setattr(journal.runs, "row", away)
-    monkeypatch.setattr("bus.journal.journal.last_committed", away)
+    monkeypatch.setattr(journal.readers.runs, "row", away)
+    monkeypatch.setattr("bus.journal.actors.readers.last_committed", away)
 
     answer = ask(client, "POST", "/v1/runs", {**HELLO, "detached": False, "wait_s": 1})
 
@@ -221,7 +221,7 @@ def test_a_viewer_stays_while_its_page_cannot_be_read(app, runner, journal, monk
     owner = RunOwner(journal, run_id)
     with journal.database.read() as connection:
         thread_id = connection.execute(select(runs.c.thread_id)).scalar_one()
-    asked, page = [], journal.page
+    asked, page = [], journal.readers.page
 
     def fail_twice(*where: Any) -> Any:
         asked.append(where)
@@ -230,7 +230,7 @@ def test_a_viewer_stays_while_its_page_cannot_be_read(app, runner, journal, monk
         return page(*where)
 
     monkeypatch.setattr(feeds, "DATABASE_RETRY_S", 0.01)
-    monkeypatch.setattr(journal, "page", fail_twice)
+    monkeypatch.setattr(journal.readers, "page", fail_twice)
     viewer = Client(process_of(app).hub, (run_id, thread_id))
     owner.say("a", "b")
     owner.finish("ab")

@@ -37,7 +37,7 @@ def test_nothing_is_ready_before_a_worker_comes_and_after_it_has_gone(client, jo
     before, waiting = statuses(client), client.get("/ready")
     worker = serve_queues(journal, "runs")
     during = statuses(client)
-    journal.workers.forget(worker.id)
+    journal.stores.workers.forget(worker.id)
 
     assert (before, during, statuses(client)) == ((503, "degraded"), (200, "ok"), (503, "degraded"))
     assert (waiting.json["status"], waiting.json["unserved_queues"]) == ("unavailable", ["runs"])
@@ -103,8 +103,8 @@ def test_strangers_get_the_status_of_the_last_second(
         first = client.get("/ready")
         serve_queues(journal, "runs")
         with monkeypatch.context() as patch:
-            patch.setattr(journal, "workers", None)
-            patch.setattr(journal, "write_probe", None)
+            patch.setattr(journal.stores, "workers", None)
+            patch.setattr(journal.stores, "write_probe", None)
             again = [client.get("/ready") for _ in range(20)]
         with_credential = client.get("/ready", headers=bearer(local_token(settings)))
 

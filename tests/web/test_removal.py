@@ -111,7 +111,7 @@ def test_a_viewer_that_is_behind_when_a_run_is_removed_is_sent_away(client, app,
 
 
 def test_a_long_poll_for_a_removed_run_gets_an_error(client, journal, over: str) -> None:
-    reading = journal.follow_blocking("default", over, "talk", 999)
+    reading = journal.readers.follow_blocking("default", over, "talk", 999)
     client.delete(f"/v1/runs/{over}")
 
     with pytest.raises(Exception, match="there is no run"):

@@ -94,8 +94,8 @@ def test_a_run_is_read_once_for_all_its_viewers(hub: Hub, run, journal) -> None:
         client.read_until(b"id: 2\n")
     eventually(lambda: len(hub.run_feed("default", *run)._live) == 20)
 
-    eventually(lambda: run[0] in journal.hot_log._listeners)
-    assert len(journal.hot_log._listeners[run[0]]) == 1
+    eventually(lambda: run[0] in journal.live.hot_log._listeners)
+    assert len(journal.live.hot_log._listeners[run[0]]) == 1
     owner.finish()
     assert len({client.read_all()[-200:] for client in clients}) == 1
 
@@ -115,7 +115,7 @@ def test_resuming_at_every_cursor_gives_the_same_bytes(hub: Hub, run, journal, w
     if when == "ended":
         late = [Client(hub, run, cursor=cursor) for cursor in range(17)]
 
-    everything = b"".join(frame(line) for line in journal.follow_blocking("default", *run, 0))
+    everything = b"".join(frame(line) for line in journal.readers.follow_blocking("default", *run, 0))
     for cursor, client in enumerate(late):
         data = client.read_all()
         behind = everything.partition(b"id: %d\n\n" % cursor)[2] if cursor else everything
@@ -143,7 +143,7 @@ def test_an_ended_run_with_a_long_streamed_text_is_read_page_by_page_without_a_w
     hub: Hub, run, journal, monkeypatch
 ) -> None:
     followed: list[Any] = []
-    monkeypatch.setattr(journal, "follow", lambda *where, **_: followed.append(where))
+    monkeypatch.setattr(journal.readers, "follow", lambda *where, **_: followed.append(where))
     owner = RunOwner(journal, run[0])
     owner.say(*["x" * 100_000] * 15)  # one block, and larger than a page
     owner.finish("short")
@@ -160,7 +160,7 @@ def test_a_gap_that_is_declared_pages_later_is_passed_over(hub: Hub, run, journa
     owner.say("lost")
     for _ in range(10):
         owner.commit(ErrorPayload(code="model_failed", message="x" * 130_000, retryable=True))
-    assert journal.page(*run, 2)[1], "a page that sets nothing free"
+    assert journal.readers.page(*run, 2)[1], "a page that sets nothing free"
     journal.loop.run(owner.writer.withdraw("msg_1"))
     owner.message_id = "msg_2"
     owner.finish("x")
@@ -177,7 +177,7 @@ class StuckRedis:
         self.waiting = self.most = 0
         self._may_answer = asyncio.Event()
         self._journal = journal
-        monkeypatch.setattr(journal.hot_log, "read_after", self._read_after)
+        monkeypatch.setattr(journal.live.hot_log, "read_after", self._read_after)
 
     def answer(self) -> None:
         self._journal.loop.call_soon(self._may_answer.set)
@@ -212,13 +212,13 @@ def test_a_large_page_that_waits_for_redis_is_the_only_one(hub: Hub, runner, jou
         owner = RunOwner(journal, run_id)
         for _ in range(3):
             owner.commit(ErrorPayload(code="model_failed", message="x" * 130_000, retryable=True))
-    redis, asked, page = StuckRedis(journal, monkeypatch), [], journal.page
+    redis, asked, page = StuckRedis(journal, monkeypatch), [], journal.readers.page
 
     def read(*where: Any) -> Any:
         asked.append(where)
         return page(*where)
 
-    monkeypatch.setattr(journal, "page", read)
+    monkeypatch.setattr(journal.readers, "page", read)
 
     clients = [Client(hub, (run_id, runner.handle(run_id).thread_id)) for run_id in runs]
     eventually(lambda: len(hub.viewers) == 3 and redis.waiting == 1)
@@ -244,7 +244,7 @@ def test_withdrawn_numbers_are_passed_over(hub: Hub, run, journal) -> None:
     owner = RunOwner(journal, run[0])
     owner.say("lost", "too")
     journal.loop.run(owner.writer.withdraw("msg_1"))
-    journal.loop.run(journal.hot_log.detach(run[0]))  # what was withdrawn is nowhere now
+    journal.loop.run(journal.live.hot_log.detach(run[0]))  # what was withdrawn is nowhere now
     client = Client(hub, run)
 
     data = client.read_until(b"id: 5\n\n")
@@ -344,11 +344,11 @@ def test_a_feed_without_viewers_stops(hub: Hub, run, journal, monkeypatch) -> No
     RunOwner(journal, run[0])
     client = Client(hub, run)
     client.read_until(b"id: 2\n")
-    eventually(lambda: run[0] in journal.hot_log._listeners)
+    eventually(lambda: run[0] in journal.live.hot_log._listeners)
 
     client.ours.close()
 
-    eventually(lambda: run[0] not in journal.hot_log._listeners)
+    eventually(lambda: run[0] not in journal.live.hot_log._listeners)
     assert not hub.viewers
 
 

@@ -28,8 +28,8 @@ def clock(effect: str, **fields: Any) -> LoadedTool:
 
 
 def test_tools_are_listed_as_a_worker_wrote_them(client, journal) -> None:
-    journal.workers.renew(WORKER)
-    journal.tools.replace("own_1", [clock("pure"), clock("unsafe")])
+    journal.stores.workers.renew(WORKER)
+    journal.stores.tools.replace("own_1", [clock("pure"), clock("unsafe")])
 
     listed, seed = client.get("/v1/tools"), client.get("/tools")
     again = client.get("/v1/tools", headers={"If-None-Match": listed.headers["ETag"]})
@@ -47,10 +47,10 @@ def test_a_tool_says_who_answers_for_it_and_what_it_needs(client, journal) -> No
     said = ToolMetadata(
         version="2.1.0", maintainer="a@example.org", kind="commander", classification="RESTRICTED", secrets=("TOKEN",)
     )
-    journal.workers.renew(WORKER)
-    journal.tools.replace("own_1", [clock("keyed", metadata=said)])
+    journal.stores.workers.renew(WORKER)
+    journal.stores.tools.replace("own_1", [clock("keyed", metadata=said)])
     before = client.get("/v1/tools").json
-    journal.tools.replace("own_1", [clock("keyed", metadata=replace(said, version="2.2.0"))])
+    journal.stores.tools.replace("own_1", [clock("keyed", metadata=replace(said, version="2.2.0"))])
 
     (tool,) = before["tools"]
     assert (tool["version"], tool["maintainer"], tool["kind"], tool["classification"], tool["secrets"]) == (
@@ -64,7 +64,7 @@ def test_a_tool_says_who_answers_for_it_and_what_it_needs(client, journal) -> No
 
 
 def test_calls_that_were_given_up_are_in_the_health(client, journal) -> None:
-    journal.workers.renew(replace(WORKER, abandoned={"slow": 3}))
+    journal.stores.workers.renew(replace(WORKER, abandoned={"slow": 3}))
 
     assert client.get("/health").json["abandoned_calls"] == {"slow": 3}
 
@@ -72,7 +72,7 @@ def test_calls_that_were_given_up_are_in_the_health(client, journal) -> None:
 @pytest.mark.parametrize(("others", "status"), [([], "ok"), ([{}], "degraded")], ids=["all", "some"])
 def test_a_key_that_some_workers_lack_degrades_the_health(client, journal, others, status) -> None:
     for number, missing in enumerate([{"A_KEY": ["assistant"]}, *others]):
-        journal.workers.renew(replace(WORKER, id=f"own_{number}", missing_keys=missing))
+        journal.stores.workers.renew(replace(WORKER, id=f"own_{number}", missing_keys=missing))
 
     health = client.get("/health").json
 
@@ -82,7 +82,7 @@ def test_a_key_that_some_workers_lack_degrades_the_health(client, journal, other
 
 def test_the_states_of_mcp_servers_are_in_the_health(client, journal) -> None:
     said = {"state": "backing_off", "transport": "stdio", "reason": "it ended with status 127", "next_try_s": 2.5}
-    journal.workers.renew(replace(WORKER, mcp_servers={"files": said}))
+    journal.stores.workers.renew(replace(WORKER, mcp_servers={"files": said}))
 
     assert client.get("/health").json["mcp_servers"] == {"files": said | {"workers": {"backing_off": 1}}}
 
@@ -90,13 +90,13 @@ def test_the_states_of_mcp_servers_are_in_the_health(client, journal) -> None:
 def test_a_tool_of_an_mcp_server_has_its_origin_and_whether_it_changed(client, journal) -> None:
     origin = {"server": "files", "tool": "read.text", "manifest": "d" * 64}
     own, one = clock("pure"), clock("pure", metadata=ToolMetadata(mcp=origin))
-    journal.workers.renew(WORKER)
-    journal.tools.replace("own_1", [own, one])
+    journal.stores.workers.renew(WORKER)
+    journal.stores.tools.replace("own_1", [own, one])
     known = [tool.get("mcp") for tool in client.get("/v1/tools").json["tools"]]
     assert sorted(known, key=bool) == [None, origin | {"changed": False}]
     etag = client.get("/v1/tools").headers["ETag"]
 
-    journal.workers.renew(replace(WORKER, mcp_servers={"files": {"state": "ready", "changed": ["read.text"]}}))
+    journal.stores.workers.renew(replace(WORKER, mcp_servers={"files": {"state": "ready", "changed": ["read.text"]}}))
 
     answer = client.get("/v1/tools", headers={"If-None-Match": etag})
     assert [tool["mcp"]["changed"] for tool in answer.json["tools"] if "mcp" in tool] == [True]

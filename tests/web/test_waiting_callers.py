@@ -60,7 +60,7 @@ def wait_for_a_result(client: FlaskClient, runner: Runner) -> Any:
     [start_and_wait, start_and_prefer_to_wait, wait_for_a_run, process_a_message, wait_for_events, wait_for_a_result],
 )
 def test_a_caller_gets_the_end_by_its_commit(client: FlaskClient, runner: Runner, journal: Journal, door: Door) -> None:
-    followed: dict[str, Any] = journal.hot_log._listeners  # type: ignore[attr-defined]  # of the hot log in memory
+    followed: dict[str, Any] = journal.live.hot_log._listeners  # type: ignore[attr-defined]  # of the hot log in memory
     with ThreadPoolExecutor(1) as threads:
         output = threads.submit(door, client, runner)
         eventually(lambda: bool(followed))

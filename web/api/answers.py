@@ -37,7 +37,7 @@ def end_of(handle: RunHandle, wait_s: float) -> tuple[Line | None, bool]:
     It does not where too many requests wait: the caller needs the id of its run.
     """
     process, tenant = current_process(), current_principal().tenant
-    work = partial(process.journal.wait, tenant, handle.run_id, handle.thread_id)
+    work = partial(process.journal.readers.wait, tenant, handle.run_id, handle.thread_id)
     try:
         return process.wait(tenant, wait_s, work), True
     except Overloaded:
@@ -60,12 +60,12 @@ def run_with_questions(run_id: str) -> Iterator[dict[str, Any]]:
     """
     process, principal = current_process(), current_principal()
     with process.measuring():
-        found = process.journal.runs.get_small(principal, run_id, SMALL_CHARS)
+        found = process.journal.readers.runs.get_small(principal, run_id, SMALL_CHARS)
     if found is not None:
         yield found
         return
     with process.large_work():
-        yield process.journal.runs.get(principal, run_id)
+        yield process.journal.readers.runs.get(principal, run_id)
 
 
 def status_of(handle: RunHandle) -> str:

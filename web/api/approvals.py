@@ -71,7 +71,7 @@ def inbox(query: WhichApprovals) -> Response:
     process = current_process()
     with process.large_work():
         place = place_of(query.before)
-        found, is_cut = process.journal.runs.inbox(current_principal(), limit=query.limit, **place)
+        found, is_cut = process.journal.readers.runs.inbox(current_principal(), limit=query.limit, **place)
         count = len(found) if is_cut else query.limit
         return answer({"approvals": found, **next_place(found, count, "asked_at", "approval_id")})
 
@@ -80,7 +80,7 @@ def inbox(query: WhichApprovals) -> Response:
 @call({200: Approvals}, problems=(RunUnknown,))
 def many(run_id: RunId) -> Response:
     """List the run's open questions, oldest first; empty if it does not wait for an approval."""
-    return answer({"approvals": current_process().journal.runs.questions(current_principal(), run_id)})
+    return answer({"approvals": current_process().journal.readers.runs.questions(current_principal(), run_id)})
 
 
 GOES_WITH = {"result": ("take_as_done", "answer"), "arguments": ("approve",), "scope": ("approve",)}
@@ -141,7 +141,7 @@ class Decide(Input):
 def decide(run_id: RunId, approval_id: ApprovalId, body: Decide, headers: Repeatable) -> Response:
     """Answer a question: 200 with the decision, or 409 with the answer that came first."""
     principal = current_principal()
-    decided = current_process().journal.decide(
+    decided = current_process().journal.clients.decide(
         principal, run_id, approval_id, _decision(body), by=principal.id, idempotency=headers.idempotency(body)
     )
     ids = {"run_id": run_id, "approval_id": approval_id}
@@ -196,7 +196,9 @@ def _decide_one(one: OneOfSeveral) -> dict[str, Any]:
     said = Decision(decision=one.decision, message=one.message or None, digest=one.digest)
     ids = {"run_id": one.run_id, "approval_id": one.approval_id}
     try:
-        decided = current_process().journal.decide(principal, one.run_id, one.approval_id, said, by=principal.id)
+        decided = current_process().journal.clients.decide(
+            principal, one.run_id, one.approval_id, said, by=principal.id
+        )
     except Permanent as error:
         return {**ids, "code": error.code, "detail": error.public}
     return {**ids, "decision": decided.decision, "by": decided.by, "status": decided.written.status}
@@ -216,7 +218,7 @@ class MakeLink(Input):
 def make_link(run_id: RunId, approval_id: ApprovalId, body: MakeLink) -> Response:
     """Make a link to the question for one person: signed, valid once and until a time; for an e-mail or a chat."""
     process = current_process()
-    made = process.journal.approval_links.make(
+    made = process.journal.stores.approval_links.make(
         current_principal(), run_id, approval_id, for_whom=body.principal, seconds=body.expires_in_s
     )
     origin = (process.settings.public_url or request.host_url).rstrip("/")
@@ -227,7 +229,7 @@ def make_link(run_id: RunId, approval_id: ApprovalId, body: MakeLink) -> Respons
 @call({200: LinkedApproval}, problems=(LinkUnknown, LinkNotYours, LinkOver))
 def open_link(token: LinkToken) -> Response:
     """Return the question that a link of yours is for; the link stays valid."""
-    _, asked = current_process().journal.approval_links.open(current_principal(), token)
+    _, asked = current_process().journal.stores.approval_links.open(current_principal(), token)
     return answer(asked)
 
 
@@ -252,8 +254,10 @@ def open_link(token: LinkToken) -> Response:
 def decide_by_link(token: LinkToken, body: Decide) -> Response:
     """Answer the question that a link of yours is for, and use the link up."""
     principal, journal = current_principal(), current_process().journal
-    link, _ = journal.approval_links.open(principal, token)
-    decided = journal.decide(principal, link.run_id, link.approval_id, _decision(body), by=principal.id, link=link)
+    link, _ = journal.stores.approval_links.open(principal, token)
+    decided = journal.clients.decide(
+        principal, link.run_id, link.approval_id, _decision(body), by=principal.id, link=link
+    )
     ids = {"run_id": link.run_id, "approval_id": link.approval_id}
     return answer({**ids, "decision": decided.decision, "by": decided.by, "status": decided.written.status})
 
@@ -262,7 +266,7 @@ def decide_by_link(token: LinkToken, body: Decide) -> Response:
 @call({200: StickyPage})
 def list_sticky(query: WhichApprovals) -> Response:
     """List the approvals that hold for later calls too and that you may end, the newest first, with ended ones."""
-    found = current_process().journal.sticky_approvals.page(
+    found = current_process().journal.stores.sticky_approvals.page(
         current_principal(), limit=query.limit, **place_of(query.before)
     )
     return answer({"sticky_approvals": found, **next_place(found, query.limit, "created_at", "sticky_id")})
@@ -273,4 +277,4 @@ def list_sticky(query: WhichApprovals) -> Response:
 def revoke_sticky(sticky_id: StickyId) -> Response:
     """End one before its time: calls that begin afterwards ask again. A second time changes nothing."""
     principal = current_principal()
-    return answer(current_process().journal.sticky_approvals.revoke(principal, sticky_id, by=principal.id))
+    return answer(current_process().journal.stores.sticky_approvals.revoke(principal, sticky_id, by=principal.id))

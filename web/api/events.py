@@ -44,7 +44,7 @@ def board(query: BoardCursor) -> Response:
     principal, process = current_principal(), current_process()
     if _wants_page():
         with process.large_work():
-            shown = process.journal.runs.board(principal)
+            shown = process.journal.readers.runs.board(principal)
             return answer({"runs": shown.runs, "counts": shown.counts})
     process.hub.viewers.require_room(principal)
     return StreamResponse(process.hub.viewers, lambda: process.hub.board_feed(principal))
@@ -85,7 +85,7 @@ def of_run(run_id: RunId, query: WhichEvents, headers: Resumed) -> Response:
     process, cursor = current_process(), headers.last_event_id or query.after or query.last_event_id
     preferred_s = min(headers.wait_s, MAX_WAIT_S) if query.wait_s is None else 0
     wait_s, limit = query.wait_s or preferred_s, query.limit
-    thread_id, status, last = process.journal.runs.bounds(current_principal(), run_id, cursor)
+    thread_id, status, last = process.journal.readers.runs.bounds(current_principal(), run_id, cursor)
     is_over = status in TERMINAL and cursor >= last  # no event follows, and none will
     if _wants_page() or query.wait_s is not None:
         page = _page(process, run_id, thread_id, cursor, 0 if status in TERMINAL else wait_s, limit, is_over)
@@ -110,7 +110,9 @@ def _page(
         if lines or not wait_s:
             return _page_of(lines, cursor, limit, is_over)
     tenant = current_principal().tenant
-    found = process.wait(tenant, wait_s, lambda: anext(process.journal.follow(tenant, run_id, thread_id, cursor), ()))
+    found = process.wait(
+        tenant, wait_s, lambda: anext(process.journal.readers.follow(tenant, run_id, thread_id, cursor), ())
+    )
     require_still_valid()
     return _page_of(found or (), cursor, limit)
 
@@ -127,9 +129,9 @@ def _page_of(lines: Sequence[Line], cursor: int, limit: int, is_over: bool = Fal
 def _read(process: WebProcess, run_id: str, thread_id: str, cursor: int) -> Sequence[Line]:
     """Return the events behind the cursor that exist now, stored and live ones merged."""
     journal = process.journal
-    stored, has_more = journal.page(run_id, thread_id, cursor)
+    stored, has_more = journal.readers.page(run_id, thread_id, cursor)
     tenant = current_principal().tenant
-    return process.run(journal.with_live(tenant, run_id, cursor, stored, has_more=has_more))
+    return process.run(journal.readers.with_live(tenant, run_id, cursor, stored, has_more=has_more))
 
 
 def _fitting(lines: Sequence[Line], limit: int) -> Sequence[Line]:

@@ -121,8 +121,8 @@ def state() -> Response:
 
 def _facts(process: WebProcess) -> tuple[dict[str, Any], int]:
     try:
-        process.journal.write_probe.require()
-        fleet = process.journal.workers.alive()
+        process.journal.stores.write_probe.require()
+        fleet = process.journal.stores.workers.alive()
     except CallboardError as error:
         detail = str(error) if _sees_machines() else error.public
         return {"status": "degraded", "database": error.code, "detail": redact(detail)}, 503
@@ -194,8 +194,8 @@ def _is_ready(process: WebProcess) -> bool:
 
 def _execution(process: WebProcess) -> Execution:
     """Return who executes runs, if they are accepted; the error of the database otherwise."""
-    process.journal.write_probe.require()
-    return execution_of(process, process.journal.workers.alive())
+    process.journal.stores.write_probe.require()
+    return execution_of(process, process.journal.stores.workers.alive())
 
 
 def _readiness(is_ready: bool, **facts: Any) -> Response:
@@ -231,10 +231,10 @@ async def _try(url: str, journal: Journal) -> str:
     """Write to Redis, since a full one would answer a PING, too, and look for workers of another database."""
     from bus.journal import is_shared  # the first request opens the journal
 
-    own_id = await journal.loop.read(journal.database_id)
+    own_id = await journal.loop.read(journal.live.database_id)
     async with asyncio.timeout(REDIS_TIMEOUT_S):
         with closing(await connect(url)) as wire:
-            (reply,) = await wire.send([("SET", journal.keys.probe, "", "PX", PROBE_MS)])
+            (reply,) = await wire.send([("SET", journal.live.keys.probe, "", "PX", PROBE_MS)])
             if isinstance(reply, Exception):
                 return "refuses_writes"
-            return "shared" if await is_shared(journal.keys, own_id, wire.send) else "ok"
+            return "shared" if await is_shared(journal.live.keys, own_id, wire.send) else "ok"

@@ -129,7 +129,7 @@ def many(query: WhichRuns) -> Response:
     filters = {name: getattr(query, name) for name in FILTERS}
     wanted: dict[str, Any] = {name: value or None for name, value in filters.items()} | dict(place_of(query.before))
     with process.large_work():
-        found, is_cut = process.journal.runs.page(current_principal(), limit=query.limit, **wanted)
+        found, is_cut = process.journal.readers.runs.page(current_principal(), limit=query.limit, **wanted)
         count = len(found) if is_cut else query.limit
         return answer({"runs": found, **next_place(found, count, "created_at", "run_id")})
 
@@ -160,10 +160,10 @@ def one(run_id: RunId, query: HowMuch, headers: RunHeaders) -> Response:
 
 def _wait_for_end(run_id: str, wait_s: int) -> None:
     process = current_process()
-    thread_id, status, _ = process.journal.runs.bounds(current_principal(), run_id)
+    thread_id, status, _ = process.journal.readers.runs.bounds(current_principal(), run_id)
     if status not in TERMINAL:
         tenant = current_principal().tenant
-        process.wait(tenant, wait_s, lambda: process.journal.wait(tenant, run_id, thread_id))
+        process.wait(tenant, wait_s, lambda: process.journal.readers.wait(tenant, run_id, thread_id))
         require_still_valid()
 
 
@@ -174,7 +174,7 @@ def _tagged(run: dict[str, Any], headers: RunHeaders) -> Response:
 
 
 def _why(run_id: str, is_wanted: int) -> dict[str, str]:
-    explained = current_process().journal.runs.explain(current_principal(), run_id=run_id) if is_wanted else []
+    explained = current_process().journal.readers.runs.explain(current_principal(), run_id=run_id) if is_wanted else []
     return {"why": with_starting(explained[0], current_process().settings.state).sentence} if explained else {}
 
 
@@ -182,7 +182,7 @@ def _why(run_id: str, is_wanted: int) -> dict[str, str]:
 @call({204: None}, problems=(RunUnknown, RunOpen))
 def remove(run_id: RunId) -> Response:
     """Remove an ended run, its log and its steps; its thread keeps the messages."""
-    current_process().journal.runs.remove(current_principal(), [run_id])
+    current_process().journal.readers.runs.remove(current_principal(), [run_id])
     return Response(status=204)
 
 
@@ -199,6 +199,6 @@ def control(run_id: RunId, verb: str, body: NoFields, headers: Repeatable) -> Re
     """
     principal, wanted = current_principal(), CONTROLS[verb]
     key = headers.idempotency(body)
-    written = current_process().journal.control(principal, run_id, wanted, by=principal.id, idempotency=key)
+    written = current_process().journal.clients.control(principal, run_id, wanted, by=principal.id, idempotency=key)
     facts = {"run_id": run_id, "thread_id": written.thread_id, "status": written.status}
     return answer(facts, 200 if wanted.is_done(written.status) else 202)

@@ -126,7 +126,7 @@ class WhichThreads(Input):
 @call({200: ThreadPage})
 def many(query: WhichThreads) -> Response:
     """List threads, most recently used first."""
-    found = current_process().journal.threads.newest(
+    found = current_process().journal.readers.threads.newest(
         current_principal(),
         owner=query.owner or None,
         search=query.search or None,
@@ -153,7 +153,7 @@ def start(body: StartThread) -> Response:
     agent_id = process.settings.default_agent if body.agent is None else body.agent
     agent = process.runner.registry.startable(current_principal(), agent_id)
     is_private = agent.access.runs == "private"
-    thread_id = process.journal.threads.open(current_principal(), agent.id, body.title, is_private=is_private)
+    thread_id = process.journal.readers.threads.open(current_principal(), agent.id, body.title, is_private=is_private)
     return answer({"thread_id": thread_id}, 201, Location=url_for("threads.one", thread_id=thread_id))
 
 
@@ -168,7 +168,7 @@ class WhoseThread(Input):
 @call({200: Thread, 304: None}, problems=(ThreadUnknown,))
 def one(thread_id: ThreadId, query: WhoseThread, headers: Conditional) -> Response:
     """Return one thread with its runs."""
-    found = current_process().journal.threads.get(current_principal(), thread_id, owner=query.owner or None)
+    found = current_process().journal.readers.threads.get(current_principal(), thread_id, owner=query.owner or None)
     return headers.answer(found)
 
 
@@ -176,7 +176,7 @@ def one(thread_id: ThreadId, query: WhoseThread, headers: Conditional) -> Respon
 @call({204: None}, problems=(ThreadUnknown, RunOpen))
 def remove(thread_id: ThreadId, query: WhoseThread) -> Response:
     """Remove a thread with its messages and its runs."""
-    current_process().journal.threads.remove(current_principal(), [thread_id], query.owner or None)
+    current_process().journal.readers.threads.remove(current_principal(), [thread_id], query.owner or None)
     return Response(status=204)
 
 
@@ -197,7 +197,7 @@ def messages(thread_id: ThreadId, query: WhichMessages, headers: Conditional) ->
     """Return a page of a thread's messages in reading order; it ends at its limit or at a megabyte."""
     process = current_process()
     with process.large_work():
-        found, has_more = process.journal.threads.message_page(
+        found, has_more = process.journal.readers.threads.message_page(
             current_principal(),
             thread_id,
             after=query.after,

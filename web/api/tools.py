@@ -44,7 +44,7 @@ def seed(headers: Conditional) -> Response:
 
 def _changed() -> set[tuple[str, str]]:
     """Return the server and the name of each tool whose definition is not the accepted one, as workers see it."""
-    states = fleet_states(current_process().journal.workers.alive())
+    states = fleet_states(current_process().journal.stores.workers.alive())
     return {(server, tool) for server, said in states.items() for tool in said.get("changed", ())}
 
 
@@ -52,7 +52,7 @@ def _listed() -> list[dict[str, Any]]:
     """Return the tools of the agents that the caller sees, without nulls."""
     process = current_process()
     agents = [agent.id for agent in process.runner.registry.seen_by(current_principal())]
-    return [_without_nulls(tool) for tool in process.journal.tools.listed(agents)]
+    return [_without_nulls(tool) for tool in process.journal.stores.tools.listed(agents)]
 
 
 def _without_nulls(tool: Mapping[str, Any]) -> dict[str, Any]:

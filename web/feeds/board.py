@@ -38,7 +38,7 @@ class TenantBoards:
         self.tenant = tenant
         self._journal = journal
         self._on_empty = on_empty
-        self._channel = journal.keys.board(tenant)
+        self._channel = journal.live.keys.board(tenant)
         self._boards: dict[Principal, BoardFeed] = {}
         self._subscribing: asyncio.Task[None] | None = None
 
@@ -63,12 +63,12 @@ class TenantBoards:
                 self._subscribing.add_done_callback(self._unsubscribe)
 
     def _unsubscribe(self, _subscribed: asyncio.Task[None]) -> None:
-        self._journal.hot_log.unlisten(self._channel, self._on_nudge)
+        self._journal.live.hot_log.unlisten(self._channel, self._on_nudge)
 
     async def _subscribe(self) -> None:
         """Subscribe to hints about changes, once; a board that ends meanwhile does not cancel it."""
         if self._subscribing is None:
-            listening = self._journal.hot_log.listen(self._channel, self._on_nudge)
+            listening = self._journal.live.hot_log.listen(self._channel, self._on_nudge)
             self._subscribing = asyncio.get_running_loop().create_task(listening)
         await asyncio.shield(self._subscribing)
 
@@ -171,7 +171,7 @@ class BoardFeed(Stream):
             self._send(shown.changes_since(before))
 
     def _read(self) -> _EncodedBoard:
-        board = self._journal.runs.board(self.principal)
+        board = self._journal.readers.runs.board(self.principal)
         return _EncodedBoard({run["run_id"]: orjson.dumps(run) for run in board.runs}, orjson.dumps(board.counts))
 
     def _send(self, changes: list[tuple[str, bytes]]) -> None:

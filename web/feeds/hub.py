@@ -29,7 +29,7 @@ class Hub:
 
     def __init__(self, journal: Journal) -> None:
         has_ended = partial(ended, journal.database, rules=journal.settings.tls_principals)
-        reports = Reports(journal.keys, journal.settings.redis_url)
+        reports = Reports(journal.live.keys, journal.settings.redis_url)
         self.viewers = Viewers(journal.loop, has_ended, ViewerCounts(journal.loop, journal.settings.limit, reports))
         self._journal = journal
         self._pages = PageReader(journal)

@@ -72,13 +72,13 @@ class PageReader:
         """Return the page of the run's events behind ``cursor``, stored and live ones merged."""
         async with self._under_way:
             async with self._reading:
-                stored, has_more = await self._journal.loop.read(self._journal.page, run_id, thread_id, cursor)
+                stored, has_more = await self._journal.loop.read(self._journal.readers.page, run_id, thread_id, cursor)
                 if sum(len(line.data) for line in stored) >= SMALL_BYTES:
                     return await self._merged(tenant, run_id, cursor, stored, has_more)
             return await self._merged(tenant, run_id, cursor, stored, has_more)
 
     async def _merged(self, tenant: str, run_id: str, cursor: int, stored: list[Line], has_more: bool) -> Page:
-        lines = await self._journal.with_live(tenant, run_id, cursor, stored, has_more=has_more)
+        lines = await self._journal.readers.with_live(tenant, run_id, cursor, stored, has_more=has_more)
         return Page([(line.seq, frame(line)) for line in lines], has_more=has_more)
 
 

@@ -205,7 +205,7 @@ class RunFeed(Stream):
 
     async def _read(self) -> None:
         where = self._tenant, self.run_id, self._thread_id
-        following = self._journal.follow(*where, self._last, read_first=False)
+        following = self._journal.readers.follow(*where, self._last, read_first=False)
         try:
             async with aclosing(following) as batches:
                 async for batch in batches:

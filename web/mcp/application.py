@@ -29,7 +29,7 @@ class HttpServer:
         self._service = Service(
             runner=runner,
             caller=_caller,
-            tools_of=runner.journal.tools.listed,
+            tools_of=runner.journal.stores.tools.listed,
             is_detached=lambda _: True,
             max_answer_bytes=MAX_ANSWER_BYTES,
         )

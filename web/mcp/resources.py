@@ -75,8 +75,8 @@ class Resources:
         try:
             require_plain(unquote(uri))
             if uri.startswith(THREADS):
-                return self._service.journal.threads.get(principal, unquote(uri.removeprefix(THREADS)))
-            return self._service.journal.runs.get(principal, uri.removeprefix(RUNS))
+                return self._service.journal.readers.threads.get(principal, unquote(uri.removeprefix(THREADS)))
+            return self._service.journal.readers.runs.get(principal, uri.removeprefix(RUNS))
         except (BadRequest, RunUnknown, ThreadUnknown):
             return None
 
@@ -85,8 +85,8 @@ class Resources:
         return [str(one.uri) for one in self._newest(principal)]
 
     def _newest(self, principal: Principal) -> list[Resource]:
-        runs = self._service.journal.runs.newest(principal, limit=LISTED)
-        threads = self._service.journal.threads.newest(principal, limit=LISTED)
+        runs = self._service.journal.readers.runs.newest(principal, limit=LISTED)
+        threads = self._service.journal.readers.threads.newest(principal, limit=LISTED)
         of_runs = [
             Resource(
                 uri=f"{RUNS}{run['run_id']}",
@@ -114,8 +114,10 @@ class Resources:
         require_plain(unquote(uri))
         if uri.startswith(THREADS):
             thread_id = unquote(uri.removeprefix(THREADS))
-            found = journal.threads.get(principal, thread_id)
-            page, has_more = journal.threads.message_page(principal, thread_id, after=(0, 0), limit=MAX_MESSAGES)
+            found = journal.readers.threads.get(principal, thread_id)
+            page, has_more = journal.readers.threads.message_page(
+                principal, thread_id, after=(0, 0), limit=MAX_MESSAGES
+            )
             around = found | {"messages": [], "more_messages": True}
             messages = page if max_bytes is None else fitting(page, max_bytes - text_bytes(around))
             has_more |= len(messages) < len(page)
@@ -123,7 +125,7 @@ class Resources:
             return self._shortened(found, f"/v1/threads/{quote(thread_id, safe='')}/messages")
         if uri.startswith(RUNS):
             run_id = uri.removeprefix(RUNS)
-            return self._shortened(journal.runs.get(principal, run_id), f"/v1/runs/{run_id}")
+            return self._shortened(journal.readers.runs.get(principal, run_id), f"/v1/runs/{run_id}")
         raise RunUnknown(run_id=uri)
 
     def _shortened(self, found: dict[str, Any], path: str) -> dict[str, Any]:

@@ -164,7 +164,7 @@ def result_of(service: Service, caller: Acting, run_id: str, schema: Mapping[str
 
 
 def _whole(service: Service, caller: Acting, run_id: str, schema: Mapping[str, Any] | None) -> CallToolResult:
-    found = service.journal.runs.get(caller.principal, run_id)
+    found = service.journal.readers.runs.get(caller.principal, run_id)
     status = found["status"]
     state: dict[str, Any] = {"status": status, "run_id": run_id, "thread_id": found["thread_id"]}
     if "trace_id" in found:  # of a run that an earlier release started there is none
@@ -182,7 +182,7 @@ def _whole(service: Service, caller: Acting, run_id: str, schema: Mapping[str, A
 
 def _failed(service: Service, state: Mapping[str, Any], found: Mapping[str, Any]) -> CallToolResult:
     failed = found["status"] == RunStatus.FAILED
-    error = service.journal.runs.last_error(found["run_id"]) if failed else None
+    error = service.journal.readers.runs.last_error(found["run_id"]) if failed else None
     code = name_of(error.code) if error is not None else found.get("reason") or found["status"]
     sentence = error.message if error is not None else f"The run ended as {found['status']}: {code}."
     return result({**state, "code": code, "error": sentence}, f"{sentence} [{code}]", is_error=True)

@@ -130,9 +130,9 @@ class RunTools:
 
     async def _events(self, caller: Acting, run_id: str, cursor: int, limit: int) -> CallToolResult:
         journal, act = self._service.journal, self._service.act
-        thread_id, status, last = await act(caller, journal.runs.bounds, caller.principal, run_id, cursor)
-        stored, has_more = await act(caller, journal.page, run_id, thread_id, cursor)
-        lines = await journal.with_live(caller.principal.tenant, run_id, cursor, stored, has_more=has_more)
+        thread_id, status, last = await act(caller, journal.readers.runs.bounds, caller.principal, run_id, cursor)
+        stored, has_more = await act(caller, journal.readers.page, run_id, thread_id, cursor)
+        lines = await journal.readers.with_live(caller.principal.tenant, run_id, cursor, stored, has_more=has_more)
         shown = _fitting(lines[:limit])
         ended = shown[-1].is_end if shown else status in TERMINAL and cursor >= last
         facts = {"ended": ended, "cursor": str(shown[-1].seq if shown else cursor)}

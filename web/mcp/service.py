@@ -46,7 +46,7 @@ class Service:
     caller: Callable[[Context], Acting]
     """Returns who sends a request; raises ``Unauthenticated`` for a credential that is not valid any more."""
     tools_of: Callable[[Collection[str]], list[dict[str, Any]]]
-    """Returns the tools of these agents, in the form of ``journal.tools.listed``."""
+    """Returns the tools of these agents, in the form of ``journal.stores.tools.listed``."""
     is_detached: Callable[[str | None], bool]
     """Returns whether workers execute the runs of a queue; otherwise this process does."""
     has_one_client: bool = False

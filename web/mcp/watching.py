@@ -88,7 +88,7 @@ class Watched:
     async def questions(self) -> list[dict[str, Any]]:
         """Return the run's open questions."""
         return await self._service.act(
-            self._caller, self._service.journal.runs.questions, self._caller.principal, self.handle.run_id
+            self._caller, self._service.journal.readers.runs.questions, self._caller.principal, self.handle.run_id
         )
 
     async def next_questions(self, limit_s: float, *, stops: bool = True) -> list[dict[str, Any]]:
@@ -103,7 +103,7 @@ class Watched:
 
     async def _follow(self, stops: bool) -> list[dict[str, Any]]:
         journal, handle = self._service.journal, self.handle
-        following = journal.follow(self._caller.principal.tenant, handle.run_id, handle.thread_id, self.cursor)
+        following = journal.readers.follow(self._caller.principal.tenant, handle.run_id, handle.thread_id, self.cursor)
         async with _closed(following) as batches:
             async for batch in batches:
                 for line in batch:

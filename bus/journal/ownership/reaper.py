@@ -51,7 +51,7 @@ FOR_ALL = (DatabaseUnreachable, DatabaseFull, DatabaseReadOnly)
 SWEEP_EVERY_S = 3600.0
 """Seconds between two sweeps of retention."""
 Publisher = Callable[[CommitResult], None]
-"""Sends viewers the events that were written without an owner, and publishes wake-ups (``Journal.publish``)."""
+"""Sends viewers the events that were written without an owner, and publishes wake-ups (``journal.live.publish``)."""
 
 
 class _Stopped(Exception):

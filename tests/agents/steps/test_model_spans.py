@@ -22,7 +22,7 @@ def hooks() -> Iterator[None]:
 
 
 def spans_of_models(harness: AppHarness, run_id: str) -> list[dict[str, Any]]:
-    calls = harness.runner.journal.runs.spans(harness.runner.principal, run_id)
+    calls = harness.runner.journal.readers.runs.spans(harness.runner.principal, run_id)
     assert [call["kind"] for call in calls] == ["model"]
     assert "call_id" not in calls[0]
     return list(calls[0]["spans"])

@@ -56,7 +56,7 @@ class Rule:
 @pytest.fixture
 def context(kit: AgentKit) -> RunContext:
     journal = kit.runner.journal
-    lease = journal.loop.run(journal.claim(journal.accept(new_run()).run_id))
+    lease = journal.loop.run(journal.owner.claim(journal.clients.accept(new_run()).run_id))
     assert lease is not None
     return RunContext(journal, lease, (), Window(Past(items=()), 1000))
 

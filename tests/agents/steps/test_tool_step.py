@@ -66,8 +66,8 @@ def begun(
 ) -> tuple[RunContext, ToolStep]:
     """Return a run this process owns, and a call of it that was written down."""
     journal = kit.runner.journal
-    accepted = journal.accept(new_run())
-    lease = journal.loop.run(journal.claim(accepted.run_id))
+    accepted = journal.clients.accept(new_run())
+    lease = journal.loop.run(journal.owner.claim(accepted.run_id))
     assert lease is not None
     context = RunContext(journal, lease, (), Window(Past(items=()), 1000))
     definition = kit.runner.registry.get(kit.agent(tools=[path]))
@@ -115,7 +115,7 @@ def test_a_process_that_was_stopped_makes_a_call_only_once_it_knows_that_the_run
 ) -> None:
     kit = quick_kit
     context, step = begun(kit, arguments='{"a": 1, "b": 2}')
-    lease_manager, is_asked = kit.runner.journal.lease_manager, threading.Event()
+    lease_manager, is_asked = kit.runner.journal.owner.lease_manager, threading.Event()
 
     def beat(database: Database, owner: str, lease_s: float, owned: Sequence[tuple[str, int]]) -> list[Any]:
         is_asked.wait(20)

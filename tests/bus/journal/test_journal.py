@@ -70,27 +70,28 @@ async def work(journal: Journal, run_id: str, thread_id: str, *pieces: str) -> l
 
     def tell(payload: Payload) -> None:
         delivered.append(payload)
-        journal.hot_log.append(run_id, payload.seq, encode(payload, run_id, thread_id))
+        journal.live.hot_log.append(run_id, payload.seq, encode(payload, run_id, thread_id))
 
-    lease = await journal.claim(run_id)
+    lease = await journal.owner.claim(run_id)
     assert lease is not None
-    writer = journal.writer(lease, tell)
-    journal.hot_log.attach(run_id, lease.fence, writer)
+    writer = journal.owner.writer(lease, tell)
+    journal.live.hot_log.attach(run_id, lease.fence, writer)
     for payload in lease.first_events:
         tell(payload)
     for piece in pieces:
         writer.delta(ResponsePayload, {"content": piece, "message_id": "msg_1", "step_id": "stp_1"})
     await writer.commit(Commit(events=[EndPayload(status="succeeded", output="x")]))
-    await journal.hot_log.detach(run_id, lease.fence)
+    await journal.live.hot_log.detach(run_id, lease.fence)
     return delivered
 
 
 def test_a_run_is_followed_from_another_process_and_thread(make: Make):
     here, there = make(), make()
-    accepted = here.accept(new_run())
+    accepted = here.clients.accept(new_run())
     got: list[Line] = []
     reading = threading.Thread(
-        target=lambda: got.extend(there.follow_blocking("default", accepted.run_id, accepted.thread_id, 0)), daemon=True
+        target=lambda: got.extend(there.readers.follow_blocking("default", accepted.run_id, accepted.thread_id, 0)),
+        daemon=True,
     )
     reading.start()
 
@@ -102,13 +103,13 @@ def test_a_run_is_followed_from_another_process_and_thread(make: Make):
 
 def test_the_end_is_waited_for_before_and_after_it_is_there(make: Make):
     here, there = make(), make()
-    accepted = here.accept(new_run())
+    accepted = here.clients.accept(new_run())
 
     async def play() -> list[Line]:
-        waiting = asyncio.ensure_future(there.wait("default", accepted.run_id, accepted.thread_id))
+        waiting = asyncio.ensure_future(there.readers.wait("default", accepted.run_id, accepted.thread_id))
         await asyncio.sleep(0)
         await work(here, accepted.run_id, accepted.thread_id, "a")
-        return [await waiting, await there.wait("default", accepted.run_id, accepted.thread_id)]
+        return [await waiting, await there.readers.wait("default", accepted.run_id, accepted.thread_id)]
 
     first, second = here.loop.run(play(), 20)
 
@@ -120,7 +121,7 @@ def test_following_and_waiting_on_the_loops_own_thread_is_refused(make: Make):
     journal = make()
 
     async def block() -> None:
-        next(journal.follow_blocking("default", "run_1", "thr_1", 0))
+        next(journal.readers.follow_blocking("default", "run_1", "thr_1", 0))
 
     with pytest.raises(LoopBlocked):
         journal.loop.run(block(), 20)
@@ -132,32 +133,32 @@ def test_what_went_wrong_while_reading_is_raised_where_it_is_read(make: Make, mo
     async def fail(*_: object) -> list[Line]:
         raise ValueError("broken")
 
-    monkeypatch.setattr(journal.hot_log, "read_after", fail)
+    monkeypatch.setattr(journal.live.hot_log, "read_after", fail)
 
     with pytest.raises(ValueError, match="broken"):
-        list(journal.follow_blocking("default", "run_1", "thr_1", 0))
+        list(journal.readers.follow_blocking("default", "run_1", "thr_1", 0))
 
 
 def test_a_viewer_gets_the_stop_of_an_unowned_run(make: Make):
     here, there = make(), make()
-    accepted = here.accept(new_run())
-    lines = there.follow_blocking("default", accepted.run_id, accepted.thread_id, 0)
+    accepted = here.clients.accept(new_run())
+    lines = there.readers.follow_blocking("default", accepted.run_id, accepted.thread_id, 0)
     assert next(lines).type == "status"
 
-    here.control(ME, accepted.run_id, STOP, by="ann")
+    here.clients.control(ME, accepted.run_id, STOP, by="ann")
 
     assert [line.type for line in lines] == ["end"]
 
 
 def test_a_stop_reaches_the_owner_in_another_process(make: Make):
     here, there = make(), make()
-    accepted = here.accept(new_run())
+    accepted = here.clients.accept(new_run())
 
     async def own() -> asyncio.Event:
-        lease = await there.claim(accepted.run_id)
+        lease = await there.owner.claim(accepted.run_id)
         assert lease is not None
         stopped = asyncio.Event()
-        await there.lease_manager.track(there.writer(lease, lambda _: None), HandWork(stopped.set))
+        await there.owner.lease_manager.track(there.owner.writer(lease, lambda _: None), HandWork(stopped.set))
         return stopped
 
     async def happens(event: asyncio.Event) -> None:
@@ -165,17 +166,17 @@ def test_a_stop_reaches_the_owner_in_another_process(make: Make):
             await event.wait()
 
     stopped = here.loop.run(own(), 20)
-    assert here.control(ME, accepted.run_id, STOP, by="ann").status == "running"
+    assert here.clients.control(ME, accepted.run_id, STOP, by="ann").status == "running"
 
     here.loop.run(happens(stopped), 20)
 
 
 def test_a_stop_wakes_the_threads_next_run(make: Make, hub: Hub):
     journal = make()
-    first, second = (journal.accept(new_run(thread_id="mine")) for _ in range(2))
+    first, second = (journal.clients.accept(new_run(thread_id="mine")) for _ in range(2))
 
-    stop = journal.control(ME, first.run_id, STOP, by="ann")
-    assert journal.relay.settle(20)
+    stop = journal.clients.control(ME, first.run_id, STOP, by="ann")
+    assert journal.live.relay.settle(20)
 
     assert stop.wake == second.run_id
     assert hub.published == [second.run_id]
@@ -183,15 +184,15 @@ def test_a_stop_wakes_the_threads_next_run(make: Make, hub: Hub):
 
 def test_a_viewer_gets_a_question_and_the_answer_given_elsewhere(make: Make):
     here, there = make(), make()
-    accepted = here.accept(new_run())
+    accepted = here.clients.accept(new_run())
     one = question()
-    here.publish(asks(here.database, accepted.run_id, one))
-    lines = there.follow_blocking("default", accepted.run_id, accepted.thread_id, 0)
+    here.live.publish(asks(here.database, accepted.run_id, one))
+    lines = there.readers.follow_blocking("default", accepted.run_id, accepted.thread_id, 0)
     while next(lines).type != "approval":
         pass
     assert next(lines).type == "status"
 
-    here.decide(ME, accepted.run_id, one.id, Decision(decision="run_again"), by="ann")
+    here.clients.decide(ME, accepted.run_id, one.id, Decision(decision="run_again"), by="ann")
 
     answered = decode(next(lines).data)
     assert isinstance(answered, ApprovalPayload)
@@ -202,12 +203,12 @@ def test_a_viewer_gets_a_question_and_the_answer_given_elsewhere(make: Make):
 
 def test_an_answer_wakes_the_run_that_asked(make: Make, hub: Hub):
     journal = make()
-    accepted = journal.accept(new_run())
+    accepted = journal.clients.accept(new_run())
     one = question()
     asks(journal.database, accepted.run_id, one)
 
-    decided = journal.decide(ME, accepted.run_id, one.id, Decision(decision="fail"), by="ann")
-    assert journal.relay.settle(20)
+    decided = journal.clients.decide(ME, accepted.run_id, one.id, Decision(decision="fail"), by="ann")
+    assert journal.live.relay.settle(20)
 
     assert decided.written.wake == accepted.run_id
     assert hub.published == [accepted.run_id]
@@ -222,10 +223,10 @@ def test_the_board_is_nudged_when_a_wake_up_is_out(make: Make):
         received.append(run_id)
         changed.set()
 
-    there.loop.run(there.hot_log.listen(there.keys.board("default"), take), 20)
+    there.loop.run(there.live.hot_log.listen(there.live.keys.board("default"), take), 20)
 
-    accepted = here.accept(new_run())
-    here.relay.publish_soon(accepted.run_id)
+    accepted = here.clients.accept(new_run())
+    here.live.relay.publish_soon(accepted.run_id)
 
     assert changed.wait(20)
     assert received[0] == accepted.run_id
@@ -233,10 +234,10 @@ def test_the_board_is_nudged_when_a_wake_up_is_out(make: Make):
 
 def test_a_page_is_what_sql_has(make: Make):
     journal = make()
-    accepted = journal.accept(new_run())
+    accepted = journal.clients.accept(new_run())
     delivered = journal.loop.run(work(journal, accepted.run_id, accepted.thread_id), 20)
 
-    page, has_more = journal.page(accepted.run_id, accepted.thread_id, 1)
+    page, has_more = journal.readers.page(accepted.run_id, accepted.thread_id, 1)
 
     assert [line.seq for line in page] == [payload.seq for payload in delivered]
     assert not has_more
@@ -244,31 +245,31 @@ def test_a_page_is_what_sql_has(make: Make):
 
 def test_a_zombie_of_this_process_stops_when_the_run_is_ended_over_it(make: Make):
     journal = make()
-    accepted = journal.accept(new_run())
+    accepted = journal.clients.accept(new_run())
     lost = threading.Event()
 
     async def own() -> None:
-        lease = await journal.claim(accepted.run_id)
+        lease = await journal.owner.claim(accepted.run_id)
         assert lease is not None
-        writer = journal.writer(lease, lambda _: None)
+        writer = journal.owner.writer(lease, lambda _: None)
         writer.on_lost = lost.set
-        journal.hot_log.attach(accepted.run_id, lease.fence, writer)
+        journal.live.hot_log.attach(accepted.run_id, lease.fence, writer)
 
     journal.loop.run(own(), 20)
     with journal.database.write() as connection:
         connection.execute(update(runs).values(lease_until=0))
 
-    assert journal.control(ME, accepted.run_id, STOP, by="ann").status == "cancelled"
+    assert journal.clients.control(ME, accepted.run_id, STOP, by="ann").status == "cancelled"
     assert lost.wait(20)
 
 
 def test_closing_ends_every_task_and_thread(make: Make, hub: Hub):
     journal = make()
-    accepted = journal.accept(new_run())
+    accepted = journal.clients.accept(new_run())
     journal.loop.run(work(journal, accepted.run_id, accepted.thread_id), 20)
-    journal.relay.publish_soon(accepted.run_id)
+    journal.live.relay.publish_soon(accepted.run_id)
 
     journal.close()
     hub.journals.clear()
 
-    assert journal.relay._thread is None
+    assert journal.live.relay._thread is None

@@ -39,10 +39,10 @@ def test_a_tool_of_another_callboard_has_its_effect_class_there_and_the_trace_of
         effects = {name: mcp_tools(f"mcp:other/{name}", settings)[0].effect for name in ("calculator", "book")}
         handle = runner.call_tool("calculator", {"expression": "17 * 23"})
         state = handle.result(60).output
-        trace_id = runner.journal.runs.get(runner.principal, handle.run_id)["trace_id"]
+        trace_id = runner.journal.readers.runs.get(runner.principal, handle.run_id)["trace_id"]
         close_pools()
 
     assert effects == {"calculator": Effect.PURE, "book": Effect.KEYED}
     assert (state["status"], state["output"], state["trace_id"]) == ("succeeded", "391", trace_id)
     with closing(Runner.open(installation.settings)) as runner:
-        assert [one["run_id"] for one in runner.journal.runs.newest(runner.principal)] == [state["run_id"]]
+        assert [one["run_id"] for one in runner.journal.readers.runs.newest(runner.principal)] == [state["run_id"]]

@@ -240,7 +240,7 @@ def test_a_run_is_finished_when_the_client_goes_away(is_terminated: bool, instal
 
     assert (installation.folder / "ended").exists()
     with closing(Runner.open(installation.settings)) as runner:
-        (run,) = runner.journal.runs.newest(runner.principal)
+        (run,) = runner.journal.readers.runs.newest(runner.principal)
     with _served(installation) as wire:
         wire.begin()
         wire.send(
@@ -291,7 +291,7 @@ def test_with_a_key_its_principal_acts_until_the_key_is_revoked(installation: In
 
     assert code == "unauthenticated"
     with closing(Runner.open(installation.settings)) as runner:
-        assert runner.journal.runs.get(runner.principal, run_id)["principal"] == "ci"
+        assert runner.journal.readers.runs.get(runner.principal, run_id)["principal"] == "ci"
 
 
 def test_a_key_that_is_not_valid_is_said_at_once(installation: Installation) -> None:

@@ -164,7 +164,7 @@ def test_everything_written_with_the_end_is_delivered_and_nothing_before(mainten
     """A run whose worker died; its observers there received what that one wrote."""
     handle = maintenance.run()
     journal = maintenance.process.journal
-    journal.loop.run(journal.claim(handle.run_id))
+    journal.loop.run(journal.owner.claim(handle.run_id))
     cancel(maintenance.database, Principal(), handle.run_id, "ann")
     lose_owner(maintenance.database, handle.run_id)
 
@@ -203,7 +203,7 @@ def test_an_answer_that_an_owner_delivered_is_not_delivered_again_with_the_end(m
     asked, journal = question(), maintenance.process.journal
     asks(maintenance.database, handle.run_id, asked)
     maintenance.runner.handle(handle.run_id).decide(asked.id, Decision(decision="fail"))
-    journal.loop.run(journal.claim(handle.run_id))
+    journal.loop.run(journal.owner.claim(handle.run_id))
     maintenance.expire_lease()
     cancel(maintenance.database, Principal(), handle.run_id, "ann")
 
@@ -304,7 +304,7 @@ def test_a_worker_that_outlasts_its_lease_leaves_the_rest_to_others(maintenance:
 
 def fail_once(monkeypatch: pytest.MonkeyPatch, maintenance: MaintenanceHarness, error: Exception) -> None:
     """Let the next look into a run's log go wrong."""
-    unowned = maintenance.process.journal.unowned
+    unowned = maintenance.process.journal.owner.unowned
     coming, undelivered = [error], unowned.undelivered
 
     def failing(run: Any) -> Sequence[Payload]:
@@ -328,7 +328,7 @@ def expired(maintenance: MaintenanceHarness, run_id: str) -> None:
 def dead(maintenance: MaintenanceHarness, run_id: str) -> None:
     journal = maintenance.process.journal
     while maintenance.row(run_id).status != "dead":
-        journal.loop.run(journal.claim(run_id))
+        journal.loop.run(journal.owner.claim(run_id))
         lose_owner(maintenance.database, run_id)
 
 

@@ -42,7 +42,7 @@ def suspects() -> Iterator[AgentKit]:
         kit.model.respond = calls_then_stalls
         yield kit
         kit.model.resume()
-        until(lambda: kit.runner.journal.lease_manager.busy == 0, 20, "its runs have ended")
+        until(lambda: kit.runner.journal.owner.lease_manager.busy == 0, 20, "its runs have ended")
 
 
 def accept(kit: AgentKit, crashes: int, **note: bool) -> RunHandle:
@@ -111,7 +111,7 @@ def test_one_that_crashed_in_company_is_alone_until_its_calls_have_ended(suspect
     assert row(suspects, alone).status == "queued", "the process works on another run"
     suspects.model.resume()
     assert beside.result(20).status == "succeeded"
-    leases = suspects.runner.journal.lease_manager
+    leases = suspects.runner.journal.owner.lease_manager
     until(lambda: leases.busy == 0 or row(suspects, alone).status == "running", 20, "the other has ended")
     begin(suspects)  # if the look before has not found its turn come by itself
     until_it_streams(alone)

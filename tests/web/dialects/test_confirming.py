@@ -19,7 +19,7 @@ def waiting(client, journal):
 
     def make(*questions, thread_id: str = "conversation") -> str:
         run_id = client.post("/send-prompt", json={"prompt": "Do it.", "thread_id": thread_id}).json["run_id"]
-        journal.publish(asks(journal.database, run_id, *questions))
+        journal.live.publish(asks(journal.database, run_id, *questions))
         return str(run_id)
 
     return make
@@ -123,8 +123,8 @@ def test_the_latest_call_is_shown_while_it_is_made_and_once_it_has_ended(client,
     earlier, latest = question_before(), question_before()
     run_id = waiting(earlier, latest)
     edited = {"order": 7}
-    journal.decide(LOCAL, run_id, earlier.id, Decision(decision="reject"), by="ada")
-    journal.decide(LOCAL, run_id, latest.id, Decision(decision="approve", arguments=edited), by="ada")
+    journal.clients.decide(LOCAL, run_id, earlier.id, Decision(decision="reject"), by="ada")
+    journal.clients.decide(LOCAL, run_id, latest.id, Decision(decision="approve", arguments=edited), by="ada")
 
     planned = client.get("/tool-data").json
     end_call(journal, run_id, latest, result={"refunded": 5})

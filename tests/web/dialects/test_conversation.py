@@ -52,10 +52,10 @@ def test_the_history_has_what_each_side_said_and_did(client, journal, path: str)
 def test_the_history_names_the_person_who_confirmed_a_call(client, journal, edited) -> None:
     run_id = client.post("/send-prompt", json={"prompt": "Refund it."}).json["run_id"]
     asked, other = question_before(), question_before()
-    journal.publish(asks(journal.database, run_id, asked, other))
+    journal.live.publish(asks(journal.database, run_id, asked, other))
     approve = Decision(decision="approve", arguments=edited)
-    journal.decide(LOCAL, run_id, asked.id, approve, by="ada")
-    journal.decide(LOCAL, run_id, other.id, Decision(decision="reject"), by="ada")
+    journal.clients.decide(LOCAL, run_id, asked.id, approve, by="ada")
+    journal.clients.decide(LOCAL, run_id, other.id, Decision(decision="reject"), by="ada")
 
     _, call, confirmation, *rest = client.get("/conversation-history").json["messages"]
 

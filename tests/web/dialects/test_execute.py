@@ -190,14 +190,14 @@ def test_a_body_of_another_form_is_refused(client: Any, kit: AgentKit, body: dic
     answer = client.post("/execute", json=body)
 
     assert (answer.status_code, answer.json["code"]) == (400, "bad_request")
-    assert kit.runner.journal.runs.newest(kit.runner.principal) == []
+    assert kit.runner.journal.readers.runs.newest(kit.runner.principal) == []
 
 
 def test_an_unknown_agent_is_refused_before_a_run_is_made(client: Any, kit: AgentKit) -> None:
     answer = execute(client, "add", {"a": 1}, config={"agent_id": "none"})
 
     assert (answer.status_code, answer.json["code"]) == (404, "agent_unknown")
-    assert kit.runner.journal.runs.newest(kit.runner.principal) == []
+    assert kit.runner.journal.readers.runs.newest(kit.runner.principal) == []
 
 
 def test_too_large_arguments_are_refused(client: Any) -> None:

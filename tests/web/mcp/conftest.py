@@ -109,7 +109,7 @@ def place(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place
         )
     )
     counter.is_open.set()
-    for run in journal.runs.newest(runner.principal, status="open"):
+    for run in journal.readers.runs.newest(runner.principal, status="open"):
         runner.handle(run["run_id"]).cancel()
     runner.settle(20)
     runner.close()

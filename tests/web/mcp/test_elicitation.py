@@ -150,7 +150,7 @@ def test_a_repeated_request_continues_the_run_and_starts_no_other(place: Place) 
     ended = _repeat(place, asked.request_state, _approval(asked))
 
     assert ended.structured_content["output"] == "booked blue"
-    assert len(place.service.journal.runs.newest(place.service.runner.principal)) == 1
+    assert len(place.service.journal.readers.runs.newest(place.service.runner.principal)) == 1
     again = _repeat(place, asked.request_state, _approval(asked))
     assert (again.structured_content["output"], counter.made) == ("booked blue", ["blue"])
 

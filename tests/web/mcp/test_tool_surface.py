@@ -43,7 +43,7 @@ def test_a_call_gets_its_end_by_the_commit_though_no_observer_streams_it(
 
     async def work(client: Client) -> Any:
         calling = asyncio.ensure_future(client.call_tool("wait_outside", {}))
-        while not place.service.journal.hot_log._listeners:  # type: ignore[attr-defined]  # of the hot log in memory
+        while not place.service.journal.live.hot_log._listeners:  # type: ignore[attr-defined]  # of the hot log in memory
             await asyncio.sleep(0)
         counter.is_open.set()
         return (await calling).structured_content
@@ -57,7 +57,7 @@ def test_an_agent_is_a_tool_whose_thread_can_be_continued(place: Place, mode: st
 
     assert (first["status"], second["status"]) == ("succeeded", "succeeded")
     assert first["thread_id"] == second["thread_id"]
-    found = place.service.journal.threads.get(place.service.runner.principal, "sums")
+    found = place.service.journal.readers.threads.get(place.service.runner.principal, "sums")
     assert [run["run_id"] for run in found["runs"]] == [first["run_id"], second["run_id"]]
 
 
@@ -151,14 +151,14 @@ def test_a_client_that_goes_away_leaves_its_run_running(place: Place, mode: str)
         await asyncio.gather(call, return_exceptions=True)
 
     place.use(leave, mode)
-    run_id = place.service.journal.runs.newest(place.service.runner.principal)[0]["run_id"]
+    run_id = place.service.journal.readers.runs.newest(place.service.runner.principal)[0]["run_id"]
     counter.is_open.set()
 
     assert place.state("run_status", mode, run_id=run_id, wait_s=20)["output"] == "in"
 
 
 async def _newest(place: Place) -> list[dict[str, Any]]:
-    return await place.service.loop.read(place.service.journal.runs.newest, place.service.runner.principal)
+    return await place.service.loop.read(place.service.journal.readers.runs.newest, place.service.runner.principal)
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_a_repeated_call_with_the_same_key_returns_the_first_run(place: Place, m
     assert (again["run_id"], again["output"]) == (first["run_id"], {"sum": 3})
     assert other["run_id"] != first["run_id"]
     assert asked[0] == asked[1]
-    assert len(place.service.journal.runs.newest(place.service.runner.principal)) == 3
+    assert len(place.service.journal.readers.runs.newest(place.service.runner.principal)) == 3
     theirs = place.as_principal(Principal(tenant="default", id="eve"))
     assert _again(theirs, mode, "one", a=1, b=2)["run_id"] != first["run_id"]
 
@@ -350,7 +350,7 @@ def test_a_key_is_for_one_call(place: Place, key: Any, name: str, arguments: dic
     refused = _again(place, "legacy", key, name, **arguments)
 
     assert (refused["status"], refused["code"]) == ("refused", code)
-    assert len(place.service.journal.runs.newest(place.service.runner.principal)) == 1
+    assert len(place.service.journal.readers.runs.newest(place.service.runner.principal)) == 1
 
 
 def test_a_call_that_a_person_has_approved_is_resumed_by_calling_it_again(place: Place, mode: str) -> None:
@@ -368,7 +368,7 @@ def test_arguments_that_do_not_fit_become_no_run_and_each_misfit_is_named(place:
 
     assert (refused["status"], refused["code"]) == ("refused", "INPUT_VALIDATION_FAILED")
     assert [one[:2] for one in refused["errors"]] == ["a:", "b:"]
-    assert place.service.journal.runs.newest(place.service.runner.principal) == []
+    assert place.service.journal.readers.runs.newest(place.service.runner.principal) == []
 
 
 def test_without_an_address_of_the_web_process_the_status_url_is_a_resource(place: Place, mode: str) -> None:

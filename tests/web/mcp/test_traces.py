@@ -29,7 +29,7 @@ def test_an_answer_and_its_run_have_the_trace_that_the_call_names(place: Place, 
 
     state = answer.structured_content
     assert (answer.meta[TRACE], state["trace_id"]) == (SENT, SENT)
-    assert place.service.journal.runs.get(place.service.runner.principal, state["run_id"])["trace_id"] == SENT
+    assert place.service.journal.readers.runs.get(place.service.runner.principal, state["run_id"])["trace_id"] == SENT
 
 
 @pytest.mark.parametrize("parent", ["", "00-1-2-3", 7, None, f"00-{'0' * 32}-00f067aa0ba902b7-01"])
@@ -88,6 +88,6 @@ def test_a_verified_envelope_names_the_trace_and_its_key_is_kept_with_the_run(pl
     state = _call(signed, mode, "add", {"a": 1, "b": 2}, meta).structured_content
     again = _call(signed, mode, "add", {"a": 1, "b": 2}, meta)
 
-    run = place.service.journal.runs.get(place.service.runner.principal, state["run_id"])
+    run = place.service.journal.readers.runs.get(place.service.runner.principal, state["run_id"])
     assert (state["trace_id"], run["trace_id"], run["metadata"]) == (SIGNED, SIGNED, {"envelope_key": "main"})
     assert (again.structured_content["code"], again.meta[TRACE]) == ("UNAUTHORIZED", SENT)

@@ -33,7 +33,7 @@ tickets = Blueprint("tickets", __name__)
 def create(run_id: RunId) -> Response:
     """Return a ticket for the run's events: valid for 30 s and once, and as long as the caller's credential."""
     journal, form = current_process().journal, current_key_form()
-    journal.runs.bounds(current_principal(), run_id, 0)
+    journal.readers.runs.bounds(current_principal(), run_id, 0)
     with journal.database.write() as connection:
         ticket, expires_ms = issue(connection, form, current_caller(), run_id)
     url = url_for("events.of_run", run_id=run_id, ticket=ticket)

@@ -62,7 +62,7 @@ def confirm(body: Confirm, headers: Repeatable) -> Response:
     """Approve the call that the conversation waits for; 409 with the list in ``pending`` where several do."""
     principal, journal = current_principal(), current_process().journal
     one = _only(body, [one for one in _pending(body.thread_id) if one["kind"] == "call"])
-    decided = journal.decide(
+    decided = journal.clients.decide(
         principal,
         one["run_id"],
         one["approval_id"],
@@ -109,13 +109,13 @@ def tool_data(query: WhichConversation) -> Response:
 def _latest_call(thread_id: str) -> dict[str, Any]:
     """Return the fields of the latest call of the caller's conversation; empty where it has none."""
     with suppress(ThreadUnknown):
-        return current_process().journal.threads.latest_call(current_principal(), thread_id) or {}
+        return current_process().journal.readers.threads.latest_call(current_principal(), thread_id) or {}
     return {}
 
 
 def _pending(thread_id: str) -> list[dict[str, Any]]:
     """Return the open questions of the caller's conversation, the oldest first, each with its run."""
-    principal, runs = current_principal(), current_process().journal.runs
+    principal, runs = current_principal(), current_process().journal.readers.runs
     found, _ = runs.page(principal, status="waiting", thread_id=thread_id, owner=principal.id, limit=MAX_RUNS)
     return [
         one | {"run_id": run["run_id"]} for run in reversed(found) for one in runs.questions(principal, run["run_id"])

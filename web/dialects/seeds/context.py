@@ -97,7 +97,7 @@ def log(body: InternalEvent, headers: Repeatable) -> Response:
     """Log an event, which nothing changes afterwards: 201 with its id and time."""
     correlate(body.correlation_id)
     fields = {name: getattr(body, name) for name in InternalEvent.model_fields}
-    event_id, created_at = current_process().journal.internal_events.log(
+    event_id, created_at = current_process().journal.stores.internal_events.log(
         current_principal(), NewInternalEvent(**fields), headers.idempotency(body)
     )
     return answer({"event_id": event_id, "created_at": created_at}, 201)
@@ -128,7 +128,7 @@ def query(body: KnowledgeQuery) -> Response:
             raise StrategyUnknown(strategy=strategy, known=", ".join(STRATEGIES))
     process = current_process()
     with process.large_work():
-        found, is_cut = process.journal.internal_events.correlated(
+        found, is_cut = process.journal.stores.internal_events.correlated(
             current_principal(), body.query, limit=body.limit, **place_of(body.before)
         )
         count = len(found) if is_cut else body.limit

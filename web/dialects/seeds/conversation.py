@@ -139,13 +139,13 @@ def send(body: SendPrompt, headers: Repeatable) -> Response:
 def end(body: WhichConversation) -> Response:
     """Stop the conversation's open runs; its messages stay, and the next prompt continues it."""
     process, principal = current_process(), current_principal()
-    found, _ = process.journal.runs.page(
+    found, _ = process.journal.readers.runs.page(
         principal, status="open", thread_id=body.thread_id, owner=principal.id, limit=200
     )
     ids = [one["run_id"] for one in found]
     for run_id in ids:
         with suppress(RunUnknown):  # removed meanwhile
-            process.journal.control(principal, run_id, CONTROLS["cancel"], by=principal.id)
+            process.journal.clients.control(principal, run_id, CONTROLS["cancel"], by=principal.id)
     return answer({"thread_id": body.thread_id, "stopped": ids})
 
 
@@ -164,7 +164,7 @@ class WhichHistory(WhichConversation):
 def history(query: WhichHistory) -> Response:
     """Return the conversation's messages in reading order, none where it has not begun."""
     process, principal = current_process(), current_principal()
-    threads = process.journal.threads
+    threads = process.journal.readers.threads
     with process.large_work():
         try:
             found, has_more = threads.message_page(principal, query.thread_id, after=query.after, limit=query.limit)
@@ -194,7 +194,7 @@ def _agent_of(thread_id: str) -> str:
     """Return the id of the agent that the caller's thread was begun with; of a new one the default agent's."""
     process = current_process()
     try:
-        return str(process.journal.threads.get(current_principal(), thread_id)["agent"])
+        return str(process.journal.readers.threads.get(current_principal(), thread_id)["agent"])
     except ThreadUnknown:
         return process.settings.default_agent
 

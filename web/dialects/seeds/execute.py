@@ -151,7 +151,7 @@ def run(body: ExecuteTool, headers: ExecuteHeaders) -> Response:
 def _wait(run_id: str, thread_id: str, wait_s: float) -> None:
     process, tenant = current_process(), current_principal().tenant
     try:
-        process.wait(tenant, wait_s, lambda: process.journal.wait_until_idle(tenant, run_id, thread_id))
+        process.wait(tenant, wait_s, lambda: process.journal.readers.wait_until_idle(tenant, run_id, thread_id))
     except Overloaded:
         return  # the call is accepted, and the caller needs the id of its run
 
@@ -168,7 +168,7 @@ def _unfinished(found: Mapping[str, Any], echo: Mapping[str, str]) -> Response:
 
 def _finished(found: Mapping[str, Any], echo: Mapping[str, str]) -> Response:
     """Return what became of the call: its outcome, or the problem of a call that was not made."""
-    error = current_process().journal.runs.last_error(found["run_id"]) if found["status"] == "failed" else None
+    error = current_process().journal.readers.runs.last_error(found["run_id"]) if found["status"] == "failed" else None
     if error is not None and error.code in STATUS_OF:
         status = STATUS_OF[error.code]
         facts: dict[str, Any] = {"run_id": found["run_id"], **echo}

@@ -47,7 +47,7 @@ class SeedFeed(Stream):
 
     async def _pour(self, viewer: Viewer) -> None:
         try:
-            following = self._journal.follow(self._tenant, self._run_id, self._thread_id, 0)
+            following = self._journal.readers.follow(self._tenant, self._run_id, self._thread_id, 0)
             async with aclosing(following) as batches:
                 async for batch in batches:
                     await self._write(viewer, b"".join(self._translated(line) for line in batch))

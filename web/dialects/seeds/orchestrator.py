@@ -212,7 +212,7 @@ def process(body: ProcessMessage, headers: Repeatable) -> Response:
 def _failed(event: Mapping[str, Any], handle: RunHandle, ids: Mapping[str, str]) -> Response:
     """Return the problem of a run that did not succeed: its last error, if any."""
     is_failed = event["status"] == "failed"
-    error = current_process().journal.runs.last_error(handle.run_id) if is_failed else None
+    error = current_process().journal.readers.runs.last_error(handle.run_id) if is_failed else None
     code, why = (error.code, error.message) if error is not None else (RunNotSucceeded.code, reason_of(event))
     facts = {"run_id": handle.run_id, "run_status": event["status"], **ids}
     return problem(502, code, why, retryable=code in PASSING, **facts)

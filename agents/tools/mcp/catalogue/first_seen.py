@@ -27,7 +27,7 @@ def accepted_by_persons(paths: Iterable[str]) -> Accepted:
     """
     servers = _servers_in(paths)
     journal = _journal() if servers else None
-    return journal.mcp_manifests.accepted(servers) if journal is not None else ()
+    return journal.stores.mcp_manifests.accepted(servers) if journal is not None else ()
 
 
 def first_seen(paths: Collection[str], settings: Settings) -> Mapping[Origin, int]:
@@ -42,7 +42,7 @@ def first_seen(paths: Collection[str], settings: Settings) -> Mapping[Origin, in
     servers, _ = read_servers(settings.mcp_servers_folders)
     return {
         (server, tool): at_ms
-        for (server, tool), at_ms in journal.mcp_manifests.first_seen(named).items()
+        for (server, tool), at_ms in journal.stores.mcp_manifests.first_seen(named).items()
         if not {f"{PREFIX}{server}", identity_of(server, tool)}.isdisjoint(paths)
         and server in servers
         and servers[server].includes(tool)

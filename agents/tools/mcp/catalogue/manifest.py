@@ -40,7 +40,7 @@ def pinned_tools(server: str, seen: Mapping[str, ServerTool] | None) -> dict[str
     opened = opened_journal()
     if opened is None:
         return dict(seen or {})
-    manifests = opened.journal.mcp_manifests
+    manifests = opened.journal.stores.mcp_manifests
     if seen is None:
         return {name: from_json(text) for name, text in manifests.pinned(server).items()}
     pinned = manifests.pin(server, {name: (tool.digest, tool.json) for name, tool in seen.items()})
@@ -60,7 +60,7 @@ async def require_accepted(server: str, known: ServerTool, now: ServerTool) -> N
     opened = opened_journal()
     if opened is not None:
         journal = opened.journal
-        pinned = (await journal.loop.read(journal.mcp_manifests.pinned, server)).get(now.name)
+        pinned = (await journal.loop.read(journal.stores.mcp_manifests.pinned, server)).get(now.name)
         known = known if pinned is None else from_json(pinned)
     DRIFT.note(server, now.name, now.digest, known.digest)
     if known.digest == now.digest:
@@ -75,7 +75,7 @@ async def require_accepted(server: str, known: ServerTool, now: ServerTool) -> N
         raise ToolFailed(f"a person did not accept how the MCP server {server} changed its tool {now.name}.")
     if opened is not None:
         journal = opened.journal
-        await journal.loop.write(journal.mcp_manifests.accept, server, now.name, now.digest, now.json)
+        await journal.loop.write(journal.stores.mcp_manifests.accept, server, now.name, now.digest, now.json)
     DRIFT.note(server, now.name, now.digest, now.digest)
 
 

@@ -205,7 +205,7 @@ async def _logins() -> _Logins:
     """
     opened = opened_journal()
     if opened is not None:
-        return _Logins(opened.journal.mcp_logins, _sealer(opened.settings))
+        return _Logins(opened.journal.stores.mcp_logins, _sealer(opened.settings))
     try:
         return await asyncio.to_thread(_logins_of, settings())
     except CallboardError as error:

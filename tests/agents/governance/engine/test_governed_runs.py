@@ -110,7 +110,7 @@ def test_each_call_is_asked_about_before_and_after_it(kit: AgentKit, engine: Eng
     assert completed["status"] == "completed"
     assert completed["activity_id"] == engine.of("ActivityStarted", "look")[0]["activity_id"]
     assert [one["remote"] for one in decisions(kit, handle.run_id)] == ["allow", "allow", "allow"]
-    shown = kit.runner.journal.runs.get(kit.runner.principal, handle.run_id)
+    shown = kit.runner.journal.readers.runs.get(kit.runner.principal, handle.run_id)
     who = {name: value for name, value in shown["security_context"].items() if name != "token_ref"}
     assert [(event["context"], event["security_context"]) for event in engine.events] == [(shown["context"], who)] * 8
 

@@ -28,7 +28,7 @@ def test_opening_a_journal_reads_nothing(redis_settings: Settings):
         guard=Guardrails,
     )
 
-    assert isinstance(journal.hot_log, RedisHotLog)
+    assert isinstance(journal.live.hot_log, RedisHotLog)
     journal.close()
 
 
@@ -37,11 +37,11 @@ def test_two_processes_believe_each_other(sqlite: Database, redis_settings: Sett
     journals = [Journal(chosen, publish=lambda message: None, guard=Guardrails, loop=ProcessLoop()) for _ in range(2)]
 
     async def follow(follower: Follower) -> None:
-        await journals[1].hot_log.follow("default", "run_1", follower)
+        await journals[1].live.hot_log.follow("default", "run_1", follower)
 
     async def write() -> None:
-        journals[0].hot_log.attach("run_1", 1, Source())
-        journals[0].hot_log.append("run_1", 1, line(1))
+        journals[0].live.hot_log.attach("run_1", 1, Source())
+        journals[0].live.hot_log.append("run_1", 1, line(1))
 
     follower = Follower()
     journals[1].loop.run(follow(follower), 20)

@@ -137,22 +137,22 @@ def test_the_end_notifies_another_process(
             is_waiting.set()
             await super()._wait(timeout_s)
 
-    monkeypatch.setattr("bus.journal.journal.Reader", NotedReader)
+    monkeypatch.setattr("bus.journal.actors.readers.Reader", NotedReader)
     settings = redis_settings.model_copy(update={"database_url": sqlite_url})
     here, there = (
         Journal(settings, publish=lambda message: None, guard=Guardrails, loop=ProcessLoop()) for _ in range(2)
     )
-    accepted = here.accept(new_run(observers=()))
-    waiter = here.loop.submit(here.wait("default", accepted.run_id, accepted.thread_id))
+    accepted = here.clients.accept(new_run(observers=()))
+    waiter = here.loop.submit(here.readers.wait("default", accepted.run_id, accepted.thread_id))
     assert is_waiting.wait(20)
 
     async def end_it() -> None:
-        lease = await there.claim(accepted.run_id)
+        lease = await there.owner.claim(accepted.run_id)
         assert lease is not None
-        writer = there.writer(lease, lambda payload: None)
-        there.begin_writing(lease, writer)
+        writer = there.owner.writer(lease, lambda payload: None)
+        there.owner.begin_writing(lease, writer)
         await writer.commit(Commit(events=[EndPayload(status="succeeded")]))
-        await there.disown(lease)
+        await there.owner.disown(lease)
 
     there.loop.run(end_it(), 20)
     line = waiter.result(20)

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from agents.testing import AgentKit, Turn
-from bus.journal import journal as journals
+from bus.journal.actors import owner as owners
 from bus.journal.ownership.leases import claim_on, confirm
 from bus.payloads import StatusPayload
 from config.database.errors import DatabaseUnreachable
@@ -38,8 +38,8 @@ def test_the_run_has_one_owner_and_no_crash(
             raise outage.pop()
         return confirm(*claim)
 
-    monkeypatch.setattr(journals, "confirm", confirm_after)
-    monkeypatch.setattr(journals, "CONFIRM_S", 0.001)
+    monkeypatch.setattr(owners, "confirm", confirm_after)
+    monkeypatch.setattr(owners, "CONFIRM_S", 0.001)
     database = kit.runner.journal.database
     FaultyCommits(database, monkeypatch, lambda: faults.pop() if faults else None, at="claim-before")
     kit.model.script(Turn(text="Here I am."))
@@ -61,13 +61,13 @@ def test_a_claim_that_another_owner_followed_is_none(harness: JournalHarness) ->
 
 
 def test_a_process_that_closes_does_not_wait_for_the_answer(kit: AgentKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal, run_id = kit.runner.journal, kit.runner.journal.accept(new_run()).run_id
+    journal, run_id = kit.runner.journal, kit.runner.journal.clients.accept(new_run()).run_id
     faults: list[Fault] = ["reply_lost"]
     FaultyCommits(journal.database, monkeypatch, lambda: faults.pop() if faults else None, at="claim-before")
-    journal._closing.set()
+    journal.owner.stop()
 
     with pytest.raises(DatabaseUnreachable):
-        journal.claim_and_begin(run_id, lambda claim: claim.lease)
+        journal.owner.claim_and_begin(run_id, lambda claim: claim.lease)
 
 
 @pytest.mark.postgres

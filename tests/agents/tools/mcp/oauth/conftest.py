@@ -67,7 +67,7 @@ def login(kit: AgentKit, define: Define, guarded: LoginServer) -> LogIn:
         guarded.person = person
         one = server or define()
         account = asyncio.run(log_in(one, browse, timeout_s=10))
-        keep_login(process().journal.mcp_logins, sealer(), tenant, one, account, by="local")
+        keep_login(process().journal.stores.mcp_logins, sealer(), tenant, one, account, by="local")
 
     return logged_in
 

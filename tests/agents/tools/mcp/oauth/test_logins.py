@@ -68,7 +68,7 @@ def test_the_flow_has_what_the_specification_asks_for(kit: AgentKit, login: LogI
 def test_without_a_login_a_call_says_what_to_run(kit: AgentKit, login: LogIn, guarded: LoginServer) -> None:
     login()
     assert whoami(kit) == "ann"
-    process().journal.mcp_logins.end("default", "guarded", by="local")
+    process().journal.stores.mcp_logins.end("default", "guarded", by="local")
 
     assert "run `./callboard mcp login guarded`" in str(whoami(kit))
     assert "The call was not made." in str(whoami(kit))
@@ -176,7 +176,7 @@ def test_a_revoked_login_is_removed_and_not_tried_again(kit: AgentKit, login: Lo
     guarded.revoke("ann")
 
     assert "the login has ended" in str(whoami(kit))
-    assert process().journal.mcp_logins.find("default", "guarded") is None
+    assert process().journal.stores.mcp_logins.find("default", "guarded") is None
     assert "mcp login guarded" in str(whoami(kit))
     assert len(guarded.asked_for("refresh_token")) == 1
 
@@ -261,12 +261,12 @@ def test_after_a_logout_the_tokens_are_revoked_and_not_used(
     login()
     assert whoami(kit) == "ann"
 
-    done = asyncio.run(log_out(process().journal.mcp_logins, sealer(), "default", define(), by="local"))
+    done = asyncio.run(log_out(process().journal.stores.mcp_logins, sealer(), "default", define(), by="local"))
 
     assert done == "Its tokens were revoked."
     assert (guarded.tokens, guarded.refreshes) == ({}, {})
     assert "needs a login" in str(whoami(kit))
-    assert asyncio.run(log_out(process().journal.mcp_logins, sealer(), "default", define(), by="local")) is None
+    assert asyncio.run(log_out(process().journal.stores.mcp_logins, sealer(), "default", define(), by="local")) is None
     forget()
 
 

@@ -62,7 +62,7 @@ def test_a_login_is_used_renewed_and_ended(
             while again[-1] == first:
                 await asyncio.sleep(0.2)
                 again.append(await call())
-            await log_out(process().journal.mcp_logins, sealer(), "default", server, by="local")
+            await log_out(process().journal.stores.mcp_logins, sealer(), "default", server, by="local")
             with pytest.raises(McpLoginNeeded):
                 await call()
             return again

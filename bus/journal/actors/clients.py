@@ -1,0 +1,110 @@
+"""What clients do with runs: start them, stop them, and answer their questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from bus.journal import endings
+from bus.journal.acceptance import accept as accepting
+from bus.journal.acceptance.accept import Accepted, NewRun, Record
+from bus.journal.acceptance.callers_transaction import CallersTransaction
+from bus.journal.acceptance.run_limits import run_limits
+from bus.journal.actors.live import Live
+from bus.journal.approvals import Decision
+from bus.journal.controls import Control
+from bus.journal.decisions import decisions
+from bus.journal.decisions.decisions import Decided
+from bus.journal.decisions.guarded_answer import Guard, guarded
+from bus.journal.decisions.links import UsedLink
+from bus.journal.idempotency import IdempotencyKey
+from bus.journal.outbox import announce
+from bus.journal.unowned.transitions import CommitResult
+from bus.loop import ProcessLoop
+from config.database.engine import Database
+from config.identity.principal import Principal
+from config.settings import Settings
+
+
+class Clients:
+    """Accepts runs, and does or requests what clients want of them. From any thread and any process."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        loop: ProcessLoop,
+        live: Live,
+        *,
+        guard: Callable[[], Guard],
+        control_local: Callable[[str, Control], bool],
+    ) -> None:
+        """``guard`` returns what checks a person's answers now; ``control_local`` does it where this process owns the
+        run, and returns whether it does."""
+        self._settings = settings
+        self._database = database
+        self._loop = loop
+        self._live = live
+        self._guard = guard
+        self._control_local = control_local
+
+    def accept(self, new: NewRun, record: Record = announce) -> Accepted:
+        """Return once the run is committed; see ``bus.journal.acceptance.accept``."""
+        limits = run_limits(self._settings, new.principal.tenant)
+        return accepting.accept(self._database, new, record, limits, is_audited=self._settings.audit_calls)
+
+    def accept_on(self, transaction: CallersTransaction, new: NewRun, record: Record = announce) -> Accepted:
+        """Return a run that exists once the caller commits; see ``bus.journal.acceptance.callers_transaction``."""
+        with self._database.naming_errors():
+            limits = run_limits(self._settings, new.principal.tenant)
+            is_audited = self._settings.audit_calls
+            accepted = accepting.accept_on(transaction.connection, new, record, limits, is_audited=is_audited)
+        if accepted.is_new:
+            transaction.after_commit(partial(self._live.relay.publish_once_committed, accepted.run_id))
+        return accepted
+
+    def control(
+        self, principal: Principal, run_id: str, wanted: Control, *, by: str, idempotency: IdempotencyKey | None = None
+    ) -> CommitResult:
+        """Do or request what the verb says; see ``bus.journal.endings``. From any thread and any process."""
+        written = endings.control(self._database, principal, run_id, wanted, by, idempotency)
+        self._live.publish(written)
+        if not written.events and not wanted.is_done(written.status):
+            self._loop.call_soon(lambda: self._reach(run_id, wanted))
+        return written
+
+    def decide(
+        self,
+        principal: Principal,
+        run_id: str,
+        approval_id: str,
+        answer: Decision,
+        *,
+        by: str,
+        idempotency: IdempotencyKey | None = None,
+        link: UsedLink | None = None,
+    ) -> Decided:
+        """Record a person's answer; see ``bus.journal.decisions.decisions``. From any thread and any process.
+
+        Raises:
+            InputBlocked: the answer has what may not be kept.
+        """
+        answer = guarded(answer, self._guard())
+        decided = decisions.decide(
+            self._database,
+            principal,
+            run_id,
+            approval_id,
+            answer,
+            by=by,
+            idempotency=idempotency,
+            link=link,
+            local=self._settings.local_principal,
+        )
+        self._live.publish(decided.written)
+        return decided
+
+    def _reach(self, run_id: str, wanted: Control) -> None:
+        """Do it if this process owns the run; otherwise nudge its owner to read the request now."""
+        if not self._control_local(run_id, wanted):
+            self._live.hot_log.nudge(self._live.keys.nudges, f"{wanted.kind} {run_id}")

@@ -1,0 +1,173 @@
+"""What a process does that owns runs: claims them, writes them, keeps their leases, and gives them back."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from bus.journal import endings
+from bus.journal.actors.live import Live
+from bus.journal.live.hotlog import begin_writing, end_writing
+from bus.journal.log.audited import audit_calls
+from bus.journal.log.group_commit import GroupCommit
+from bus.journal.log.writer import Notify, RunWriter
+from bus.journal.ownership.admission import Admission
+from bus.journal.ownership.lease_manager import LeaseManager
+from bus.journal.ownership.leases import Claim, claim_on, confirm
+from bus.journal.ownership.owner_id import new_owner_id
+from bus.journal.ownership.reaper import Reaper
+from bus.journal.states.crashes import clear_suspect
+from bus.journal.states.lease import Lease
+from bus.journal.unowned.runs import UnownedRuns
+from bus.journal.unowned.task_waits import TaskWaits
+from bus.loop import ProcessLoop
+from config.database.engine import Database, wall_ms
+from config.database.errors import DatabaseUnreachable
+from config.errors import CallboardError, Retryable
+from config.failpoints import failpoint
+from config.settings import Settings
+
+log = logging.getLogger(__name__)
+
+POSTGRES_WRITERS = 8
+SLOW = 1 / 5
+"""The fraction of a lease that a commit or heartbeat may take; beyond it no more runs are claimed."""
+CONFIRM_S = 0.25
+"""Seconds before each question to the database whether a claim without an answer was committed; less than a reaper's
+grace."""
+T = TypeVar("T")
+
+
+class Owner:
+    """The runs that this process owns, and those without an owner that it may take."""
+
+    def __init__(self, settings: Settings, database: Database, loop: ProcessLoop, live: Live) -> None:
+        self._settings = settings
+        self._database = database
+        self._loop = loop
+        self._live = live
+        self._closing = threading.Event()
+        self.id = new_owner_id()
+        """The name of this process in the rows of its runs, and among the workers."""
+        self.lease_manager = LeaseManager(self.id, settings, database, loop, live.hot_log, live.keys)
+        self.commits = GroupCommit(database, 1 if database.is_sqlite else POSTGRES_WRITERS)
+        self.admission = Admission(self._delay_s, settings.lease_s * SLOW)
+        self.reaper = Reaper(database, settings, live.publish)
+        self.unowned = UnownedRuns(database, self.id, settings.lease_s, live.publish)
+        self.task_waits = TaskWaits(database, live.publish)
+        if not database.is_sqlite:
+            loop.widen_writes(POSTGRES_WRITERS)
+
+    async def claim(self, run_id: str) -> Lease | None:
+        """Claim a run for this process and return its lease, or None; see ``bus.journal.ownership.leases``."""
+        return await self._loop.wait(self.claim_and_begin, run_id, lambda claim: claim.lease)
+
+    def claim_and_begin(self, run_id: str, begin: Callable[[Claim], T]) -> T | None:
+        """Claim a run and return the result of ``begin``, or None when there is nothing to claim.
+
+        ``begin`` is called in the claim's transaction, so that the start of the first step is committed with the
+        claim; an exception rolls the claim back. Blocks: to be called on a plain thread. While the database is slow,
+        it waits for its turn; where the answer to its commit is lost, until it is known whether the run is claimed.
+
+        Raises:
+            DatabaseBusy: the database stayed too slow to claim more runs; the run stays queued.
+            DatabaseUnreachable: the database does not answer; the run stays queued.
+        """
+        tried: tuple[Lease, T] | None = None
+        claimed: Claim | None = None
+
+        def claim(connection: Connection) -> T | None:
+            nonlocal tried, claimed
+            tried, claimed, lease = (
+                None,
+                None,
+                claim_on(connection, self._database, run_id, self.id, self._settings.lease_s),
+            )
+            if lease is None:
+                return None
+            claimed = Claim(connection, lease)
+            begun = begin(claimed)
+            failpoint("claim-before")
+            tried = lease, begun
+            return begun
+
+        def audit(connection: Connection) -> None:
+            if claimed is not None and claimed.begun:
+                audit_calls(connection, claimed.lease, claimed.begun)
+
+        with self.admission.place():
+            if self.lease_manager.is_leaving:  # the process began to drain while this waited for its turn
+                self._live.relay.publish_soon(run_id)
+                return None
+            try:
+                begun = self.commits.run(run_id, claim, last=audit if self._settings.audit_calls else None)
+            except DatabaseUnreachable:
+                if tried is None or not self._is_claimed(tried[0]):
+                    raise
+                begun = tried[1]
+        if begun is not None:
+            failpoint("claim")
+        return begun
+
+    def _is_claimed(self, lease: Lease) -> bool:
+        """Return whether a claim without an answer was committed; waits until the database says it, or ``close``."""
+        while not self._closing.wait(CONFIRM_S):
+            try:
+                return confirm(self._database, lease, self._settings.lease_s)
+            except Retryable as error:
+                log.warning("it is not known yet whether a run was claimed run_id=%s: %s", lease.run_id, error)
+        return False
+
+    def _delay_s(self) -> float:
+        """Seconds that the slowest pending write has taken so far; 0 while draining, so that waiting claims return."""
+        return 0.0 if self.lease_manager.is_leaving else max(self.commits.delay_s, self.lease_manager.delay_s)
+
+    async def wall_clock_ms(self) -> int:
+        """Return now in milliseconds since 1970, by the clock that timers are compared with."""
+        return await self._loop.read(self._clock_ms)
+
+    def _clock_ms(self) -> int:
+        with self._database.read() as connection:
+            return wall_ms(connection)
+
+    def writer(self, lease: Lease, notify: Notify) -> RunWriter:
+        return RunWriter(
+            lease,
+            self.commits,
+            self._loop,
+            notify,
+            on_wake=self._live.relay.publish_soon,
+            on_left=self._live.hot_log.hint_stored,
+            is_audited=self._settings.audit_calls,
+        )
+
+    def begin_writing(self, lease: Lease, writer: RunWriter) -> None:
+        """Let the events of a claimed run reach the hot log; called on the loop."""
+        begin_writing(self._live.hot_log, lease.run_id, lease.fence, writer)
+
+    async def disown(self, lease: Lease) -> None:
+        """Let the run's hot log expire and extend its lease no more: it ended, was released, or has another owner."""
+        self.lease_manager.untrack(lease.run_id, lease.fence)
+        await end_writing(lease.run_id, lease.fence)
+        self._live.hot_log.nudge(self._live.keys.board(lease.tenant), lease.run_id)
+
+    async def clear_suspect(self, lease: Lease) -> bool:
+        """Clear the suspicion of a run that completed the tool calls of its crashes; False if the fence is stale."""
+        return await self._loop.write(clear_suspect, self._database, lease.run_id, lease.fence)
+
+    async def fail_owned(self, lease: Lease, error: CallboardError) -> None:
+        """End a claimed run for an error, with a result for every call that earlier owners left open.
+
+        Raises:
+            StaleOwner: another worker owns the run now.
+        """
+        self._live.publish(await self._loop.write(endings.fail_owned, self._database, lease.run_id, lease.fence, error))
+
+    def stop(self) -> None:
+        """Claim and reap no more."""
+        self._closing.set()
+        self.reaper.stop()
