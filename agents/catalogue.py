@@ -26,12 +26,12 @@ from config.definitions import plugins
 from config.definitions.agent import AgentDefinition
 from config.definitions.dotted_path import NotImportable, reason_of, require_own
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable, ToolUnknown
-from config.definitions.mcp_names import identity_of, prefixed_name, sent_name
+from config.definitions.mcp.names import identity_of, prefixed_name, sent_name
 from config.definitions.plugins import PluginLoader
 from config.effects import Effect
 from config.forks import after_fork
 from config.settings import Settings
-from config.spelling import did_you_mean
+from config.text.suggestions import did_you_mean
 
 READING = ("resources", "prompts")
 """Fields of a definition that name what is read from MCP servers."""

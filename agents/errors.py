@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from config.errors import Internal, Permanent, Topic
-from config.spelling import did_you_mean
+from config.text.suggestions import did_you_mean
 
 
 class InputEmpty(Permanent):

@@ -9,7 +9,7 @@ import orjson
 
 from agents.errors import InputEmpty, InputTooLarge
 from config.errors import BadRequest
-from config.stored_texts import stored_name
+from config.text.stored_texts import stored_name
 
 MAX_THREAD_ID = 128
 MAX_TOOL_NAME = 128

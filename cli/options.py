@@ -16,7 +16,7 @@ import click
 from cli.main import CallerPath
 from config.identity import principal
 from config.settings import Settings, adopt_env_file, read_settings, settings, unknown_variables
-from config.visible import visible
+from config.text.visible import visible
 
 _warned: set[str] = set()
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -15,7 +15,7 @@ from cli.output.choice import choose
 from cli.output.json import print_json
 from cli.output.question import label, question_lines
 from config.errors import Permanent
-from config.visible import visible
+from config.text.visible import visible
 
 DECISIONS = ("approve", "reject")
 """What can be said about several calls at once."""

@@ -23,7 +23,7 @@ from agents.tools.isolation.sandbox import Quota, Sandbox
 from bus.broker.envelope import rewrite_item
 from bus.messages import MessageInvalid
 from config.definitions.guardrails.checks import Checks, PatternCheck
-from config.definitions.json_schema import SchemaRefused, check_schema, schema_errors
+from config.definitions.schemas.json_schema import SchemaRefused, check_schema, schema_errors
 from config.egress.fetch import Fetcher
 from config.egress.request import Outgoing
 from config.egress.target import parse_target

@@ -42,17 +42,17 @@ from bus.payloads import decode
 from config.database.error_codes import named_error
 from config.definitions.credentials import require_no_credentials
 from config.definitions.guardrails.checks import Checks
-from config.definitions.json_schema import check_schema, schema_errors
+from config.definitions.schemas.json_schema import check_schema, schema_errors
 from config.definitions.yaml_lines import read_yaml
 from config.egress.errors import UrlRefused
 from config.egress.exchange import HttpAnswer, Limits
 from config.egress.request import checked_headers
 from config.egress.target import parse_target
-from config.one_line import one_line
+from config.text.one_line import one_line
 from config.redaction import Redactor, redact_start, secrets_in_url
 from config.redis.url import each_url, without_password
-from config.spelling import did_you_mean
-from config.visible import visible
+from config.text.suggestions import did_you_mean
+from config.text.visible import visible
 from observers.logfile import reader as logfiles
 from observers.logfile.held_text import HeldText
 from observers.logfile.record import cleaned

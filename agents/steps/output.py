@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from agents.errors import OutputInvalid
-from config.definitions.json_schema import schema_errors
+from config.definitions.schemas.json_schema import schema_errors
 
 MAX_CHARS = 512 * 1024
 """Longest structured answer; a worker decodes and checks it on the loop of all its runs."""

@@ -36,7 +36,7 @@ from config.effects import Effect, Recovery
 from config.errors import ModelVisible
 from config.ids import new_id
 from config.policy_decision import TOOLS_OWN, Verdict
-from config.stored_texts import stored_text
+from config.text.stored_texts import stored_text
 
 UNDER_WAY = ("started", "waiting")
 """The states of a step that an earlier owner began."""

@@ -11,7 +11,7 @@ import orjson
 
 from agents.tool_errors import ArgumentsInvalid
 from agents.tools.tool import Tool
-from config.definitions.json_schema import schema_errors
+from config.definitions.schemas.json_schema import schema_errors
 
 MAX_BYTES = 1024 * 1024
 """Longest arguments text."""

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from agents.tool_errors import OutputUnfit
 from agents.tools.tool import Tool
-from config.definitions.json_schema import schema_errors
+from config.definitions.schemas.json_schema import schema_errors
 
 T = TypeVar("T")
 

@@ -22,7 +22,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from agents.tool_errors import ArgumentsInvalid
 from agents.tools.tool import MARKS, Tool
 from config.definitions.errors import ToolUnknown
-from config.definitions.json_schema import SchemaRefused, check_schema
+from config.definitions.schemas.json_schema import SchemaRefused, check_schema
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """Names of tools that every provider accepts."""

@@ -11,11 +11,11 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 from agents.tools.requests.task_call import TaskCall
 from config.capabilities import INWARD, OUTWARD, SENSITIVE, TRUSTED, UNTRUSTED, CapabilityKind, Classification
 from config.definitions.errors import ToolUnknown
-from config.definitions.mcp_names import identity_of
+from config.definitions.mcp.names import identity_of
 from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM
 from config.effects import Effect, OnExpiry, Scope
 from config.identity.principal import Role
-from config.spelling import did_you_mean
+from config.text.suggestions import did_you_mean
 
 F = TypeVar("F", bound=Callable[..., Any])
 E = TypeVar("E", bound=StrEnum)

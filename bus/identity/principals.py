@@ -15,7 +15,7 @@ from config.clock import stamp
 from config.database.engine import WALL_MS
 from config.database.tables import principals
 from config.identity.principal import Principal
-from config.stored_texts import stored_name
+from config.text.stored_texts import stored_name
 
 PrincipalKey = tuple[str, str]
 """Tenant and id."""

@@ -22,11 +22,11 @@ from bus.journal.idempotency import canonical_digest
 from bus.payloads import ApprovalPayload
 from config.clock import epoch_ms, stamp
 from config.database.tables import approvals, runs, steps, timers
-from config.definitions.json_schema import SchemaRefused
-from config.definitions.shown_schema import shown_schema
+from config.definitions.schemas.json_schema import SchemaRefused
+from config.definitions.schemas.shown_schema import shown_schema
 from config.effects import OnExpiry
 from config.redacted_data import without_secrets
-from config.stored_texts import stored_text
+from config.text.stored_texts import stored_text
 
 UNKNOWN = ("run_again", "take_as_done", "fail")
 """The answers to a question about a call whose outcome is unknown."""

@@ -17,7 +17,7 @@ from bus.journal.errors import IdempotencyConflict
 from config.clock import epoch_ms
 from config.database.tables import idempotency_keys
 from config.identity.principal import Principal
-from config.stored_texts import stored_name
+from config.text.stored_texts import stored_name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,7 +15,7 @@ from cli.output.transcript import fit
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
 from config.settings import Settings
-from config.visible import visible
+from config.text.visible import visible
 
 if TYPE_CHECKING:
     from agents.checkup.agent import Problem

@@ -24,10 +24,10 @@ from cli.output.json import print_json
 from cli.output.question import MEANINGS, answer_commands, label, question_lines, sticky_line
 from cli.output.wait_reasons import warn_of_no_worker
 from cli.several_approvals import Selection, decide_several, open_calls
-from config.definitions.json_schema import schema_errors
+from config.definitions.schemas.json_schema import schema_errors
 from config.effects import Scope
 from config.errors import BadRequest
-from config.visible import visible
+from config.text.visible import visible
 
 GOES_WITH = {"result": "take_as_done", "arguments": "approve", "scope": "approve", "answer": "answer"}
 """Option -> the one decision that it goes with."""

@@ -21,7 +21,7 @@ from config.clock import stamp
 from config.database.shared_secret import known_secret
 from config.sealing import sealer_of
 from config.settings import Settings
-from config.visible import visible
+from config.text.visible import visible
 
 tenant_option = click.option(
     "--tenant", type=options.NAME, metavar="T", help="Of this tenant; default CALLBOARD_TENANT."

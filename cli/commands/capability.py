@@ -17,7 +17,7 @@ from config.definitions.errors import DefinitionInvalid
 from config.errors import BadRequest
 from config.folders import FOLDERS, ROOT
 from config.settings import Settings
-from config.visible import visible
+from config.text.visible import visible
 
 if TYPE_CHECKING:
     from config.definitions.capability import CapabilityDefinition

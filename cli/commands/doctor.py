@@ -19,7 +19,7 @@ from config.errors import CallboardError
 from config.origins import origin_of
 from config.redaction import redact
 from config.settings import Settings
-from config.visible import visible
+from config.text.visible import visible
 
 CHECKS = {
     "settings": "settings:check_settings",

@@ -13,7 +13,7 @@ from cli.opening import open_database_of
 from cli.output.json import print_json
 from config.database.engine import Database
 from config.database.shared_secret import shared_secret
-from config.visible import visible
+from config.text.visible import visible
 
 
 @click.command()

@@ -10,7 +10,7 @@ import click
 from cli import options
 from config.database.migrate import require_installation
 from config.settings import Settings
-from config.visible import visible
+from config.text.visible import visible
 from observers.logfile.reader import POLL_S, log_lines
 
 TAIL = 10

@@ -13,7 +13,7 @@ from cli.commands.tools import call_and_follow, typed_arguments
 from cli.mcp.login import login, logout
 from cli.opening import open_runner
 from cli.output.json import print_json
-from config.visible import visible
+from config.text.visible import visible
 
 
 @click.group()
@@ -55,7 +55,7 @@ def tools(server: str | None, as_json: bool, **flags: Any) -> int:
     """
     from cli.mcp.servers import no_servers, server_of
     from cli.mcp.tools import ask_all, print_tools, tool_rows, users_of
-    from config.definitions.mcp_server import read_servers
+    from config.definitions.mcp.server import read_servers
 
     with open_runner(options.apply(**flags), create=True) as runner:
         settings, journal = runner.settings, runner.journal

@@ -19,7 +19,7 @@ from cli.opening import open_runner
 from cli.output.json import print_json
 from cli.output.transcript import fit
 from config.clock import stamp
-from config.visible import visible
+from config.text.visible import visible
 
 MOST_SHOWN = 50
 """Differences that are printed; --json prints all."""

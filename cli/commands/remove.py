@@ -9,7 +9,7 @@ import click
 from cli import options
 from cli.opening import open_runner
 from cli.output.json import print_json
-from config.visible import visible
+from config.text.visible import visible
 
 
 @click.command("rm")

@@ -22,7 +22,7 @@ from cli.output.following import follow
 from cli.output.transcript import fit
 from config.definitions.agent import AGENT_ID
 from config.settings import Settings
-from config.visible import visible
+from config.text.visible import visible
 
 MAX_SHOWN_CHARS = 200
 """Characters of the input that an error message repeats."""

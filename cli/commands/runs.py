@@ -19,7 +19,7 @@ from cli.output.quoted import INDENT, columns
 from cli.output.took import took
 from cli.output.transcript import fit
 from cli.output.wait_reasons import mark_of, print_why, require_known_agent
-from config.visible import visible
+from config.text.visible import visible
 
 TITLE_COLUMNS = 30
 """Columns that a title needs beside the facts of its run; on a narrower terminal it stands below them."""

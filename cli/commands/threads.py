@@ -15,7 +15,7 @@ from cli.opening import open_runner
 from cli.output.json import print_json
 from cli.output.quoted import Quoted, columns, hanging
 from cli.output.transcript import fit
-from config.visible import visible
+from config.text.visible import visible
 
 PAGE = 500
 """Most messages of a thread that are shown."""

@@ -22,7 +22,7 @@ from cli.opening import open_runner
 from cli.output.following import follow
 from cli.output.json import print_json
 from cli.output.transcript import fit
-from config.visible import visible
+from config.text.visible import visible
 from handlers.worker.tool_catalogue import loaded_tools
 
 MAX_DESCRIPTION_CHARS = 80

@@ -12,7 +12,7 @@ from cli import options
 from cli.opening import open_database_of
 from cli.output.json import print_json
 from cli.output.mcp_state import state_text
-from config.visible import visible
+from config.text.visible import visible
 
 
 @click.command()

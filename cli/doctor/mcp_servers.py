@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from agents.tools.mcp.catalogue.listed import sorted_out
 from agents.tools.mcp.connection.faults import with_remedy
 from cli.doctor import Judged, Verdicts, fail, ok, warn
-from config.definitions.mcp_server import McpServerDefinition, read_servers
+from config.definitions.mcp.server import McpServerDefinition, read_servers
 from config.errors import CallboardError
 from config.settings import Settings
-from config.spelling import did_you_mean
-from config.visible import visible
+from config.text.suggestions import did_you_mean
+from config.text.visible import visible
 
 if TYPE_CHECKING:
     from mcp.types import Tool

@@ -18,7 +18,7 @@ from config.definitions.agent import AgentDefinition
 from config.definitions.changed_code import changed_after, restart
 from config.project import own_version
 from config.settings import Settings
-from config.visible import visible
+from config.text.visible import visible
 
 SKEW_SEEN_MS = 2_000
 """More than this is visible in displayed times."""

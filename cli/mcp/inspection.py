@@ -20,10 +20,10 @@ from agents.tools.mcp.server_states import transport_of
 from agents.tools.mcp.tool_builder import with_bad_schemas
 from cli.doctor.mcp_servers import LIST_S
 from cli.output.quoted import hanging
-from config.definitions.mcp_server import McpServerDefinition
+from config.definitions.mcp.server import McpServerDefinition
 from config.errors import CallboardError
 from config.redaction import redact_start
-from config.visible import visible
+from config.text.visible import visible
 
 MODERN = "2026"
 """The year from which on versions of the protocol have no handshake."""

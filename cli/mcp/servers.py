@@ -13,11 +13,11 @@ from agents.tools.mcp.server_states import fleet_states, of_file, transport_of
 from bus.journal import Journal
 from cli.output.mcp_state import state_text
 from config.definitions.errors import DefinitionInvalid
-from config.definitions.mcp_server import McpServerDefinition, name_of, read_servers
+from config.definitions.mcp.server import McpServerDefinition, name_of, read_servers
 from config.errors import BadRequest
 from config.settings import Settings
-from config.spelling import did_you_mean
-from config.visible import visible
+from config.text.suggestions import did_you_mean
+from config.text.visible import visible
 
 MANIFEST_CHARS = 12
 """Characters of a manifest's digest that people see."""

@@ -9,7 +9,7 @@ import click
 from cli.opening import open_runner
 from cli.output.json import print_json
 from config.settings import Settings
-from config.visible import visible
+from config.text.visible import visible
 
 _COLOURS = {"constrain": "yellow", "require_approval": "yellow", "block": "red", "halt": "red"}
 _PAGE = 1000

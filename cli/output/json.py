@@ -6,7 +6,7 @@ import sys
 
 import orjson
 
-from config.visible import escaped_json
+from config.text.visible import escaped_json
 
 
 def print_json(value: object, *, lines: bool = False) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from config.visible import visible
+from config.text.visible import visible
 
 WORDS = {
     "invalid": "its file cannot be used",

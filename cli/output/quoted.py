@@ -8,7 +8,7 @@ from typing import TextIO
 
 import click
 
-from config.visible import JOINERS, visible
+from config.text.visible import JOINERS, visible
 
 BAR = "│ "
 INDENT = "    "

@@ -29,7 +29,7 @@ from bus.payloads import (
 from cli.output import question
 from cli.output.quoted import Quoted, columns, hanging
 from cli.output.took import took
-from config.visible import visible
+from config.text.visible import visible
 
 MAX_RESULT_CHARS = 200
 MAX_FAILURE_CHARS = 1000

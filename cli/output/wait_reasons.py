@@ -16,8 +16,8 @@ from cli.output.json import print_json
 from cli.output.took import took
 from config.clock import epoch_ms
 from config.settings import Settings
-from config.spelling import did_you_mean
-from config.visible import visible
+from config.text.suggestions import did_you_mean
+from config.text.visible import visible
 from web.fleet import with_starting, without_worker, workers_starting
 
 MARKS = {"queued": "○", "running": "●", "waiting": "◐", "succeeded": "✓", "failed": "✕", "cancelled": "■", "dead": "✕"}

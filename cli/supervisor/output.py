@@ -14,7 +14,7 @@ from typing import TextIO, cast
 import click
 
 from config.clock import stamp
-from config.one_line import one_line
+from config.text.one_line import one_line
 from config.private_files import private_folder
 from config.redaction import redact
 from observers.logfile.rotated_file import RotatedFile

@@ -18,8 +18,8 @@ from config.definitions.credentials import require_no_credentials
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
 from config.definitions.guardrails.checks import Checks, CheckSection, GuardrailFields, PatternCheck
-from config.definitions.json_schema import SchemaRefused, check_schema
-from config.definitions.mcp_use import tool_lines
+from config.definitions.schemas.json_schema import SchemaRefused, check_schema
+from config.definitions.mcp.use import tool_lines
 from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
 from config.effects import Effect, OnExpiry, Scope
 from config.egress.errors import UrlRefused
@@ -28,8 +28,8 @@ from config.egress.target import parse_target
 from config.identity.principal import NAME, NAME_FORM, Role
 from config.redaction import register_secrets, secrets_in_url
 from config.settings import QUEUE_NAME, QUEUE_NAME_FORM
-from config.spelling import did_you_mean
-from config.visible import first_hidden
+from config.text.suggestions import did_you_mean
+from config.text.visible import first_hidden
 
 AGENT_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """Valid names of an agent's file, without its extension."""

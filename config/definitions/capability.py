@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from config.capabilities import LABEL, CapabilityKind, Classification
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid
-from config.definitions.json_schema import JsonSchema, schema_errors
+from config.definitions.schemas.json_schema import JsonSchema, schema_errors
 from config.definitions.runner_spec import (
     SECRET_IN_HEADER,
     ContainerSpec,
@@ -31,7 +31,7 @@ from config.effects import Effect, OnExpiry
 from config.egress.policy import hosts_in
 from config.engine import is_engines_own
 from config.identity.principal import Role
-from config.spelling import did_you_mean
+from config.text.suggestions import did_you_mean
 
 CAPABILITY_ID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """Valid names of a capability's file, without its extension: a tool's name."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from bus.payloads import EVENT_TYPES, Payload, Record
 from config.clock import stamp
-from config.one_line import one_line
+from config.text.one_line import one_line
 from config.redaction import REDACTED, redact, redact_start
 from observers.base import AgentFacts, RunFacts
 

@@ -12,7 +12,7 @@ from agents.models.demo.answer import answer
 from agents.models.demo.texts import NOT_KNOWN
 from agents.registry import AgentRegistry
 from config.definitions.agent import AgentDefinition
-from config.definitions.json_schema import schema_errors
+from config.definitions.schemas.json_schema import schema_errors
 from config.settings import ROOT, read_settings
 from tests.agents.models.demo.talk import Talk
 

@@ -9,7 +9,7 @@ import pytest
 
 from agents.testing import AgentKit, Call, Turn
 from bus.payloads import ToolPayload
-from config.stored_texts import stored_called_name
+from config.text.stored_texts import stored_called_name
 
 TEMPLATES = [
     "{{7*7}}",

@@ -20,7 +20,7 @@ import psutil
 from agents.tools.mcp.catalogue.listed import listed
 from agents.tools.mcp.pool import McpPool
 from bus.loop import new_event_loop
-from config.definitions.mcp_server import McpServerDefinition
+from config.definitions.mcp.server import McpServerDefinition
 from config.errors import CallboardError, ToolCutOff
 from tests.agents.tools.mcp.connection.test_http import Odd
 from tests.bench.forked import forget_peak, peak

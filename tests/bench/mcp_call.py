@@ -23,7 +23,7 @@ from mcp import Client, StdioServerParameters
 from agents.tools.mcp.pool import McpPool
 from bus.gc_tuning import freeze_gc
 from bus.loop import new_event_loop
-from config.definitions.mcp_server import McpServerDefinition
+from config.definitions.mcp.server import McpServerDefinition
 from tests.bench.command import Effort, run, say
 from tests.bench.report import Bar, Figure, Report
 

@@ -11,11 +11,11 @@ from playwright.sync_api import Browser, expect
 
 from bus.journal import Decision
 from config.identity.principal import Principal
-from config.visible import visible
+from config.text.visible import visible
 from tests.browser.answering import Counter, opened_counter
 from tests.browser.visitor import PATIENCE_MS, Visitor
 from tests.bus.questions import question
-from tests.config.test_visible import HIDDEN, PLAIN
+from tests.config.text.test_visible import HIDDEN, PLAIN
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 

@@ -32,7 +32,7 @@ from bus.journal import Decision
 from bus.loop import process_loop
 from bus.payloads import StatusPayload
 from config.definitions.errors import ToolUnknown
-from config.definitions.mcp_server import McpServerDefinition, load_server
+from config.definitions.mcp.server import McpServerDefinition, load_server
 from config.egress.lookup import Resolver, resolve
 from config.sealing import sealer_of
 

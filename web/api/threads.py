@@ -12,7 +12,7 @@ from bus.identity.errors import AgentForbidden
 from bus.journal import MessagesUntil, RunOpen, RunStatus, ThreadUnknown
 from bus.payloads import Outcome
 from config.definitions.errors import DefinitionInvalid
-from config.stored_texts import TITLE_CHARS
+from config.text.stored_texts import TITLE_CHARS
 from web.api.answers import answer
 from web.auth.authentication import current_principal
 from web.calls.call import call

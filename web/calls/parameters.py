@@ -17,7 +17,7 @@ from pydantic_core.core_schema import CoreSchema, int_schema, no_info_before_val
 
 from bus.journal import IdempotencyKey, MessagesUntil, canonical_digest, parse_cursor
 from config.errors import BadRequest
-from config.stored_texts import stored_name
+from config.text.stored_texts import stored_name
 from web.calls.fields import Input, Maybe
 
 MAX_KEY_CHARS = 255

@@ -18,7 +18,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from bus.journal import ApprovalDecided, ApprovalOver, ApprovalUnknown, Decision
 from config.errors import CallboardError
 from config.identity.principal import Reach, Verb
-from config.visible import visible
+from config.text.visible import visible
 from web.mcp.errors import said
 from web.mcp.service import Acting, Context, Service
 from web.mcp.watching import Watched

@@ -11,7 +11,7 @@ from mcp.types import CallToolResult, TextContent
 
 from bus.journal import RunStatus
 from bus.payloads import TERMINAL
-from config.definitions.json_schema import schema_errors
+from config.definitions.schemas.json_schema import schema_errors
 from config.tracing import current_trace_id
 from web.mcp.errors import name_of
 from web.mcp.service import Acting, Service

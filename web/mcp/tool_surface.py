@@ -20,7 +20,7 @@ from bus.identity.errors import EnvelopeRefused
 from bus.journal import IdempotencyKey, RunUnknown, canonical_digest
 from config.errors import BadRequest
 from config.identity.principal import Principal
-from config.spelling import did_you_mean
+from config.text.suggestions import did_you_mean
 from config.tracing import change_trace
 from web.auth.envelopes import SIGNED_WITH, signed_trace_id
 from web.calls.bodies import parse_object

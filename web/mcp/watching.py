@@ -13,7 +13,7 @@ import orjson
 
 from agents.handle import RunHandle
 from bus.journal import Line, RunUnknown
-from config.visible import visible
+from config.text.visible import visible
 from web.mcp.service import Acting, Context, Service
 
 EVERY_S = 0.2

@@ -15,10 +15,10 @@ from agents.governance.policy.matching import ToolNames
 from agents.governance.policy.rule import CallMatch
 from agents.governance.policy.work import split_texts
 from config.capabilities import OUTWARD, SENSITIVE, UNTRUSTED, Classification
-from config.definitions.mcp_names import PREFIX, own_names
+from config.definitions.mcp.names import PREFIX, own_names
 from config.effects import Effect
 from config.identity.principal import Role
-from config.spelling import did_you_mean
+from config.text.suggestions import did_you_mean
 
 MOST_LISTED = 12
 """Names that a warning lists."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from agents.governance.policy.rule import CallMatch, SpentAtLeast
-from config.definitions.mcp_names import PREFIX, own_names, prefixed_name
+from config.definitions.mcp.names import PREFIX, own_names, prefixed_name
 from config.policy_decision import READ_FROM, CallFacts
 
 Check = Callable[[CallFacts, int], bool]

@@ -10,7 +10,7 @@ from agents.models.errors import ModelFailed
 from agents.models.streams.chunk import ToolDelta
 from config.ids import new_id
 from config.redaction import redact
-from config.stored_texts import stored_called_name
+from config.text.stored_texts import stored_called_name
 
 
 @dataclass(slots=True)

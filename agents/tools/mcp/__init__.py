@@ -1,3 +1,3 @@
 """MCP servers that agents use: their processes and connections, one session a server, tenant and credentials."""
 
-from config.definitions.mcp_names import PREFIX as PREFIX
+from config.definitions.mcp.names import PREFIX as PREFIX

@@ -10,7 +10,7 @@ from agents.tools.mcp.catalogue.listed import ServerTool, sorted_out
 from agents.tools.mcp.oauth.tokens import new_tokens
 from agents.tools.mcp.outcomes import SessionGone
 from agents.tools.mcp.server_session import McpSession
-from config.definitions.mcp_server import McpServerDefinition
+from config.definitions.mcp.server import McpServerDefinition
 
 MCPServerDefinition = McpServerDefinition
 """The first design's name."""

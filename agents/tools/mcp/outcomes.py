@@ -24,7 +24,7 @@ from agents.tools.mcp.connection.http import (
 )
 from config.errors import ToolCutOff, ToolFailed
 from config.redaction import redact_start
-from config.visible import visible
+from config.text.visible import visible
 
 MAX_MESSAGE = 1000
 """Characters of a server's own error text."""

@@ -28,7 +28,7 @@ from agents.tools.mcp.outcomes import SessionGone
 from agents.tools.mcp.server_session import McpSession
 from agents.tools.mcp.server_states import McpServerState, McpState, states_source
 from config.at_exit import at_exit
-from config.definitions.mcp_server import McpServerDefinition
+from config.definitions.mcp.server import McpServerDefinition
 from config.errors import ToolCutOff, ToolFailed
 from config.forks import after_fork, leave_to_parent
 

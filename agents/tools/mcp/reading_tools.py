@@ -31,12 +31,12 @@ from agents.tools.mcp.catalogue.pages import all_pages, is_absent
 from agents.tools.mcp.pool import mcp_pool
 from agents.tools.mcp.tool_builder import labels_of, server_named
 from agents.tools.tool import Tool
-from config.definitions.mcp_names import sent_name
-from config.definitions.mcp_server import McpReadFields, McpServerDefinition
+from config.definitions.mcp.names import sent_name
+from config.definitions.mcp.server import McpReadFields, McpServerDefinition
 from config.effects import Effect
 from config.errors import ToolFailed
 from config.settings import Settings
-from config.visible import visible
+from config.text.visible import visible
 
 MAX_LISTED = 200
 """Items of a list that one call returns."""

@@ -19,7 +19,7 @@ from agents.tools.mcp.catalogue.pages import all_pages
 from agents.tools.mcp.oauth.tokens import OtherLogin, TokenSource
 from agents.tools.mcp.outcomes import NO_ACCESS_TOKEN, OTHER_LOGIN, SessionGone, call_end
 from agents.tools.mcp.session_life import SessionLife
-from config.definitions.mcp_server import McpServerDefinition
+from config.definitions.mcp.server import McpServerDefinition
 from config.errors import ToolCutOff, ToolFailed
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.tools.mcp.catalogue.unaccepted_tools import DRIFT
 from config.definitions.errors import DefinitionUnreadable
-from config.definitions.mcp_server import McpServerDefinition, name_of, read_servers
+from config.definitions.mcp.server import McpServerDefinition, name_of, read_servers
 from config.definitions.yaml_lines import yaml_files
 from config.errors import CallboardError
 from config.redaction import redact_start

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agents.tool_errors import QuestionInvalid
-from config.definitions.json_schema import SchemaRefused, check_schema, schema_errors
-from config.definitions.shown_schema import shown_schema
+from config.definitions.schemas.json_schema import SchemaRefused, check_schema, schema_errors
+from config.definitions.schemas.shown_schema import shown_schema
 
 DEFAULT_FORM: Mapping[str, Any] = {
     "type": "object",

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from bus.payloads import Payload, ToolLogPayload, ToolProgressPayload
 from config.redaction import redact_start
-from config.visible import visible
+from config.text.visible import visible
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """The levels of log lines, those of syslog, the least severe first."""

@@ -26,7 +26,7 @@ from config.errors import BadRequest
 from config.identity.principal import Principal
 from config.ids import new_id
 from config.redaction import redact
-from config.stored_texts import stored_line, stored_name
+from config.text.stored_texts import stored_line, stored_name
 
 SECRET_NAME = "grants"
 """The deployment's secret that grants are signed with, in table ``secrets``."""

@@ -20,7 +20,7 @@ from config.database.engine import WALL_MS, wall_ms
 from config.database.tables import api_keys, principals
 from config.errors import BadRequest
 from config.identity.principal import LOCAL, Principal, Role, Verb
-from config.stored_texts import stored_name
+from config.text.stored_texts import stored_name
 
 _ABROAD = "/"
 """Begins the creator's name of a key that the installation's own principal made for another tenant: no name has it."""

@@ -38,7 +38,7 @@ from config.identity.contexts import DeclaredContext
 from config.identity.principal import LOCAL, Principal
 from config.ids import is_made, new_id
 from config.sealing import Original
-from config.stored_texts import has_secret, stored_line
+from config.text.stored_texts import has_secret, stored_line
 from config.tracing import current_correlation_id, current_trace_id, is_correlation_id, new_trace_id
 
 THREAD = "thr"

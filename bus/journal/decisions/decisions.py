@@ -34,7 +34,7 @@ from bus.payloads import TERMINAL, ApprovalPayload
 from config.clock import epoch_ms
 from config.database.engine import Database, wall_ms
 from config.database.tables import approvals
-from config.definitions.json_schema import schema_errors
+from config.definitions.schemas.json_schema import schema_errors
 from config.effects import OnExpiry
 from config.failpoints import failpoint
 from config.identity.principal import LOCAL, Principal, Verb

@@ -20,7 +20,7 @@ from config.database.engine import WALL_MS, Database
 from config.database.tables import messages, runs, threads
 from config.identity.principal import Principal, Verb
 from config.ids import new_id
-from config.stored_texts import stored_line
+from config.text.stored_texts import stored_line
 
 
 class Threads:

@@ -24,7 +24,7 @@ from config.database.tables import internal_events, runs
 from config.identity.principal import Principal, Verb
 from config.ids import new_id
 from config.redacted_data import without_secrets
-from config.stored_texts import stored_name
+from config.text.stored_texts import stored_name
 
 
 class InternalEvents:

@@ -15,7 +15,7 @@ from agents.tools.mcp.manager import MCPClientManager, MCPServerDefinition, mcp_
 from agents.tools.mcp.pool import close_pools
 from bus.loop import process_loop
 from config.database.migrate import migrate
-from config.definitions.mcp_server import load_server, read_servers
+from config.definitions.mcp.server import load_server, read_servers
 from config.folders import ROOT
 from config.settings import Settings
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from callboard_client.celery_tasks import TaskUndescribed, describe_tasks, main, publish_tasks
 from config.definitions.celery_tasks import load_application
-from config.definitions.json_schema import check_schema
+from config.definitions.schemas.json_schema import check_schema
 
 
 class Size(Enum):

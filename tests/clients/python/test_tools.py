@@ -21,7 +21,7 @@ from callboard_client.tools.described import describe
 from callboard_client.tools.protocol import Service
 from callboard_client.tools.values import Misfit, from_json, to_json
 from config import effects
-from config.definitions.json_schema import check_schema, schema_errors
+from config.definitions.schemas.json_schema import check_schema, schema_errors
 
 
 class Size(Enum):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from config.definitions.json_schema import SchemaRefused, check_schema, schema_errors
+from config.definitions.schemas.json_schema import SchemaRefused, check_schema, schema_errors
 from tests.hostile_schemas import HEAVY, LETTERS, MIXED, OUTWARD, PATTERNS
 
 MANY_TIMES_THE_BAR_S = 2.0

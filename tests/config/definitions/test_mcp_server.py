@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from config.definitions.errors import DefinitionInvalid, SecretMissing
-from config.definitions.mcp_server import load_server, read_servers
+from config.definitions.mcp.server import load_server, read_servers
 from config.egress.errors import RequestRefused
 
 SERVER = "command: files-server\nargs: [--root, /srv]\n"

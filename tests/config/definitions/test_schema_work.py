@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from config.definitions.json_schema import check_schema, schema_errors
-from config.definitions.schema_work import MAX_PLACES, MAX_STEPS, SchemaWork, places
+from config.definitions.schemas.json_schema import check_schema, schema_errors
+from config.definitions.schemas.schema_work import MAX_PLACES, MAX_STEPS, SchemaWork, places
 from tests.hostile_schemas import HEAVY, sum_of
 
 MANY = {"pattern": "[ab]*a[ab]{500}c"}

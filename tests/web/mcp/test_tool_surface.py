@@ -13,7 +13,7 @@ from mcp.types import TextResourceContents
 
 from bus.journal import Decision
 from cli.dev.error_catalogue import catalogue
-from config.definitions.json_schema import schema_errors
+from config.definitions.schemas.json_schema import schema_errors
 from config.identity.principal import Principal
 from tests.bus.journal_harness import claim
 from tests.web.mcp import counter

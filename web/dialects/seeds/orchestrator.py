@@ -25,7 +25,7 @@ from bus.journal import (
     TooManyRuns,
 )
 from config.definitions.errors import DefinitionInvalid
-from config.stored_texts import stored_name
+from config.text.stored_texts import stored_name
 from config.tracing import correlate
 from web.api.answers import answer, end_of, status_of
 from web.auth.authentication import current_principal, require_still_valid

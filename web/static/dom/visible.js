@@ -1,4 +1,4 @@
-// Characters that change how their neighbours read, or that are invisible, are shown by their number. config/visible.py has the same rules.
+// Characters that change how their neighbours read, or that are invisible, are shown by their number. config/text/visible.py has the same rules.
 
 const CONTROL = "\\u0000-\\u0008\\u000B\\u000C\\u000E-\\u001F\\u007F-\\u009F";
 // Unicode's Default_Ignorable_Code_Point and bidirectional controls, without the joiners and variation selectors.

@@ -16,9 +16,9 @@ from mcp.types import ElicitRequestParams, ElicitRequestURLParams, ElicitResult
 
 from agents.tool_errors import QuestionInvalid
 from agents.tools.requests.questions import require_question
-from config.definitions.json_schema import check_schema, schema_errors
+from config.definitions.schemas.json_schema import check_schema, schema_errors
 from config.redaction import redact_start
-from config.visible import visible
+from config.text.visible import visible
 
 MAX_MESSAGE = 1200
 """Characters of a server's text in a question."""

@@ -36,7 +36,7 @@ from mcp.types import (
 from agents.tools.mcp.connection.error_log import ErrorLog
 from agents.tools.mcp.connection.traffic import Inbound, Outbound
 from agents.tools.requests.reports import LEVELS, MAX_EXAMINED, CallReports
-from config.definitions.mcp_server import McpServerDefinition
+from config.definitions.mcp.server import McpServerDefinition
 from config.project import own_version
 
 OFF: Final = "off"
@@ -167,7 +167,7 @@ class SdkSession(ClientSession):
         )
 
     async def validate_tool_result(self, name: str, result: CallToolResult) -> None:
-        """Accept any result; the caller checks it with ``config.definitions.json_schema``."""
+        """Accept any result; the caller checks it with ``config.definitions.schemas.json_schema``."""
 
     async def _elicited(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:
         """Answer a question that a server of before 2026 asks during a call."""

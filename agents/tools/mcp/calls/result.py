@@ -16,7 +16,7 @@ from mcp.types import (
 
 from config.errors import ToolFailed
 from config.redaction import redact_start
-from config.visible import visible
+from config.text.visible import visible
 
 MAX_MESSAGE = 2000
 """Characters of a failure's text that the model gets."""

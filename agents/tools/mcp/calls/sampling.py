@@ -16,7 +16,7 @@ from mcp.types import (
 )
 
 from agents.tools.requests.sample import Sample, SampleRequest
-from config.definitions.mcp_server import McpSamplingFields
+from config.definitions.mcp.server import McpSamplingFields
 from config.errors import CallboardError
 
 MAX_MESSAGES = 100

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from agents.tools.mcp import PREFIX
 from agents.tools.mcp.stores import opened_journal
 from bus.journal import Journal
-from config.definitions.mcp_names import identity_of, names_for_models
-from config.definitions.mcp_server import read_servers
+from config.definitions.mcp.names import identity_of, names_for_models
+from config.definitions.mcp.server import read_servers
 from config.settings import Settings
 
 Origin = tuple[str, str]

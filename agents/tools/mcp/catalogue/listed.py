@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from agents.tools.mcp.catalogue.malformed import MALFORMED, MAX_PLACE
-from config.definitions.mcp_server import TOOL_NAME
-from config.visible import visible
+from config.definitions.mcp.server import TOOL_NAME
+from config.text.visible import visible
 
 if TYPE_CHECKING:
     from mcp.types import Tool

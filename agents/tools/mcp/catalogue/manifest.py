@@ -20,7 +20,7 @@ from agents.tools.mcp.stores import opened_journal
 from bus.journal import ANSWERED_BY
 from config.errors import ToolFailed
 from config.identity.principal import Role
-from config.visible import visible
+from config.text.visible import visible
 
 MAX_WHOLE = 40 * 1024
 """Bytes of a change, all of which is in the form of the question; a larger one cannot be accepted."""

@@ -22,14 +22,14 @@ from agents.tools.mcp.connection.faults import McpFault, of_connecting, of_statu
 from agents.tools.mcp.connection.traffic import Inbound, Outbound, TooMuch, Traffic, watched
 from agents.tools.mcp.connection.values import BodyValues, EventValues
 from agents.tools.mcp.oauth.tokens import Authorized, OtherLogin, TokenSource
-from config.definitions.mcp_server import McpServerDefinition
+from config.definitions.mcp.server import McpServerDefinition
 from config.egress.errors import HostNotAllowed, UrlRefused
 from config.egress.exchange import causes_of, trusted
 from config.egress.informational import PROBLEM, InformationalFlood, bound_informational
 from config.egress.operators import require_operators_url
 from config.egress.policy import allowed_in
 from config.settings import settings
-from config.visible import visible
+from config.text.visible import visible
 
 NO_LOGIN, NO_TOKEN, OTHER_SESSION = -32093, -32094, -32095
 UNAUTHORIZED, REFUSED, NOT_SENT, CUT_OFF = -32096, -32097, -32098, -32099

@@ -20,8 +20,8 @@ from agents.tools.mcp.connection.error_log import ErrorLog
 from agents.tools.mcp.connection.faults import McpFault, of_exit
 from agents.tools.mcp.connection.lines import LineReader, LineWriter
 from agents.tools.mcp.connection.traffic import Inbound, Outbound, Traffic, watched
-from config.definitions.mcp_server import McpServerDefinition
-from config.visible import visible
+from config.definitions.mcp.server import McpServerDefinition
+from config.text.visible import visible
 
 GRACE_S = 2.0
 """Seconds that a server may take to end after its standard input was closed."""

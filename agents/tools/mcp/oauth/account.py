@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from bus.journal import SealedLogin
 from config.clock import epoch_ms
-from config.definitions.mcp_server import McpServerDefinition
+from config.definitions.mcp.server import McpServerDefinition
 from config.forks import after_fork
 from config.redaction import register_secrets, set_secrets
 from config.sealing import Sealer

@@ -32,10 +32,10 @@ from agents.tools.mcp.oauth.account import OAuthAccount
 from agents.tools.mcp.oauth.requests import OAuthAsker
 from agents.tools.mcp.sdk_logging import quieten
 from config.clock import epoch_ms
-from config.definitions.mcp_oauth import McpOAuthFields
-from config.definitions.mcp_server import McpServerDefinition
+from config.definitions.mcp.oauth import McpOAuthFields
+from config.definitions.mcp.server import McpServerDefinition
 from config.redaction import redact_start
-from config.visible import visible
+from config.text.visible import visible
 
 Redirect = Callable[[str], Awaitable[None]]
 """Shows a person the address where to sign in."""

@@ -14,7 +14,7 @@ from agents.tools.mcp.oauth.flow import OAuthFlow
 from agents.tools.mcp.oauth.loopback import BrowserReturn
 from agents.tools.mcp.oauth.requests import OAuthAsker
 from bus.journal import McpLogins, SealedLogin
-from config.definitions.mcp_server import McpServerDefinition
+from config.definitions.mcp.server import McpServerDefinition
 from config.egress.errors import HostNotAllowed, UrlRefused
 from config.egress.target import parse_target
 from config.ids import new_id

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 from mcp.shared.auth import AuthorizationCodeResult
 
 from agents.tool_errors import McpServerDown
-from config.visible import visible
+from config.text.visible import visible
 
 MAX_HEAD = 16 * 1024
 """Bytes of a request that are read."""

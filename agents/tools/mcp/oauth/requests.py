@@ -12,7 +12,7 @@ import httpx2
 
 from agents.tool_errors import McpServerDown
 from agents.tools.spans.http import request_span
-from config.definitions.mcp_server import McpServerDefinition
+from config.definitions.mcp.server import McpServerDefinition
 from config.egress.errors import HostNotAllowed, RedirectRefused, UrlRefused
 from config.egress.exchange import HttpAnswer, Limits
 from config.egress.fetch import Fetcher

@@ -18,7 +18,7 @@ from agents.tools.mcp.stores import opened_journal
 from bus.journal import McpLogins, SealedLogin
 from config.database.engine import open_database
 from config.database.migrate import require_current, require_installation
-from config.definitions.mcp_server import McpServerDefinition
+from config.definitions.mcp.server import McpServerDefinition
 from config.egress.target import parse_target
 from config.errors import CallboardError
 from config.sealing import SealBroken, Sealer, SealKeyMissing, sealer_of

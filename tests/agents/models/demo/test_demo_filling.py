@@ -6,7 +6,7 @@ import pytest
 
 from agents.models.demo.schema_filler import date_in, fill, time_in
 from config.definitions.agent import load_definition
-from config.definitions.json_schema import check_schema, schema_errors
+from config.definitions.schemas.json_schema import check_schema, schema_errors
 from config.settings import ROOT
 
 CALENDAR = load_definition(ROOT / "config" / "agents" / "calendar.yaml").output_schema or {}

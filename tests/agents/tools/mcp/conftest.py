@@ -13,7 +13,7 @@ import pytest
 
 from agents.tools.mcp.pool import McpPool
 from bus.loop import new_event_loop
-from config.definitions.mcp_server import McpServerDefinition
+from config.definitions.mcp.server import McpServerDefinition
 
 FAKE = Path(__file__).with_name("fake_server.py")
 Define = Callable[..., McpServerDefinition]

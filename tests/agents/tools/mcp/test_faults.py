@@ -19,7 +19,7 @@ from agents.tools.mcp.connection.stdio import MAX_SHOWN, end_of
 from agents.tools.mcp.connection.traffic import TooMuch
 from agents.tools.mcp.connection.values import MAX_VALUES, require_few_values
 from agents.tools.mcp.pool import McpPool
-from config.definitions.mcp_server import McpLimitFields, McpServerDefinition
+from config.definitions.mcp.server import McpLimitFields, McpServerDefinition
 from config.errors import ToolCutOff, ToolFailed
 from tests.agents.tools.mcp.conftest import Define, Run, said
 

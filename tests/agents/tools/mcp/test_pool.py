@@ -20,7 +20,7 @@ from agents.tool_errors import McpServerDown
 from agents.tools.mcp import pool as pools
 from agents.tools.mcp.pool import McpPool, close_pools, mcp_pool
 from agents.tools.mcp.server_states import McpServerState, McpState
-from config.definitions.mcp_server import McpServerDefinition
+from config.definitions.mcp.server import McpServerDefinition
 from config.errors import ToolCutOff
 from tests.agents.tools.mcp.conftest import FAKE, Define, Run, said
 from tests.agents.tools.mcp.connection.test_http import SDK
@@ -186,7 +186,7 @@ def test_a_killed_process_leaves_no_server_behind(define: Define) -> None:
     code = f"""
 import asyncio
 from agents.tools.mcp.pool import McpPool
-from config.definitions.mcp_server import McpServerDefinition
+from config.definitions.mcp.server import McpServerDefinition
 async def use():
     pool = McpPool()
     words = ("-I", {str(FAKE)!r})

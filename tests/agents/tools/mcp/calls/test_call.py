@@ -13,7 +13,7 @@ from agents.tools.call_context import ToolContext
 from agents.tools.mcp.calls.call import MAX_STATE, AskingCall, round_of
 from agents.tools.requests.questions import QuestionAsked
 from bus.journal import form_digest
-from config.definitions.mcp_server import McpServerDefinition
+from config.definitions.mcp.server import McpServerDefinition
 from config.effects import Effect
 from config.errors import ToolFailed
 

@@ -8,7 +8,7 @@ import pytest
 from mcp.types import ElicitRequestFormParams, ElicitRequestURLParams
 
 from agents.tools.mcp.calls.elicitation import OPENED, Declined, elicited
-from config.definitions.json_schema import schema_errors
+from config.definitions.schemas.json_schema import schema_errors
 
 
 def asked(fields: Any, message: str = "For how many?", **schema: Any) -> Any:

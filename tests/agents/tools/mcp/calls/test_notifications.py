@@ -13,7 +13,7 @@ from mcp.types import LoggingMessageNotificationParams
 
 from agents.tools.mcp.calls.notifications import McpServerLog, OpenCall, OpenCalls
 from agents.tools.mcp.pool import McpPool
-from config.definitions.mcp_server import McpServerDefinition
+from config.definitions.mcp.server import McpServerDefinition
 from config.errors import ToolCutOff
 from tests.agents.tools.mcp.conftest import Define, Run, said
 from tests.agents.tools.mcp.connection.test_http import Served

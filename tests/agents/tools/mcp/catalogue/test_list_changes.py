@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from agents.tools.mcp.pool import McpPool
-from config.definitions.mcp_server import McpServerDefinition
+from config.definitions.mcp.server import McpServerDefinition
 from tests.agents.tools.mcp.conftest import Define, Run
 from tests.ports import free_port
 

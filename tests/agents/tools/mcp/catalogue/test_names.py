@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from agents.tools.mcp.catalogue.first_seen import Origin, names_of
-from config.definitions.mcp_names import identity_of, names_for_models, sent_name
+from config.definitions.mcp.names import identity_of, names_for_models, sent_name
 
 Given = list[tuple[str, Origin | None]]
 CALCULATOR: tuple[str, Origin | None] = ("calculator", None)

@@ -22,7 +22,7 @@ import pytest
 from agents.tool_errors import McpServerDown, OutputUnfit
 from agents.tools.mcp.pool import McpPool
 from agents.tools.mcp.server_states import McpServerState, McpState
-from config.definitions.mcp_server import McpServerDefinition
+from config.definitions.mcp.server import McpServerDefinition
 from config.errors import ToolCutOff, ToolFailed
 from tests.agents.tools.mcp.conftest import Run, said
 from tests.ports import free_port

@@ -13,8 +13,8 @@ import pytest
 from agents.tool_errors import McpServerDown
 from agents.tools.mcp.oauth.login import log_in
 from agents.tools.mcp.oauth.requests import OAuthAsker
-from config.definitions.mcp_oauth import McpOAuthFields
-from config.definitions.mcp_server import McpServerDefinition
+from config.definitions.mcp.oauth import McpOAuthFields
+from config.definitions.mcp.server import McpServerDefinition
 from tests.agents.tools.mcp.oauth.login_server import LoginServer, browse, guarding
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(60)]

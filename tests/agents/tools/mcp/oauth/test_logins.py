@@ -198,7 +198,7 @@ def whoami_without_cache(kit: AgentKit) -> Any:
     """Call in a way that needs no list of tools."""
 
     async def asked() -> Any:
-        from config.definitions.mcp_server import read_servers
+        from config.definitions.mcp.server import read_servers
 
         servers, _ = read_servers(process().settings.mcp_servers_folders)
         pool = McpPool()

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from config.definitions.subschemas import in_place, inside
+from config.definitions.schemas.subschemas import in_place, inside
 
 MAX_WORK = 1_500_000
 """Bytes times places: about 20 ms; to refuse, and to name the reason, takes several times that."""

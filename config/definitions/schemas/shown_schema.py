@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from config.definitions.json_schema import MAX_DEPTH, SchemaRefused
-from config.definitions.subschemas import inside
-from config.visible import visible
+from config.definitions.schemas.json_schema import MAX_DEPTH, SchemaRefused
+from config.definitions.schemas.subschemas import inside
+from config.text.visible import visible
 
 _HEADER = "x-mcp-header"
 """The keyword of an argument that clients of its server repeat in a header; nothing for others who see the schema."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from config.errors import BadRequest
-from config.stored_texts import TITLE_CHARS, stored_line, stored_name, stored_text
+from config.text.stored_texts import TITLE_CHARS, stored_line, stored_name, stored_text
 
 KEY = "cbk_0123456789abcdef0123456789abcdef"
 

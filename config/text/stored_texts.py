@@ -12,7 +12,7 @@ from itertools import islice
 
 from config.errors import BadRequest
 from config.redaction import own_redactor, redact, redact_start
-from config.visible import first_hidden, visible
+from config.text.visible import first_hidden, visible
 
 TITLE_CHARS = 120
 """Most characters of a title."""

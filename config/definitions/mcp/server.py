@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from config.capabilities import LABEL, Classification
 from config.definitions.credentials import require_no_credentials
 from config.definitions.errors import DefinitionInvalid
-from config.definitions.mcp_oauth import McpOAuthFields
+from config.definitions.mcp.oauth import McpOAuthFields
 from config.definitions.runner_spec import SECRET_IN_HEADER, Strict, Text, Variable
 from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM, required_secret
 from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml, yaml_files
@@ -27,7 +27,7 @@ from config.egress.target import Target, parse_target
 from config.identity.principal import Role
 from config.provider_keys import is_providers
 from config.redaction import is_secret, redact
-from config.spelling import did_you_mean, nearest
+from config.text.suggestions import did_you_mean, nearest
 
 SERVER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 """Valid names of a server."""

@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 import jsonschema_rs
 import orjson
 
-from config.definitions.schema_work import MAX_PLACES, SchemaWork
-from config.definitions.subschemas import inside
+from config.definitions.schemas.schema_work import MAX_PLACES, SchemaWork
+from config.definitions.schemas.subschemas import inside
 
 MAX_ERRORS = 5
 """Most validation errors that are reported at once."""

@@ -15,8 +15,8 @@ import jsonschema_rs
 import orjson
 from pydantic import AfterValidator
 
-from config.definitions.schema_validator import SchemaValidator, compile_schema, count_values
-from config.definitions.subschemas import in_place, inside
+from config.definitions.schemas.schema_validator import SchemaValidator, compile_schema, count_values
+from config.definitions.schemas.subschemas import in_place, inside
 
 MAX_BYTES = 64 * 1024
 """Largest schema, as JSON."""

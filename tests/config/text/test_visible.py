@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from config.visible import escaped_json, visible
+from config.text.visible import escaped_json, visible
 
 HIDDEN = "\x00\x1b\x7f\x85\x9b\u00ad\u061c\u200b\u200e\u200f\u2028"
 HIDDEN += "\u202a\u202e\u2060\u2066\u2069\u3164\ufeff\U000e0041\U000e0100"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from config.definitions.mcp_server import SERVER_NAME, TOOL_NAME
+from config.definitions.mcp.server import SERVER_NAME, TOOL_NAME
 
 FIELD = "`mcp_server_definition`"
 USED = ("name", "included_tools")
