@@ -15,10 +15,10 @@ import orjson
 
 from config.clock import stamp
 from config.identity.contexts import logged_fields
-from config.text.one_line import one_line
 from config.redaction import redact
-from config.tracing import trace_fields
+from config.text.one_line import one_line
 from config.text.visible import escaped_json
+from config.tracing import trace_fields
 
 if TYPE_CHECKING:
     from config.settings import Settings

@@ -48,9 +48,9 @@ from config.egress.errors import UrlRefused
 from config.egress.exchange import HttpAnswer, Limits
 from config.egress.request import checked_headers
 from config.egress.target import parse_target
-from config.text.one_line import one_line
 from config.redaction import Redactor, redact_start, secrets_in_url
 from config.redis.url import each_url, without_password
+from config.text.one_line import one_line
 from config.text.suggestions import did_you_mean
 from config.text.visible import visible
 from observers.logfile import reader as logfiles

@@ -13,8 +13,8 @@ from agents.steps.tool_step import ToolStep
 from agents.tools.tool import Tool
 from bus.journal import DRAINED, Commit, Ending, FirstCommit, OpenStep, Reason, Release, TaskWait
 from bus.payloads import Payload, StatusPayload
-from config.text.counted_names import counted_names
 from config.definitions.agent import AgentDefinition
+from config.text.counted_names import counted_names
 
 
 def resumed(context: RunContext, definition: AgentDefinition, tools: Mapping[str, Tool], step: OpenStep) -> ToolStep:

@@ -10,8 +10,8 @@ from pydantic import AfterValidator, BeforeValidator
 from config.capabilities import Classification
 from config.identity.contexts import NAME, NAME_FORM
 from config.identity.principal import Role
-from config.text.one_line import one_line
 from config.redaction import redact
+from config.text.one_line import one_line
 from config.text.suggestions import did_you_mean
 
 NO_ROLES = "none"

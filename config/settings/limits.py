@@ -9,8 +9,8 @@ from pydantic import AfterValidator, Field
 
 from config.identity.principal import NAME, NAME_FORM
 from config.limits import WITH_AUTHENTICATION, HotLogBudget, Limit, LimitName, Tenants, TenantSettings
-from config.text.one_line import one_line
 from config.settings.callers import CallerSettings
+from config.text.one_line import one_line
 from config.text.suggestions import did_you_mean
 
 

@@ -14,7 +14,6 @@ from pydantic_settings import SettingsError
 
 from config.errors import SettingInvalid
 from config.identity.principal import NAME_FORM
-from config.text.one_line import one_line
 from config.provider_keys import may_adopt
 from config.redaction import forget, register_secrets, secrets_in_url
 from config.redis.url import each_url
@@ -22,6 +21,7 @@ from config.settings.limits import problem_of_section
 from config.settings.model import Settings
 from config.settings.sources import ROOT, reads_files, seed_of
 from config.settings.workers import QUEUE_NAME_FORM
+from config.text.one_line import one_line
 from config.text.suggestions import did_you_mean
 
 SECRETS_OF_TOOLS = "CALLBOARD_SECRET_"

@@ -1,0 +1,1 @@
+"""MCP servers as definitions declare them, and the names of their tools."""
