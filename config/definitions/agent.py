@@ -18,8 +18,8 @@ from config.definitions.credentials import require_no_credentials
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
 from config.definitions.guardrails.checks import Checks, CheckSection, GuardrailFields, PatternCheck
-from config.definitions.schemas.json_schema import SchemaRefused, check_schema
 from config.definitions.mcp.use import tool_lines
+from config.definitions.schemas.json_schema import SchemaRefused, check_schema
 from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
 from config.effects import Effect, OnExpiry, Scope
 from config.egress.errors import UrlRefused

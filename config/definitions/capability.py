@@ -12,7 +12,6 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from config.capabilities import LABEL, CapabilityKind, Classification
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid
-from config.definitions.schemas.json_schema import JsonSchema, schema_errors
 from config.definitions.runner_spec import (
     SECRET_IN_HEADER,
     ContainerSpec,
@@ -25,6 +24,7 @@ from config.definitions.runner_spec import (
     Text,
     Variable,
 )
+from config.definitions.schemas.json_schema import JsonSchema, schema_errors
 from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM
 from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
 from config.effects import Effect, OnExpiry

@@ -21,16 +21,16 @@ from agents.tools.tool import Tool
 from bus.loop import process_loop
 from config.capabilities import INWARD, OUTWARD, TRUSTED, UNTRUSTED
 from config.definitions.errors import ToolUnknown
-from config.definitions.schemas.json_schema import SchemaRefused, check_schema, schema_errors
 from config.definitions.mcp.names import sent_name
 from config.definitions.mcp.server import McpServerDefinition, McpToolFields, name_of, read_servers
+from config.definitions.schemas.json_schema import SchemaRefused, check_schema, schema_errors
 from config.definitions.schemas.shown_schema import shown_schema
 from config.effects import Effect
 from config.errors import CallboardError, ToolFailed
 from config.settings import Settings
 from config.text.suggestions import did_you_mean
-from config.tracing import TRACEPARENT, current_traceparent
 from config.text.visible import visible
+from config.tracing import TRACEPARENT, current_traceparent
 
 log = logging.getLogger(__name__)
 
