@@ -240,7 +240,7 @@ class Agent:
             for finished in asyncio.as_completed(tasks):
                 call = await finished
                 left -= 1
-                if call.is_pending or open_calls.waits_for_a_person(call, self._definition.on_unknown):
+                if call.work.is_pending or open_calls.waits_for_a_person(call, self._definition.on_unknown):
                     continue
                 outcome = open_calls.outcomes([call], self._calls_of)
                 if left == 0 and self._calls == [call]:

@@ -68,20 +68,22 @@ class ToolRun:
         await open_calls.ask_engine_about_begun(self._context, [call])
         open_calls.require_wanted([call])
         await call.run()
-        if call.is_pending or open_calls.waits_for_a_person(call, self._definition.on_unknown):
+        if call.work.is_pending or open_calls.waits_for_a_person(call, self._definition.on_unknown):
             await open_calls.wait(self._context, [call], self._definition.on_unknown)
             return
         await self._context.note_calls_over()
         await self._end(call)
 
     async def _end(self, call: ToolStep) -> None:
+        assert call.work.end is not None, "run() comes first"
+        result = call.work.end.result
         closed = open_calls.outcomes([call], self._asked.message_id)
-        error: CallboardError | None = OutcomeUnknown(str(call.result)) if call.is_unknown else call.error
+        error: CallboardError | None = OutcomeUnknown(str(result)) if call.is_unknown else call.work.end.error
         took = self._context.took
         if error is not None:
             await self._context.save(end_commit(Ending.failed(error), closed, self._total, took))
             return
-        end = end_event("succeeded", self._total, took, output=call.result)
+        end = end_event("succeeded", self._total, took, output=result)
         await self._context.save(replace(closed, events=[*closed.events, end]))
 
     async def release(self) -> None:

@@ -224,7 +224,10 @@ class ModelStep:
         answer = self._stream
         assert answer is not None, "ask() comes first"
         reasoning = answer.reasoning
-        shown = [{"call_id": step.call.id, "name": step.call.name, "arguments": step.arguments} for step in calls]
+        shown = [
+            {"call_id": step.record.call.id, "name": step.record.call.name, "arguments": step.decision.arguments}
+            for step in calls
+        ]
         payload = self._message(text or None, reasoning, tool_calls=shown or None)
         data: dict[str, Any] = {"content": text}
         if reasoning:
@@ -232,7 +235,7 @@ class ModelStep:
         if answer.thinking_blocks:
             data["thinking_blocks"] = answer.thinking_blocks
         if calls:
-            sent = [{"arguments_text": step.call.arguments_text} for step in calls]
+            sent = [{"arguments_text": step.record.call.arguments_text} for step in calls]
             data["tool_calls"] = [entry | as_sent for entry, as_sent in zip(shown, sent, strict=True)]
         item = HistoryItem(id=self.message_id, role="assistant", data=data)
         result = {"message_id": self.message_id, "finish_reason": answer.finish_reason, "calls": len(answer.tool_calls)}

@@ -11,9 +11,10 @@ from agents.errors import OutcomeUnknown, PolicyRefused
 from agents.models.streams.tool_calls import ToolCall
 from agents.steps.tool_step import ToolStep
 from agents.tools.tool import Tool
-from bus.journal import DRAINED, Commit, Ending, FirstCommit, OpenStep, Reason, Release, TaskWait
+from bus.journal import DRAINED, Commit, Ending, FirstCommit, OpenStep, Reason, Release, TaskWait, canonical_digest
 from bus.payloads import Payload, StatusPayload
 from config.definitions.agent import AgentDefinition
+from config.policy_decision import PolicyDecision
 from config.text.counted_names import counted_names
 
 
@@ -37,15 +38,21 @@ def new_step(
 
 def waits_for_a_person(call: ToolStep, on_unknown: str) -> bool:
     """Return whether a call gets what it lacks, or its result, from a person's answer."""
-    return call.approval_reason is not None or call.has_asked or (call.is_unknown and on_unknown != "tell_model")
+    return (
+        call.decision.approval_reason is not None
+        or call.work.asks is not None
+        or (call.is_unknown and on_unknown != "tell_model")
+    )
 
 
 def first_commit(calls: Sequence[ToolStep], steps: Sequence[OpenStep]) -> FirstCommit:
     """Return what has to be committed before an owner resumes the calls of these steps."""
     used = [step.approval_id for step in steps if step.approval_id and step.decision]
     begun = [call for call in calls if call.will_run]
-    decided = {call.id: call.policy_decision for call in calls if call.policy_decision is not None}
-    edited = {call.id: call.edited_digest for call in begun if call.edited_digest is not None}
+    decided = _decided(calls)
+    edited = {
+        call.id: canonical_digest(call.decision.arguments) for call in begun if call.record.answer.edited is not None
+    }
     restarted = [call.id for call in begun]
     waits = {call.id: call.new_wait for call in calls if call.new_wait is not None}
     return FirstCommit(
@@ -56,6 +63,11 @@ def first_commit(calls: Sequence[ToolStep], steps: Sequence[OpenStep]) -> FirstC
         sticky=sticky_of(begun),
         answers_used=used,
     )
+
+
+def _decided(calls: Iterable[ToolStep]) -> dict[str, PolicyDecision]:
+    judged = {call.id: call.decision.policy_decision for call in calls}
+    return {step_id: decision for step_id, decision in judged.items() if decision is not None}
 
 
 def sticky_of(calls: Iterable[ToolStep]) -> list[str]:
@@ -70,11 +82,10 @@ def require_wanted(calls: Sequence[ToolStep]) -> None:
         OutcomeUnknown: a person did.
         PolicyRefused: the policy did.
     """
-    if any(call.is_given_up for call in calls):
+    if any(call.record.is_answered("fail") for call in calls):
         raise OutcomeUnknown("a call was cut off, and a person decided that the run fails for it.")
-    halting = next(
-        (call.policy_decision for call in calls if call.is_halted and call.policy_decision is not None), None
-    )
+    halted = (call.decision.policy_decision for call in calls if call.decision.is_halted)
+    halting = next(halted, None)
     if halting is not None:
         raise PolicyRefused(rule=halting.rule, reason=halting.reason)
 
@@ -93,8 +104,8 @@ async def ask_engine_about_begun(context: RunContext, calls: Sequence[ToolStep])
     if context.governance is None or not begun:
         return
     notes = await ask_engine(context, begun)
-    decided = {call.id: call.policy_decision for call in begun if call.policy_decision is not None}
-    planned = [call.id for call in begun if call.approval_reason is not None]
+    decided = _decided(begun)
+    planned = [call.id for call in begun if call.decision.approval_reason is not None]
     await context.save(Commit(events=notes, decided=decided, planned=planned))
 
 
@@ -109,8 +120,8 @@ async def wait(context: RunContext, calls: Sequence[ToolStep], on_unknown: str) 
     Raises:
         OutcomeUnknown: the outcome of one is unknown, and ``on_unknown`` says that the run fails then.
     """
-    asking = [call for call in calls if not call.is_pending]
-    pending = {call.id: call.work.wait for call in calls if call.is_pending and call.work is not None}
+    asking = [call for call in calls if not call.work.is_pending]
+    pending = {call.id: call.work.task.wait for call in calls if call.work.is_pending and call.work.task is not None}
     if asking:
         await _ask_a_person(context, asking, on_unknown, pending)
     else:
@@ -139,14 +150,14 @@ async def _ask_a_person(
             "look at the other side before you start a new run."
         )
     expires_ms = await context.wait_expiry_ms()
-    questions = [call.question(expires_ms) for call in calls if not call.is_asked]
-    await context.require_may_ask(sum(one.kind != "unknown" for one in questions))
+    questions = [call.question(expires_ms) for call in calls if not call.record.is_asked]
+    await context.require_may_ask(sum(question.kind != "unknown" for question in questions))
     release = Release(status="waiting", reason=Reason.APPROVAL, questions=tuple(questions), detail=_asked_of(calls))
     waits = StatusPayload(status="waiting", reason="approval")
     change = Commit(
         events=[*(question.payload() for question in questions), waits],
         unknown=[call.id for call in unknown],
-        planned=[call.id for call in calls if call.has_asked],
+        planned=[call.id for call in calls if call.work.asks is not None],
         waiting=pending,
         release=release,
     )
@@ -157,7 +168,7 @@ def given_back(calls: Sequence[ToolStep], message_id: str) -> Commit:
     """Return the commit that releases a run in the middle of its calls; results of completed calls are in it."""
     done = [call for call in calls if call.is_settled and not call.is_unknown]
     unbegun = [call.id for call in calls if call.is_unbegun]
-    waiting = {call.id: call.work.wait for call in calls if call.is_waiting and call.work is not None}
+    waiting = {call.id: call.work.task.wait for call in calls if call.is_waiting and call.work.task is not None}
     results = outcomes(done, message_id)
     events = [*results.events, *moved(DRAINED)]
     return replace(results, events=events, planned=unbegun, waiting=waiting, release=DRAINED)
@@ -188,12 +199,12 @@ def joined(parts: Sequence[Commit]) -> Commit:
 
 
 def _names(calls: Iterable[ToolStep]) -> str:
-    return ", ".join(counted_names(call.call.name for call in calls))
+    return ", ".join(counted_names(call.record.call.name for call in calls))
 
 
 def _awaited(calls: Sequence[ToolStep]) -> str:
     """Return which tasks a run waits for, as a sentence for lists of runs."""
-    tasks = ", ".join(call.work.wait.task for call in calls if call.work is not None)
+    tasks = ", ".join(call.work.task.wait.task for call in calls if call.work.task is not None)
     return f"Waits for the result of {tasks}, of a Celery application."
 
 

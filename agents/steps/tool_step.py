@@ -2,45 +2,154 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-from agents.steps.consulted_call import LOST, ConsultedCall
-from agents.steps.recorded_call import UNDER_WAY
-from agents.steps.spanned import spanned
-from agents.steps.task_work import IN_PLACE_S, TaskWork
-from agents.tool_errors import CallRejected, ToolTimeout
-from agents.tools.call_context import ToolContext
-from agents.tools.execution.executor import call_tool, check_call
-from agents.tools.execution.large_text import chars_of, in_thread_if_large
-from agents.tools.isolation.call_sandbox import CallSandbox
-from agents.tools.requests.questions import CallAsks
-from agents.tools.requests.reports import CallReports
-from agents.tools.results import validate_output
-from bus.journal import Commit, StaleOwner
-from bus.payloads import Payload
-from config.definitions.secret_reference import required_secret
+from agents.context import RunContext
+from agents.models.streams.tool_calls import ToolCall
+from agents.steps.call_decision import CallDecision
+from agents.steps.call_record import CallOutcome
+from agents.steps.call_work import CallWork
+from agents.steps.governed import LOST, accepted_end, judge_result
+from agents.steps.stages import decide, decide_remotely, request_of
+from agents.tool_errors import CallRejected
+from agents.tools.tool import Tool
+from bus.journal import Commit, Ending, OpenStep, Question, StepStarted, TaskWait, result_of_cut_off
+from bus.payloads import Payload, ToolPayload
 from config.effects import Recovery
-from config.errors import CallboardError, ModelVisible, ToolCutOff, ToolFailed
-from config.failpoints import failpoint
-
-log = logging.getLogger(__name__)
-
-NO_EFFECT = "It did not take effect: the other side was asked and knows nothing of this call."
-NOT_YET = "The other side was asked and knows nothing of this call so far, but it may still be under way."
-SEND_S = 15.0
-"""Seconds that sending a task may take."""
 
 
-class ToolStep(ConsultedCall):
+class ToolStep:
     """One tool call, from its text to its result; every call of every tool is made here.
 
-    Before the call: it is authorised, validated, judged by the policy and approved (``Preflight``), and its start is
-    committed together with what was decided. After it: its result is validated and redacted, and committed.
+    Before the call it passes the stages (``agents.steps.stages``), and its start is committed together with what was
+    decided. After it its result is validated and redacted, and committed.
     """
+
+    def __init__(
+        self,
+        context: RunContext,
+        call: ToolCall,
+        tools: Mapping[str, Tool],
+        default_timeout_s: float,
+        prior: OpenStep | None = None,
+        *,
+        asks_missing: bool = False,
+    ) -> None:
+        """``prior``: the step as an earlier owner left it. ``asks_missing``: whether a person is asked for required
+        arguments that the call lacks.
+        """
+        self._context = context
+        self._request = request_of(context, call, tools, prior, asks_missing=asks_missing)
+        self.record = self._request.record
+        self.decision: CallDecision = decide(self._request)
+        """What the stages have decided so far."""
+        self.work = CallWork(context, self.record, _limit_s(self.record.tool, self.decision, default_timeout_s))
+        self._end_if_refused()
+
+    def _end_if_refused(self) -> None:
+        if self.decision.refusal is not None:
+            self.work.set_outcome(*self.decision.refusal)
+
+    # --- its state
+
+    @property
+    def id(self) -> str:
+        """Its step's id."""
+        return self.record.id
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is an outcome to commit."""
+        return self.work.end is not None
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether its outcome is unknown."""
+        return self.work.end is not None and self.work.end.outcome == "unknown"
+
+    @property
+    def needs_form(self) -> bool:
+        """Whether a person has to fill in a form before it is made, or made again."""
+        return self.work.asks is not None or self.decision.form is not None
+
+    @property
+    def will_run(self) -> bool:
+        """Whether ``run`` calls the tool, so that its start has to be committed before."""
+        record = self.record
+        if self.is_settled or self.decision.approval_reason is not None:
+            return False
+        if record.is_planned:
+            return not (record.is_answered("reject") or record.is_answered("take_as_done"))
+        if record.prior is not None and record.prior.status == "unknown":
+            return record.is_answered("run_again")
+        return record.effect.policy.when_lost is not Recovery.LEAVE
+
+    @property
+    def is_unbegun(self) -> bool:
+        """Whether no owner has made the call, and one is to make it."""
+        return self.will_run and not self.work.is_begun and not self.record.is_open
+
+    @property
+    def new_wait(self) -> TaskWait | None:
+        """The task that this owner begins, which has to be committed before ``run``; None where there is none."""
+        task, is_under_way = self.work.task, self.record.is_under_way and not self.is_settled
+        if task is None or not task.is_new or not (self.will_run or is_under_way):
+            return None
+        return task.wait
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether its task is, or may be, under way, whatever becomes of this owner."""
+        return self.work.task is not None and self.work.task.is_sent and not self.is_settled
+
+    @property
+    def sticky_id(self) -> str | None:
+        """The sticky approval by which it begins."""
+        return self.decision.sticky.id if self.decision.sticky is not None and self.will_run else None
+
+    # --- what is committed
+
+    def call_event(self, message_id: str) -> ToolPayload:
+        """Return the event of the call that is about to be made."""
+        return self.record.call_event(self.decision, message_id)
+
+    def started(self, status: str = "started") -> StepStarted:
+        """Return the journal's entry that has to be committed before ``run``, with what was decided."""
+        return self.record.started(self.decision, status, self.new_wait)
+
+    def question(self, expires_ms: int) -> Question:
+        """Return the question to a person: before the call, about a call whose outcome is unknown, or of the tool."""
+        result = self.work.end.result if self.work.end is not None else None
+        return self.record.question(self.decision, expires_ms, asks=self.work.asks, result=result)
+
+    def outcome(self, message_id: str) -> Commit:
+        """Return the commit that ends the call: its event, its step's end, and the result for the history."""
+        end = self.work.end
+        assert end is not None, "run() or cut_off() comes first"
+        spans, labels = self.work.spans, self._labels_read(end)
+        return self.record.ended(self.decision, end, message_id, spans=spans, labels=labels)
+
+    def _labels_read(self, end: CallOutcome) -> frozenset[str]:
+        """Return all labels of the run where the result adds one; a call that was refused has read nothing."""
+        refusal = self.decision.refusal
+        is_refused = end.outcome == "refused" or (refusal is not None and refusal.outcome != "unknown")
+        if self.record.tool is None or is_refused:
+            return frozenset()
+        return self._context.add_labels(self.record.labels(self.decision) | end.labels)
+
+    # --- what is done
+
+    async def ask_engine(self) -> Sequence[Payload]:
+        """Pass the stages that wait for another machine, and return the events to be committed with the decision.
+
+        To be called before the start is committed, or, where the claim has committed it, before ``run``.
+        """
+        if self.is_settled:
+            return ()
+        self.decision = await decide_remotely(self._request, self.decision)
+        self._end_if_refused()
+        return self.decision.notes
 
     async def run(self) -> None:
         """Make the call and keep its outcome; a tool's error is an outcome, not an exception.
@@ -48,165 +157,57 @@ class ToolStep(ConsultedCall):
         An earlier owner's open call is made again, checked or left unknown, by its effect's policy or a person's
         decision. A call that a person has to approve first is left as it is.
         """
-        if self.approval_reason is not None:
+        record, work = self.record, self.work
+        if self.decision.approval_reason is not None:
             return
-        prior = self._prior
-        if self.work is not None and not self.is_settled and prior is not None and prior.status in UNDER_WAY:
-            await self._resume_task(self.work)
+        if work.task is not None and not self.is_settled and record.is_under_way:
+            await work.resume_task(work.task, self.decision)
             await self._report_to_engine()
         elif self.will_run:
-            is_open = self._prior is not None and self._prior.status == "started"
-            is_checked = is_open and self.effect.policy.when_lost is Recovery.CHECK
-            if not is_checked or await self._took_no_effect():
-                await self._call()
+            is_checked = record.is_open and record.effect.policy.when_lost is Recovery.CHECK
+            if not is_checked or await work.took_no_effect(self.decision):
+                await work.call(self.decision)
             await self._report_to_engine()
         elif not self.is_settled:
-            if self._person_decision is not None and self._is_taken:
-                self._set_outcome("done", self._person_decision.taken)
-            elif self._person_decision is not None and self._is_rejected:
-                self._set_outcome("refused", self._person_decision.refusal, CallRejected(self._person_decision.refusal))
-            else:
-                self._set_outcome("unknown", LOST)
+            self._settle_by_answer()
 
-    async def _call(self) -> None:
-        assert self._tool is not None
-        await self._context.require_go()
-        if self.work is not None:
-            self._note_begin()
-            await self._start_task(self.work)
-            return
-        try:
-            with (
-                self._context.within(2 * self._timeout_s),
-                spanned(self._context, self._keep_spans),
-            ):  # it may have to wait for a thread
-                failpoint("tool")
-                for name, reference in self._tool.secrets.items():  # before the tool does anything
-                    required_secret(name, reference)
-                async with self._reports() as reports:
-                    context = replace(self._tool_context(), reports=reports)
-                    result = await call_tool(self._tool, self.arguments, context, self._timeout_s, self._note_begin)
-                failpoint("tool-after")
-            await self._store_result(result)
-        except CallAsks as asked:
-            self._asked, self.is_begun = asked, False
-        except (ToolTimeout, ToolCutOff) as error:
-            await self._without_reply(error)
-        except ModelVisible as error:
-            self._set_outcome("failed", f"Error: {error}", error)
-
-    def _note_begin(self) -> None:
-        self.is_begun, self._started_s = True, time.monotonic()
-
-    def _keep_spans(self, spans: Sequence[Mapping[str, Any]]) -> None:
-        self.spans = [*self.spans, *spans]
-
-    def _reports(self) -> CallReports:
-        return CallReports(self.call.id, self.call.name, self.id, self._context.guardrails.text, self._save_reports)
-
-    async def _save_reports(self, events: Sequence[Payload]) -> None:
-        """Add what the call reports to the run's log; the call does not fail for it."""
-        try:
-            await self._context.save(Commit(events=events))
-        except StaleOwner:  # the call is about to be cancelled
-            return
-        except CallboardError as error:
-            log.info("the reports of a call were not written: %s", error)
-
-    async def _start_task(self, work: TaskWork) -> None:
-        """Send the call's task, and wait a moment for its end."""
-        try:
-            with self._context.within(2 * SEND_S):
-                failpoint("tool")
-                await work.send(self.arguments, await self._context.wall_clock_ms())
-                failpoint("tool-after")
-        except ModelVisible as error:
-            self._set_outcome("failed", f"Error: {error}", error)
-            return
-        await self._poll_task(work)
-
-    async def _resume_task(self, work: TaskWork) -> None:
-        """Continue with an earlier owner's task; it is sent again only where it may not have been, and that is safe."""
-        if self.effect.policy.when_lost is Recovery.REPEAT and work.left_s > 0 and not await work.was_sent():
-            await self._call()
+    def _settle_by_answer(self) -> None:
+        """Set the outcome of a call that is not made: as a person decided, else it is unknown."""
+        answer = self.record.answer.decision
+        if answer is not None and answer.decision == "take_as_done":
+            self.work.set_outcome("done", answer.taken)
+        elif answer is not None and answer.decision == "reject":
+            self.work.set_outcome("refused", answer.refusal, CallRejected(answer.refusal))
         else:
-            work.is_sent = True
-            await self._poll_task(work)
+            self.work.set_outcome("unknown", LOST)
 
-    async def _poll_task(self, work: TaskWork) -> None:
-        """Set the call's outcome where its task has ended or its time is over; else it is pending."""
-        with self._context.within(2 * IN_PLACE_S):
-            ended = await work.outcome(self.effect)
-        if ended is None:
-            self.is_pending = True
-        elif ended.outcome == "done":
-            await self._store_result(ended.result)
-        elif ended.outcome == "failed":
-            error = ToolFailed(str(ended.result))
-            self._set_outcome("failed", f"Error: {error}", error)
+    async def _report_to_engine(self) -> None:
+        """Send the engine what was done; its answer may keep the result back, change it, or end the run.
+
+        Raises:
+            PolicyRefused: the engine ends the run.
+        """
+        governance, work = self._context.governance, self.work
+        if governance is None or work.end is None:
+            return
+        judged = await judge_result(governance, self.record, self.decision, work.end, work.spans)
+        work.end = replace(work.end, notes=[*work.end.notes, *judged.notes])
+        accepted = await accepted_end(self.record, work.end, judged)
+        if isinstance(accepted, CallOutcome):
+            work.end = accepted
         else:
-            self._set_outcome("unknown", ended.result)
+            work.set_outcome(*accepted)
 
-    async def _without_reply(self, error: ModelVisible) -> None:
-        """Set the outcome of a call without a reply, which may have taken effect, by its effect's policy."""
-        recovery = self.effect.policy.when_no_reply
-        if recovery is Recovery.FAIL:
-            self._set_outcome("failed", f"Error: {error}", error)
-        elif recovery is Recovery.CHECK:
-            if await self._took_no_effect():
-                if isinstance(error, ToolTimeout):  # its thread cannot be ended, and may still run
-                    self._set_outcome("unknown", NOT_YET)
-                else:
-                    self._set_outcome("failed", NO_EFFECT, error)
-        elif recovery is Recovery.REPEAT and self._repeats:
-            self._repeats -= 1
-            await self._call()  # with the same key, so that the other side does it once
-        else:
-            self._set_outcome("unknown", str(error))
+    def cut_off(self, ending: Ending) -> None:
+        """Set the outcome of a call that is open when the run ends so; an outcome that is set already stays."""
+        if not self.is_settled:
+            record, is_begun = self.record, self.work.is_begun or not self.record.is_planned
+            effect, answer = str(record.effect), record.answer.decision
+            self.work.set_outcome(*result_of_cut_off(effect, answer, ending, is_begun=is_begun))
 
-    async def _took_no_effect(self) -> bool:
-        """Return whether the tool's ``check`` knows nothing of the call; set the outcome where it does, or fails."""
-        assert self._tool is not None
-        try:
-            with self._context.within(2 * self._timeout_s):
-                result = await check_call(self._tool, self._tool_context(), self._timeout_s)
-        except ModelVisible as error:
-            self._set_outcome("unknown", f"Whether it took effect could not be found out: {error}")
-            return False
-        if result is not None:
-            await self._store_result(result)
-        return result is None
 
-    async def _store_result(self, result: Any) -> None:
-        """Set the outcome of a call that was made: its result, validated and redacted, or why that is kept back."""
-        assert self._tool is not None
-        try:
-            chars, guard = chars_of(result), self._context.guardrails.output
-            await in_thread_if_large(chars, validate_output, self._tool, result)
-            self._set_outcome("done", await in_thread_if_large(chars, guard, self._tool.name, result))
-        except ModelVisible as error:
-            self._set_outcome("failed", f"The call was made, and its result is kept back: {error}", error)
-
-    def _tool_context(self) -> ToolContext:
-        lease = self._context.lease
-        if self._files is None:
-            self._files = CallSandbox(self._context.sandbox, self._context.labels | self._own_labels)
-        return ToolContext(
-            run_id=lease.run_id,
-            thread_id=lease.thread_id,
-            call_id=self.call.id,
-            idempotency_key=self.key,
-            tenant=lease.tenant,
-            principal=lease.principal,
-            golden=self._context.golden,
-            security=self._context.security,
-            privileged=self._context.privileged,
-            files=self._files,
-            quota=self._context.quota,
-            timeout_s=self._timeout_s,
-            hosts=self._tool.hosts if self._tool is not None else None,
-            secrets=self._tool.secrets if self._tool is not None else {},
-            given=self._answer.given,
-            state=self._answer.state,
-            sample=self._context.sample,
-        )
+def _limit_s(tool: Tool | None, decision: CallDecision, default_s: float) -> float:
+    """Return the seconds that a call may take: the tool's, the agent's, or fewer where the policy says so."""
+    limit_s = (tool.timeout_s if tool is not None else None) or default_s
+    judged = decision.policy_decision
+    return limit_s if judged is None or judged.timeout_s is None else min(limit_s, judged.timeout_s)

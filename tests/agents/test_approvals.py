@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import update
 
 from agents.handle import RunHandle
-from agents.steps.preflight import CHANGED
+from agents.steps.stages import CHANGED
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.tool import tool
 from bus.journal import Decision, DecisionRefused, EditRefused, steps_of

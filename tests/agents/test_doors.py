@@ -19,7 +19,9 @@ from agents.compatibility import compatible_work
 from agents.governance.guardrails.guardrails import Guardrails
 from agents.models.scripted.script import ScriptedModel
 from agents.runner import Runner
-from agents.steps.preflight import Preflight
+from agents.steps import stages
+from agents.steps.call_decision import CallDecision
+from agents.steps.stages import CallRequest, Stage
 from agents.testing import Call, Turn
 from agents.tool_errors import OutputUnfit
 from agents.tools.call_context import ToolContext, current_call
@@ -42,6 +44,12 @@ pytestmark = pytest.mark.parity
 
 SECRET = "violet-otter"
 STAGES = ["authorise", "validate", "policy", "approval", "journal", "act", "validate output", "redact"]
+NAMES: dict[Stage, str] = {
+    stages.authorise: "authorise",
+    stages.validate: "validate",
+    stages.judge: "policy",
+    stages.approve: "approval",
+}
 JOURNALLING = ((bus.journal.log.writer, "record"), (bus.journal.ownership.leases, "start_steps"))
 """What writes the start of a call, for an agent's and for a run of kind ``tool``."""
 passed: list[str] = []
@@ -79,8 +87,6 @@ class RecordingPolicy:
 
     def decide(self, facts: CallFacts) -> PolicyDecision:
         is_call = facts.point == "tool"
-        if is_call:
-            passed.append("policy")
         verdict = self.verdict if is_call else Verdict.ALLOW
         return PolicyDecision(verdict=verdict, rule="shop", version=self.version)
 
@@ -99,8 +105,8 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     passed.clear()
     called.clear()
     failing.clear()
-    for name, stage in (("_authorised", "authorise"), ("_validate", "validate"), ("_missing_approval", "approval")):
-        _record(monkeypatch, Preflight, name, stage)
+    recording_stages = tuple(_recording(stage, NAMES[stage]) for stage in stages.STAGES)
+    monkeypatch.setattr(stages, "STAGES", recording_stages)
     verdicts = {"policy": Verdict.BLOCK, "approval": Verdict.REQUIRE_APPROVAL}
 
     def guarded(loaded: Any, context: Any, *more: Any) -> Any:
@@ -117,7 +123,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agents.execution.compatible_work", guarded)
     monkeypatch.setattr(Guardrails, "output", redacted)
     monkeypatch.setattr(Guardrails, "text", lambda _, text: text.replace(SECRET, "[redacted]"))
-    monkeypatch.setattr("agents.steps.tool_step.validate_output", checked)
+    monkeypatch.setattr("agents.steps.call_work.validate_output", checked)
     monkeypatch.setattr(Tool, "may_be_called_with", lambda *_: "authorise" not in failing)
     record, start = (getattr(module, name) for module, name in JOURNALLING)
 
@@ -133,14 +139,12 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bus.journal.ownership.leases.start_steps", starting)
 
 
-def _record(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, stage: str) -> None:
-    original = getattr(owner, name)
+def _recording(stage: Stage, name: str) -> Stage:
+    def recording(request: CallRequest, decision: CallDecision) -> CallDecision:
+        passed.append(name)
+        return stage(request, decision)
 
-    def recording(*args: Any, **named: Any) -> Any:
-        passed.append(stage)
-        return original(*args, **named)
-
-    monkeypatch.setattr(owner, name, recording)
+    return recording
 
 
 def _journal(started: Sequence[StepStarted]) -> None:

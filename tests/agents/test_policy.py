@@ -15,7 +15,7 @@ from sqlalchemy import select
 from agents.catalogue import as_tool
 from agents.handle import RunHandle
 from agents.models.streams.chunk import Usage
-from agents.steps.preflight import POLICY_CHANGED
+from agents.steps.stages import POLICY_CHANGED
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import Tool, current_call, tool
 from agents.tools.files import list_files, read_file, write_file

@@ -11,7 +11,7 @@ import pytest
 
 from agents.context import RunContext
 from agents.models.call import ModelCall
-from agents.steps import tool_step
+from agents.steps import call_work
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import ToolContext
 from agents.tools.execution import executor
@@ -40,7 +40,7 @@ def late(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return await call_tool(tool, arguments, context, *more)
 
     monkeypatch.setattr(RunContext, "stop", watched_stop)
-    monkeypatch.setattr(tool_step, "call_tool", watched_call)
+    monkeypatch.setattr(call_work, "call_tool", watched_call)
     return late
 
 

@@ -74,7 +74,7 @@ class _Checked:
         step.started().row()
         await step.run()
         if step.outcome("msg_1").ended[0].status != "done":
-            raise AssertionError(f"the call was not made: {step.result}")
+            raise AssertionError(f"the call was not made: {step.work.end}")
 
     async def bare(self, into: ToolContext) -> None:
         await call_tool(self.tool, ARGUMENTS, into, 60)

@@ -164,15 +164,15 @@ LINES = (
     # --- calls and approvals
     Line(
         promise="what is done is what a person approved",
-        file="agents/steps/preflight.py",
-        text="if answer.digest != canonical_digest(self.arguments) or answer.tool_digest != version_of(tool):",
+        file="agents/steps/stages.py",
+        text="if answer.digest != canonical_digest(decision.arguments) or answer.tool_digest != version_of(tool):",
         broken="if answer.tool_digest != version_of(tool):",
         tests="tests/agents/test_approvals.py",
     ),
     Line(
         promise="what is done is what a person approved when the engine asked",
-        file="agents/steps/consulted_call.py",
-        text="return answer.digest == canonical_digest(self.arguments) and answer.tool_digest",
+        file="agents/steps/call_record.py",
+        text="return answer.digest == canonical_digest(arguments) and answer.tool_digest",
         broken="return answer.tool_digest",
         tests="tests/agents/governance/engine/test_governed_runs.py",
     ),
@@ -206,10 +206,10 @@ LINES = (
     ),
     Line(
         promise="a tool is called by the roles that may call it",
-        file="agents/steps/preflight.py",
-        text="elif not tool.may_be_called_with(self._context.lease.roles):",
-        broken="elif self._context.lease is None:",
-        tests="tests/agents/steps/test_preflight.py",
+        file="agents/steps/stages.py",
+        text="if not tool.may_be_called_with(context.lease.roles):",
+        broken="if context.lease is None:",
+        tests="tests/agents/steps/test_stages.py",
     ),
     Line(
         promise="the outcome of an unsafe call that was under way is not guessed, and it is not repeated",

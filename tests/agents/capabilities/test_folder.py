@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from agents.catalogue import tools_of
-from agents.steps.preflight import version_of
+from agents.steps.call_record import version_of
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.isolation.errors import CapabilityFailed, ContainersDisabled
 from bus.journal import Decision

@@ -15,7 +15,8 @@ from agents.catalogue import tools_of
 from agents.context import MARGIN_S, RunContext
 from agents.models.streams.tool_calls import ToolCall
 from agents.prompt.window import Window
-from agents.steps.tool_step import NOT_YET, ToolStep
+from agents.steps.call_work import NOT_YET
+from agents.steps.tool_step import ToolStep
 from agents.testing import AgentKit
 from agents.tools import tool
 from bus.journal import STOPPED, Past, StaleOwner, StepEnded
@@ -86,7 +87,7 @@ def test_a_call_is_made_while_its_run_is_ours(kit: AgentKit) -> None:
 
     kit.runner.journal.loop.run(step.run())
 
-    assert (step.is_begun, ended(step).result) == (True, 3)
+    assert (step.work.is_begun, ended(step).result) == (True, 3)
 
 
 def test_no_call_is_made_once_the_stop_was_seen(kit: AgentKit) -> None:
@@ -99,7 +100,7 @@ def test_no_call_is_made_once_the_stop_was_seen(kit: AgentKit) -> None:
 
     kit.runner.journal.loop.run(run())
 
-    assert not step.is_begun
+    assert not step.work.is_begun
 
 
 @pytest.fixture
@@ -128,14 +129,14 @@ def test_a_process_that_was_stopped_makes_a_call_only_once_it_knows_that_the_run
         suspend(lease_manager)
         call = asyncio.create_task(step.run())
         await asyncio.sleep(0.05)
-        assert not step.is_begun
+        assert not step.work.is_begun
         is_asked.set()
         await call
 
     with pytest.raises(StaleOwner) if is_lost else nullcontext():
         kit.runner.journal.loop.run(after_a_pause(), 20)
 
-    assert step.is_begun is not is_lost
+    assert step.work.is_begun is not is_lost
     assert context.writer.is_stale is is_lost
 
 
@@ -149,11 +150,11 @@ def test_a_call_whose_run_ends_right_before_it_was_not_begun(kit: AgentKit, monk
         with pytest.raises(asyncio.CancelledError):
             await step.run()
 
-    monkeypatch.setattr("agents.steps.tool_step.failpoint", stop)
+    monkeypatch.setattr("agents.steps.call_work.failpoint", stop)
     kit.runner.journal.loop.run(run())
     step.cut_off(STOPPED)
 
-    assert (step.effect, ended(step).status, ended(step).result) == (Effect.UNSAFE, "cancelled", NOT_FINISHED)
+    assert (step.record.effect, ended(step).status, ended(step).result) == (Effect.UNSAFE, "cancelled", NOT_FINISHED)
 
 
 # --- how long it may take
@@ -197,7 +198,7 @@ def test_a_call_has_its_deadline_while_it_is_made(kit: AgentKit, monkeypatch: py
     context, step = begun(kit, arguments='{"a": 1, "b": 2}')
     seen: list[bool] = []
     monkeypatch.setattr("agents.context.MARGIN_S", -1000.0)
-    monkeypatch.setattr("agents.steps.tool_step.failpoint", lambda _: seen.append(context.is_within_time))
+    monkeypatch.setattr("agents.steps.call_work.failpoint", lambda _: seen.append(context.is_within_time))
 
     kit.runner.journal.loop.run(step.run())
 
@@ -222,7 +223,7 @@ def test_what_is_cut_off_is_unknown_unless_it_changes_nothing(kit: AgentKit, nam
 
     async def cut_off() -> None:
         call = asyncio.create_task(step.run())
-        while not step.is_begun:
+        while not step.work.is_begun:
             await asyncio.sleep(0)
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,13 +16,18 @@ from agents.context import RunContext
 from agents.governance.guardrails.guardrails import Guardrails
 from agents.models.streams.tool_calls import ToolCall
 from agents.prompt.window import Window
-from agents.steps.preflight import CHANGED, NEEDS_APPROVAL, POLICY_CHANGED, Preflight, version_of
+from agents.steps import stages
+from agents.steps.call_decision import CallDecision
+from agents.steps.call_record import version_of
+from agents.steps.stages import CHANGED, NEEDS_APPROVAL, POLICY_CHANGED, CallRequest, decide, request_of
 from agents.steps.tool_step import ToolStep
-from agents.testing import AgentKit
+from agents.testing import AgentKit, Call, Turn
 from agents.tools import Tool, tool
 from bus.journal import Commit, Decision, OpenStep, Past, PersonAnswer, canonical_digest
+from bus.payloads import ToolResultPayload
 from config.capabilities import Classification
 from config.database.tables import steps
+from config.errors import ModelVisible
 from config.identity.principal import Role
 from config.policy_decision import TOOLS_OWN, CallFacts, PolicyDecision, Verdict
 from tests.bus.journal_harness import new_run
@@ -61,10 +67,11 @@ def context(kit: AgentKit) -> RunContext:
     return RunContext(journal, lease, (), Window(Past(items=()), 1000))
 
 
-def preflight(
+def decided(
     context: RunContext, booking: Tool = BOOKING, text: str = BOOK, prior: OpenStep | None = None
-) -> Preflight:
-    return Preflight(context, ToolCall(id="call_1", name="book", arguments_text=text), {"book": booking}, prior)
+) -> CallDecision:
+    call = ToolCall(id="call_1", name="book", arguments_text=text)
+    return decide(request_of(context, call, {"book": booking}, prior))
 
 
 def approved(arguments: Mapping[str, Any], booking: Tool = BOOKING, policy_version: str | None = None) -> OpenStep:
@@ -100,45 +107,45 @@ def test_a_principal_without_the_role_is_refused_before_its_arguments_are_read(c
     context.policy = rule = Rule(Verdict.ALLOW)
     context.lease = replace(context.lease, roles=frozenset({Role.VIEWER}))
 
-    found = preflight(context, replace(BOOKING, roles=frozenset({Role.OPERATOR})), "no JSON")
+    decision = decided(context, replace(BOOKING, roles=frozenset({Role.OPERATOR})), "no JSON")
 
-    assert found.refusal is not None
-    assert found.refusal[0] == "refused"
-    assert "operator" in found.refusal[1]
+    assert decision.refusal is not None
+    assert decision.refusal[0] == "refused"
+    assert "operator" in decision.refusal[1]
     assert rule.asked == []
 
 
 def test_the_policy_is_asked_about_valid_arguments_only(context: RunContext) -> None:
     context.policy = rule = Rule(Verdict.ALLOW)
 
-    found = preflight(context, text='{"room": "A 12", "seats": "four"}')
+    decision = decided(context, text='{"room": "A 12", "seats": "four"}')
 
-    assert found.refusal is not None
-    assert found.refusal[0] == "failed"
-    assert (rule.asked, found.policy_decision) == ([], None)
+    assert decision.refusal is not None
+    assert decision.refusal[0] == "failed"
+    assert (rule.asked, decision.policy_decision) == ([], None)
 
 
 def test_the_policy_sees_the_call_and_its_run(context: RunContext) -> None:
     context.policy = rule = Rule(Verdict.ALLOW)
     context.labels.add("untrusted")
 
-    found = preflight(context)
+    decision = decided(context)
 
     (facts,) = rule.asked
     assert (facts.name, facts.arguments) == ("book", {"room": "A 12", "seats": 4})
     assert facts.labels == {"untrusted", "outward"}
     assert (facts.principal, facts.roles) == (context.lease.principal, context.lease.roles)
-    assert (found.refusal, found.approval_reason) == (None, None)
+    assert (decision.refusal, decision.approval_reason) == (None, None)
 
 
 def test_a_blocked_call_is_not_made_and_needs_no_approval(context: RunContext) -> None:
     context.policy = Rule(Verdict.BLOCK)
 
-    found = preflight(context, replace(BOOKING, confirm=True))
+    decision = decided(context, replace(BOOKING, confirm=True))
 
-    assert found.refusal is not None
-    assert found.refusal[:2] == ("refused", "Not done: the policy's rule 'rooms' blocks it. Ask Ann.")
-    assert found.approval_reason is None
+    assert decision.refusal is not None
+    assert decision.refusal[:2] == ("refused", "Not done: the policy's rule 'rooms' blocks it. Ask Ann.")
+    assert decision.approval_reason is None
 
 
 def test_a_constrained_call_is_made_with_other_arguments(context: RunContext) -> None:
@@ -154,28 +161,28 @@ def test_a_constrained_call_is_made_with_other_arguments(context: RunContext) ->
 def test_arguments_that_a_rule_breaks_are_refused(context: RunContext) -> None:
     context.policy = Rule(Verdict.CONSTRAIN, arguments={"room": "B 1"})
 
-    found = preflight(context)
+    decision = decided(context)
 
-    assert found.refusal is not None
-    assert "'rooms' rewrote the arguments" in found.refusal[1]
+    assert decision.refusal is not None
+    assert "'rooms' rewrote the arguments" in decision.refusal[1]
 
 
 def test_a_policy_requires_an_approval_that_holds_for_its_version(context: RunContext) -> None:
     arguments = {"room": "A 12", "seats": 4}
     context.policy = Rule(Verdict.REQUIRE_APPROVAL)
-    given = preflight(context).policy_version
+    given = decided(context).policy_version
 
     assert given is not None
-    assert preflight(context).approval_reason == "Ask Ann."
-    assert preflight(context, prior=approved(arguments, policy_version=given)).approval_reason is None
-    assert preflight(context, prior=approved(arguments)).approval_reason == POLICY_CHANGED
-    assert preflight(context, prior=approved({}, policy_version=given)).approval_reason == CHANGED
+    assert decided(context).approval_reason == "Ask Ann."
+    assert decided(context, prior=approved(arguments, policy_version=given)).approval_reason is None
+    assert decided(context, prior=approved(arguments)).approval_reason == POLICY_CHANGED
+    assert decided(context, prior=approved({}, policy_version=given)).approval_reason == CHANGED
 
 
 def test_restricted_data_needs_an_approval(context: RunContext) -> None:
     restricted = replace(BOOKING, classification=Classification.RESTRICTED)
 
-    assert preflight(context, restricted).approval_reason == NEEDS_APPROVAL
+    assert decided(context, restricted).approval_reason == NEEDS_APPROVAL
 
 
 def test_the_decision_is_committed_with_the_start(kit: AgentKit, context: RunContext) -> None:
@@ -194,9 +201,9 @@ def test_a_call_that_was_begun_keeps_the_arguments_of_its_start(context: RunCont
     context.policy = rule = Rule(Verdict.BLOCK)
     begun = replace(approved({}), status="started", answer=PersonAnswer(), constrained={"room": "B 1", "seats": 2})
 
-    found = preflight(context, prior=begun)
+    decision = decided(context, prior=begun)
 
-    assert (found.arguments, found.refusal, rule.asked) == ({"room": "B 1", "seats": 2}, None, [])
+    assert (decision.arguments, decision.refusal, rule.asked) == ({"room": "B 1", "seats": 2}, None, [])
 
 
 class Kept(Guardrails):
@@ -234,19 +241,59 @@ def made(context: RunContext) -> Callable[[Tool], Any]:
 def test_the_approval_that_a_tool_requires_is_in_the_decision(context: RunContext, own: dict[str, Any]) -> None:
     context.policy = Rule(Verdict.ALLOW)
 
-    found = preflight(context, replace(BOOKING, **own))
+    decision = decided(context, replace(BOOKING, **own))
 
-    assert found.policy_decision is not None
-    assert (found.policy_decision.verdict, found.policy_decision.rule) == (Verdict.REQUIRE_APPROVAL, TOOLS_OWN)
-    assert found.policy_decision.reason == found.approval_reason
-    assert found.policy_version is None  # another policy does not ask again
+    assert decision.policy_decision is not None
+    assert (decision.policy_decision.verdict, decision.policy_decision.rule) == (Verdict.REQUIRE_APPROVAL, TOOLS_OWN)
+    assert decision.policy_decision.reason == decision.approval_reason
+    assert decision.policy_version is None  # another policy does not ask again
 
 
 def test_a_rule_that_changes_such_a_call_stays_named(context: RunContext) -> None:
     context.policy = Rule(Verdict.CONSTRAIN, arguments={"room": "A 12", "seats": 2})
 
-    found = preflight(context, replace(BOOKING, confirm=True))
+    decision = decided(context, replace(BOOKING, confirm=True))
 
-    assert found.policy_decision is not None
-    assert (found.policy_decision.verdict, found.policy_decision.rule) == (Verdict.REQUIRE_APPROVAL, "rooms")
-    assert (found.changed, found.policy_version) == (("seats",), None)
+    assert decision.policy_decision is not None
+    assert (decision.policy_decision.verdict, decision.policy_decision.rule) == (Verdict.REQUIRE_APPROVAL, "rooms")
+    assert (decision.changed, decision.policy_version) == (("seats",), None)
+
+
+class BudgetSpent(ModelVisible):
+    """The run has made as many calls as it may."""
+
+    code = "budget_spent"
+
+
+def budget(request: CallRequest, decision: CallDecision) -> CallDecision:
+    """A stage as an extension writes one: a run may call tools once."""
+    if request.context.totals().steps > 2:  # the model's step, and the first call's
+        return decision.refused(BudgetSpent("Not done: the run has made its one call."))
+    return decision
+
+
+def test_another_stage_is_one_function_and_one_row(kit: AgentKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "STAGES", (*stages.STAGES, budget))
+    kit.agent(tools=[book])
+    call = Call(name="book", arguments=orjson.loads(BOOK))
+    kit.model.script(Turn(calls=[call]), Turn(calls=[call]), Turn(text="One room."))
+
+    played = kit.play("Book twice.")
+
+    results = [event for event in played.events if isinstance(event, ToolResultPayload)]
+    assert [(event.outcome, event.code) for event in results] == [("done", None), ("refused", "budget_spent")]
+    assert results[1].result == "Not done: the run has made its one call."
+
+
+def test_another_stage_may_wait_for_another_machine(context: RunContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask(request: CallRequest, decision: CallDecision) -> CallDecision:
+        await asyncio.sleep(0)
+        return decision.refused(BudgetSpent(f"Not done: {request.record.call.name} is over its budget."))
+
+    monkeypatch.setattr(stages, "REMOTE_STAGES", (*stages.REMOTE_STAGES, ask))
+    step = ToolStep(context, ToolCall(id="call_1", name="book", arguments_text=BOOK), {"book": BOOKING}, 5.0)
+
+    context.loop.run(step.ask_engine())
+
+    assert step.outcome("msg_1").ended[0].result == "Not done: book is over its budget."
+    assert not step.will_run
