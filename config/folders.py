@@ -19,7 +19,7 @@ OLDEST_PYTHON = (3, 11)
 NEEDED = tuple(
     """
     alembic authlib blinker cel_expr_python celery click cryptography flask flask_sock gunicorn
-    hiredis httpx2 joserfc jsonschema_rs jwt kombu limits litellm mcp orjson packaging pydantic pydantic_settings dotenv
+    hiredis httpx2 joserfc jsonschema_rs kombu limits litellm mcp orjson packaging pydantic pydantic_settings dotenv
     re2 redis rich sqlalchemy wrapt yaml
     """.split()
 )

@@ -413,10 +413,10 @@ LINES = (
     ),
     Line(
         promise="informational answers of the identity provider are counted",
-        file="web/oidc/bounds.py",
+        file="config/egress/bounded.py",
         text="    bound_informational()\n",
         broken="",
-        tests="tests/web/test_oidc_bounds.py",
+        tests="tests/config/egress/test_bounded.py",
     ),
     Line(
         promise="no secret is kept as a correlation id",

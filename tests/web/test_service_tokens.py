@@ -254,8 +254,17 @@ def test_no_signature_and_the_public_key_as_a_secret_are_refused(door: Any, issu
     assert status(door, issuer.token()[:-3] + "abc") == 401
 
 
+SHORT = {"kty": "RSA", "kid": "short", "n": b64(b"\xff" * 128), "e": "AQAB", "alg": "RS256"}
+
+
 def test_a_secret_key_in_the_set_is_no_key(door: Any, issuer: Issuer) -> None:
-    issuer.more = [{"kty": "oct", "kid": "shared", "k": b64(b"x" * 32), "alg": "HS256"}, {"kty": "RSA"}, {"kty": "?"}]
+    issuer.more = [
+        {"kty": "oct", "kid": "shared", "k": b64(b"x" * 32), "alg": "HS256"},
+        {"kty": "RSA"},
+        {"kty": "?"},
+        SHORT,
+        7,
+    ]
     token = jwt.encode({"iss": ISSUER}, b"x" * 32, "HS256", headers={"kid": "shared"})
 
     assert status(door, token) == 401
@@ -393,7 +402,7 @@ def test_settings_that_would_weaken_it_are_refused(
 )
 def test_keys_come_from_no_metadata_service(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = KeySet(source, ["ES256"])
-    monkeypatch.setattr(keys._opener, "open", lambda *_, **__: pytest.fail("it was about to connect"))
+    monkeypatch.setattr("httpx2.HTTPTransport.handle_request", lambda *_: pytest.fail("it was about to connect"))
 
     with pytest.raises(IssuerUnreachable):
         keys.key("one")

@@ -23,6 +23,7 @@ from bus.identity.credentials.key_form import SECRET_NAME, KeyForm
 from bus.identity.principals import disable
 from config.database.shared_secret import shared_secret
 from config.database.tables import audit
+from config.egress.exchange import trusted
 from config.identity.principal import Principal, Verb
 from config.settings import Settings
 from tests.identity_provider.provider import OTHER_CLIENT_ID, IdentityProvider
@@ -255,6 +256,7 @@ def test_trusted_certificates_are_read_once_for_all_sign_ins(reader: Reader, mon
 
     monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", loaded)
 
+    trusted.cache_clear()
     reader.signs_in("olga")
     reader.signs_in("olga")
 
@@ -316,7 +318,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 def test_an_answer_of_the_provider_is_limited_in_size_and_time(
     deploy: Callable[..., Flask], monkeypatch: pytest.MonkeyPatch, head: bytes, piece: bytes, pause_s: float
 ) -> None:
-    monkeypatch.setattr("web.oidc.bounds.TOTAL_S", 0.3)
+    monkeypatch.setattr("web.oidc.provider.TOTAL_S", 0.3)
     over = threading.Event()
 
     def send(client: socket.socket) -> None:

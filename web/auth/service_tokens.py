@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import jwt
-from jwt.exceptions import PyJWTError
+from joserfc.errors import JoseError
+from joserfc.jwt import JWTClaimsRegistry
 
 from bus.identity.credentials.credential import Caller, Credential, CredentialKind
 from config.identity.principal import NAME, Principal
 from config.identity.role_mapping import parse_mapping, roles_of
+from web import jwt
 from web.auth.disabled import DisabledPrincipals
 from web.auth.jwks import KeySet
 from web.process import WebProcess
@@ -19,7 +20,6 @@ LEEWAY_S = 10
 """Seconds by which the clock of the issuer may differ from this machine's."""
 TYPES = frozenset({"jwt", "at+jwt"})
 """What the header ``typ`` may be; absent is usual, too."""
-REQUIRED = ("exp", "iat", "iss", "aud", "sub")
 
 
 class ServiceTokens:
@@ -29,6 +29,14 @@ class ServiceTokens:
         self._settings = settings = process.settings
         self._algorithms = settings.service_algorithm_names
         self._keys = KeySet(settings.service_jwks, self._algorithms)
+        self._claims = JWTClaimsRegistry(
+            leeway=LEEWAY_S,
+            iss={"essential": True, "value": settings.service_issuer or ""},
+            aud={"essential": True, "value": settings.service_audience or ""},
+            sub={"essential": True},
+            exp={"essential": True},
+            iat={"essential": True},
+        )
         self._roles = parse_mapping(settings.service_roles)
         self._disabled = DisabledPrincipals(process)
 
@@ -41,7 +49,7 @@ class ServiceTokens:
         try:
             claims = self._verified(token)
             principal = self._principal(claims)
-        except (PyJWTError, ValueError, TypeError, OverflowError):  # of a hostile token
+        except (JoseError, ValueError, TypeError, OverflowError, RecursionError):  # of a hostile token
             return None
         is_long = claims["exp"] - claims["iat"] > self._settings.service_max_lifetime_s
         if is_long or self._settings.is_local(principal) or self._disabled.has(principal):
@@ -50,27 +58,20 @@ class ServiceTokens:
         return Caller(principal=principal, credential=credential)
 
     def _verified(self, token: str) -> dict[str, Any]:
-        header = jwt.get_unverified_header(token)
+        header = jwt.header_of(token)
         key_id, kind = header.get("kid"), header.get("typ", "JWT")
         # All of it before the issuer is asked for the key.
         if not isinstance(key_id, str) or not isinstance(kind, str) or kind.lower() not in TYPES:
-            raise jwt.InvalidTokenError
+            raise ValueError("not a token of a service")
         if header.get("alg") not in self._algorithms:
-            raise jwt.InvalidTokenError
+            raise ValueError("not an algorithm that is allowed")
         key = self._keys.key(key_id)
         if key is None:
-            raise jwt.InvalidTokenError
-        claims: dict[str, Any] = jwt.decode(
-            token,
-            key,
-            algorithms=self._algorithms,
-            audience=self._settings.service_audience,
-            issuer=self._settings.service_issuer,
-            leeway=LEEWAY_S,
-            options={"require": list(REQUIRED), "enforce_minimum_key_length": True},
-        )
+            raise ValueError("not a key of the issuer")
+        claims = jwt.verified(token, key, [str(jwt.algorithm_of(key))]).claims
+        self._claims.validate(claims)
         if type(claims["exp"]) is not int or type(claims["iat"]) is not int:
-            raise jwt.InvalidTokenError
+            raise ValueError("not whole seconds")
         return claims
 
     def _principal(self, claims: dict[str, Any]) -> Principal:
@@ -79,6 +80,6 @@ class ServiceTokens:
         tenant = claims.get(claim) if claim else "default"
         for name in (tenant, claims["sub"]):
             if not isinstance(name, str) or re.fullmatch(NAME, name) is None:
-                raise jwt.InvalidTokenError
+                raise ValueError("not a name")
         roles = roles_of(claims.get(self._settings.service_roles_claim), self._roles)
         return Principal(tenant=str(tenant), id=claims["sub"], roles=roles)

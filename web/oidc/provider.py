@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import ssl
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -16,19 +15,23 @@ from authlib.integrations.httpx_client import OAuth2Client
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
+from config.egress.bounded import Bounds
 from config.egress.errors import UrlRefused
 from config.egress.target import parse_target
 from config.settings import Settings
 from web.errors import Overloaded
+from web.jwt import public_keys
 from web.oidc.attempt import Attempt
-from web.oidc.bounds import PLAIN, bound, guard
 from web.oidc.errors import ProviderUnreachable, SignInRefused
 from web.oidc.id_token import claims_of, key_id_of
 
 log = logging.getLogger(__name__)
 
+MAX_BYTES = 1024 * 1024
 TIMEOUT_S = 4.0
 """Seconds that the provider may take to connect, and to send the next bytes of an answer."""
+TOTAL_S = 8.0
+"""Seconds that the body of an answer may take."""
 FRESH_S = 3600.0
 """Seconds that the discovery document and the keys are used for."""
 KEYS_AGAIN_S = 30.0
@@ -48,7 +51,6 @@ class Provider:
         self._metadata_at_s = self._keys_at_s = -FRESH_S
         self._keys = KeySet([])
         self._lock = threading.Lock()
-        self._trusted: ssl.SSLContext | None = None
         self._waiting = threading.BoundedSemaphore(MAX_AT_ONCE)
 
     def authorization_url(self, attempt: Attempt, redirect_uri: str) -> str:
@@ -129,7 +131,7 @@ class Provider:
             age_s = time.monotonic() - self._keys_at_s
             is_unknown = key_id is not None and all(key.kid != key_id for key in self._keys.keys)
             if age_s >= FRESH_S or (is_unknown and age_s >= KEYS_AGAIN_S):
-                self._keys = KeySet.import_key_set(self._read(client, self._metadata["jwks_uri"]))  # type: ignore[arg-type]
+                self._keys = KeySet(list(public_keys(self._read(client, self._metadata["jwks_uri"]))))
                 self._keys_at_s = time.monotonic()
             return self._keys
 
@@ -141,18 +143,13 @@ class Provider:
             raise ValueError("not an object")
         return found
 
-    def _trust(self) -> ssl.SSLContext:
-        """Return the authorities that httpx trusts, read once: that takes 20 ms of every thread, twice a sign-in."""
-        if self._trusted is None:
-            self._trusted = httpx2.create_ssl_context()
-        return self._trusted
-
     @contextmanager
     def _asking(self, redirect_uri: str) -> Iterator[OAuth2Client]:
         """Yield a client of the provider; its errors become ours, with what it sent in the log only."""
         if not self._waiting.acquire(blocking=False):
             raise Overloaded("many people are signing in just now; try again in a moment.", retry_after_s=2)
         secret = self._settings.oidc_client_secret
+        bounds = Bounds(max_bytes=MAX_BYTES, timeout_s=TIMEOUT_S, total_s=TOTAL_S)
         try:
             with OAuth2Client(
                 self._settings.oidc_client_id,
@@ -161,10 +158,7 @@ class Provider:
                 scope=" ".join(self._settings.oidc_scope_list),
                 redirect_uri=redirect_uri,
                 code_challenge_method="S256",
-                timeout=TIMEOUT_S,
-                verify=self._trust(),
-                headers=PLAIN,
-                event_hooks={"request": [guard], "response": [bound]},
+                **bounds.client_options(),
             ) as client:
                 yield client
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError) as error:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.parity
 ASKS = """
 import socket, sys, threading
 import httpx2
-from web.oidc.bounds import guard
+from config.egress.bounded import guard
 
 listener = socket.create_server(("127.0.0.1", 0))
 port = listener.getsockname()[1]
