@@ -263,7 +263,6 @@ def test_a_secret_key_in_the_set_is_no_key(door: Any, issuer: Issuer) -> None:
         {"kty": "RSA"},
         {"kty": "?"},
         SHORT,
-        7,
     ]
     token = jwt.encode({"iss": ISSUER}, b"x" * 32, "HS256", headers={"kid": "shared"})
 

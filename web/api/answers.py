@@ -44,8 +44,9 @@ def end_of(handle: RunHandle, wait_s: float) -> tuple[Line | None, bool]:
         return None, False
 
 
-def accepted(handle: RunHandle, status: str, **headers: str) -> Response:
-    """Return 202 with the addresses of an accepted run."""
+def accepted(handle: RunHandle, *, has_waited: bool = False, **headers: str) -> Response:
+    """Return 202 with the addresses of an accepted run, which is as a look at it says unless it is new."""
+    status = "queued" if handle.is_new and not has_waited else status_of(handle)
     events_url = url_for("events.of_run", run_id=handle.run_id)
     facts = {"run_id": handle.run_id, "thread_id": handle.thread_id, "status": status, "events_url": events_url}
     return answer(facts, 202, Location=url_for("runs.one", run_id=handle.run_id), **headers)

@@ -7,23 +7,17 @@ from typing import Annotated, Any
 from flask import Blueprint, Response, url_for
 from pydantic import Field
 
-from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
-from agents.governance.guardrails.errors import InputBlocked
-from bus.identity.errors import AgentForbidden, GrantRefused
+from bus.identity.errors import GrantRefused
 from bus.journal import (
     CONTROLS,
     IdempotencyConflict,
     RunOpen,
     RunStatus,
     RunUnknown,
-    ThreadOfOtherAgent,
-    ThreadUnknown,
-    TooManyRuns,
 )
 from bus.payloads import TERMINAL
-from config.definitions.errors import DefinitionInvalid
-from config.tracing import correlate
-from web.api.answers import accepted, answer, end_of, run_with_questions, status_of
+from web.api.answers import accepted, answer, end_of, run_with_questions
+from web.api.starting import STARTING, start_run
 from web.auth.authentication import current_principal, require_still_valid
 from web.calls.call import call
 from web.calls.conditions import MAX_WAIT_S, Conditional, Preferring, applied
@@ -36,8 +30,6 @@ from web.schemas.paths import AgentName, GrantText, RunId, Sentence, ThreadName
 from web.schemas.run import AcceptedRun, ControlledRun, Run, RunPage
 
 runs = Blueprint("runs", __name__)
-
-STARTING = (AgentUnknown, AgentForbidden, DefinitionInvalid, InputBlocked, InputEmpty, InputTooLarge)
 
 FILTERS = ("status", "agent", "thread_id", "owner", "trace_id", "correlation_id")
 MAX_METADATA_BYTES = 16 * 1024
@@ -69,25 +61,15 @@ class StartHeaders(Repeatable, Preferring):
 @runs.post("/v1/runs")
 @call(
     {202: AcceptedRun, 200: EndEvent},
-    problems=(*STARTING, GrantRefused, ThreadOfOtherAgent, ThreadUnknown, IdempotencyConflict, TooManyRuns),
+    problems=(*STARTING, GrantRefused),
 )
 def start(body: StartRun, headers: StartHeaders) -> Response:
     """Accept a run: 202 with its addresses, or 200 with its end if the caller waits and it ends in time.
 
     The caller waits with ``"detached": false`` in the body, or with ``Prefer: wait=N``.
     """
-    process, principal = current_process(), current_principal()
-    correlate((body.metadata or {}).get("correlation_id"))
-    handle = process.runner.run(
-        body.input,
-        body.agent,
-        thread_id=body.thread_id,
-        detached=body.detached,
-        grant=body.grant,
-        principal=principal,
-        metadata=body.metadata,
-        idempotency=headers.idempotency(body),
-    )
+    options = {name: getattr(body, name) for name in ("thread_id", "detached", "grant", "metadata")}
+    handle = start_run(body.input, body.agent, body, headers, **options)
     links: dict[str, str] = {}
     wait_s: float = headers.wait_s if body.detached else body.wait_s
     if wait_s:
@@ -97,7 +79,7 @@ def start(body: StartRun, headers: StartHeaders) -> Response:
         if end is not None:
             links |= {"Location": url_for("runs.one", run_id=handle.run_id)}
             return Response(end.data, 200, links, content_type="application/json")
-    return accepted(handle, "queued" if handle.is_new and not wait_s else status_of(handle), **links)
+    return accepted(handle, has_waited=bool(wait_s), **links)
 
 
 class WhichRuns(Input):

@@ -8,12 +8,11 @@ from typing import Annotated, Any, Literal
 
 from flask import Blueprint, Response
 
-from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
-from agents.governance.guardrails.errors import InputBlocked
-from bus.identity.errors import AgentForbidden
-from bus.journal import CONTROLS, IdempotencyConflict, RunUnknown, ThreadOfOtherAgent, ThreadUnknown, TooManyRuns
+from agents.errors import AgentUnknown
+from bus.journal import CONTROLS, RunUnknown, ThreadUnknown
 from config.definitions.errors import DefinitionInvalid
-from web.api.answers import accepted, answer, status_of
+from web.api.answers import accepted, answer
+from web.api.starting import STARTING, start_run
 from web.auth.authentication import current_principal
 from web.calls.call import call
 from web.calls.fields import Answer, Input, Maybe
@@ -88,7 +87,6 @@ conversation = Blueprint("conversation", __name__)
 
 OWN = "conversation"
 """The thread of a caller that names none. Threads are named by their owner, so each principal has its own."""
-STARTING = (AgentUnknown, AgentForbidden, DefinitionInvalid, InputBlocked, InputEmpty, InputTooLarge)
 
 
 class WhichConversation(Input):
@@ -108,7 +106,7 @@ class StartWorkflow(WhichConversation):
 @conversation.post("/start-workflow")
 @call(
     {202: AcceptedRun},
-    problems=(*STARTING, NoStarters, ThreadOfOtherAgent, ThreadUnknown, IdempotencyConflict, TooManyRuns),
+    problems=(NoStarters, *STARTING),
 )
 def start(body: StartWorkflow, headers: Repeatable) -> Response:
     """Send an agent the first of its ``starters``: 202 with the run's addresses."""
@@ -128,7 +126,7 @@ class SendPrompt(WhichConversation):
 
 
 @conversation.post("/send-prompt")
-@call({202: AcceptedRun}, problems=(*STARTING, ThreadOfOtherAgent, ThreadUnknown, IdempotencyConflict, TooManyRuns))
+@call({202: AcceptedRun}, problems=STARTING)
 def send(body: SendPrompt, headers: Repeatable) -> Response:
     """Send a message to the agent of the conversation, which begins with the default agent: 202 with the run."""
     return _send(body.prompt, _agent_of(body.thread_id), body, headers)
@@ -200,15 +198,7 @@ def _agent_of(thread_id: str) -> str:
 
 
 def _send(prompt: str, agent_id: str, body: WhichConversation, headers: Repeatable) -> Response:
-    handle = current_process().runner.run(
-        prompt,
-        agent_id,
-        thread_id=body.thread_id,
-        detached=True,
-        principal=current_principal(),
-        idempotency=headers.idempotency(body),
-    )
-    return accepted(handle, "queued" if handle.is_new else status_of(handle))
+    return accepted(start_run(prompt, agent_id, body, headers, thread_id=body.thread_id, detached=True))
 
 
 def _entries(

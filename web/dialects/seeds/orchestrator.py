@@ -10,24 +10,15 @@ from flask import Blueprint, Response, url_for
 from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypeAliasType
 
-from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
 from agents.governance.engine.errors import EngineUnavailable
-from agents.governance.guardrails.errors import InputBlocked
 from agents.models.errors import ModelFailed, ModelTimeout
-from bus.identity.errors import AgentForbidden
 from bus.journal import (
     CodeVersion,
-    IdempotencyConflict,
-    IdempotencyKey,
     RunStatus,
-    ThreadOfOtherAgent,
-    ThreadUnknown,
-    TooManyRuns,
 )
-from config.definitions.errors import DefinitionInvalid
 from config.text.stored_texts import stored_name
-from config.tracing import correlate
 from web.api.answers import answer, end_of, status_of
+from web.api.starting import STARTING, start_run
 from web.auth.authentication import current_principal, require_still_valid
 from web.calls.call import call
 from web.calls.fields import Answer, Input, Maybe
@@ -116,10 +107,6 @@ SeedEvent = TypeAliasType("SeedEvent", Thinking | ToolStart | ToolResult | SeedE
 seed = Blueprint("seed", __name__)
 
 WAIT_S = 30
-REFUSALS = (
-    *(AgentUnknown, AgentForbidden, DefinitionInvalid, InputBlocked, InputEmpty, InputTooLarge),
-    *(IdempotencyConflict, ThreadOfOtherAgent, ThreadUnknown, TooManyRuns),
-)
 PASSING = frozenset({ModelFailed.code, ModelTimeout.code, CodeVersion.code, EngineUnavailable.code})
 """The errors of runs after which a new run may succeed."""
 CorrelationId = Annotated[
@@ -152,7 +139,7 @@ class RunAgent(Input):
 @seed.post("/v1/agent/run")
 @call(
     {200: {"text/event-stream": SeedEvent}},
-    problems=(*REFUSALS, TooManyViewers),
+    problems=(*STARTING, TooManyViewers),
     sends={"X-Run-Id": "The run's id.", "Location": "Where the run's events are, to resume a stream that broke."},
 )
 def run(body: RunAgent, headers: Repeatable) -> Response:
@@ -163,7 +150,7 @@ def run(body: RunAgent, headers: Repeatable) -> Response:
     correlation_id = body.correlation_id
     journal, viewers = current_process().journal, current_process().hub.viewers
     viewers.require_room(current_principal())
-    handle = _start(body, body.input, headers.idempotency(body), body.config.agent_id if body.config else None)
+    handle = _start(body, body.input, headers, body.config.agent_id if body.config else None)
     run = current_principal().tenant, handle.run_id, handle.thread_id
     feed = SeedFeed(journal, viewers.backlog, *run, correlation_id)
     stream = StreamResponse(viewers, lambda: feed)
@@ -186,7 +173,7 @@ class ProcessMessage(Input):
 @seed.post("/process")
 @call(
     {200: Processed, 202: StillProcessing, 502: {"application/problem+json": ProblemDetails}},
-    problems=REFUSALS,
+    problems=STARTING,
 )
 def process(body: ProcessMessage, headers: Repeatable) -> Response:
     """Start a run and wait for its answer; 202 with the run's id if it takes longer than 30 s.
@@ -196,7 +183,7 @@ def process(body: ProcessMessage, headers: Repeatable) -> Response:
     """
     correlation_id = body.correlation_id
     echo = {"correlation_id": correlation_id} if correlation_id is not None else {}
-    handle = _start(body, body.message, headers.idempotency(body))
+    handle = _start(body, body.message, headers, None)
     ids = {"thread_id": handle.thread_id, **echo}
     end, _ = end_of(handle, WAIT_S)
     require_still_valid()
@@ -218,17 +205,6 @@ def _failed(event: Mapping[str, Any], handle: RunHandle, ids: Mapping[str, str])
     return problem(502, code, why, retryable=code in PASSING, **facts)
 
 
-def _start(
-    body: RunAgent | ProcessMessage, message: str, idempotency: IdempotencyKey | None, agent_id: str | None = None
-) -> RunHandle:
-    chosen = current_process().settings.default_agent if agent_id is None else agent_id
+def _start(body: RunAgent | ProcessMessage, message: str, headers: Repeatable, agent_id: str | None) -> RunHandle:
     metadata = {"correlation_id": body.correlation_id} if body.correlation_id is not None else None
-    correlate(body.correlation_id)
-    return current_process().runner.run(
-        message,
-        chosen,
-        thread_id=body.thread_id,
-        principal=current_principal(),
-        metadata=metadata,
-        idempotency=idempotency,
-    )
+    return start_run(message, agent_id, body, headers, thread_id=body.thread_id, metadata=metadata)
