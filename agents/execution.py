@@ -96,7 +96,7 @@ def import_for(process: Process, run_id: str) -> CallboardError | None:
 def begin_run(claim: Claim, process: Process, loaded: LoadedAgent | CallboardError) -> ClaimedRun:
     """Return the run with its agent, and insert its first step in the claim's transaction."""
     lease = claim.lease
-    observers, missing = resolve_observers(lease.observers, process.settings)
+    observers, missing = resolve_observers(lease.observers, process.settings, process.journal.live.hot_log)
     observers = (*observers, *process.local_observers.get(lease.run_id, ()))
     try:
         require_readable_journal(lease.journal)

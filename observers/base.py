@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from bus.identity.audit.anchors import AuditHead
 from bus.payloads import EVENT_TYPES, Payload
 from config.identity.contexts import GoldenContext
 from config.settings import Settings
+
+if TYPE_CHECKING:
+    from bus.journal import HotLog
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,6 +91,13 @@ class AgentObserver:
 
     def flush(self) -> None:
         """Called after each batch on the observer's own thread, and (inline ones too) before the process ends."""
+
+
+class LiveObserver(AgentObserver):
+    """An observer that carries the events of this process's runs to viewers; made with the hot log that takes them."""
+
+    def __init__(self, hot_log: HotLog) -> None:
+        self.hot_log = hot_log
 
 
 def _ignore(self: AgentObserver, agent: AgentFacts, payload: Any, context: RunFacts) -> None:

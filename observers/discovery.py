@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from config.definitions import plugins
 from config.definitions.dotted_path import reason_of
@@ -17,7 +17,10 @@ from config.definitions.errors import PluginUnknown
 from config.definitions.plugins import PluginLoader
 from config.forks import after_fork
 from config.settings import Settings
-from observers.base import HOOKS, AgentObserver
+from observers.base import HOOKS, AgentObserver, LiveObserver
+
+if TYPE_CHECKING:
+    from bus.journal import HotLog
 
 SIGNALS = "signals"
 
@@ -34,22 +37,24 @@ def _renew() -> None:
     _known.clear()
 
 
-def observers_for(names: Iterable[str], settings: Settings) -> tuple[AgentObserver, ...]:
+def observers_for(names: Iterable[str], settings: Settings, hot_log: HotLog | None = None) -> tuple[AgentObserver, ...]:
     """Return this process's one instance of each named observer, as ``resolve_observers`` does.
 
     Raises:
         PluginUnknown: no observer has that name, or it cannot be imported; the message has the reason.
     """
-    observers, missing = resolve_observers(names, settings)
+    observers, missing = resolve_observers(names, settings, hot_log)
     if missing is not None:
         raise missing
     return observers
 
 
 def resolve_observers(
-    names: Iterable[str], settings: Settings
+    names: Iterable[str], settings: Settings, hot_log: HotLog | None = None
 ) -> tuple[tuple[AgentObserver, ...], PluginUnknown | None]:
     """Return a run's observers in order, each once; where one is not installed, the others, and its error.
+
+    Those that carry events to viewers are made with ``hot_log``; without one they are left out.
 
     The signals observer is added automatically once a function is connected. The first call imports the plugins of the
     settings, so that modules with signal receivers are connected.
@@ -63,12 +68,13 @@ def resolve_observers(
         missing: PluginUnknown | None = None
         for name in names:
             try:
-                chosen.append(_instance(name, known, settings))
+                observer = _instance(name, known, settings, hot_log)
+                chosen += [observer] if observer is not None else []
             except PluginUnknown as error:
                 missing = missing or error
         if SIGNALS in OBSERVERS.entries(settings):
-            signals = _instance(SIGNALS, known, settings)
-            chosen += [signals] if signals.listens() else []
+            signals = _instance(SIGNALS, known, settings, hot_log)
+            chosen += [signals] if signals is not None and signals.listens() else []
         return tuple({id(observer): observer for observer in chosen}.values()), missing
 
 
@@ -79,18 +85,25 @@ def forget() -> None:
         plugins.forget()
 
 
-def _instance(name: str, known: dict[str | type[AgentObserver], AgentObserver], settings: Settings) -> AgentObserver:
-    if name not in known:
-        kind = OBSERVERS.find(name, settings)
-        if kind not in known:
-            try:
-                known[kind] = kind.from_settings(settings)
-            except (Exception, SystemExit) as error:
-                raise PluginUnknown(
-                    f"observer '{_name_of(kind)}' cannot be made ({reason_of(error)}); see its from_settings().",
-                    name=kind.__name__,
-                ) from error
-        known[name] = known[kind]
+def _instance(
+    name: str, known: dict[str | type[AgentObserver], AgentObserver], settings: Settings, hot_log: HotLog | None
+) -> AgentObserver | None:
+    kind = type(known[name]) if name in known else OBSERVERS.find(name, settings)
+    if issubclass(kind, LiveObserver):
+        if hot_log is None:
+            return None
+        observer = known.get(kind)
+        if not isinstance(observer, LiveObserver) or observer.hot_log is not hot_log:
+            known[kind] = kind(hot_log)
+    elif kind not in known:
+        try:
+            known[kind] = kind.from_settings(settings)
+        except (Exception, SystemExit) as error:
+            raise PluginUnknown(
+                f"observer '{_name_of(kind)}' cannot be made ({reason_of(error)}); see its from_settings().",
+                name=kind.__name__,
+            ) from error
+    known[name] = known[kind]
     return known[name]
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from bus.journal import writing_to
 from bus.payloads import Payload, encode
-from observers.base import AgentFacts, AgentObserver, RunFacts
+from observers.base import AgentFacts, LiveObserver, RunFacts
 
 
-class ServerSideEventAgentObserver(AgentObserver):
+class ServerSideEventAgentObserver(LiveObserver):
     """Passes each event to the hot log's batcher and returns at once.
 
     A run that does not name it is not streamed: its viewers get whole messages, from SQL.
@@ -20,6 +19,5 @@ class ServerSideEventAgentObserver(AgentObserver):
     pinned: ClassVar[bool] = True  # the hot log may be used on the loop alone
 
     def on_response(self, agent: AgentFacts, payload: Payload, context: RunFacts) -> None:
-        hot_log = writing_to(context.run_id, context.fence)
-        if hot_log is not None:
-            hot_log.append(context.run_id, payload.seq, encode(payload, context.run_id, context.thread_id))
+        if self.hot_log.is_written_by(context.run_id, context.fence):
+            self.hot_log.append(context.run_id, payload.seq, encode(payload, context.run_id, context.thread_id))

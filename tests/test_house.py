@@ -274,6 +274,7 @@ INSIDE = {
     "bus.journal.acceptance": "a start that fails after its rows are written",
     "bus.journal.endings": "texts that models and people get",
     "bus.journal.idempotency": "a start that loses the race for its key",
+    "bus.journal.live.hotlog": "a hot log without a journal",
     "bus.journal.log.group_commit": "a test loses the answer to a commit of a whole run's worker",
     "bus.journal.actors": "faults of the database at one place",
     "bus.journal.log.line": "lines that no journal writes",

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from bus.journal.idempotency import IdempotencyKey, canonical_digest
     from bus.journal.journal import Journal
     from bus.journal.live.database_id import database_id, is_shared
-    from bus.journal.live.hotlog import writing_to
+    from bus.journal.live.hotlog import HotLog
     from bus.journal.log.commit import Commit
     from bus.journal.log.line import Line, parse_cursor
     from bus.journal.log.progress import OpenStep, Progress
@@ -120,7 +120,7 @@ _NAMES = {
     "idempotency": "IdempotencyKey canonical_digest",
     "journal": "Journal",
     "live.database_id": "database_id is_shared",
-    "live.hotlog": "writing_to",
+    "live.hotlog": "HotLog",
     "log.commit": "Commit",
     "log.line": "Line parse_cursor",
     "paging.pages": "PAGE_BYTES",

@@ -204,7 +204,8 @@ async def rehearse(process: Process) -> list[LoadedAgent]:
     loading = [asyncio.create_task(_try_agent(process, agent_id)) for agent_id in process.registry.ids()]
     if loading:  # a module whose import hangs delays its own agent's runs, not the worker
         await asyncio.wait(loading, timeout=IMPORTS_S)
-    await journal.loop.read(observers_for, ("sse", "logger") if process.settings.builtins else (), process.settings)
+    shipped = ("sse", "logger") if process.settings.builtins else ()
+    await journal.loop.read(observers_for, shipped, process.settings, journal.live.hot_log)
     await journal.owner.claim("run_that_does_not_exist")
     await journal.live.hot_log.read_after("no-tenant", "run_that_does_not_exist", 0)
     return [agent for one in loading if one.done() and (agent := one.result()) is not None]

@@ -16,10 +16,12 @@ CODE = """
 from agents.catalogue import TOOLS, find_tool
 from config.settings import read_settings
 from config.project import own_version
+from bus.journal.live.hotlog import MemoryHotLog
 from observers.discovery import observers_for
 settings = read_settings()
 print(*TOOLS.names(settings))
-print(find_tool("clock", settings).name, *(observer.name for observer in observers_for(["sse", "logger"], settings)))
+found = observers_for(["sse", "logger"], settings, MemoryHotLog())
+print(find_tool("clock", settings).name, *(observer.name for observer in found))
 print(own_version())
 """
 

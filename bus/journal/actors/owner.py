@@ -11,7 +11,6 @@ from sqlalchemy import Connection
 
 from bus.journal import endings
 from bus.journal.actors.live import Live
-from bus.journal.live.hotlog import begin_writing, end_writing
 from bus.journal.log.audited import audit_calls
 from bus.journal.log.group_commit import GroupCommit
 from bus.journal.log.writer import Notify, RunWriter
@@ -147,12 +146,12 @@ class Owner:
 
     def begin_writing(self, lease: Lease, writer: RunWriter) -> None:
         """Let the events of a claimed run reach the hot log; called on the loop."""
-        begin_writing(self._live.hot_log, lease.run_id, lease.fence, writer)
+        self._live.hot_log.attach(lease.run_id, lease.fence, writer)
 
     async def disown(self, lease: Lease) -> None:
         """Let the run's hot log expire and extend its lease no more: it ended, was released, or has another owner."""
         self.lease_manager.untrack(lease.run_id, lease.fence)
-        await end_writing(lease.run_id, lease.fence)
+        await self._live.hot_log.detach(lease.run_id, lease.fence)
         self._live.hot_log.nudge(self._live.keys.board(lease.tenant), lease.run_id)
 
     async def clear_suspect(self, lease: Lease) -> bool:

@@ -39,6 +39,9 @@ class HotLog(Protocol):
         """Let ``source`` write the run's log from now on, and return whether it does: of two in this process the
         older owner is notified that it lost the run."""
 
+    def is_written_by(self, run_id: str, fence: int) -> bool:
+        """Return whether the owner with this fence writes the run's log here."""
+
     def append(self, run_id: str, seq: int, line: bytes) -> None:
         """Add one event behind the others; returns at once."""
 
@@ -93,27 +96,6 @@ def remove_from(registered: dict[str, list[T]], name: str, one: T) -> bool:
     return not others and registered.pop(name, None) is not None
 
 
-_writing: dict[tuple[str, int], HotLog] = {}
-
-
-def writing_to(run_id: str, fence: int) -> HotLog | None:
-    """Return the hot log this process writes the run to under this fence; the SSE observer asks."""
-    return _writing.get((run_id, fence))
-
-
-def begin_writing(hot_log: HotLog, run_id: str, fence: int, source: LogSource) -> None:
-    """Let the run's events reach ``hot_log``."""
-    hot_log.attach(run_id, fence, source)
-    _writing[run_id, fence] = hot_log
-
-
-async def end_writing(run_id: str, fence: int) -> None:
-    """Let the run's hot log expire."""
-    hot_log = _writing.pop((run_id, fence), None)
-    if hot_log is not None:
-        await hot_log.detach(run_id, fence)
-
-
 @dataclass(slots=True)
 class _HeldRun:
     """A run that this process writes."""
@@ -141,6 +123,10 @@ class MemoryHotLog:
             earlier.source.lost_ownership()
         self._runs[run_id] = _HeldRun(fence, source, earlier.lines if earlier is not None else [])
         return True
+
+    def is_written_by(self, run_id: str, fence: int) -> bool:
+        run = self._runs.get(run_id)
+        return run is not None and run.fence == fence
 
     def append(self, run_id: str, seq: int, line: bytes) -> None:
         run = self._runs.get(run_id)

@@ -95,6 +95,10 @@ class RedisHotLog:
         self._budgets.attached(run)
         return True
 
+    def is_written_by(self, run_id: str, fence: int) -> bool:
+        run = self._runs.get(run_id)
+        return run is not None and run.fence == fence
+
     def append(self, run_id: str, seq: int, line: bytes) -> None:
         run = self._runs.get(run_id)
         if run is None:

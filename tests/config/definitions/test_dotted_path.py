@@ -42,7 +42,7 @@ def beside(tmp_path, monkeypatch):
     runpy:run_path antigravity:x litellm:completion yaml:load sys:exit
     config.settings:adopt_env_file bus.journal.retention.removal:remove_threads cli.main:main
     agents.tools.isolation.sql_process:ask agents.tools.execution.executor:call_tool observers.base:AgentObserver
-    agents.tools.countries:ask agents.tools.countries observers.sse:writing_to observers.logger:log.info
+    agents.tools.countries:ask agents.tools.countries observers.sse:encode observers.logger:log.info
     """.split(),
 )
 def test_a_module_that_is_not_allowed_is_refused_and_not_imported(settings, monkeypatch, path):

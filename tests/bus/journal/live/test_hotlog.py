@@ -16,7 +16,7 @@ import redis
 
 from bus.journal.live import redis_log as redis_logs
 from bus.journal.live import subscriber as subscribers
-from bus.journal.live.hotlog import HotLog, MemoryHotLog, begin_writing, end_writing, writing_to
+from bus.journal.live.hotlog import HotLog, MemoryHotLog
 from bus.journal.live.redis_log import SCRIPT, SCRIPT_SHA, RedisHotLog
 from bus.journal.log.line import Line, pack
 from bus.keys import Keys
@@ -207,20 +207,19 @@ def test_a_late_owner_is_notified_and_takes_nothing_over(hot_log: HotLog, warm):
 
 def test_an_owner_that_leaves_does_not_take_its_successors_log_along(hot_log: HotLog, warm):
     async def play() -> list[int]:
-        begin_writing(hot_log, "run_1", 1, Source())
-        begin_writing(hot_log, "run_1", 2, Source())
-        await end_writing("run_1", 1)
-        assert writing_to("run_1", 1) is None
-        assert writing_to("run_1", 2) is hot_log
+        hot_log.attach("run_1", 1, Source())
+        hot_log.attach("run_1", 2, Source())
+        await hot_log.detach("run_1", 1)
+        assert [hot_log.is_written_by("run_1", fence) for fence in (1, 2)] == [False, True]
         hot_log.append("run_1", 5, line(5))
         await sent(hot_log)
         found = seqs(await hot_log.read_after("default", "run_1", 0))
-        await end_writing("run_1", 2)
-        await end_writing("run_1", 2)
+        await hot_log.detach("run_1", 2)
+        await hot_log.detach("run_1", 2)
         return found
 
     assert warm(play()) == [5]
-    assert writing_to("run_1", 2) is None
+    assert not hot_log.is_written_by("run_1", 2)
 
 
 def test_nothing_is_kept_of_a_run_without_a_writer(redis_log: RedisHotLog, warm):
