@@ -16,14 +16,14 @@ from agents.tool_errors import ArgumentsInvalid
 from agents.tools.arguments import parse_arguments
 from bus.journal import ApprovalDecided, ApprovalOver, ApprovalUnknown, Decided, Decision
 from cli import options
+from cli.bulk_approvals import Selection, decide_several, open_calls
 from cli.durations import seconds_of
-from cli.opening import open_runner
+from cli.open_runner import open_runner
 from cli.output.choice import choose, prompt
 from cli.output.form import fields_of
 from cli.output.json import print_json
 from cli.output.question import MEANINGS, answer_commands, label, question_lines, sticky_line
 from cli.output.wait_reasons import warn_of_no_worker
-from cli.several_approvals import Selection, decide_several, open_calls
 from config.definitions.schemas.json_schema import schema_errors
 from config.effects import Scope
 from config.errors import BadRequest

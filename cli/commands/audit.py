@@ -13,9 +13,9 @@ from bus.identity.audit.anchors import SECRET_NAME, Anchor, Anchors, anchors_in
 from bus.identity.audit.entry import AuditEntry
 from bus.journal import unseal_originals
 from cli import options
-from cli.family import Family
+from cli.command_group import CommandGroup
 from cli.main import FAILED, SUCCEEDED, CallerPath
-from cli.opening import open_database_of
+from cli.open_runner import open_database_of
 from cli.output.json import print_json, print_json_line
 from config.clock import stamp
 from config.database.shared_secret import known_secret
@@ -133,7 +133,7 @@ def unseal(run_id: str, reason: str, as_json: bool, **flags: object) -> int:
     return SUCCEEDED
 
 
-@click.command(cls=Family, members={"verify": verify, "export": export, "unseal": unseal})
+@click.command(cls=CommandGroup, members={"verify": verify, "export": export, "unseal": unseal})
 @tenant_option
 @click.option("--limit", type=options.WholeNumber(1, 1000), default=20, show_default=True)
 @options.as_json

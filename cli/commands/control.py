@@ -7,7 +7,7 @@ import click
 from bus.journal import CONTROLS
 from bus.payloads import TERMINAL
 from cli import options
-from cli.opening import open_runner
+from cli.open_runner import open_runner
 from cli.output.json import print_json
 
 

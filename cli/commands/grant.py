@@ -9,7 +9,7 @@ import click
 from agents.registry import AgentRegistry
 from bus.identity.credentials import grants as table
 from cli import options
-from cli.opening import open_database_of
+from cli.open_runner import open_database_of
 from cli.output.json import print_json
 from config.database.engine import Database
 from config.database.shared_secret import shared_secret

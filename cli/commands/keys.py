@@ -15,7 +15,7 @@ from bus.identity.credentials.keys import ApiKey
 from bus.identity.errors import NameReserved
 from cli import options
 from cli.durations import seconds_of
-from cli.opening import open_database_of
+from cli.open_runner import open_database_of
 from cli.output.json import print_json
 from config.clock import stamp
 from config.database.shared_secret import shared_secret

@@ -11,7 +11,7 @@ from agents.tools.arguments import MAX_BYTES
 from cli import options
 from cli.commands.tools import call_and_follow, typed_arguments
 from cli.mcp.login import login, logout
-from cli.opening import open_runner
+from cli.open_runner import open_runner
 from cli.output.json import print_json
 from config.text.visible import visible
 

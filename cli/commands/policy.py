@@ -14,8 +14,8 @@ from agents.governance.policy.local import LocalPolicy
 from agents.governance.policy.reading import read_policy
 from agents.runner import Runner
 from cli import options
-from cli.family import Family
-from cli.opening import open_runner
+from cli.command_group import CommandGroup
+from cli.open_runner import open_runner
 from cli.output.json import print_json
 from cli.output.transcript import fit
 from config.clock import stamp
@@ -54,7 +54,7 @@ def test(run_ids: tuple[str, ...], count: int, as_json: bool, **flags: Any) -> i
     return 0
 
 
-@click.command(cls=Family, members={"check": check, "test": test})
+@click.command(cls=CommandGroup, members={"check": check, "test": test})
 @options.as_json
 def policy(as_json: bool) -> int:
     """Check the policy, as `policy check` does; `policy test` tries it on recorded runs."""

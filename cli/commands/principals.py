@@ -6,7 +6,7 @@ import click
 
 from bus.identity import principals as table
 from cli import options
-from cli.opening import open_database_of
+from cli.open_runner import open_database_of
 from cli.output.json import print_json
 from config.errors import BadRequest
 

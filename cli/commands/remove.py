@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from cli import options
-from cli.opening import open_runner
+from cli.open_runner import open_runner
 from cli.output.json import print_json
 from config.text.visible import visible
 

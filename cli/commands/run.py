@@ -15,9 +15,9 @@ from agents.models.call import is_in_process
 from agents.models.providers import require_possible_provider
 from agents.registry import AgentRegistry
 from cli import options
+from cli.detach import leave_to_workers
 from cli.doctor.settings import broken_plugins
-from cli.leaving import leave
-from cli.opening import open_runner
+from cli.open_runner import open_runner
 from cli.output.following import follow
 from cli.output.transcript import fit
 from config.definitions.agent import AGENT_ID
@@ -64,7 +64,7 @@ def run(
     with open_runner(settings, create=True) as runner:
         handle = runner.run(objective, agent, thread_id=thread_id, detached=detach, grant=grant)
         if detach:
-            return leave(runner, handle, as_json)
+            return leave_to_workers(runner, handle, as_json)
         if says_more:  # if this process dies, the user still has the run's id
             click.secho(f"{handle.run_id} · Ctrl-C stops it", err=True, dim=True)
         status = follow(handle, as_json=as_json, is_stoppable=True, no_wait=no_wait)

@@ -10,9 +10,9 @@ import click
 
 from bus.journal import STATUSES, RunFilter
 from cli import options
+from cli.command_group import CommandGroup
 from cli.commands.remove import rm_runs
-from cli.family import Family
-from cli.opening import open_runner
+from cli.open_runner import open_runner
 from cli.output.decisions import print_decisions
 from cli.output.json import print_json
 from cli.output.quoted import INDENT, columns
@@ -57,7 +57,7 @@ def _line(span: Mapping[str, Any]) -> str:
     return "  ".join(visible(str(fact)) for fact in facts if fact)
 
 
-@click.command(cls=Family, members={"rm": rm_runs, "spans": spans_of})
+@click.command(cls=CommandGroup, members={"rm": rm_runs, "spans": spans_of})
 @click.option("--status", type=click.Choice(["open", *STATUSES]), help="Only runs in this state.")
 @click.option("--agent", help="Only runs of this agent.")
 @click.option("--thread", "thread_id", metavar="ID", help="Only runs of this thread.")

@@ -9,9 +9,9 @@ import click
 import orjson
 
 from cli import options
+from cli.command_group import CommandGroup
 from cli.commands.remove import rm_threads
-from cli.family import Family
-from cli.opening import open_runner
+from cli.open_runner import open_runner
 from cli.output.json import print_json
 from cli.output.quoted import Quoted, columns, hanging
 from cli.output.transcript import fit
@@ -24,7 +24,7 @@ MOST_ID_COLUMNS = 30
 """As wide as the ids that Callboard makes: a longer one of a client's does not widen all lines."""
 
 
-@click.command(cls=Family, members={"rm": rm_threads})
+@click.command(cls=CommandGroup, members={"rm": rm_threads})
 @click.argument("thread_id", metavar="[THREAD]", required=False)
 @click.option("--search", help="Only threads whose title contains this.")
 @click.option("--limit", type=options.WholeNumber(1, 1000), default=20, show_default=True)

@@ -16,9 +16,9 @@ from agents.tool_errors import ArgumentsInvalid
 from agents.tools.arguments import MAX_BYTES, parse_arguments
 from bus.journal import LoadedTool
 from cli import options
-from cli.family import Family
-from cli.leaving import leave
-from cli.opening import open_runner
+from cli.command_group import CommandGroup
+from cli.detach import leave_to_workers
+from cli.open_runner import open_runner
 from cli.output.following import follow
 from cli.output.json import print_json
 from cli.output.transcript import fit
@@ -61,7 +61,7 @@ def call(
 def call_and_follow(runner: Runner, handle: RunHandle, *, detach: bool, no_wait: bool, as_json: bool) -> int:
     """Print what becomes of an accepted call, and return the exit status."""
     if detach:
-        return leave(runner, handle, as_json)
+        return leave_to_workers(runner, handle, as_json)
     status = follow(handle, as_json=as_json, is_stoppable=True, no_wait=no_wait)
     with contextlib.suppress(TimeoutError):
         runner.settle(5.0)
@@ -90,7 +90,7 @@ def _print_output(handle: RunHandle) -> None:
         print_json(output)
 
 
-@click.command(cls=Family, members={"call": call})
+@click.command(cls=CommandGroup, members={"call": call})
 @click.option("--agent", "agent_id", metavar="A", help="Only the tools of this agent.")
 @options.as_json
 @options.state_dir

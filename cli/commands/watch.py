@@ -11,7 +11,7 @@ import click
 from agents.runner import Runner
 from bus.journal import parse_cursor
 from cli import options
-from cli.opening import open_runner
+from cli.open_runner import open_runner
 from cli.output.following import follow
 from cli.output.wait_reasons import warn_of_no_worker
 

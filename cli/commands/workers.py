@@ -9,7 +9,7 @@ import click
 
 from bus.journal import Workers
 from cli import options
-from cli.opening import open_database_of
+from cli.open_runner import open_database_of
 from cli.output.json import print_json
 from cli.output.mcp_state import state_text
 from config.text.visible import visible

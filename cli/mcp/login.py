@@ -10,7 +10,7 @@ import click
 
 from agents.tool_errors import McpServerDown
 from cli import options
-from cli.opening import open_database_of
+from cli.open_runner import open_database_of
 from config.sealing import Sealer, sealer_of
 from config.settings import Settings
 

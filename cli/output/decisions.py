@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from cli.opening import open_runner
+from cli.open_runner import open_runner
 from cli.output.json import print_json
 from config.settings import Settings
 from config.text.visible import visible

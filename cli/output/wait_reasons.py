@@ -11,7 +11,7 @@ import click
 from agents.runner import Runner
 from bus.journal import WaitReason
 from cli.doctor.workers import restart_sentence
-from cli.opening import open_runner
+from cli.open_runner import open_runner
 from cli.output.json import print_json
 from cli.output.took import took
 from config.clock import epoch_ms

@@ -13,7 +13,7 @@ SETTLE_S = 3.0
 """How long to wait until a detached run's message is published; after that the relay publishes it."""
 
 
-def leave(runner: Runner, handle: RunHandle, as_json: bool) -> int:
+def leave_to_workers(runner: Runner, handle: RunHandle, as_json: bool) -> int:
     """Print the id of a detached run, and what it waits for where no worker takes it; returns the exit status."""
     is_published = handle.settle(SETTLE_S)
     queue = runner.journal.readers.runs.row(runner.principal, handle.run_id).queue

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 
-class Family(click.Command):
+class CommandGroup(click.Command):
     """A command that runs a member instead of itself if the first argument names one.
 
     A click group cannot do this, since the first argument may also be a value: `threads THREAD`.
