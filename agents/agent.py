@@ -16,7 +16,6 @@ from agents.prompt.messages import FINAL_TURN_PROMPT, messages_for, offered
 from agents.steps import open_calls
 from agents.steps.model_step import ModelStep
 from agents.steps.output import parse_output, repair_messages, response_format
-from agents.steps.sample_step import sampling
 from agents.steps.tool_step import ToolStep
 from agents.tools.execution.large_text import in_thread_if_large
 from agents.tools.tool import Tool
@@ -28,7 +27,6 @@ from bus.journal import (
     Progress,
     Reason,
     StickyOver,
-    Totals,
     end_commit,
     end_event,
 )
@@ -73,9 +71,6 @@ class Agent:
         self._tools = tools
         self._context = context
         self._progress = progress
-        self._spent = progress.totals
-        context.totals = lambda: self._total
-        context.sample = sampling(context, definition, self._spend)
         self._rounds = progress.rounds
         self._step: ModelStep | None = None
         self._calls: list[ToolStep] = []
@@ -95,7 +90,8 @@ class Agent:
             ]
             return open_calls.first_commit(self._calls, progress.calls)
         if progress.asking is not None:
-            self._step = self._model_step(prior=progress.asking)
+            self._step = step = self._model_step(prior=progress.asking)
+            self._context.spending.resume(lambda: step.spent)
             return FirstCommit(restarted=[self._step.id], decided={self._step.id: self._step.policy_decision})
         return FirstCommit(started=[self._begin(self._model_step()).started()])
 
@@ -116,9 +112,6 @@ class Agent:
                 step = await self._use_tools(step, text, answer.tool_calls)
             else:
                 step = await self._conclude(step, text)
-
-    def _spend(self, spent: Totals) -> None:
-        self._spent = self._spent.plus(spent)
 
     async def _ask_engine_about_begun(self) -> None:
         """Ask the governance engine about what the claim has begun, and commit what is decided."""
@@ -168,8 +161,8 @@ class Agent:
 
     def _begin(self, step: ModelStep) -> ModelStep:
         """Make ``step`` the current one: its start is committed, and so are the results of the calls before it."""
-        self._spent, self._step = self._total.plus(Totals(steps=1)), step
-        self._calls = []
+        self._context.spending.begin(1, lambda: step.spent)
+        self._step, self._calls = step, []
         return step
 
     # --- answering
@@ -190,7 +183,7 @@ class Agent:
             output = "I used every tool call I may make without reaching an answer."
         change = step.concluded(output if isinstance(output, str) else text)
         reason = Reason.MAX_ITERATIONS if self._is_last else None
-        end = end_event("succeeded", self._total, self._context.took, reason=reason, output=output)
+        end = end_event("succeeded", self._context.spending.total, self._context.took, reason=reason, output=output)
         await self._context.save(replace(change, events=[*change.events, end]))
         return None
 
@@ -224,7 +217,8 @@ class Agent:
 
     def _track_calls(self, calls: list[ToolStep], step: ModelStep) -> None:
         """Make these the open calls: from here on each needs a result, also if the run ends early."""
-        self._spent, self._step = self._total.plus(Totals(steps=len(calls))), None
+        self._context.spending.begin(len(calls))
+        self._step = None
         self._calls, self._calls_of = calls, step.message_id
         self._rounds += 1
 
@@ -290,12 +284,7 @@ class Agent:
         await self._context.writer.settle()  # which calls are open depends on the commit under way
         parts = [self._step.cut_off(ending.step_status)] if self._step is not None else []
         closed = open_calls.joined([*parts, open_calls.cut_off(self._calls, self._calls_of, ending)])
-        await self._context.save(end_commit(ending, closed, self._total, self._context.took))
-
-    @property
-    def _total(self) -> Totals:
-        """What the run has used, including the open step."""
-        return self._spent if self._step is None else self._spent.plus(self._step.spent)
+        await self._context.save(end_commit(ending, closed, self._context.spending.total, self._context.took))
 
 
 async def _run(call: ToolStep, limit: asyncio.Semaphore) -> ToolStep:

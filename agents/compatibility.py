@@ -11,7 +11,6 @@ from agents.catalogue import tools_of
 from agents.context import RunContext
 from agents.errors import AgentUnknown, RunFailed
 from agents.governance.guardrails.deployment import guardrails_of
-from agents.governance.guardrails.guardrails import Guardrails
 from agents.process import Process
 from agents.tool_errors import ArgumentsInvalid
 from agents.tool_run import ToolRun
@@ -23,7 +22,6 @@ from config.definitions.agent import AgentDefinition, pinned_definition
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable, ToolUnknown
 from config.effects import POLICIES, Effect
 from config.errors import CallboardError, Retryable
-from config.sealing import sealer_of
 
 log = logging.getLogger(__name__)
 
@@ -101,26 +99,31 @@ class RunWork(Protocol):
         """End the run early; every open step and call gets a result."""
 
 
+def unusable(error: CallboardError, progress: Progress) -> CallboardError:
+    """Return why a run ends or waits whose agent cannot be loaded here: another worker may continue what was begun."""
+    if isinstance(error, DefinitionUnreadable):
+        return _with_cause(CodeVersion(f"this worker cannot read what the run needs: {error}"), error)
+    if progress == Progress() or isinstance(error, CodeVersion):
+        return error
+    return _with_cause(CodeVersion(f"this worker cannot continue the run: {error}"), error)
+
+
+def _with_cause(error: CallboardError, cause: CallboardError) -> CallboardError:
+    error.__cause__ = cause
+    return error
+
+
 def compatible_work(
-    loaded: LoadedAgent | CallboardError, context: RunContext, progress: Progress, asked: AcceptedCall | None
+    loaded: LoadedAgent, context: RunContext, progress: Progress, asked: AcceptedCall | None
 ) -> RunWork:
     """Return what begins or resumes the run: its agent, or for a run of kind ``tool`` the call that it asks for.
 
     Raises:
         CodeVersion: the run's journal is not compatible with this code; another worker may be.
-        CallboardError: the run is new, and the agent cannot be used.
     """
-    if isinstance(loaded, CallboardError):
-        if isinstance(loaded, DefinitionUnreadable):
-            raise CodeVersion(f"this worker cannot read what the run needs: {loaded}") from loaded
-        if progress == Progress() or isinstance(loaded, CodeVersion):
-            raise loaded
-        raise CodeVersion(f"this worker cannot continue the run: {loaded}") from loaded
     problem = incompatibility(loaded, context.lease.definition_digest, progress)
     if problem is not None:
         raise CodeVersion(problem)
-    seal = context.seal if sealer_of(context.settings) is not None else None
-    context.guardrails = Guardrails(guardrails_of(context.settings, loaded[0].guardrails), seal)
     return Agent(*loaded, context, progress) if asked is None else ToolRun(*loaded, context, asked, progress)
 
 

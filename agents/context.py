@@ -3,137 +3,129 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from sqlalchemy import Row
-
 from agents.errors import TooManyQuestions
 from agents.governance.engine.governance import Governance
 from agents.governance.engine.wiring import governance_of
-from agents.governance.guardrails.guardrails import UNGUARDED, Guardrails
+from agents.governance.guardrails.guardrails import UNGUARDED, Guardrails, Seal
 from agents.prompt.window import Window
+from agents.run_contexts import RunContexts, contexts_of, facts_of
+from agents.spending import Spending
 from agents.tools.isolation.sandbox import Quota
 from agents.tools.requests.sample import Sample
 from agents.tools.tool import Tool
-from bus.journal import DRAINED, Commit, Journal, Lease, Release, RunWriter, StaleOwner, StickyApproval, Took, Totals
+from bus.journal import (
+    DRAINED,
+    Commit,
+    Journal,
+    Lease,
+    Past,
+    Release,
+    RunWriter,
+    StaleOwner,
+    StickyApproval,
+    Took,
+)
+from bus.loop import ProcessLoop
 from bus.payloads import EndPayload, Payload
 from config.capabilities import Classification
 from config.clock import epoch_ms
 from config.effects import Effect
-from config.errors import Retryable
-from config.identity.contexts import DeclaredContext, SecurityContext, reference_of, trace_id_of_run
+from config.errors import CallboardError, Retryable
+from config.identity.contexts import GoldenContext, SecurityContext
 from config.identity.folders import sandbox_folder
 from config.policy_decision import ALLOW_ALL, CallFacts, Policy
 from config.sealing import Original, sealer_of
 from config.settings import Settings
-from observers.base import AgentFacts, AgentObserver, RunFacts
+from observers.base import AgentObserver
 from observers.invoker import ObserverInvoker
 
-
-def _declared(lease: Lease, settings: Settings) -> DeclaredContext | None:
-    """Return what is declared of a run: by its row, or of a run of an earlier release by the settings of this process.
-
-    What its row has and cannot be read is completed by nothing, since it may have been stricter.
-    """
-    if lease.context_json is not None:
-        return DeclaredContext.from_json(lease.context_json)
-    return None if settings.require_contexts else settings.declared_context(lease.tenant)
-
-
-def _security(
-    lease: Lease, declared: DeclaredContext | None, trace_id: str, settings: Settings
-) -> SecurityContext | None:
-    if settings.require_contexts and (lease.credential is None or lease.trace_id is None):
-        return None
-    token_ref = declared.token_ref if declared is not None else None
-    initiator_id = declared.initiator_id if declared is not None else None
-    return SecurityContext(
-        initiator_id=initiator_id or lease.principal,
-        roles=lease.roles,
-        token_ref=token_ref or reference_of(lease.credential or "", lease.credential_id),
-        trace_id=trace_id,
-    )
-
+log = logging.getLogger(__name__)
 
 MARGIN_S = 30.0
 """Seconds that a step may take beyond its own limit, for commits and threads on a busy machine."""
-
-
-def facts_of(run: Lease | Row[Any], run_id: str, metadata: Mapping[str, Any]) -> tuple[AgentFacts, RunFacts]:
-    """Return what observers get of a run, from its lease or its row."""
-    kept = DeclaredContext.from_json(run.context_json) if run.context_json is not None else None
-    agent = AgentFacts(id=run.agent_id, name=run.agent_name, model=run.model)
-    return agent, RunFacts(
-        run_id=run_id,
-        thread_id=run.thread_id,
-        tenant=run.tenant,
-        principal=run.principal,
-        fence=run.fence,
-        detached=run.detached,
-        metadata=metadata,
-        trace_id=run.trace_id,
-        correlation_id=run.correlation_id or run.trace_id,
-        golden=kept.golden(run.principal, run.trace_id or trace_id_of_run(run_id)) if kept is not None else None,
-    )
 
 
 class RunContext:
     """One owner's state of one run, from the claim to the run's end or release."""
 
     def __init__(
-        self, journal: Journal, lease: Lease, observers: Sequence[AgentObserver], chat_history: Window
+        self,
+        journal: Journal,
+        lease: Lease,
+        observers: Sequence[AgentObserver] = (),
+        chat_history: Window | None = None,
+        *,
+        contexts: RunContexts | None = None,
+        policy: Policy = ALLOW_ALL,
+        guardrails: Callable[[Seal | None], Guardrails] | None = None,
+        spending: Spending | None = None,
+        sampling: Callable[[RunContext], Sample] | None = None,
+        sticky: Iterable[StickyApproval] = (),
+        on_cleared: Callable[[], object] = lambda: None,
     ) -> None:
+        """``guardrails`` and ``sampling`` make what they are named after, for this context. ``on_cleared`` is called
+        when the tool calls that the run is suspected of have ended. Without the rest, no agent works on the run.
+        """
+        self._journal = journal
         self.lease = lease
-        self.settings: Settings = journal.settings
-        self.loop = journal.loop
-        self._wall_clock_ms = journal.owner.wall_clock_ms
-        self._task_waits = journal.owner.task_waits
-        self._read, self._sticky_approvals = journal.loop.read, journal.stores.sticky_approvals
-        self._asked_lately = journal.readers.runs.asked_lately
-        self.trace_id = lease.trace_id or trace_id_of_run(lease.run_id)
-        self.declared = _declared(lease, self.settings)
-        """What is declared of the run; None where that is unknown and may not be completed."""
-        self.golden = self.declared.golden(lease.principal, self.trace_id) if self.declared is not None else None
-        """None: no tool may be called."""
-        self.security = _security(lease, self.declared, self.trace_id, self.settings)
-        """None: the run may not be worked on."""
-        self.chat_history = chat_history
+        self._claimed_s = time.monotonic()
+        self.contexts = contexts or contexts_of(lease, journal.settings)
+        self.chat_history = chat_history if chat_history is not None else Window(Past(items=[]), 0)
         """The newest part of the conversation that fits the agent's ``history_chars``, this run's messages included."""
-        self._invoker = ObserverInvoker(observers)
-        self._agent_facts, self._run_facts = facts_of(lease, lease.run_id, lease.metadata)
+        agent_facts, run_facts = facts_of(lease, lease.run_id, lease.metadata)
+        self._deliver = partial(ObserverInvoker(observers).agent_on_response, run_facts, agent_facts)
         self.writer: RunWriter = journal.owner.writer(lease, self.notify)
-        self.policy: Policy = ALLOW_ALL
+        self.policy = policy
         """Decides about each call of a model or a tool."""
-        self.guardrails: Guardrails = UNGUARDED
+        seal = self._seal if sealer_of(journal.settings) is not None else None
+        self.guardrails = guardrails(seal) if guardrails is not None else UNGUARDED
         self.governance: Governance | None = governance_of(
             journal.settings, lease, lease.run_id, self.golden, self.security
         )
         """Asks the remote engine about each call; None where the deployment has none."""
-        self.end: EndPayload | None = None
-        """The run's last event, once it is committed."""
+        self.spending = spending if spending is not None else Spending()
+        self.sample = sampling(self) if sampling is not None else None
+        """Asks the run's model for a tool."""
+        self.sticky = tuple(sticky)
+        """The sticky approvals for the run's principal and agent, as they were read last."""
         self.labels = set(lease.labels)
         """What the run has read so far, as the labels of its tools."""
-        self.totals: Callable[[], Totals] = Totals
-        """What the run has used so far; set by what executes it."""
-        self.sample: Sample | None = None
-        """Asks the run's model for a tool; set by what executes it."""
-        self.sticky: tuple[StickyApproval, ...] = ()
-        """The sticky approvals for the run's principal and agent, as they were read last."""
+        self.end: EndPayload | None = None
+        """The run's last event, once it is committed."""
         self.is_stopped = False
         """Whether a client asked this run to stop."""
         self.release_as: Release | None = None
         """How to release the run after its current step: this process ends soon, or a client requested it."""
         self._deadlines: dict[object, float] = {}
-        self._claimed_s = time.monotonic()
-        self.halt: Callable[[], object] = lambda: None
-        """Cancels the work on this run; set by the handler that started it."""
-        self.on_calls_over: Callable[[], Awaitable[None]] | None = None
-        """Awaited once, when the tool calls that an earlier owner began have ended and the model is asked again."""
+        self._work: asyncio.Task[None] | None = None
+        self._on_cleared: Callable[[], object] | None = on_cleared if lease.can_be_cleared else None
+
+    @property
+    def settings(self) -> Settings:
+        return self._journal.settings
+
+    @property
+    def loop(self) -> ProcessLoop:
+        return self._journal.loop
+
+    @property
+    def golden(self) -> GoldenContext | None:
+        """None: no tool may be called."""
+        return self.contexts.golden
+
+    @property
+    def security(self) -> SecurityContext | None:
+        """None: the run may not be worked on."""
+        return self.contexts.security
 
     @property
     def took(self) -> Took:
@@ -160,7 +152,7 @@ class RunContext:
         leaves: bool = False,
     ) -> CallFacts:
         """Return what the policy may look at of a call that is about to be made; ``labels`` are the call's own."""
-        lease, totals = self.lease, self.totals()
+        lease, totals = self.lease, self.spending.total
         used = totals.usage
         return CallFacts(
             point=point,
@@ -201,23 +193,18 @@ class RunContext:
         chosen = self.settings.for_tenant(self.lease.tenant)
         return Quota(max_bytes=chosen.sandbox_max_bytes, max_files=chosen.sandbox_max_files)
 
-    def may_be_sticky(self, tools: Iterable[Tool | None]) -> bool:
-        """Return whether there may be sticky approvals for one of these tools."""
-        known_tools = [tool for tool in tools if tool is not None]
-        return bool(known_tools) and (self.policy.offers_sticky or any(tool.sticky for tool in known_tools))
-
     async def read_sticky(self, tools: Iterable[Tool | None]) -> None:
         """Read the sticky approvals anew, where one of these tools may have some."""
         lease = self.lease
-        if self.may_be_sticky(tools):
-            ours = lease.tenant, lease.principal, lease.agent_id
-            self.sticky = await self._read(self._sticky_approvals.valid_of, *ours)
+        if may_be_sticky(self.policy, tools):
+            ours, stores = (lease.tenant, lease.principal, lease.agent_id), self._journal.stores
+            self.sticky = await self.loop.read(stores.sticky_approvals.valid_of, *ours)
 
     async def wall_clock_ms(self) -> int:
         """Return now in ms since 1970 by the database's clock, which no worker's clock changes; by this machine's clock
         where the database does not answer."""
         try:
-            return await self._wall_clock_ms()
+            return await self._journal.owner.wall_clock_ms()
         except Retryable:
             return epoch_ms()
 
@@ -230,15 +217,17 @@ class RunContext:
         limit = self.settings.questions_per_hour
         if limit == 0 or count == 0:
             return
-        asked = await self._read(self._asked_lately, self.lease.tenant, self.lease.principal, limit)
+        asked = await self.loop.read(
+            self._journal.readers.runs.asked_lately, self.lease.tenant, self.lease.principal, limit
+        )
         if asked + count > limit:
             raise TooManyQuestions(principal=self.lease.principal, asked=asked, limit=limit)
 
     async def wait_expiry_ms(self) -> int:
         """Return when a wait that begins now expires, in ms since 1970 by the database's clock."""
-        return await self._wall_clock_ms() + self.settings.approval_ttl_s * 1000
+        return await self._journal.owner.wall_clock_ms() + self.settings.approval_ttl_s * 1000
 
-    def seal(self, what: str, original: Any) -> None:
+    def _seal(self, what: str, original: Any) -> None:
         """Seal with the next commit what a guardrail removes something from."""
         sealer = sealer_of(self.settings)
         if sealer is not None:
@@ -248,7 +237,7 @@ class RunContext:
         """Deliver an event to every observer."""
         if isinstance(payload, EndPayload):
             self.end = payload
-        self._invoker.agent_on_response(self._run_facts, self._agent_facts, payload)
+        self._deliver(payload)
 
     async def save(self, change: Commit, then: Callable[[], object] = lambda: None) -> list[Payload]:
         """Commit events, steps and history together, and add the history to this context's.
@@ -265,13 +254,20 @@ class RunContext:
 
     def note_task_waits(self) -> None:
         """Let this process look for the results of tasks that a released run waits for."""
-        self._task_waits.on_begun()
+        self._journal.owner.task_waits.on_begun()
 
     async def note_calls_over(self) -> None:
-        """Call ``on_calls_over``, the first time only."""
-        if self.on_calls_over is not None:
-            on_calls_over, self.on_calls_over = self.on_calls_over, None
-            await on_calls_over()
+        """Suspect the run less, once: the tool calls during which its owners crashed have ended."""
+        if self._on_cleared is None:
+            return
+        on_cleared, self._on_cleared = self._on_cleared, None
+        try:
+            is_noted = await self._journal.owner.clear_suspect(self.lease)
+        except CallboardError as error:
+            log.warning("suspect stays in quarantine until it ends run_id=%s: %s", self.lease.run_id, error)
+            return
+        if is_noted:
+            on_cleared()
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
@@ -310,13 +306,29 @@ class RunContext:
         """Release the run at the end of its current step; a second call does nothing."""
         self.release_as = self.release_as or change
 
+    def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Begin the work on the run; a stop, a cut and the loss of the run cancel it."""
+        self._work = asyncio.create_task(work, name=f"run {self.lease.run_id}")
+        self.writer.on_lost = self._work.cancel
+        return self._work
+
+    def _cancel(self) -> None:
+        if self._work is not None:
+            self._work.cancel()
+
     def cut(self) -> None:
         """Release the run now, in the middle of its step."""
         self.release()
-        self.halt()
+        self._cancel()
 
     def stop(self) -> None:
         """Stop the work as soon as possible; a second call does nothing."""
         if not self.is_stopped:
             self.is_stopped = True
-            self.halt()
+            self._cancel()
+
+
+def may_be_sticky(policy: Policy, tools: Iterable[Tool | None]) -> bool:
+    """Return whether there may be sticky approvals for one of these tools."""
+    known_tools = [tool for tool in tools if tool is not None]
+    return bool(known_tools) and (policy.offers_sticky or any(tool.sticky for tool in known_tools))

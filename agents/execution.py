@@ -9,15 +9,20 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from agents.compatibility import LoadedAgent, RunWork, compatible_work
-from agents.context import RunContext
+from agents.compatibility import LoadedAgent, RunWork, compatible_work, unusable
+from agents.context import RunContext, may_be_sticky
 from agents.errors import RunFailed, SecurityContextMissing
 from agents.governance.engine.wiring import report_end, report_start
+from agents.governance.guardrails.deployment import guardrails_of
+from agents.governance.guardrails.guardrails import Guardrails
 from agents.models.call import is_in_process
 from agents.models.errors import ModelKeyMissing
 from agents.models.lite import is_imported, litellm_module
 from agents.process import Process
 from agents.prompt.window import Window
+from agents.run_contexts import contexts_of
+from agents.spending import Spending
+from agents.steps.sample_step import sampling
 from bus.journal import (
     NO_MODEL,
     STOPPED,
@@ -27,7 +32,6 @@ from bus.journal import (
     Ending,
     Journal,
     Lease,
-    Past,
     PrincipalDisabled,
     Reason,
     Release,
@@ -59,19 +63,6 @@ class ClaimedRun:
     """Events that the claim committed for the agent, after the lease's own; observers get them next."""
     held: ExitStack = field(default_factory=ExitStack)
     """What this process holds for the run; closed when the run leaves it."""
-    on_cleared: Callable[[], object] = lambda: None
-    """Called when the tool calls that it is suspected of have ended."""
-
-    async def clear_suspect(self, journal: Journal) -> None:
-        """Suspect this run less: it completed the tool calls during which its owners crashed."""
-        lease = self.context.lease
-        try:
-            is_noted = await journal.owner.clear_suspect(lease)
-        except CallboardError as error:
-            log.warning("suspect stays in quarantine until it ends run_id=%s: %s", lease.run_id, error)
-            return
-        if is_noted:
-            self.on_cleared()
 
 
 def import_for(process: Process, run_id: str) -> CallboardError | None:
@@ -93,38 +84,50 @@ def import_for(process: Process, run_id: str) -> CallboardError | None:
     return None
 
 
-def begin_run(claim: Claim, process: Process, loaded: LoadedAgent | CallboardError) -> ClaimedRun:
-    """Return the run with its agent, and insert its first step in the claim's transaction."""
-    lease = claim.lease
-    observers, missing = resolve_observers(lease.observers, process.settings, process.journal.live.hot_log)
+def begin_run(
+    claim: Claim,
+    process: Process,
+    loaded: LoadedAgent | CallboardError,
+    on_cleared: Callable[[], object] = lambda: None,
+) -> ClaimedRun:
+    """Return the run with its agent, and insert its first step in the claim's transaction.
+
+    ``on_cleared`` is called when the tool calls that the run is suspected of have ended.
+    """
+    lease, settings = claim.lease, process.settings
+    observers, missing = resolve_observers(lease.observers, settings, process.journal.live.hot_log)
     observers = (*observers, *process.local_observers.get(lease.run_id, ()))
+    contexts = contexts_of(lease, settings)
+    context_of = partial(RunContext, process.journal, lease, observers, contexts=contexts)
     try:
-        require_readable_journal(lease.journal)
-    except CodeVersion as error:
-        unread = Window(Past(items=[]), 0)  # this code does not read the run's journal
-        return ClaimedRun(RunContext(process.journal, lease, observers, unread), None, error)
-    try:
+        require_readable_journal(lease.journal)  # else this code reads nothing of it
         require_enabled(lease, process)
-    except PrincipalDisabled as error:
-        return ClaimedRun(RunContext(process.journal, lease, observers, Window(Past(items=[]), 0)), None, error)
-    history_chars = 0 if isinstance(loaded, CallboardError) else loaded[0].history_chars
-    window = Window(claim.history(history_chars), history_chars)
-    context = RunContext(process.journal, lease, observers, window)
-    progress = claim.progress()
-    asked = claim.call()
-    has_calls = bool(progress.calls) or asked is not None
-    tools = {} if isinstance(loaded, CallboardError) else loaded[1]
+    except (CodeVersion, PrincipalDisabled) as error:
+        return ClaimedRun(context_of(), None, error)
+    progress, asked = claim.progress(), claim.call()
     try:
         if missing is not None:
             raise missing
-        if context.security is None:
+        if contexts.security is None:
             raise SecurityContextMissing
-        context.policy = process.policies.current()
-        if has_calls and context.may_be_sticky(tools.values()):
-            context.sticky = claim.sticky()
+        policy = process.policies.current()
+        if isinstance(loaded, CallboardError):
+            raise unusable(loaded, progress)
+    except CallboardError as error:
+        return ClaimedRun(context_of(), None, error)
+    (definition, tools), has_calls = loaded, bool(progress.calls) or asked is not None
+    context = context_of(
+        chat_history=Window(claim.history(definition.history_chars), definition.history_chars),
+        policy=policy,
+        guardrails=partial(Guardrails, guardrails_of(settings, definition.guardrails)),
+        spending=Spending(progress.totals),
+        sampling=partial(sampling, definition),
+        sticky=claim.sticky() if has_calls and may_be_sticky(policy, tools.values()) else (),
+        on_cleared=on_cleared,
+    )
+    try:
         agent = compatible_work(loaded, context, progress, asked)
-        if not isinstance(loaded, CallboardError):
-            process.model_keys.require(loaded[0], lease.model)
+        process.model_keys.require(definition, lease.model)
         first = agent.begin()
     except CallboardError as error:
         return ClaimedRun(context, None, error)
@@ -151,7 +154,7 @@ async def execute(journal: Journal, claimed: ClaimedRun) -> None:
     """Run the agent until the run ends, waits or is released; errors of the run are recorded, not raised."""
     context, lease = claimed.context, claimed.context.lease
     ids = lease.trace_id, lease.correlation_id, lease.run_id
-    with traced(*ids), working_for(lease.tenant, context.declared, context.security):
+    with traced(*ids), working_for(lease.tenant, context.contexts.declared, context.security):
         await _execute(journal, claimed)
 
 
@@ -161,7 +164,7 @@ async def _execute(journal: Journal, claimed: ClaimedRun) -> None:
     try:
         _notify_of_claim(journal, context, claimed.events)
         if claimed.agent is not None:
-            await _work(journal, claimed.agent, claimed)
+            await _work(journal, claimed.agent, context)
         else:
             assert claimed.error is not None
             await _give_up(journal, context, claimed.error)
@@ -197,12 +200,8 @@ async def _begin_and_run(context: RunContext, agent: RunWork) -> None:
     await agent.run()
 
 
-async def _work(journal: Journal, agent: RunWork, claimed: ClaimedRun) -> None:
-    context = claimed.context
-    work = asyncio.create_task(_begin_and_run(context, agent), name=f"run {context.lease.run_id}")
-    context.halt = context.writer.on_lost = work.cancel
-    if context.lease.can_be_cleared:
-        context.on_calls_over = partial(claimed.clear_suspect, journal)
+async def _work(journal: Journal, agent: RunWork, context: RunContext) -> None:
+    work = context.begin(_begin_and_run(context, agent))
     await journal.owner.lease_manager.track(context.writer, context)
     try:
         await work

@@ -9,7 +9,6 @@ from agents.context import RunContext
 from agents.errors import OutcomeUnknown
 from agents.models.streams.tool_calls import ToolCall
 from agents.steps import open_calls
-from agents.steps.sample_step import sampling
 from agents.steps.tool_step import ToolStep
 from agents.tools.tool import Tool
 from bus.journal import AcceptedCall, Commit, Ending, FirstCommit, Progress, Totals, end_commit, end_event
@@ -36,13 +35,12 @@ class ToolRun:
         self._definition, self._tools, self._context = definition, tools, context
         self._asked, self._progress = asked, progress
         self._call: ToolStep | None = None
-        self._total = progress.totals if progress.calls else Totals(steps=1)
-        self._spent = progress.totals
-        context.totals = lambda: self._spent  # the call itself costs nothing that is counted
-        context.sample = sampling(context, definition, self._spend)
+        self._own = Totals() if progress.calls else Totals(steps=1)
+        """What the call counts; the policy is asked about it before."""
 
-    def _spend(self, spent: Totals) -> None:
-        self._spent, self._total = self._spent.plus(spent), self._total.plus(spent)
+    @property
+    def _total(self) -> Totals:
+        return self._context.spending.total.plus(self._own)
 
     def begin(self) -> FirstCommit:
         """Set the call, and return what has to be committed before it is made."""

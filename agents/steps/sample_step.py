@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -55,8 +55,8 @@ class SampleStep(ModelStep):
         return stream
 
 
-def sampling(context: RunContext, definition: AgentDefinition, on_spent: Callable[[Totals], None]) -> Sample:
-    """Return what asks the model of a run; ``on_spent`` gets what each call has used."""
+def sampling(definition: AgentDefinition, context: RunContext) -> Sample:
+    """Return what asks the model of a run of an agent; what each call has used is counted as spent by the run."""
 
     async def sample(request: SampleRequest) -> SampleAnswer:
         step = SampleStep(context, _call(context, definition, request))
@@ -66,7 +66,7 @@ def sampling(context: RunContext, definition: AgentDefinition, on_spent: Callabl
             text = await step.report_to_engine(answer.text)
             status = "done"
         finally:
-            on_spent(step.spent.plus(Totals(steps=1)))
+            context.spending.add(step.spent.plus(Totals(steps=1)))
             with suppress(StaleOwner):  # the run has ended meanwhile
                 change = step.recorded(status)
                 await context.save(Commit(events=[*notes, *change.events], recorded=change.recorded))

@@ -15,9 +15,9 @@ from typing import Any
 import orjson
 
 from agents.compatibility import incompatibility, load_agent
-from agents.context import facts_of
 from agents.governance.engine.wiring import governance_of, report_end
 from agents.process import Process
+from agents.run_contexts import facts_of
 from bus.gc_tuning import FreeMemory, return_large_blocks
 from bus.identity.audit.configuration import note_settings
 from bus.identity.audit.due_heads import KnownHeads

@@ -106,7 +106,7 @@ class RunAgentHandler:
                 return None
             if claimed is None:
                 return None
-            return replace(claimed, held=undo.pop_all(), on_cleared=partial(slot_pool().clear, message.run_id))
+            return replace(claimed, held=undo.pop_all())
 
     def _begin(
         self, message: RunAgentMessage, loaded: LoadedAgent | CallboardError, undo: ExitStack, claim: Claim
@@ -129,4 +129,4 @@ class RunAgentHandler:
         if not slot_pool().admit(lease.run_id, is_suspect=lease.is_suspect, must_be_alone=lease.must_be_alone):
             raise _Quarantined
         undo.callback(slot_pool().leave, lease.run_id)
-        return begin_run(claim, self._process, loaded)
+        return begin_run(claim, self._process, loaded, partial(slot_pool().clear, lease.run_id))

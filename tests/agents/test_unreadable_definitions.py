@@ -14,7 +14,7 @@ import pytest
 
 from agents.capabilities import folder as capabilities
 from agents.catalogue import find_tool
-from agents.compatibility import compatible_work
+from agents.compatibility import unusable
 from agents.errors import AgentUnknown
 from agents.governance.guardrails.deployment import guardrails_of
 from agents.governance.policy.source import PolicySource
@@ -232,5 +232,7 @@ def test_a_foreign_agent_stays_unknown_while_its_file_cannot_be_read(tmp_path: P
 def test_a_run_waits_for_a_worker_that_can_read_what_it_needs(tmp_path: Path) -> None:
     unreadable = DefinitionUnreadable.of(tmp_path, OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
 
-    with pytest.raises(CodeVersion, match="cannot read what the run needs"):
-        compatible_work(unreadable, None, Progress(), None)  # type: ignore[arg-type]  # it is not looked at
+    error = unusable(unreadable, Progress())
+
+    assert isinstance(error, CodeVersion)
+    assert "cannot read what the run needs" in str(error)

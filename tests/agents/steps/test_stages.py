@@ -267,7 +267,7 @@ class BudgetSpent(ModelVisible):
 
 def budget(request: CallRequest, decision: CallDecision) -> CallDecision:
     """A stage as an extension writes one: a run may call tools once."""
-    if request.context.totals().steps > 2:  # the model's step, and the first call's
+    if request.context.spending.total.steps > 2:  # the model's step, and the first call's
         return decision.refused(BudgetSpent("Not done: the run has made its one call."))
     return decision
 
