@@ -1,14 +1,16 @@
 """The root of all errors, its three families, and the errors that several folders raise.
 
-Each folder has its own in an ``errors.py``. An error is named after what is wrong, with a stable code and a remedy. Who
-can act follows from its family (``Retryable``, ``Permanent``, ``ModelVisible``), never from its text. The first
-paragraph of a class's docstring says for users what the code means; ``cli.dev.error_catalogue`` collects them.
+Each folder has its own in an ``errors.py``: a class for an error that some code catches, a row (``Permanent.row(...)``)
+for any other. Both are named after what is wrong, with a stable code and a remedy. Who can act follows from the family
+(``Retryable``, ``Permanent``, ``ModelVisible``), never from the text. The first paragraph of a class's docstring, and a
+row's ``meaning``, say for users what the code means; ``cli.dev.error_catalogue`` collects them.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any
 
 
 class Topic(StrEnum):
@@ -24,28 +26,57 @@ class Topic(StrEnum):
 class CallboardError(Exception):
     """The root of Callboard's errors; the text is a sentence with the remedy."""
 
-    code: ClassVar[str] = "callboard_error"
+    code: str = "callboard_error"
     """Stable across releases; clients and tests compare it."""
-    status: ClassVar[int] = 500
+    status: int = 500
     """The HTTP status of the response."""
-    over_http: ClassVar[bool] = True
+    over_http: bool = True
     """Whether a request may be refused with it; False: only the terminal, a log or a run has it."""
-    retryable: ClassVar[bool] = False
+    retryable: bool = False
     """Whether the same request may succeed later, unchanged; its response has ``Retry-After``."""
-    topic: ClassVar[Topic] = Topic.REQUEST
-    remedy: ClassVar[str]
+    topic: Topic = Topic.REQUEST
+    remedy: str
     """What users do about it, in general and as Markdown for docs/errors.md; the message names the facts."""
-    seed_name: ClassVar[str | None] = None
+    seed_name: str | None = None
     """The name that one of the designs which Callboard grew from has for it, where there is one."""
-    text: ClassVar[str]
+    text: str
     """The message of a class whose errors differ by their facts only; the facts are fields of ``str.format``."""
 
-    public_text: ClassVar[str | None] = None
+    public_text: str | None = None
     """The message for clients, where the error's own names addresses or folders, or repeats another program's words."""
 
     def __init__(self, message: str | None = None, **facts: Any) -> None:
         super().__init__(self.text.format(**facts) if message is None else message)
         self.facts = facts
+
+    @classmethod
+    def row(
+        cls,
+        code: str,
+        meaning: str,
+        *,
+        remedy: str,
+        status: int | None = None,
+        text: str = "",
+        topic: Topic | None = None,
+        over_http: bool | None = None,
+        public_text: str | None = None,
+        seed_name: str | None = None,
+    ) -> ErrorRow:
+        """Return an error of this family that no code catches by a class; the arguments are its attributes."""
+        return ErrorRow(
+            family=cls,
+            code=code,
+            meaning=meaning,
+            remedy=remedy,
+            status=cls.status if status is None else status,
+            retryable=cls.retryable,
+            text=text,
+            topic=cls.topic if topic is None else topic,
+            over_http=cls.over_http if over_http is None else over_http,
+            public_text=cls.public_text if public_text is None else public_text,
+            seed_name=seed_name,
+        )
 
     @property
     def public(self) -> str:
@@ -55,6 +86,35 @@ class CallboardError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # Unpickled without the subclass's own constructor, whose arguments differ.
         return type(self).__new__, (type(self), *self.args), self.__dict__
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorRow:
+    """An error that no code catches by a class of its own: ``raise NO_STARTERS(agent_id=...)``."""
+
+    family: type[CallboardError]
+    """The class of what is raised."""
+    code: str
+    meaning: str
+    remedy: str
+    status: int
+    retryable: bool
+    text: str
+    topic: Topic
+    over_http: bool
+    public_text: str | None
+    seed_name: str | None
+
+    def __call__(self, message: str | None = None, **facts: Any) -> CallboardError:
+        """Return an error of the family with the attributes of this row."""
+        error = self.family(self.text.format(**facts) if message is None else message, **facts)
+        for name in ("code", "status", "topic", "remedy", "over_http", "public_text", "seed_name"):
+            setattr(error, name, getattr(self, name))
+        return error
+
+
+ErrorKind = type[CallboardError] | ErrorRow
+"""What has a code: a class, or a row of one."""
 
 
 class Retryable(CallboardError):

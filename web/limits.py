@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Literal
 from flask import Flask, g, request
 
 from bus.keys import Keys
+from config.errors import CallboardError
 from config.identity.principal import Principal
 from config.limits import LimitName
 from config.settings import Settings
 from web.auth.authentication import HEALTH_ENDPOINTS
-from web.errors import TooManyRequests
+from web.errors import TOO_MANY_REQUESTS
 
 if TYPE_CHECKING:
     from limits import RateLimitItem
@@ -228,6 +229,6 @@ def _storage(settings: Settings) -> Storage | None:
     )
 
 
-def _error(principal: Principal, reached: ReachedLimit) -> TooManyRequests:
+def _error(principal: Principal, reached: ReachedLimit) -> CallboardError:
     whose = f"'{principal.id}'" if reached.scope == "principal" else f"tenant '{principal.tenant}'"
-    return TooManyRequests(whose=whose, limit=reached.amount, retry_after_s=reached.wait_s)
+    return TOO_MANY_REQUESTS(whose=whose, limit=reached.amount, retry_after_s=reached.wait_s)

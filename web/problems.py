@@ -10,21 +10,21 @@ import orjson
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
-from config.errors import BadRequest, CallboardError, Internal
+from config.errors import BadRequest, CallboardError, ErrorKind, Internal
 from config.ids import new_id
 from config.redaction import redact
 from config.tracing import current_trace_id
 from web.errors import (
-    ExpectRefused,
-    HeadersTooLarge,
-    MediaTypeRefused,
-    MethodNotAllowed,
-    NotFound,
+    EXPECT_REFUSED,
+    HEADERS_TOO_LARGE,
+    MEDIA_TYPE_REFUSED,
+    METHOD_NOT_ALLOWED,
+    NOT_FOUND,
+    REQUEST_BODY_TOO_LARGE,
+    REQUEST_TIMEOUT,
+    TRANSFER_ENCODING_REFUSED,
+    URI_TOO_LONG,
     Overloaded,
-    RequestBodyTooLarge,
-    RequestTimeout,
-    TransferEncodingRefused,
-    UriTooLong,
     is_exhausted,
 )
 
@@ -37,11 +37,19 @@ SAFE_FACTS = frozenset(
     """.split()
 )
 """Facts of an error that the response includes; others may reveal details of this machine."""
-BY_STATUS: Mapping[int, type[CallboardError]] = {
+BY_STATUS: Mapping[int, ErrorKind] = {
     kind.status: kind
     for kind in (
-        *(BadRequest, NotFound, MethodNotAllowed, RequestTimeout, RequestBodyTooLarge, UriTooLong, MediaTypeRefused),
-        *(ExpectRefused, HeadersTooLarge, Internal, TransferEncodingRefused, Overloaded),
+        *(
+            BadRequest,
+            NOT_FOUND,
+            METHOD_NOT_ALLOWED,
+            REQUEST_TIMEOUT,
+            REQUEST_BODY_TOO_LARGE,
+            URI_TOO_LONG,
+            MEDIA_TYPE_REFUSED,
+        ),
+        *(EXPECT_REFUSED, HEADERS_TOO_LARGE, Internal, TRANSFER_ENCODING_REFUSED, Overloaded),
     )
 }
 """The errors of requests that no function saw, of which the server knows the status alone."""

@@ -17,7 +17,7 @@ from config.origins import host_of, listed, origin_of
 from config.redaction import has_jwt
 from config.settings import Settings
 from web import cors
-from web.errors import HostRefused, OriginRefused, SecretInAddress
+from web.errors import HOST_REFUSED, ORIGIN_REFUSED, SECRET_IN_ADDRESS
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 MAX_BODY_BYTES = 2 * 1024 * 1024
@@ -89,12 +89,12 @@ def require_host(host: str, settings: Settings) -> None:
     page's; the Host header still has the foreign name.
 
     Raises:
-        HostRefused: it is another name, missing or malformed.
+        HOST_REFUSED: it is another name, missing or malformed.
     """
     name = name_in(host)
     if name in LOOPBACK or (settings.serves_others and name and is_offered(name, settings)):
         return
-    raise HostRefused(
+    raise HOST_REFUSED(
         f"the host '{host[:80]}' is not one this server answers to; use 127.0.0.1 or localhost, or name it in "
         "CALLBOARD_ALLOWED_HOSTS (read with CALLBOARD_AUTH=required, or with --no-auth).",
         host=host[:80],
@@ -148,7 +148,7 @@ def require_listed(origin: str, allowed: frozenset[str]) -> None:
     """Refuse another page's or an opaque (``null``) origin; browsers send one with each request that changes data."""
     if origin not in allowed:
         problem = f"requests from pages of '{origin[:80]}' are not answered; open Callboard's own page instead."
-        raise OriginRefused(problem, origin=origin[:80])
+        raise ORIGIN_REFUSED(problem, origin=origin[:80])
 
 
 NAMED = re.compile(
@@ -169,16 +169,16 @@ def require_no_secret(environ: Mapping[str, Any]) -> None:
     may, and the login of an absolute address.
 
     Raises:
-        SecretInAddress: it has one, or a parameter named like one; the message does not repeat it.
+        SECRET_IN_ADDRESS: it has one, or a parameter named like one; the message does not repeat it.
     """
     query, path, target = (_decoded(environ.get(name, "")) for name in ("QUERY_STRING", "PATH_INFO", "RAW_URI"))
     fragment = _decoded(environ.get("RAW_URI", "").partition("#")[2])
     if any(NAMED.search(text) for text in (query, fragment)):
-        raise SecretInAddress
+        raise SECRET_IN_ADDRESS()
     if any(SECRET.search(text) for text in (query, path, target)):
-        raise SecretInAddress
+        raise SECRET_IN_ADDRESS()
     if path != CALLBACK and any(has_jwt(text) for text in (query, path, target)):
-        raise SecretInAddress
+        raise SECRET_IN_ADDRESS()
 
 
 def _decoded(text: str) -> str:

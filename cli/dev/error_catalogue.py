@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 
-from config.errors import CallboardError, Topic
+from config.errors import CallboardError, ErrorKind, ErrorRow, Topic
 from config.folders import ROOT
 
 PAGE = ROOT / "docs" / "errors.md"
@@ -23,10 +23,10 @@ MODULES = tuple(
     config.redis.errors web.errors web.oidc.errors
     """.split()
 )
-"""The modules with error classes; a test compares them with the sources."""
+"""The modules with errors; a test compares them with the sources."""
 HEAD = """# Errors
 
-`python -m cli.dev.error_catalogue` writes this page from the classes of the errors; a test compares them.
+`python -m cli.dev.error_catalogue` writes this page from the declarations of the errors; a test compares them.
 
 Every error has a stable code, and a sentence that says what is wrong and what to do. The terminal prints both, HTTP
 answers `application/problem+json` with them ([http.md](http.md)), and a run's `error` event and `reason` contain them.
@@ -111,22 +111,28 @@ def catalogue() -> dict[str, ErrorEntry]:
     return {kind.code: _entry(kind) for kind in kinds}
 
 
-def error_kinds() -> Iterator[type[CallboardError]]:
-    """Yield the class of every code; one without a code of its own is its parent's."""
+def error_kinds() -> Iterator[ErrorKind]:
+    """Yield the class or the row of every code; a class without a code of its own has its parent's."""
+    rows: set[int] = set()
     for name in MODULES:
         for kind in vars(import_module(name)).values():
+            if isinstance(kind, ErrorRow):
+                if id(kind) not in rows:  # another module may import it
+                    yield kind
+                rows.add(id(kind))
+                continue
             is_error = isinstance(kind, type) and issubclass(kind, CallboardError) and kind.__module__ == name
             if is_error and kind is not CallboardError and "code" in vars(kind):
                 yield kind
 
 
-def _entry(kind: type[CallboardError]) -> ErrorEntry:
+def _entry(kind: ErrorKind) -> ErrorEntry:
     return ErrorEntry(
         code=kind.code,
         topic=kind.topic,
         status=kind.status if kind.over_http else None,
         retryable=kind.retryable,
-        meaning=_first_paragraph(kind).replace("``", "`"),
+        meaning=(kind.meaning if isinstance(kind, ErrorRow) else _first_paragraph(kind)).replace("``", "`"),
         remedy=kind.remedy,
         seed_name=kind.seed_name,
     )

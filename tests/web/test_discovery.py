@@ -7,7 +7,8 @@ import pytest
 from authlib.integrations.httpx_client import OAuth2Client
 
 from config.settings import Settings
-from web.oidc.errors import ProviderUnreachable
+from tests.raising import raises
+from web.oidc.errors import PROVIDER_UNREACHABLE
 from web.oidc.provider import ENDPOINTS, Provider
 
 ISSUER = "https://idp.example"
@@ -38,7 +39,7 @@ def discover(settings: Settings, **endpoints: object) -> object:
     ],
 )
 def test_an_address_that_can_be_read_in_two_ways_is_refused(settings: Settings, name: str, endpoint: object) -> None:
-    with pytest.raises(ProviderUnreachable, match=f"no usable '{name}'"):
+    with raises(PROVIDER_UNREACHABLE, match=f"no usable '{name}'"):
         discover(settings, **{name: endpoint})
 
 

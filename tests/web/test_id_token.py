@@ -16,7 +16,8 @@ from joserfc.jwk import KeySet, RSAKey
 
 from config.errors import SettingInvalid
 from config.settings import Settings, read_settings
-from web.oidc.errors import SignInRefused
+from tests.raising import raises
+from web.oidc.errors import SIGN_IN_REFUSED
 from web.oidc.id_token import claims_of, key_id_of
 from web.oidc.identity import principal_of
 
@@ -98,7 +99,7 @@ def test_a_forged_token_is_refused(token: dict[str, str]) -> None:
 
 
 def test_an_answer_without_an_id_token_is_refused() -> None:
-    with pytest.raises(SignInRefused):
+    with raises(SIGN_IN_REFUSED):
         key_id_of({"access_token": "a"})
 
 
@@ -118,13 +119,13 @@ def test_a_sub_that_is_no_name_is_hashed_and_none_can_be_chosen_to_be_like_it() 
 @pytest.mark.parametrize("address", ["olga@example.org/..", "", "a b@example.org", "x" * 65, None, ["olga"], 7])
 def test_other_claims_have_to_be_names(address: Any) -> None:
     found = {"sub": "1", "email": address, "email_verified": True}
-    with pytest.raises(SignInRefused):
+    with raises(SIGN_IN_REFUSED):
         principal(found, oidc_principal_claim="email")
 
 
 @pytest.mark.parametrize("verified", [False, None, "true", 1])
 def test_an_address_that_the_provider_did_not_verify_names_no_one(verified: Any) -> None:
-    with pytest.raises(SignInRefused):
+    with raises(SIGN_IN_REFUSED):
         principal({"sub": "1", "email": "a@b.org", "email_verified": verified}, oidc_principal_claim="email")
 
 

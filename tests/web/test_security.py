@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from config.settings import Settings
+from tests.raising import raises
 from tests.web.conftest import accept
-from web.errors import HostRefused
+from web.errors import HOST_REFUSED
 from web.security import require_host
 
 OWN_HOSTS = ["127.0.0.1", "127.0.0.1:8000", "localhost:9", "LOCALHOST", "[::1]", "[::1]:8000"]
@@ -31,7 +32,7 @@ def test_answers_to_this_machines_names(door, host: str) -> None:
 
 @pytest.mark.parametrize("host", FOREIGN_HOSTS)
 def test_refuses_every_other_name(settings: Settings, host: str) -> None:
-    with pytest.raises(HostRefused):
+    with raises(HOST_REFUSED):
         require_host(host, settings)
 
 
@@ -48,7 +49,7 @@ def test_without_auth_the_offered_names_are_answered(settings: Settings) -> None
     require_host("[fd00::1]", offered)
     require_host("localhost", offered)
     for host in ("evil.example", "10.0.0.1", "calls.example.evil"):
-        with pytest.raises(HostRefused):
+        with raises(HOST_REFUSED):
             require_host(host, offered)
 
 
@@ -58,7 +59,7 @@ def test_without_a_list_only_addresses_are_answered(settings: Settings) -> None:
     require_host("10.0.0.1:8000", offered)
     require_host("[fd00::1]:8000", offered)
     for host in ("evil.example", "2130706433", "0x7f.1", ""):
-        with pytest.raises(HostRefused):
+        with raises(HOST_REFUSED):
             require_host(host, offered)
 
 

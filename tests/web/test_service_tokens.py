@@ -20,12 +20,13 @@ from jwt.algorithms import get_default_algorithms
 from bus.identity.principals import disable
 from config.errors import SettingInvalid
 from config.settings import Settings, read_settings
+from tests.raising import raises
 from tests.web.conftest import eventually, opened, process_of
 from web.app import create_app
 from web.auth import disabled, jwks
 from web.auth.authentication import EXTENSION
 from web.auth.jwks import KeySet
-from web.errors import IssuerUnreachable
+from web.errors import ISSUER_UNREACHABLE
 
 pytestmark = pytest.mark.parity
 
@@ -403,5 +404,5 @@ def test_keys_come_from_no_metadata_service(source: str, monkeypatch: pytest.Mon
     keys = KeySet(source, ["ES256"])
     monkeypatch.setattr("httpx2.HTTPTransport.handle_request", lambda *_: pytest.fail("it was about to connect"))
 
-    with pytest.raises(IssuerUnreachable):
+    with raises(ISSUER_UNREACHABLE):
         keys.key("one")

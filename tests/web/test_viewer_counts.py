@@ -10,10 +10,11 @@ from redis import Redis
 
 from bus.keys import Keys
 from bus.loop import ProcessLoop, process_loop
+from config.errors import Retryable
 from config.identity.principal import Principal
 from config.settings import Settings
 from tests.web.conftest import eventually
-from web.errors import TooManyViewers
+from web.errors import TOO_MANY_VIEWERS
 from web.feeds import reports as module
 from web.feeds.reports import Reports
 from web.feeds.viewer_counts import ViewerCounts
@@ -57,8 +58,8 @@ async def _call(function: Callable[[Principal], None], owner: Principal) -> None
 def is_full(counts: ViewerCounts, owner: Principal) -> bool:
     try:
         counts.require_room(owner)
-    except TooManyViewers:
-        return True
+    except Retryable as error:
+        return error.code == TOO_MANY_VIEWERS.code
     return False
 
 

@@ -16,7 +16,7 @@ from web.calls.call import call
 from web.calls.conditions import Preferring, applied
 from web.calls.fields import Input, Maybe
 from web.calls.parameters import EventCursor, Filter, Whole
-from web.errors import TooManyViewers
+from web.errors import TOO_MANY_VIEWERS
 from web.process import WebProcess, current_process
 from web.schemas.event import BoardEvent, BoardSnapshot, Event, EventPage
 from web.schemas.paths import RunId
@@ -38,7 +38,7 @@ class BoardCursor(Input):
 
 
 @events.get("/v1/events")
-@call({200: {"text/event-stream": BoardEvent, "application/json": BoardSnapshot}}, problems=(TooManyViewers,))
+@call({200: {"text/event-stream": BoardEvent, "application/json": BoardSnapshot}}, problems=(TOO_MANY_VIEWERS,))
 def board(query: BoardCursor) -> Response:
     """Stream the board: what it shows, then each change; a new connection begins anew. Or return it once, as JSON."""
     principal, process = current_principal(), current_process()
@@ -75,7 +75,7 @@ class WhichEvents(Input):
 @events.get("/v1/runs/<run_id>/events")
 @call(
     {200: {"text/event-stream": Event, "application/json": EventPage}, 204: None},
-    problems=(RunUnknown, CursorInvalid, CursorAhead, TooManyViewers),
+    problems=(RunUnknown, CursorInvalid, CursorAhead, TOO_MANY_VIEWERS),
 )
 def of_run(run_id: RunId, query: WhichEvents, headers: Resumed) -> Response:
     """Stream the events after the cursor, or return a page of them when JSON is asked for.

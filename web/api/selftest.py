@@ -11,7 +11,7 @@ from web.auth.authentication import current_principal
 from web.calls.call import call
 from web.calls.fields import Answer, Input
 from web.calls.parameters import Whole
-from web.errors import TooManyViewers
+from web.errors import TOO_MANY_VIEWERS
 from web.process import current_process
 from web.selftest import SelftestStream, received
 from web.sse import StreamResponse
@@ -62,7 +62,7 @@ class Schedule(Input):
 
 
 @selftest.get("/v1/selftest/stream")
-@call({200: {"text/event-stream": SelftestEvent}}, problems=(TooManyViewers,))
+@call({200: {"text/event-stream": SelftestEvent}}, problems=(TOO_MANY_VIEWERS,))
 def stream(query: Schedule) -> Response:
     """Stream small events at known times, an idle gap and an end; the first says which headers arrived."""
     viewers, hello = current_process().hub.viewers, received(request.environ)

@@ -13,7 +13,7 @@ from typing import Any
 from joserfc.jwk import Key
 
 from config.errors import CallboardError
-from web.errors import IssuerUnreachable
+from web.errors import ISSUER_UNREACHABLE
 from web.jwt import algorithm_of, public_keys
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class KeySet:
         """Return the key of that id; None: the issuer has none, or another kind of key.
 
         Raises:
-            IssuerUnreachable: the keys could never be fetched, or not for an hour; or the key is unknown, and the last
+            ISSUER_UNREACHABLE: the keys could never be fetched, or not for an hour; or the key is unknown, and the last
                 fetch failed or is under way.
         """
         if key_id not in self._keys or time.monotonic() - self._fetched_s >= FRESH_S:
@@ -66,7 +66,7 @@ class KeySet:
         is_current = self._fetched_s >= self._tried_s  # before the look: a fetch may end meanwhile
         found = self._keys.get(key_id)
         if time.monotonic() - self._fetched_s >= STALE_S or (found is None and not is_current):
-            raise IssuerUnreachable
+            raise ISSUER_UNREACHABLE()
         return found
 
     def _refresh(self) -> None:

@@ -44,7 +44,7 @@ class ServiceTokens:
         """Return who acts with this token; None: it is not valid, whatever the reason.
 
         Raises:
-            IssuerUnreachable: the issuer's keys are not known.
+            ISSUER_UNREACHABLE: the issuer's keys are not known.
         """
         try:
             claims = self._verified(token)

@@ -24,7 +24,7 @@ from config.errors import CallboardError
 from config.settings import Settings
 from web.auth.keys import FRESH_S, keep
 from web.auth.session_cookies import SESSION, values_in
-from web.errors import CsrfRefused
+from web.errors import CSRF_REFUSED
 
 if TYPE_CHECKING:
     from bus.journal import Journal
@@ -62,7 +62,7 @@ class SessionVerifier:
         """Return the session that a request came with; None: it has none that is valid, or more than one.
 
         Raises:
-            CsrfRefused: it has one and changes something, without the session's token.
+            CSRF_REFUSED: it has one and changes something, without the session's token.
         """
         found = self._found(environ)
         if found is None:
@@ -70,7 +70,7 @@ class SessionVerifier:
         if environ["REQUEST_METHOD"] not in SAFE_METHODS:
             sent = environ.get(HEADER, "").encode("utf-8", "replace")
             if not hmac.compare_digest(sent, found.csrf_token):
-                raise CsrfRefused
+                raise CSRF_REFUSED()
         self._note_use(found.session)
         return found.session
 

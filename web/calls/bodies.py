@@ -14,7 +14,7 @@ import orjson
 from flask import request
 
 from config.errors import BadRequest
-from web.errors import MediaTypeRefused
+from web.errors import MEDIA_TYPE_REFUSED
 from web.process import current_process
 
 MAX_DEPTH = 64
@@ -35,7 +35,7 @@ def read_object(*, optional: bool = False, verifies: Callable[[bytes], object] =
     ``verifies`` gets the bytes before anything is made of them, and raises if they are not to be used.
 
     Raises:
-        MediaTypeRefused: it is not said to be JSON.
+        MEDIA_TYPE_REFUSED: it is not said to be JSON.
         BadRequest: it is not a JSON object, or is ambiguous.
     """
     # Without a body or when it is chunked, there is no Content-Length.
@@ -48,7 +48,9 @@ def read_object(*, optional: bool = False, verifies: Callable[[bytes], object] =
         _require_uncompressed()
         if request.mimetype != "application/json":
             found = request.mimetype[:80] or "of no type"
-            raise MediaTypeRefused(f"the body is '{found}'; send JSON, with the header Content-Type: application/json.")
+            raise MEDIA_TYPE_REFUSED(
+                f"the body is '{found}'; send JSON, with the header Content-Type: application/json."
+            )
         return parse_object(data)
 
 
@@ -56,7 +58,7 @@ def _require_uncompressed() -> None:
     """Refuse a body that is said to be compressed, since nothing here decompresses one."""
     for name, plain in (("Content-Encoding", "identity"), ("Transfer-Encoding", "chunked")):
         if (found := request.headers.get(name, plain).lower()) != plain:
-            raise MediaTypeRefused(f"the body has the {name} '{found[:80]}'; send it without compression.")
+            raise MEDIA_TYPE_REFUSED(f"the body has the {name} '{found[:80]}'; send it without compression.")
 
 
 def parse_object(data: bytes) -> dict[str, Any]:

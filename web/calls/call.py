@@ -16,7 +16,7 @@ from typing import Any, TypeVar, get_type_hints
 from flask import Response, request
 from pydantic import ValidationError
 
-from config.errors import BadRequest, CallboardError
+from config.errors import BadRequest, ErrorKind
 from web.calls.bodies import read_object
 from web.calls.fields import Fields, Input
 from web.calls.refusals import refusal, unknown
@@ -39,7 +39,7 @@ class HttpCall:
     body: type[Input] | None
     answers: Mapping[int, Media]
     """The body for each status that is no error."""
-    problems: tuple[type[CallboardError], ...]
+    problems: tuple[ErrorKind, ...]
     """The errors of this call; those that every call may have are not named."""
     sends: Mapping[str, str]
     """What each header of its answers says, besides those that follow from the rest."""
@@ -67,7 +67,7 @@ class HttpCall:
 def call(
     answers: Mapping[int, Media],
     *,
-    problems: tuple[type[CallboardError], ...] = (),
+    problems: tuple[ErrorKind, ...] = (),
     sends: Mapping[str, str] = MappingProxyType({}),
     requires: Callable[[], object] | None = None,
     verifies: Verifies = lambda body: None,

@@ -10,32 +10,32 @@ from typing import Any
 from bus.identity.errors import Forbidden
 from config.database import errors as database
 from config.definitions.errors import DefinitionUnreadable
-from config.errors import BadRequest, CallboardError, RoomTaken, SettingInvalid
+from config.errors import BadRequest, ErrorKind, RoomTaken, SettingInvalid
 from web.calls.call import HttpCall, Media
 from web.calls.problem import ProblemDetails
 from web.errors import (
-    CsrfRefused,
-    HostRefused,
-    MediaTypeRefused,
-    OriginRefused,
+    CSRF_REFUSED,
+    HOST_REFUSED,
+    MEDIA_TYPE_REFUSED,
+    ORIGIN_REFUSED,
+    SECRET_IN_ADDRESS,
+    TOO_MANY_REQUESTS,
     Overloaded,
-    SecretInAddress,
-    TooManyRequests,
     Unauthenticated,
 )
 from web.problems import BY_STATUS
 
 Json = dict[str, Any]
 SchemaOf = Callable[[Any], Json]
-EVERYWHERE: tuple[type[CallboardError], ...] = (
+EVERYWHERE: tuple[ErrorKind, ...] = (
     BadRequest,
-    HostRefused,
-    OriginRefused,
-    CsrfRefused,
-    SecretInAddress,
+    HOST_REFUSED,
+    ORIGIN_REFUSED,
+    CSRF_REFUSED,
+    SECRET_IN_ADDRESS,
     Unauthenticated,
     Forbidden,
-    TooManyRequests,
+    TOO_MANY_REQUESTS,
     Overloaded,
     database.SchemaOld,
     database.SchemaNew,
@@ -60,7 +60,7 @@ def codes_of(call: HttpCall | None) -> dict[int, list[str]]:
     errors = list(EVERYWHERE)
     if call is not None:
         statuses += [404] * bool(call.path) + [413, 415] * (call.body is not None)
-        errors += [*call.problems, *([MediaTypeRefused] if call.body is not None else [])]
+        errors += [*call.problems, *([MEDIA_TYPE_REFUSED] if call.body is not None else [])]
     for one in [*errors, *(BY_STATUS[status] for status in statuses)]:
         if one.code not in found[one.status]:
             found[one.status].append(one.code)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from bus.loop import ProcessLoop
 from config.identity.principal import Principal
 from config.limits import LimitName
-from web.errors import TooManyViewers
+from web.errors import TOO_MANY_VIEWERS
 from web.feeds.reports import Reports
 
 REPORT_S = 1.0
@@ -46,7 +46,7 @@ class ViewerCounts:
         """Return if a principal and its tenant may have one more viewer; to be called on a request's thread.
 
         Raises:
-            TooManyViewers: one of them has as many as it may have.
+            TOO_MANY_VIEWERS: one of them has as many as it may have.
         """
         limits = {name: self._limit(name, owner.tenant) for name in _LIMITS}
         if not any(limits.values()):
@@ -58,7 +58,7 @@ class ViewerCounts:
         for name, limit in limits.items():
             if limit and totals[name] >= limit:
                 whose = f"'{owner.id}'" if name == "principal_viewers" else f"tenant '{owner.tenant}'"
-                raise TooManyViewers(whose=whose, limit=limit, retry_after_s=RETRY_S)
+                raise TOO_MANY_VIEWERS(whose=whose, limit=limit, retry_after_s=RETRY_S)
 
     def _is_near(self, owner: Principal) -> bool:
         """Return whether ten more viewers, or a fifth of the limit, would reach a limit."""

@@ -218,7 +218,7 @@ class Viewers:
 
         Raises:
             Overloaded: this process has as many viewers as it can serve.
-            TooManyViewers: the principal or its tenant has as many as a limit allows.
+            TOO_MANY_VIEWERS: the principal or its tenant has as many as a limit allows.
         """
         if len(self) >= self.max_viewers:
             raise Overloaded(

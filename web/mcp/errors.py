@@ -14,7 +14,7 @@ from agents.tool_errors import ArgumentsInvalid, RoleMissing
 from agents.tools.isolation.errors import ContainersDisabled
 from bus.identity.errors import EnvelopeRefused
 from config.definitions.errors import ToolUnknown
-from config.errors import CallboardError, Internal
+from config.errors import CallboardError, ErrorKind, Internal
 from config.ids import new_id
 from config.redaction import redact
 from web.mcp.service import Context
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 P = TypeVar("P")
 R = TypeVar("R")
-_KINDS: tuple[type[CallboardError], ...] = (
+_KINDS: tuple[ErrorKind, ...] = (
     ArgumentsInvalid,
     ContainersDisabled,
     EnvelopeRefused,

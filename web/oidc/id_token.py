@@ -10,7 +10,7 @@ from joserfc.jwk import KeySet
 
 from config.settings import Settings
 from web import jwt
-from web.oidc.errors import SignInRefused
+from web.oidc.errors import SIGN_IN_REFUSED
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
 """Signatures with the provider's private key: never ``none``, and no MAC, whose key could be a public one."""
@@ -22,11 +22,11 @@ def key_id_of(token: Mapping[str, Any]) -> str | None:
     """Return the id of the key that an id token says it was signed with, unverified.
 
     Raises:
-        SignInRefused: the answer has no id token.
+        SIGN_IN_REFUSED: the answer has no id token.
     """
     text = token.get("id_token")
     if not isinstance(text, str):
-        raise SignInRefused("the identity provider sent no id token; its client has to allow the scope `openid`.")
+        raise SIGN_IN_REFUSED("the identity provider sent no id token; its client has to allow the scope `openid`.")
     found = jwt.header_of(text).get("kid")
     return found if isinstance(found, str) else None
 

@@ -10,7 +10,7 @@ from typing import Any
 from config.identity.principal import NAME, NAME_FORM, Principal
 from config.identity.role_mapping import parse_mapping, roles_of
 from config.settings import Settings
-from web.oidc.errors import SignInRefused
+from web.oidc.errors import SIGN_IN_REFUSED
 
 DERIVED = re.compile(r"sub-[0-9a-f]{32}")
 MAX_NAME_CHARS = 80
@@ -24,17 +24,17 @@ def principal_of(claims: Mapping[str, Any], settings: Settings) -> Principal:
     """Return the principal that signed in, with the roles of its groups that the settings map.
 
     Raises:
-        SignInRefused: a claim is missing, no name or the local principal's, or the person is in none of the groups that
-            may sign in.
+        SIGN_IN_REFUSED: a claim is missing, no name or the local principal's, or the person is in none of the groups
+            that may sign in.
     """
     groups = groups_in(claims, settings.oidc_roles_claim)
     needed = settings.oidc_group_list
     if needed and groups.isdisjoint(needed):
-        raise SignInRefused("you are in no group that may use this Callboard; ask its administrator for access.")
+        raise SIGN_IN_REFUSED("you are in no group that may use this Callboard; ask its administrator for access.")
     roles = roles_of(sorted(groups), parse_mapping(settings.oidc_roles))
     principal = Principal(tenant=_tenant(claims, settings), id=_principal_id(claims, settings), roles=roles)
     if settings.is_local(principal):
-        raise SignInRefused(LOCAL)
+        raise SIGN_IN_REFUSED(LOCAL)
     return principal
 
 
@@ -65,7 +65,9 @@ def _principal_id(claims: Mapping[str, Any], settings: Settings) -> str:
     """Return the principal's name; a ``sub`` that is no name is hashed, since no person could change it."""
     name = settings.oidc_principal_claim
     if name == "email" and claims.get("email_verified") is not True:
-        raise SignInRefused("the identity provider has not verified your address; verify it there, then sign in again.")
+        raise SIGN_IN_REFUSED(
+            "the identity provider has not verified your address; verify it there, then sign in again."
+        )
     if name != "sub":
         return _named(claims, name)
     sub = str(claims["sub"])
@@ -76,5 +78,5 @@ def _principal_id(claims: Mapping[str, Any], settings: Settings) -> str:
 def _named(claims: Mapping[str, Any], name: str) -> str:
     value = claims.get(name)
     if not isinstance(value, str) or not re.fullmatch(NAME, value):
-        raise SignInRefused(f"the claim '{name[:40]}' of the identity provider has to be {NAME_FORM}.")
+        raise SIGN_IN_REFUSED(f"the claim '{name[:40]}' of the identity provider has to be {NAME_FORM}.")
     return value

@@ -22,7 +22,7 @@ from config.settings import Settings
 from web.errors import Overloaded
 from web.jwt import public_keys
 from web.oidc.attempt import Attempt
-from web.oidc.errors import ProviderUnreachable, SignInRefused
+from web.oidc.errors import PROVIDER_UNREACHABLE, SIGN_IN_REFUSED
 from web.oidc.id_token import claims_of, key_id_of
 
 log = logging.getLogger(__name__)
@@ -68,8 +68,8 @@ class Provider:
         """Return what the provider says of the person who signed in.
 
         Raises:
-            SignInRefused: the code or the token is not valid.
-            ProviderUnreachable: it does not answer.
+            SIGN_IN_REFUSED: the code or the token is not valid.
+            PROVIDER_UNREACHABLE: it does not answer.
         """
         with self._asking(redirect_uri) as client:
             metadata = self._discovered(client)
@@ -97,7 +97,7 @@ class Provider:
             return {}
         found = self._read(client, endpoint, withhold_token=False)
         if found.get("sub") != claims["sub"]:
-            raise SignInRefused("the provider answered for another person; start again.")
+            raise SIGN_IN_REFUSED("the provider answered for another person; start again.")
         return found
 
     def _discovered(self, client: OAuth2Client) -> Mapping[str, Any]:
@@ -110,13 +110,13 @@ class Provider:
     def _discover(self, client: OAuth2Client) -> Mapping[str, Any]:
         found = self._read(client, self._issuer.rstrip("/") + "/.well-known/openid-configuration")
         if found.get("issuer") != self._issuer:
-            raise ProviderUnreachable(
+            raise PROVIDER_UNREACHABLE(
                 f"the provider calls itself '{str(found.get('issuer'))[:120]}' and CALLBOARD_OIDC_ISSUER is "
                 f"'{self._issuer}'; they have to be equal to the character."
             )
         for name in (*ENDPOINTS, "userinfo_endpoint", "end_session_endpoint"):
             if (name in found or name in ENDPOINTS) and not self._is_address(found.get(name)):
-                raise ProviderUnreachable(f"the provider's discovery document has no usable '{name}'.")
+                raise PROVIDER_UNREACHABLE(f"the provider's discovery document has no usable '{name}'.")
         return found
 
     def _is_address(self, value: object) -> bool:
@@ -164,9 +164,9 @@ class Provider:
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError) as error:
             log.warning("the identity provider cannot be used: %r", error)
             problem = "the identity provider does not answer as it should; try again in a moment. The log has details."
-            raise ProviderUnreachable(problem) from error
+            raise PROVIDER_UNREACHABLE(problem) from error
         except (AuthlibBaseError, JoseError) as error:
             log.warning("sign-in refused: %s", error)
-            raise SignInRefused("the identity provider did not confirm this sign-in; start again.") from error
+            raise SIGN_IN_REFUSED("the identity provider did not confirm this sign-in; start again.") from error
         finally:
             self._waiting.release()

@@ -16,12 +16,13 @@ ENTRIES = catalogue()
 AFTER_A_WHILE = {408, 429, 503, 507}
 """The statuses of requests that may succeed later; their responses have `Retry-After`."""
 STATUSES = {400, 401, 403, 404, 405, 409, 413, 414, 415, 417, 422, 431, 500, 501, 502, *AFTER_A_WHILE}
+CODES = re.compile(r'(?:^    code = |^[A-Z_]+ = \w+\.row\(\s*)"(\w+)"', re.MULTILINE)
 SENTENCES = re.compile(r"[A-Z`\[].*[.)]", re.DOTALL)
 
 
 def test_every_error_of_the_sources_is_in_the_catalogue() -> None:
     sources = (path.read_text() for room in FOLDERS for path in (ROOT / room).rglob("*.py"))
-    codes = {code for source in sources for code in re.findall(r'^    code = "(\w+)"$', source, re.MULTILINE)}
+    codes = {code for source in sources for code in CODES.findall(source)}
 
     assert ENTRIES.keys() == codes, "add the module to MODULES of cli/dev/error_catalogue.py"
 

@@ -24,7 +24,7 @@ from web.auth.sessions import SessionVerifier
 from web.calls.call import call
 from web.calls.fields import Answer, Input, Maybe
 from web.oidc.attempt import LIFETIME_MS, Attempt
-from web.oidc.errors import ProviderUnreachable, SignInOff, SignInRefused
+from web.oidc.errors import PROVIDER_UNREACHABLE, SIGN_IN_OFF, SIGN_IN_REFUSED
 from web.oidc.identity import display_name, principal_of
 from web.process import current_process
 
@@ -99,7 +99,7 @@ def ways() -> Response:
 
 
 @sign_in.post("/auth/sign-in")
-@call({200: SignInBegun}, problems=(SignInOff, ProviderUnreachable))
+@call({200: SignInBegun}, problems=(SIGN_IN_OFF, PROVIDER_UNREACHABLE))
 def begin() -> Response:
     """Begin a sign-in: a cookie, and where to send the reader.
 
@@ -129,16 +129,16 @@ class ProviderAnswer(Input):
 
 
 @sign_in.post("/auth/callback")
-@call({200: SignedIn}, problems=(SignInOff, SignInRefused, ProviderUnreachable))
+@call({200: SignedIn}, problems=(SIGN_IN_OFF, SIGN_IN_REFUSED, PROVIDER_UNREACHABLE))
 def finish(body: ProviderAnswer) -> Response:
     """Finish a sign-in: the answer brings the cookie of a new session and ends the one that the browser had."""
     verifier, provider, origin = _sessions(), _provider(), _origin()
     attempt = _attempt(verifier, origin, body.state)
     if body.error is not None or body.code is None:
         log.info("sign-in refused by the provider: %s", (body.error or "no code")[:100])
-        raise SignInRefused(DENIED)
+        raise SIGN_IN_REFUSED(DENIED)
     if body.iss is not None and body.iss != current_process().settings.oidc_issuer:
-        raise SignInRefused("another identity provider answered this sign-in; sign in again.")
+        raise SIGN_IN_REFUSED("another identity provider answered this sign-in; sign in again.")
     claims = provider.claims(body.code, attempt, _redirect_uri(origin))
     principal = principal_of(claims, current_process().settings)
     text, expires_ms = _new_session(verifier, attempt, principal, display_name(claims))
@@ -157,7 +157,7 @@ class SignOut(Input):
 
 
 @sign_in.post("/auth/sign-out")
-@call({200: SignedOut}, problems=(SignInOff,))
+@call({200: SignedOut}, problems=(SIGN_IN_OFF,))
 def sign_out(body: SignOut) -> Response:
     """End the session on every web process within a second, with its open streams; other credentials stay."""
     verifier, caller = _sessions(), current_caller()
@@ -202,7 +202,7 @@ def _new_session(verifier: SessionVerifier, attempt: Attempt, principal: Princip
     try:
         with current_process().journal.database.write() as connection:
             if disabled_among(connection, [(principal.tenant, principal.id)]):
-                raise SignInRefused("your access to this Callboard is disabled; ask its administrator.")
+                raise SIGN_IN_REFUSED("your access to this Callboard is disabled; ask its administrator.")
             expires_ms = table.create(
                 connection,
                 session_id,
@@ -214,7 +214,7 @@ def _new_session(verifier: SessionVerifier, attempt: Attempt, principal: Princip
                 replaces=before,
             )
     except IntegrityError as error:
-        raise SignInRefused(OVER) from error
+        raise SIGN_IN_REFUSED(OVER) from error
     for session in before:
         verifier.forget(session.id)
     return text, expires_ms
@@ -226,13 +226,13 @@ def _attempt(verifier: SessionVerifier, origin: str, state: str) -> Attempt:
     found = [Attempt.of_cookie(verifier.form, origin, text, epoch_ms()) for text in texts]
     attempt = next((each for each in found if each is not None and each.has(state)), None)
     if attempt is None:
-        raise SignInRefused(OVER)
+        raise SIGN_IN_REFUSED(OVER)
     return attempt
 
 
 def _sessions() -> SessionVerifier:
     if current_process().settings.oidc_issuer is None:
-        raise SignInOff
+        raise SIGN_IN_OFF()
     return current_authentication().sessions
 
 

@@ -24,7 +24,7 @@ from web.calls.call import call
 from web.calls.fields import Maybe
 from web.calls.parameters import Repeatable
 from web.dialects.seeds.conversation import ToolData, WhichConversation
-from web.errors import NothingToConfirm, SeveralToConfirm
+from web.errors import NOTHING_TO_CONFIRM, SEVERAL_TO_CONFIRM
 from web.process import current_process
 from web.schemas.approval import DecidedApproval
 
@@ -49,8 +49,8 @@ class Confirm(WhichConversation):
 @call(
     {200: DecidedApproval},
     problems=(
-        NothingToConfirm,
-        SeveralToConfirm,
+        NOTHING_TO_CONFIRM,
+        SEVERAL_TO_CONFIRM,
         ApproverRefused,
         ApprovalDecided,
         ApprovalOver,
@@ -78,15 +78,15 @@ def _only(body: Confirm, waiting: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the one question that is meant.
 
     Raises:
-        NothingToConfirm: there is none.
-        SeveralToConfirm: there are several.
+        NOTHING_TO_CONFIRM: there is none.
+        SEVERAL_TO_CONFIRM: there are several.
     """
     named = [one for one in waiting if body.call_id in (None, one["call_id"], one["approval_id"])]
     if not named:
-        raise NothingToConfirm(thread_id=body.thread_id)
+        raise NOTHING_TO_CONFIRM(thread_id=body.thread_id)
     if len(named) > 1:
         listed = [{name: one[name] for name in LISTED} for one in named[:MAX_LISTED]]
-        raise SeveralToConfirm(count=len(named), pending=listed)
+        raise SEVERAL_TO_CONFIRM(count=len(named), pending=listed)
     return named[0]
 
 

@@ -15,7 +15,7 @@ from web.auth.authentication import current_principal
 from web.calls.call import call
 from web.calls.fields import Answer, Input, Maybe
 from web.calls.parameters import ListPlace, Repeatable, Whole, next_place, place_of, sized
-from web.errors import StrategyUnknown
+from web.errors import STRATEGY_UNKNOWN
 from web.process import current_process
 
 
@@ -117,7 +117,7 @@ class KnowledgeQuery(Input):
 
 
 @context.post("/query")
-@call({200: QueryResults}, problems=(StrategyUnknown,))
+@call({200: QueryResults}, problems=(STRATEGY_UNKNOWN,))
 def query(body: KnowledgeQuery) -> Response:
     """Return the events and runs with a correlation id that the caller sees, the newest first.
 
@@ -125,7 +125,7 @@ def query(body: KnowledgeQuery) -> Response:
     """
     for strategy in body.strategies:
         if strategy not in STRATEGIES:
-            raise StrategyUnknown(strategy=strategy, known=", ".join(STRATEGIES))
+            raise STRATEGY_UNKNOWN(strategy=strategy, known=", ".join(STRATEGIES))
     process = current_process()
     with process.large_work():
         found, is_cut = process.journal.stores.internal_events.correlated(

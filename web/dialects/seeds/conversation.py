@@ -17,7 +17,7 @@ from web.auth.authentication import current_principal
 from web.calls.call import call
 from web.calls.fields import Answer, Input, Maybe
 from web.calls.parameters import MessagePlace, Repeatable, Whole
-from web.errors import NoStarters
+from web.errors import NO_STARTERS
 from web.process import current_process
 from web.schemas.paths import AgentName, Sentence, ThreadName
 from web.schemas.run import AcceptedRun
@@ -106,7 +106,7 @@ class StartWorkflow(WhichConversation):
 @conversation.post("/start-workflow")
 @call(
     {202: AcceptedRun},
-    problems=(NoStarters, *STARTING),
+    problems=(NO_STARTERS, *STARTING),
 )
 def start(body: StartWorkflow, headers: Repeatable) -> Response:
     """Send an agent the first of its ``starters``: 202 with the run's addresses."""
@@ -114,7 +114,7 @@ def start(body: StartWorkflow, headers: Repeatable) -> Response:
     agent_id = process.settings.default_agent if body.agent_id is None else body.agent_id
     agent = process.runner.registry.startable(current_principal(), agent_id)
     if not agent.starters:
-        raise NoStarters(agent_id=agent.id)
+        raise NO_STARTERS(agent_id=agent.id)
     return _send(agent.starters[0], agent.id, body, headers)
 
 

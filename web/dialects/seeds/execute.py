@@ -24,7 +24,7 @@ from bus.identity.errors import AgentForbidden, EnvelopeRefused, GrantRefused
 from bus.journal import IdempotencyConflict, RunUnknown, TooManyRuns
 from bus.payloads import TERMINAL
 from config.definitions.errors import DefinitionInvalid
-from config.errors import CallboardError
+from config.errors import ErrorKind
 from config.tracing import correlate
 from web.api.answers import answer, run_with_questions
 from web.auth.authentication import current_principal, require_still_valid
@@ -81,7 +81,7 @@ class StillExecuting(Answer):
 execute = Blueprint("execute", __name__)
 
 STARTING = (AgentUnknown, AgentForbidden, DefinitionInvalid, InputBlocked, InputTooLarge)
-REFUSING: tuple[type[CallboardError], ...] = (
+REFUSING: tuple[ErrorKind, ...] = (
     *(ToolNotOffered, RoleMissing, GoldenContextMissing, ArgumentsInvalid, CallBlocked, CallRejected, PolicyRefused),
 )
 """The errors of calls that were not made; the request is answered as if it had been refused at once."""

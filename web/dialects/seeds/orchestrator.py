@@ -25,7 +25,7 @@ from web.calls.fields import Answer, Input, Maybe
 from web.calls.parameters import Repeatable
 from web.calls.problem import ProblemDetails
 from web.dialects.seeds.feed import SeedFeed, as_text, reason_of
-from web.errors import RunNotSucceeded, TooManyViewers
+from web.errors import RUN_NOT_SUCCEEDED, TOO_MANY_VIEWERS
 from web.problems import problem
 from web.process import current_process
 from web.schemas.paths import Sentence, ThreadName
@@ -139,7 +139,7 @@ class RunAgent(Input):
 @seed.post("/v1/agent/run")
 @call(
     {200: {"text/event-stream": SeedEvent}},
-    problems=(*STARTING, TooManyViewers),
+    problems=(*STARTING, TOO_MANY_VIEWERS),
     sends={"X-Run-Id": "The run's id.", "Location": "Where the run's events are, to resume a stream that broke."},
 )
 def run(body: RunAgent, headers: Repeatable) -> Response:
@@ -200,7 +200,7 @@ def _failed(event: Mapping[str, Any], handle: RunHandle, ids: Mapping[str, str])
     """Return the problem of a run that did not succeed: its last error, if any."""
     is_failed = event["status"] == "failed"
     error = current_process().journal.readers.runs.last_error(handle.run_id) if is_failed else None
-    code, why = (error.code, error.message) if error is not None else (RunNotSucceeded.code, reason_of(event))
+    code, why = (error.code, error.message) if error is not None else (RUN_NOT_SUCCEEDED.code, reason_of(event))
     facts = {"run_id": handle.run_id, "run_status": event["status"], **ids}
     return problem(502, code, why, retryable=code in PASSING, **facts)
 
