@@ -14,6 +14,7 @@ import pytest
 
 from cli.main import COMMANDS, DEVELOPERS
 from config.folders import FOLDERS, ROOT
+from config.settings import Settings
 
 SOURCES = [path for room in FOLDERS for path in sorted((ROOT / room).rglob("*.py")) if "versions" not in path.parts]
 """Every module but the migrations, which are lists by nature."""
@@ -169,6 +170,17 @@ BUILDERS = {"select", "insert", "update", "delete", "text", "func", "bindparam"}
 
 def names_of(node: ast.ImportFrom) -> set[str]:
     return {alias.name for alias in node.names}
+
+
+def test_every_setting_is_read():
+    code = "\n".join(path.read_text() for path in SOURCES)
+    read = set(re.findall(r"""[."'{](\w+)\b(?! *:)""", code))
+
+    assert [name for name in Settings.model_fields if name not in read | NAMED_IN_ENVIRONMENT] == []
+
+
+NAMED_IN_ENVIRONMENT = {"no_config"}
+"""Read before there are settings."""
 
 
 def test_the_end_of_a_run_is_built_in_one_place():
