@@ -34,7 +34,7 @@ class RunHandle:
 
         Raises:
             CursorInvalid, CursorAhead: ``after`` is not a number, or above the run's last one.
-            LoopBlocked: called on the event loop's own thread.
+            LOOP_BLOCKED: called on the event loop's own thread.
         """
         cursor = parse_cursor(str(after))
         if cursor:
@@ -47,7 +47,7 @@ class RunHandle:
 
         Raises:
             TimeoutError: the run did not end within ``timeout_s``; it continues.
-            LoopBlocked: called on the event loop's own thread.
+            LOOP_BLOCKED: called on the event loop's own thread.
         """
         waiting = self._journal().readers.wait(self._principal.tenant, self.run_id, self.thread_id)
         end = self._journal().loop.run(waiting, timeout_s)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agents.errors import AgentUnknown
 from bus.identity.access import may_see_machines, may_start, sees_agent
-from bus.identity.errors import AgentForbidden
+from bus.identity.errors import agent_forbidden
 from config.definitions.agent import AGENT_ID, AgentDefinition, load_definition
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
 from config.definitions.yaml_lines import YAML_SUFFIXES, yaml_files
@@ -92,11 +92,11 @@ class AgentRegistry:
 
         Raises:
             AgentUnknown, DefinitionInvalid: see ``get_for``.
-            AgentForbidden: the agent's definition, or the credential, does not let the principal start it.
+            AGENT_FORBIDDEN: the agent's definition, or the credential, does not let the principal start it.
         """
         definition = self.get_for(principal, agent_id)
         if not may_start(principal, definition):
-            raise AgentForbidden(principal, agent_id)
+            raise agent_forbidden(principal, agent_id)
         return definition
 
     def unknown(self, agent_id: str) -> AgentUnknown:

@@ -120,10 +120,10 @@ class Runner:
 
         Raises:
             AgentUnknown, DefinitionInvalid: there is no such agent, or its file is broken.
-            AgentForbidden: the agent's definition, or the credential, does not let the principal start it.
+            AGENT_FORBIDDEN: the agent's definition, or the credential, does not let the principal start it.
             InputEmpty, InputTooLarge, BadRequest: the objective or the thread's name cannot be used.
             InputBlocked: a guardrail blocks the objective.
-            GrantRefused: the grant is not for this start, or cannot be used any more.
+            GRANT_REFUSED: the grant is not for this start, or cannot be used any more.
             ObserverTravels: an observer object was given for a run that a worker executes.
             ThreadOfOtherAgent, ThreadUnknown: the principal may not continue the thread; see
                 ``bus.journal.acceptance.accept``.
@@ -184,9 +184,9 @@ class Runner:
             thread_id, detached, grant, principal, metadata, idempotency, connection: see ``run``.
 
         Raises:
-            AgentUnknown, DefinitionInvalid, AgentForbidden: see ``run``.
+            AgentUnknown, DefinitionInvalid, AGENT_FORBIDDEN: see ``run``.
             BadRequest, InputTooLarge: the name or the arguments cannot be kept.
-            GrantRefused: see ``run``.
+            GRANT_REFUSED: see ``run``.
             InputBlocked: the arguments have a secret, or a guardrail blocks them.
         """
         principal = principal or self.principal
@@ -233,7 +233,7 @@ class Runner:
         return Guardrails(fields, seal if sealer is not None else None), originals
 
     def _presented(self, grant: str | None) -> PresentedGrant | None:
-        """Return the grant of a start, if it has one; raise ``GrantRefused`` for what is none."""
+        """Return the grant of a start, if it has one; raise ``GRANT_REFUSED`` for what is none."""
         if grant is None:
             return None
         return GrantForm(partial(shared_secret, self.journal.database, SECRET_NAME)).presented(grant)

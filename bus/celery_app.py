@@ -16,7 +16,7 @@ from kombu import Connection
 
 from bus.broker.celery_config import celery_config, name_prefix, queue_of
 from bus.broker.redis_producer import RedisProducer, plain_redis
-from bus.errors import BrokerMissing, PoolRefused
+from bus.errors import POOL_REFUSED, BrokerMissing
 from bus.keys import Keys
 from bus.messages import RunAgentMessage
 from bus.queues import served_queues
@@ -128,14 +128,14 @@ def refuse_greenlets(pool: str = "") -> None:
     """Check that the pool is not one of gevent's or eventlet's, and that this process is not patched for them.
 
     Raises:
-        PoolRefused: it is; the agents' event loop cannot run on patched threads.
+        POOL_REFUSED: it is; the agents' event loop cannot run on patched threads.
     """
     gevent = sys.modules.get("gevent.monkey")
     eventlet = sys.modules.get("eventlet.patcher")
     patched = gevent is not None and gevent.is_module_patched("threading")
     patched = patched or (eventlet is not None and eventlet.is_monkey_patched("thread"))
     if patched or any(name in pool for name in ("gevent", "eventlet")):
-        raise PoolRefused(
+        raise POOL_REFUSED(
             "Callboard does not run on the gevent and eventlet pools: agents share one event loop in a real thread. "
             "Start the worker with `--pool threads` (the default), prefork or solo."
         )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from config.errors import Permanent, Retryable, Topic
 
-
-class LoopBlocked(Permanent):
-    """Code waits for a result on the event loop's own thread."""
-
-    code = "loop_blocked"
-    status = 500
-    remedy = "Call it from a plain thread."
-    text = "{what} would block the event loop it was called on; call it from a plain thread."
+LOOP_BLOCKED = Permanent.row(
+    "loop_blocked",
+    "Code waits for a result on the event loop's own thread.",
+    status=500,
+    text="{what} would block the event loop it was called on; call it from a plain thread.",
+    remedy="Call it from a plain thread.",
+)
 
 
 class OpenedBeforeFork(Permanent):
@@ -34,20 +33,19 @@ class BrokerMissing(Retryable):
     remedy = "Set `CALLBOARD_REDIS_URL`, or let `./callboard up` start one. Runs are accepted nevertheless."
 
 
-class PoolRefused(Permanent):
-    """A worker was started with a pool that does not work."""
+POOL_REFUSED = Permanent.row(
+    "pool_refused",
+    "A worker was started with a pool that does not work.",
+    topic=Topic.CONFIGURATION,
+    over_http=False,
+    public_text="a worker was started with a pool that does not work; the server's log names those that do.",
+    remedy="Use `--pool threads`, `prefork` or `solo`.",
+)
 
-    code = "pool_refused"
-    topic = Topic.CONFIGURATION
-    over_http = False
-    remedy = "Use `--pool threads`, `prefork` or `solo`."
-    public_text = "a worker was started with a pool that does not work; the server's log names those that do."
-
-
-class ResultsUnreachable(Retryable):
-    """The database with the results of a Celery application cannot be read."""
-
-    code = "results_unreachable"
-    topic = Topic.MACHINE
-    over_http = False
-    remedy = "Start it, or correct `result_backend` in the application's file; runs that wait for tasks look again."
+RESULTS_UNREACHABLE = Retryable.row(
+    "results_unreachable",
+    "The database with the results of a Celery application cannot be read.",
+    topic=Topic.MACHINE,
+    over_http=False,
+    remedy="Start it, or correct `result_backend` in the application's file; runs that wait for tasks look again.",
+)

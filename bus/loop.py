@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import Context
 from typing import Any, ParamSpec, TypeVar
 
-from bus.errors import LoopBlocked, OpenedBeforeFork
+from bus.errors import LOOP_BLOCKED, OpenedBeforeFork
 from config.errors import CallboardError
 from config.forks import after_fork, leave_to_parent
 from config.tracing import in_trace
@@ -65,12 +65,12 @@ class ProcessLoop:
         """Return the result of ``work``; the calling thread waits.
 
         Raises:
-            LoopBlocked: called on the loop's own thread, which waiting would block.
+            LOOP_BLOCKED: called on the loop's own thread, which waiting would block.
             OpenedBeforeFork: as ``submit``.
         """
         if self.is_loop_thread():
             work.close()
-            raise LoopBlocked(what="waiting for a result")
+            raise LOOP_BLOCKED(what="waiting for a result")
         return self.submit(work).result(timeout_s)
 
     def is_loop_thread(self) -> bool:

@@ -18,7 +18,7 @@ def open_runner(settings: Settings, *, create: bool = False) -> Iterator[Runner]
     """Yield this process's runner, and close it at the end; what it starts continues the caller's trace, if any.
 
     Raises:
-        InstallationMissing: the default database does not exist; only ``create`` creates it.
+        INSTALLATION_MISSING: the default database does not exist; only ``create`` creates it.
     """
     _prepare(settings, create=create)
     with traced(*trace_of_environment(os.environ)), closing(Runner.open(settings)) as runner:

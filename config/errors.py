@@ -167,30 +167,27 @@ class SettingInvalid(Permanent):
     public_text = "a setting of this server cannot be used; its log names the setting."
 
 
-class RoomTaken(Permanent):
-    """Python imports another package under the name of one of our folders."""
-
-    code = "room_taken"
-    status = 500
-    topic = Topic.CONFIGURATION
-    remedy = (
+ROOM_TAKEN = Permanent.row(
+    "room_taken",
+    "Python imports another package under the name of one of our folders.",
+    status=500,
+    topic=Topic.CONFIGURATION,
+    public_text="Python imports another package in place of a part of this server; its log names the package.",
+    remedy=(
         "Start through `./callboard`, or uninstall the package; a project with a folder of that name uses HTTP "
         "([from Python](python.md#folders-of-the-same-name))."
-    )
-    public_text = "Python imports another package in place of a part of this server; its log names the package."
+    ),
+)
 
-
-class StateDirExposed(Permanent):
-    """Other users can open the folder and it was no state folder before, or one of its files is a symbolic link.
-
-    A link could redirect writes.
-    """
-
-    code = "state_dir_exposed"
-    status = 500
-    topic = Topic.MACHINE
-    remedy = "`chmod 700` it, remove the link, or use another `--state-dir`."
-    public_text = "the server's state folder is open to other users of its machine; the server's log names the remedy."
+STATE_DIR_EXPOSED = Permanent.row(
+    "state_dir_exposed",
+    "Other users can open the folder and it was no state folder before, or one of its files is a symbolic link.",
+    status=500,
+    topic=Topic.MACHINE,
+    public_text="the server's state folder is open to other users of its machine; the server's log names the remedy.",
+    remedy="`chmod 700` it, remove the link, or use another `--state-dir`.",
+)
+"""A link could redirect writes."""
 
 
 # --- errors that tools raise to choose the message for the model; users' tools import them from here ----------

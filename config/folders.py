@@ -54,13 +54,13 @@ def require_own_folders(root: Path = ROOT) -> None:
     """Return if each folder's name imports the folder in ``root``, which is added to ``sys.path`` if necessary.
 
     Raises:
-        RoomTaken: another package is imported; the message names its file and the remedy.
+        ROOM_TAKEN: another package is imported; the message names its file and the remedy.
     """
     foreign = first_foreign_package(root)
     if foreign is not None:
-        from config.errors import RoomTaken
+        from config.errors import ROOM_TAKEN
 
-        raise RoomTaken(describe_conflict(*foreign, root), room=foreign[0], found=foreign[1])
+        raise ROOM_TAKEN(describe_conflict(*foreign, root), room=foreign[0], found=foreign[1])
 
 
 def warn_of_hidden_packages() -> None:

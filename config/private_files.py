@@ -8,7 +8,7 @@ import os
 import stat
 from pathlib import Path
 
-from config.errors import StateDirExposed
+from config.errors import STATE_DIR_EXPOSED
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 SIGNS = frozenset({"up.lock", "callboard.db"})
@@ -71,7 +71,7 @@ def narrow_state_folder(folder: Path) -> None:
     """Restrict a state folder of ours, and our files in it, to their owner.
 
     Raises:
-        StateDirExposed: a file of ours in it is a symbolic link, so that another file would be written to.
+        STATE_DIR_EXPOSED: a file of ours in it is a symbolic link, so that another file would be written to.
     """
     if not _is_ours(folder):
         return
@@ -87,13 +87,13 @@ def require_private(folder: Path) -> None:
     """Return if only this user and root can read the folder.
 
     Raises:
-        StateDirExposed: other users can, or the folder belongs to one.
+        STATE_DIR_EXPOSED: other users can, or the folder belongs to one.
     """
     facts = folder.stat()
     if facts.st_uid not in (os.geteuid(), 0):
-        raise StateDirExposed(f"the state folder {folder} belongs to another user; {REMEDY}")
+        raise STATE_DIR_EXPOSED(f"the state folder {folder} belongs to another user; {REMEDY}")
     if facts.st_mode & OTHERS:
-        raise StateDirExposed(
+        raise STATE_DIR_EXPOSED(
             f"other users can open the state folder {folder} (its permissions are {facts.st_mode & 0o7777:o}), "
             f"which holds prompts, answers and a socket; `chmod 700 {folder}`, or {REMEDY}"
         )
@@ -111,6 +111,6 @@ def _is_ours(folder: Path) -> bool:
 def _narrow(path: Path) -> None:
     facts = path.lstat()
     if stat.S_ISLNK(facts.st_mode):
-        raise StateDirExposed(f"{path} is a symbolic link; remove it, or {REMEDY}")
+        raise STATE_DIR_EXPOSED(f"{path} is a symbolic link; remove it, or {REMEDY}")
     if stat.S_ISREG(facts.st_mode) and facts.st_mode & OTHERS and facts.st_uid == os.geteuid():
         path.chmod(0o600)

@@ -72,7 +72,7 @@ def create_app(with_settings: Settings | None = None, runner: Runner | None = No
     """Return the application. It connects at the first request, so a server may fork before.
 
     Raises:
-        RoomTaken: another package has the name of one of Callboard's folders.
+        ROOM_TAKEN: another package has the name of one of Callboard's folders.
     """
     require_own_folders()
     chosen = with_settings or (runner.settings if runner is not None else None)

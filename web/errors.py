@@ -64,7 +64,7 @@ class Overloaded(Retryable):
 
 TOO_MANY_REQUESTS = Retryable.row(
     "too_many_requests",
-    ("The principal or its tenant sent as many requests in this minute as it may ([limits](operations.md#limits))."),
+    "The principal or its tenant sent as many requests in this minute as it may ([limits](operations.md#limits)).",
     status=429,
     text="{whose} may send {limit} requests a minute, and has sent them; try again in {retry_after_s} s.",
     remedy="Wait as long as `Retry-After` says.",

@@ -10,7 +10,7 @@ from agents.capabilities.folder import declared
 from agents.catalogue import find_tool
 from agents.tools.isolation.errors import ContainersDisabled, ImageMissing
 from config.definitions.capability import CapabilityDefinition
-from config.definitions.errors import DefinitionInvalid, SecretMissing
+from config.definitions.errors import SECRET_MISSING, DefinitionInvalid
 from config.definitions.runner_spec import ContainerSpec, ProcessSpec
 from config.definitions.secret_reference import resolve_secret
 from config.engine import engine_of, engine_variables
@@ -51,7 +51,7 @@ def warnings_of(capability_id: str, settings: Settings) -> list[str]:
 def _missing_secrets(definition: CapabilityDefinition) -> Iterator[str]:
     for name, reference in definition.secrets.items():
         if resolve_secret(reference) is None:
-            yield str(SecretMissing(name=name, reference=reference))
+            yield str(SECRET_MISSING(name=name, reference=reference))
 
 
 def _missing_program(definition: CapabilityDefinition) -> Iterator[str]:

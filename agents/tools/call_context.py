@@ -13,7 +13,7 @@ from agents.tools.isolation.sandbox import Quota
 from agents.tools.requests.questions import DEFAULT_FORM, QuestionAsked, require_few, require_question
 from agents.tools.requests.reports import CallReports
 from agents.tools.requests.sample import Sample
-from config.definitions.errors import SecretMissing
+from config.definitions.errors import SECRET_MISSING
 from config.definitions.secret_reference import required_secret
 from config.identity.contexts import GoldenContext, SecurityContext
 
@@ -77,11 +77,11 @@ class ToolContext:
         """Return a secret that the tool's ``secrets`` name; it is redacted from now on where this process writes.
 
         Raises:
-            SecretMissing: there is no such reference, or it leads to nothing.
+            SECRET_MISSING: there is no such reference, or it leads to nothing.
         """
         reference = self.secrets.get(name)
         if reference is None:
-            raise SecretMissing(name=name, reference="a line under the tool's `secrets`")
+            raise SECRET_MISSING(name=name, reference="a line under the tool's `secrets`")
         return required_secret(name, reference)
 
     def answer_to(self, form: Mapping[str, Any], text: str) -> Any:

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from bus.celery_tasks.state import MAX_BYTES, PENDING, TaskState, decode_row, too_large
-from bus.errors import ResultsUnreachable
+from bus.errors import RESULTS_UNREACHABLE
 from config.definitions.errors import ToolUnknown
 from config.redaction import redact
 
@@ -70,7 +70,7 @@ class DatabaseResults:
         """Return the state of each task.
 
         Raises:
-            ResultsUnreachable: the database does not answer, or has no such table.
+            RESULTS_UNREACHABLE: the database does not answer, or has no such table.
         """
         return await asyncio.to_thread(self._read, tuple(task_ids))
 
@@ -81,7 +81,7 @@ class DatabaseResults:
         one. That single rows are deleted is not seen.
 
         Raises:
-            ResultsUnreachable: the database does not answer.
+            RESULTS_UNREACHABLE: the database does not answer.
         """
         return await asyncio.to_thread(self._incarnation)
 
@@ -120,7 +120,7 @@ def _naming_errors() -> Iterator[None]:
         yield
     except SQLAlchemyError as error:
         reason = redact(str(getattr(error, "orig", None) or error))[:200].splitlines()
-        raise ResultsUnreachable(f"the results cannot be read: {reason[0] if reason else 'no reason'}") from error
+        raise RESULTS_UNREACHABLE(f"the results cannot be read: {reason[0] if reason else 'no reason'}") from error
 
 
 def _state(status: str, size: int | None, raw: Any) -> TaskState:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from sqlalchemy import ColumnElement, Table, and_, false, or_
 
-from bus.identity.errors import Forbidden
+from bus.identity.errors import forbidden
 from config.identity.principal import LOCAL, Principal, Reach, Verb
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ def may(principal: Principal, verb: Verb, target: Protected) -> bool:
 
 
 def require(principal: Principal, verb: Verb, target: Protected, what: str) -> None:
-    """Raise ``Forbidden`` unless a principal may do this with an object that it sees; ``what`` names the object."""
+    """Raise ``FORBIDDEN`` unless a principal may do this with an object that it sees; ``what`` names the object."""
     if not may(principal, verb, target):
-        raise Forbidden(principal, verb, what)
+        raise forbidden(principal, verb, what)
 
 
 def sees_agent(principal: Principal, agent: AgentDefinition) -> bool:
@@ -85,15 +85,15 @@ def rows_for(principal: Principal, verb: Verb, table: Table) -> ColumnElement[bo
 
 
 def require_may_log(principal: Principal) -> None:
-    """Raise ``Forbidden`` unless a principal may log internal events: its credential is one that starts runs."""
+    """Raise ``FORBIDDEN`` unless a principal may log internal events: its credential is one that starts runs."""
     if principal.reach(Verb.START) is Reach.NONE:
-        raise Forbidden(principal, Verb.START, "runs or log events")
+        raise forbidden(principal, Verb.START, "runs or log events")
 
 
 def require_may_end_sessions(principal: Principal) -> None:
-    """Raise ``Forbidden`` unless a principal may end its sessions: its credential is one that stops and deletes."""
+    """Raise ``FORBIDDEN`` unless a principal may end its sessions: its credential is one that stops and deletes."""
     if principal.reach(Verb.CONTROL) is Reach.NONE:
-        raise Forbidden(principal, Verb.CONTROL, "the sessions of your principal")
+        raise forbidden(principal, Verb.CONTROL, "the sessions of your principal")
 
 
 def logged_for(principal: Principal, table: Table) -> ColumnElement[bool]:

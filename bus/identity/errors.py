@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from config.errors import Permanent
+from config.errors import CallboardError, Permanent
 from config.identity.principal import Principal, Verb, roles_that_reach
 
 _WORDS = {
@@ -16,88 +16,87 @@ _WORDS = {
 }
 """What a principal wants to do, in a sentence."""
 
-
-class Forbidden(Permanent):
-    """The caller sees the run or thread, and may not do this with it; the message names the roles that may."""
-
-    code = "forbidden"
-    status = 403
-    remedy = "Use a credential with such a role."
-
-    def __init__(self, principal: Principal, verb: Verb, what: str) -> None:
-        if verb is Verb.ADMINISTER:
-            remedy = "a principal with the role admin may, by a credential for 'administer' and for all agents."
-        elif verb in principal.verbs:
-            remedy = f"its owner may, and so may a principal with the role {' or '.join(roles_that_reach(verb))}."
-        else:
-            remedy = f"use a credential whose scope has the verb '{verb}'."
-        super().__init__(f"you may not {_WORDS[verb]} {what}; {remedy}")
+FORBIDDEN = Permanent.row(
+    "forbidden",
+    "The caller sees the run or thread, and may not do this with it; the message names the roles that may.",
+    status=403,
+    remedy="Use a credential with such a role.",
+)
 
 
-class AgentForbidden(Permanent):
-    """The agent's `access:`, or a credential without the verb `start`, does not let the caller start it."""
-
-    code = "agent_forbidden"
-    status = 403
-    remedy = "Change [`access:`](agents.md), or use another [key](authentication.md#api-keys)."
-
-    def __init__(self, principal: Principal, agent_id: str) -> None:
-        if Verb.START in principal.verbs:
-            remedy = "`access:` in its definition says who may."
-        else:
-            remedy = "use a credential whose scope has the verb 'start'."
-        problem = f"'{principal.id}' may not start agent '{agent_id:.80}'; {remedy}"
-        super().__init__(problem, principal=principal.id, agent_id=agent_id)
+def forbidden(principal: Principal, verb: Verb, what: str) -> CallboardError:
+    if verb is Verb.ADMINISTER:
+        remedy = "a principal with the role admin may, by a credential for 'administer' and for all agents."
+    elif verb in principal.verbs:
+        remedy = f"its owner may, and so may a principal with the role {' or '.join(roles_that_reach(verb))}."
+    else:
+        remedy = f"use a credential whose scope has the verb '{verb}'."
+    return FORBIDDEN(f"you may not {_WORDS[verb]} {what}; {remedy}")
 
 
-class ScopeExceeded(Permanent):
-    """A key was to have more than the credential that creates it: verbs, agents, or a later end."""
+AGENT_FORBIDDEN = Permanent.row(
+    "agent_forbidden",
+    "The agent's `access:`, or a credential without the verb `start`, does not let the caller start it.",
+    status=403,
+    remedy="Change [`access:`](agents.md), or use another [key](authentication.md#api-keys).",
+)
 
-    code = "scope_exceeded"
-    status = 403
-    remedy = "Ask for less."
-    text = "a key has no more than the credential that creates it, which does not have {what}."
+
+def agent_forbidden(principal: Principal, agent_id: str) -> CallboardError:
+    if Verb.START in principal.verbs:
+        remedy = "`access:` in its definition says who may."
+    else:
+        remedy = "use a credential whose scope has the verb 'start'."
+    problem = f"'{principal.id}' may not start agent '{agent_id:.80}'; {remedy}"
+    return AGENT_FORBIDDEN(problem, principal=principal.id, agent_id=agent_id)
 
 
-class NameReserved(Permanent):
-    """A key was to act as the installation's own principal (`CALLBOARD_PRINCIPAL` in `CALLBOARD_TENANT`)."""
+SCOPE_EXCEEDED = Permanent.row(
+    "scope_exceeded",
+    "A key was to have more than the credential that creates it: verbs, agents, or a later end.",
+    status=403,
+    text="a key has no more than the credential that creates it, which does not have {what}.",
+    remedy="Ask for less.",
+)
 
-    code = "name_reserved"
-    status = 400
-    remedy = "Give the key another name; the role `admin` reaches that principal's runs too."
-    text = (
+NAME_RESERVED = Permanent.row(
+    "name_reserved",
+    "A key was to act as the installation's own principal (`CALLBOARD_PRINCIPAL` in `CALLBOARD_TENANT`).",
+    status=400,
+    text=(
         "'{name}' in tenant '{tenant}' is this installation's own principal (CALLBOARD_PRINCIPAL), whose runs are the "
         "terminal's; give the key another name."
-    )
+    ),
+    remedy="Give the key another name; the role `admin` reaches that principal's runs too.",
+)
+
+KEY_UNKNOWN = Permanent.row(
+    "key_unknown",
+    "The tenant has no API key with this id.",
+    status=404,
+    text="there is no API key '{id:.80}'; `./callboard keys list` lists the ids.",
+    remedy="`./callboard keys list` lists the ids.",
+)
+
+GRANT_REFUSED = Permanent.row(
+    "grant_refused",
+    "The privilege grant is forged, used, revoked or expired, or for another principal or agent.",
+    status=403,
+    remedy="Ask an administrator for another [grant](privilege.md), or start the run without one.",
+)
 
 
-class KeyUnknown(Permanent):
-    """The tenant has no API key with this id."""
-
-    code = "key_unknown"
-    status = 404
-    remedy = "`./callboard keys list` lists the ids."
-    text = "there is no API key '{id:.80}'; `./callboard keys list` lists the ids."
+def grant_refused(why: str) -> CallboardError:
+    return GRANT_REFUSED(f"the grant cannot be used: {why}; ask an administrator for another one.")
 
 
-class GrantRefused(Permanent):
-    """The privilege grant is forged, used, revoked or expired, or for another principal or agent."""
-
-    code = "grant_refused"
-    status = 403
-    remedy = "Ask an administrator for another [grant](privilege.md), or start the run without one."
-
-    def __init__(self, why: str) -> None:
-        super().__init__(f"the grant cannot be used: {why}; ask an administrator for another one.")
-
-
-class GrantUnknown(Permanent):
-    """The tenant has no privilege grant with this id."""
-
-    code = "grant_unknown"
-    status = 404
-    remedy = "`./callboard grants list` lists the ids."
-    text = "there is no grant '{id:.80}'; `./callboard grants list` lists the ids."
+GRANT_UNKNOWN = Permanent.row(
+    "grant_unknown",
+    "The tenant has no privilege grant with this id.",
+    status=404,
+    text="there is no grant '{id:.80}'; `./callboard grants list` lists the ids.",
+    remedy="`./callboard grants list` lists the ids.",
+)
 
 
 class EnvelopeRefused(Permanent):

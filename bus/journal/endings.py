@@ -114,7 +114,7 @@ def control(
 
     Raises:
         RunUnknown: there is no such run, or the principal does not see it.
-        Forbidden: the principal may not do this with it.
+        FORBIDDEN: the principal may not do this with it.
         IdempotencyConflict: the key was used with another body.
     """
     with database.write() as connection:

@@ -12,7 +12,7 @@ from agents.registry import AgentRegistry
 from bus.identity.credentials import keys as table
 from bus.identity.credentials.key_form import KEY, SECRET_NAME, KeyForm
 from bus.identity.credentials.keys import ApiKey
-from bus.identity.errors import NameReserved
+from bus.identity.errors import NAME_RESERVED
 from cli import options
 from cli.durations import seconds_of
 from cli.open_runner import open_database_of
@@ -73,7 +73,7 @@ def create(
         agents=frozenset(registry.get(agent).id for agent in agents) or None,
     )
     if settings.is_local(principal):
-        raise NameReserved(name=principal.id, tenant=principal.tenant)
+        raise NAME_RESERVED(name=principal.id, tenant=principal.tenant)
     lifetime_s = None if expires is None else seconds_of(expires)
     with open_database_of(settings, create=True) as database:
         form = KeyForm(partial(shared_secret, database, SECRET_NAME))

@@ -9,7 +9,7 @@ from functools import partial
 
 import click
 
-from bus.errors import PoolRefused
+from bus.errors import POOL_REFUSED
 from bus.liveness import wedged_after_s
 from cli import options
 from cli.supervisor.output import Output
@@ -60,9 +60,9 @@ def refuse_pool(pool: str | None) -> None:
     """Check that the pool can run agents.
 
     Raises:
-        PoolRefused: it cannot; the message names those that can.
+        POOL_REFUSED: it cannot; the message names those that can.
     """
     if pool is not None and pool not in POOLS:
         patches = "patches threads and sockets under the loop agents run on"
         why = patches if pool in ("gevent", "eventlet") else "is unknown"
-        raise PoolRefused(f"pool '{pool}' {why}; use --pool threads (the default), prefork or solo.", pool=pool)
+        raise POOL_REFUSED(f"pool '{pool}' {why}; use --pool threads (the default), prefork or solo.", pool=pool)

@@ -21,7 +21,7 @@ def chosen_tool(runner: Runner, server: str, tool: str, agent_id: str | None) ->
     Raises:
         ToolUnknown: the server has no such tool, or it cannot be used.
         BadRequest: the named agent does not have it.
-        AgentUnknown, AgentForbidden, DefinitionInvalid: the named agent cannot be used.
+        AgentUnknown, AGENT_FORBIDDEN, DefinitionInvalid: the named agent cannot be used.
     """
     if agent_id is not None:
         named = runner.registry.startable(runner.principal, agent_id)

@@ -64,7 +64,7 @@ def plan(settings: Settings) -> EmbeddedRedis | None:
 
     Raises:
         SettingInvalid: ``embedded`` names a program that is not installed.
-        StateDirUnwritable: the state folder cannot be created.
+        STATE_DIR_UNWRITABLE: the state folder cannot be created.
     """
     binary = program_of(settings)
     if binary is None:

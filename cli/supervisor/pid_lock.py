@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from config.database.errors import StateDirUnwritable
+from config.database.errors import STATE_DIR_UNWRITABLE
 from config.private_files import open_private
 
 WRITING_TIMEOUT_S = 2.0
@@ -37,7 +37,7 @@ class PidLock:
         """Take the lock and return None, or return its owner.
 
         Raises:
-            StateDirUnwritable: the folder's file system has no locks.
+            STATE_DIR_UNWRITABLE: the folder's file system has no locks.
         """
         file = os.fdopen(open_private(self._path, os.O_RDWR | os.O_APPEND), "a+")
         try:
@@ -47,7 +47,7 @@ class PidLock:
             return self._owner()
         except OSError as error:
             file.close()
-            raise StateDirUnwritable(
+            raise STATE_DIR_UNWRITABLE(
                 f"{self._path} cannot be locked ({error.strerror}); choose a state folder on a local disk with "
                 "--state-dir or CALLBOARD_STATE_DIR."
             ) from error

@@ -18,7 +18,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import URL, make_url
 
 from config.database.engine import BUSY_TIMEOUT_MS, open_database
-from config.database.errors import BackupExists, BackupFailed
+from config.database.errors import BACKUP_EXISTS, BACKUP_FAILED
 from config.settings import Settings
 
 
@@ -40,16 +40,16 @@ def back_up(settings: Settings, file: Path, *, force: bool = False) -> Backup:
     Writers are not blocked; the copy has all of a transaction or nothing.
 
     Raises:
-        BackupExists: ``file`` exists and ``force`` is not given, or it is the database itself.
-        BackupFailed: there is nothing to copy, no space, or no ``pg_dump``.
+        BACKUP_EXISTS: ``file`` exists and ``force`` is not given, or it is the database itself.
+        BACKUP_FAILED: there is nothing to copy, no space, or no ``pg_dump``.
     """
     url = make_url(settings.database)
     database = Path(url.database or "") if url.get_backend_name() == "sqlite" else None
     if file.exists():
         if database is not None and database.exists() and file.samefile(database):
-            raise BackupExists(f"{file} is the database itself; name another file.")
+            raise BACKUP_EXISTS(f"{file} is the database itself; name another file.")
         if not force or not file.is_file():
-            raise BackupExists(f"{file} exists already; name another file, or replace it with --force.")
+            raise BACKUP_EXISTS(f"{file} exists already; name another file, or replace it with --force.")
     with _part(file) as part:
         if database is not None:
             _copy_sqlite(database, part)
@@ -65,12 +65,14 @@ def _part(file: Path) -> Iterator[Path]:
     try:
         fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise BackupFailed(f"{part} cannot be written ({error.strerror}); name a file in a folder of yours.") from error
+        raise BACKUP_FAILED(
+            f"{part} cannot be written ({error.strerror}); name a file in a folder of yours."
+        ) from error
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise BackupFailed(f"another backup is writing {part}; wait for it, or name another file.") from error
+            raise BACKUP_FAILED(f"another backup is writing {part}; wait for it, or name another file.") from error
         os.ftruncate(fd, 0)
         os.fchmod(fd, 0o600)
         try:
@@ -95,7 +97,7 @@ def _copy_sqlite(database: Path, part: Path) -> None:
     A copy in several steps restarts whenever a writer commits in between, and might never end.
     """
     if not database.is_file():
-        raise BackupFailed(f"there is no database at {database} yet; nothing was copied.")
+        raise BACKUP_FAILED(f"there is no database at {database} yet; nothing was copied.")
     try:
         with closing(_open(database)) as source, closing(_open(part)) as copy:
             source.backup(copy, pages=-1)
@@ -103,9 +105,9 @@ def _copy_sqlite(database: Path, part: Path) -> None:
             copy.execute("PRAGMA journal_mode=DELETE")  # one file, with nothing beside it
             found = [row[0] for row in copy.execute("PRAGMA integrity_check(3)")]
     except sqlite3.Error as error:
-        raise BackupFailed(f"the copy could not be made ({error}); make space on the disk of {part}.") from error
+        raise BACKUP_FAILED(f"the copy could not be made ({error}); make space on the disk of {part}.") from error
     if found != ["ok"]:
-        raise BackupFailed(
+        raise BACKUP_FAILED(
             f"the copy is damaged ({found[0]}), and {database} may be too; restore an earlier backup soon."
         )
 
@@ -125,7 +127,7 @@ def _dump_postgres(url: URL, settings: Settings, part: Path) -> None:
     tool = shutil.which("pg_dump")
     if tool is None or _version(tool) < server:
         found = "is not on the PATH" if tool is None else f"on the PATH has version {_version(tool)}"
-        raise BackupFailed(
+        raise BACKUP_FAILED(
             f"pg_dump {found} and the server has version {server}; install its client tools, or run where they are: "
             f"pg_dump --format=custom --file={part.name.removesuffix('.part')} '{address}'"
         )
@@ -137,7 +139,7 @@ def _dump_postgres(url: URL, settings: Settings, part: Path) -> None:
     if ran.returncode:
         lines = ran.stderr.strip().splitlines() or ["it gave no reason"]
         said = next((line for line in lines if "error:" in line), lines[0])
-        raise BackupFailed(f"{said[:300]}; nothing was written.")
+        raise BACKUP_FAILED(f"{said[:300]}; nothing was written.")
 
 
 def _version(tool: str) -> int:

@@ -29,7 +29,7 @@ from sqlalchemy.sql.functions import GenericFunction
 
 from config.clock import boot_id, boot_ms, epoch_ms
 from config.database.error_codes import named_error
-from config.database.errors import DatabaseBusy, StateDirGone
+from config.database.errors import STATE_DIR_GONE, DatabaseBusy
 from config.database.timeouts import left_s, one_limit
 from config.database.turn import FairLock, FileTurn
 from config.errors import SettingInvalid
@@ -125,7 +125,7 @@ class Database:
         """Take SQLite's write lock within the rest of the caller's timeout.
 
         Raises:
-            StateDirGone: the file is another one than this process opened, or none.
+            STATE_DIR_GONE: the file is another one than this process opened, or none.
         """
         self._require_own_file()
         is_another = not BUSY_TIMEOUT_MS - 100 <= self._left_ms <= BUSY_TIMEOUT_MS
@@ -146,7 +146,7 @@ class Database:
         if self._file is None:
             return
         if self._inode is None or self._inode_now() != self._inode:
-            raise StateDirGone(file=self._file)
+            raise STATE_DIR_GONE(file=self._file)
 
     def _keep_inode(self, _connection: Any, _record: Any) -> None:
         self._inode = self._inode or self._inode_now()

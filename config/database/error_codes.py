@@ -9,7 +9,13 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from config.database.errors import DatabaseBusy, DatabaseDamaged, DatabaseFull, DatabaseReadOnly, DatabaseUnreachable
+from config.database.errors import (
+    DatabaseBusy,
+    DatabaseDamaged,
+    DatabaseFull,
+    DatabaseReadOnly,
+    DatabaseUnreachable,
+)
 from config.errors import CallboardError
 
 Meaning = tuple[type[CallboardError], str]

@@ -4,43 +4,39 @@ from __future__ import annotations
 
 from config.errors import Permanent, Retryable, Topic
 
+INSTALLATION_MISSING = Permanent.row(
+    "installation_missing",
+    "The state folder has no database, and the command only reads.",
+    status=404,
+    topic=Topic.MACHINE,
+    over_http=False,
+    remedy="Correct `--state-dir`, or start `./callboard up`.",
+)
 
-class InstallationMissing(Permanent):
-    """The state folder has no database, and the command only reads."""
+STATE_DIR_UNWRITABLE = Permanent.row(
+    "state_dir_unwritable",
+    "The state folder cannot be written to.",
+    status=500,
+    topic=Topic.MACHINE,
+    public_text="the server's state folder cannot be written to; the server's log says why.",
+    remedy="Use another `--state-dir`, or change the folder's rights.",
+)
 
-    code = "installation_missing"
-    status = 404
-    topic = Topic.MACHINE
-    over_http = False
-    remedy = "Correct `--state-dir`, or start `./callboard up`."
+BACKUP_FAILED = Permanent.row(
+    "backup_failed",
+    "The database could not be copied; nothing was written.",
+    status=500,
+    topic=Topic.MACHINE,
+    remedy="The sentence says what is missing.",
+)
 
-
-class StateDirUnwritable(Permanent):
-    """The state folder cannot be written to."""
-
-    code = "state_dir_unwritable"
-    status = 500
-    topic = Topic.MACHINE
-    remedy = "Use another `--state-dir`, or change the folder's rights."
-    public_text = "the server's state folder cannot be written to; the server's log says why."
-
-
-class BackupFailed(Permanent):
-    """The database could not be copied; nothing was written."""
-
-    code = "backup_failed"
-    status = 500
-    topic = Topic.MACHINE
-    remedy = "The sentence says what is missing."
-
-
-class BackupExists(Permanent):
-    """The backup file exists already, or is the database itself."""
-
-    code = "backup_exists"
-    status = 409
-    topic = Topic.MACHINE
-    remedy = "Use another name, or `--force`."
+BACKUP_EXISTS = Permanent.row(
+    "backup_exists",
+    "The backup file exists already, or is the database itself.",
+    status=409,
+    topic=Topic.MACHINE,
+    remedy="Use another name, or `--force`.",
+)
 
 
 class SchemaOld(Permanent):
@@ -72,19 +68,19 @@ class DatabaseUnreachable(Retryable):
     public_text = "the database does not answer the server, whose log says why; try again in a moment."
 
 
-class StateDirGone(DatabaseUnreachable):
-    """The database's file was deleted, moved or replaced while processes had it open: what they write would be lost."""
-
-    code = "state_dir_gone"
-    text = (
+STATE_DIR_GONE = DatabaseUnreachable.row(
+    "state_dir_gone",
+    "The database's file was deleted, moved or replaced while processes had it open: what they write would be lost.",
+    text=(
         "the database {file} that this process opened is no longer at its path, so nothing is accepted. Move it "
         "back, or stop every process and start Callboard again, which begins with the folder as it is then."
-    )
-    remedy = (
+    ),
+    public_text="the server's state folder is gone, so nothing is accepted; its administrator has to put it back.",
+    remedy=(
         "Move the state folder back and work continues; if it is deleted, "
         "[save what the processes still hold](operations.md#the-state-folder-was-deleted), and start again."
-    )
-    public_text = "the server's state folder is gone, so nothing is accepted; its administrator has to put it back."
+    ),
+)
 
 
 class DatabaseBusy(Retryable):

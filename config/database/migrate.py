@@ -11,7 +11,7 @@ from tempfile import TemporaryFile
 from sqlalchemy import text
 
 from config.database.engine import Database, open_database
-from config.database.errors import InstallationMissing, SchemaNew, SchemaOld, StateDirUnwritable
+from config.database.errors import INSTALLATION_MISSING, STATE_DIR_UNWRITABLE, SchemaNew, SchemaOld
 from config.database.timeouts import patience
 from config.private_files import narrow_state_folder, open_private, private_folder
 from config.settings import Settings
@@ -78,24 +78,24 @@ def make_folder(settings: Settings) -> None:
     """Create the state folder for its owner alone, or narrow the permissions of an existing one.
 
     Raises:
-        StateDirExposed: a file of ours in it is a symbolic link.
-        StateDirUnwritable: it cannot be created or written to.
+        STATE_DIR_EXPOSED: a file of ours in it is a symbolic link.
+        STATE_DIR_UNWRITABLE: it cannot be created or written to.
     """
     try:
         narrow_state_folder(private_folder(settings.state))
         with TemporaryFile(dir=settings.state):  # has no name, so concurrent processes cannot collide
             pass
     except OSError as error:
-        raise StateDirUnwritable(
+        raise STATE_DIR_UNWRITABLE(
             f"the state folder {settings.state} cannot be written to ({error.strerror}); "
             "choose another with --state-dir or CALLBOARD_STATE_DIR."
         ) from error
 
 
 def require_installation(settings: Settings) -> None:
-    """Raise ``InstallationMissing`` if the default database does not exist; a misspelt folder leaves no trace."""
+    """Raise ``INSTALLATION_MISSING`` if the default database does not exist; a misspelt folder leaves no trace."""
     if settings.database_url is None and not _default_file(settings).exists():
-        raise InstallationMissing(
+        raise INSTALLATION_MISSING(
             f"there is no installation in {settings.state}: it has no callboard.db. Correct --state-dir (or "
             "CALLBOARD_STATE_DIR), or create one there with `./callboard up` or `./callboard run`.",
             state_dir=str(settings.state),

@@ -75,9 +75,9 @@ class PluginUnknown(Permanent):
     remedy = "`./callboard agents` says why."
 
 
-class SecretMissing(ModelVisible):
-    """A secret that the tool refers to is not there, so the call was not made."""
-
-    code = "secret_missing"
-    text = "the secret {name} is not set for the worker: {reference} is missing or empty."
-    remedy = "Set the variable, or write the file, for the workers."
+SECRET_MISSING = ModelVisible.row(
+    "secret_missing",
+    "A secret that the tool refers to is not there, so the call was not made.",
+    text="the secret {name} is not set for the worker: {reference} is missing or empty.",
+    remedy="Set the variable, or write the file, for the workers.",
+)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from config.definitions.errors import SecretMissing
+from config.definitions.errors import SECRET_MISSING
 from config.redaction import register_secrets
 from config.settings import settings
 from config.settings.reading import SECRETS_OF_TOOLS
@@ -43,11 +43,11 @@ def required_secret(name: str, reference: str) -> str:
     """Return the value that the reference of ``name`` leads to.
 
     Raises:
-        SecretMissing: it leads to nothing.
+        SECRET_MISSING: it leads to nothing.
     """
     value = resolve_secret(reference)
     if value is None:
-        raise SecretMissing(name=name, reference=reference)
+        raise SECRET_MISSING(name=name, reference=reference)
     return value
 
 

@@ -361,7 +361,7 @@ def test_result_on_the_loops_own_thread_is_refused(kit: AgentKit) -> None:
     kit.runner.journal.loop.call_soon(on_loop)
 
     assert done.wait(5)
-    assert caught == ["LoopBlocked"]
+    assert caught == ["LOOP_BLOCKED"]
 
 
 def test_a_second_run_of_a_busy_thread_waits_for_its_turn(kit: AgentKit) -> None:

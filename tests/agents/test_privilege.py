@@ -16,7 +16,7 @@ from agents.tools.call_context import current_call
 from agents.tools.tool import tool
 from bus.identity.credentials import grants as table
 from bus.identity.credentials.grants import Grant, GrantForm
-from bus.identity.errors import GrantRefused
+from bus.identity.errors import GRANT_REFUSED
 from bus.journal import Decision, IdempotencyKey
 from bus.messages import RunAgentMessage
 from bus.payloads import StatusPayload
@@ -26,6 +26,7 @@ from config.errors import BadRequest
 from config.identity.principal import Principal
 from config.policy_decision import ALLOW_ALL, CallFacts, PolicyDecision
 from handlers.run_agent import run_agent
+from tests.raising import raises
 
 ANN, BEN = Principal(id="ann"), Principal(id="ben")
 seen: list[bool] = []
@@ -202,7 +203,7 @@ def test_what_is_not_the_grant_of_this_start_is_refused_and_makes_no_run(kit: Ag
         ("true", ANN, "tester"),
         ("", ANN, "tester"),
     ):
-        with pytest.raises(GrantRefused):
+        with raises(GRANT_REFUSED):
             kit.run(agent_id=agent, principal=principal, grant=given)
 
     assert count_of_runs(kit) == 0
@@ -212,7 +213,7 @@ def test_it_is_used_once(kit: AgentKit) -> None:
     grant = granted(kit)[1]
     looked(kit, grant=grant)
 
-    with pytest.raises(GrantRefused, match="used before"):
+    with raises(GRANT_REFUSED, match="used before"):
         kit.run(principal=ANN, grant=grant)
 
     assert count_of_runs(kit) == 1

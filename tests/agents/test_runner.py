@@ -7,9 +7,10 @@ import pytest
 from agents.errors import AgentUnknown
 from agents.models.scripted.script import Turn
 from agents.testing.kit import AgentKit
-from bus.identity.errors import AgentForbidden
+from bus.identity.errors import AGENT_FORBIDDEN
 from bus.journal import RunUnknown
 from config.identity.principal import Principal, Role, Verb
+from tests.raising import raises
 
 ANA, BEN = Principal(tenant="acme", id="ana"), Principal(tenant="acme", id="ben")
 
@@ -32,8 +33,8 @@ def test_the_settings_say_as_whom_it_acts() -> None:
 @pytest.mark.parametrize(
     ("principal", "error"),
     [
-        (BEN, AgentForbidden),
-        (Principal(tenant="acme", id="ana", verbs=frozenset({Verb.SEE})), AgentForbidden),
+        (BEN, AGENT_FORBIDDEN),
+        (Principal(tenant="acme", id="ana", verbs=frozenset({Verb.SEE})), AGENT_FORBIDDEN),
         (Principal(tenant="acme", id="ana", agents=frozenset({"other"})), AgentUnknown),
         (Principal(tenant="zeta", id="ana", roles=frozenset(Role)), AgentUnknown),
     ],
@@ -58,7 +59,7 @@ def test_a_run_that_may_not_be_started_leaves_nothing(principal: Principal, erro
 def test_a_refused_start_names_what_refuses_it(principal: Principal, remedy: str) -> None:
     with (
         AgentKit(access={"tenants": ["acme"], "principals": ["ana"]}) as kit,
-        pytest.raises(AgentForbidden, match=remedy),
+        raises(AGENT_FORBIDDEN, match=remedy),
     ):
         kit.runner.run("Hi", "tester", principal=principal)
 

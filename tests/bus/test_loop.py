@@ -12,11 +12,12 @@ import warnings
 
 import pytest
 
-from bus.errors import LoopBlocked
+from bus.errors import LOOP_BLOCKED
 from bus.journal.errors import StaleOwner
 from bus.loop import ProcessLoop, process_loop
 from config.folders import ROOT
 from config.logs import acting_for
+from tests.raising import raises
 
 
 async def where() -> int:
@@ -60,7 +61,7 @@ def test_waiting_on_the_loops_own_thread_is_refused(loop: ProcessLoop):
     async def wait_here() -> None:
         loop.run(where())
 
-    with pytest.raises(LoopBlocked):
+    with raises(LOOP_BLOCKED):
         loop.run(wait_here())
 
 

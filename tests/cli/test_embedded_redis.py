@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from cli.supervisor.embedded_redis import plan
-from config.database.errors import StateDirUnwritable
+from config.database.errors import STATE_DIR_UNWRITABLE
 from config.errors import SettingInvalid
 from config.redis.server import ask
 from config.redis.socket import MAX_SOCKET_PATH, find_running
 from config.redis.url import socket_url
 from tests.backends import RunningRedis, start_redis
+from tests.raising import raises
 
 
 @pytest.fixture
@@ -109,7 +110,7 @@ def test_another_users_folder_under_our_name_is_not_used(settings, tmp_path, run
 def test_an_unwritable_state_folder_is_a_sentence(settings, tmp_path):
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(StateDirUnwritable, match="--state-dir"):
+    with raises(STATE_DIR_UNWRITABLE, match="--state-dir"):
         plan(settings.model_copy(update={"state_dir": tmp_path / "file" / "state"}))
 
 

@@ -2,10 +2,9 @@ import errno
 import fcntl
 import os
 
-import pytest
-
 from cli.supervisor.pid_lock import PidLock
-from config.database.errors import StateDirUnwritable
+from config.database.errors import STATE_DIR_UNWRITABLE
+from tests.raising import raises
 
 
 def test_the_second_one_gets_the_address_of_the_first(tmp_path):
@@ -37,5 +36,5 @@ def test_a_folder_whose_file_system_has_no_locks_is_not_taken_for_one_that_is_in
 
     monkeypatch.setattr(fcntl, "flock", refuse)
 
-    with pytest.raises(StateDirUnwritable, match="No locks available"):
+    with raises(STATE_DIR_UNWRITABLE, match="No locks available"):
         PidLock(tmp_path / "up.lock").take()

@@ -5,7 +5,7 @@ import stat
 import pytest
 
 from agents.models.auto import resolve_model
-from bus.errors import PoolRefused
+from bus.errors import POOL_REFUSED
 from bus.identity.credentials.local_token import local_token
 from cli.commands.worker import refuse_pool
 from cli.supervisor.serving import (
@@ -21,6 +21,7 @@ from cli.supervisor.serving import (
 )
 from config.errors import SettingInvalid
 from config.settings import Settings
+from tests.raising import raises
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "localhost"])
@@ -115,7 +116,7 @@ def test_pools_a_run_can_be_stopped_in_are_taken(pool):
 
 @pytest.mark.parametrize("pool", ["gevent", "eventlet", "processes"])
 def test_other_pools_are_refused_with_the_ones_there_are(pool):
-    with pytest.raises(PoolRefused, match="--pool threads"):
+    with raises(POOL_REFUSED, match="--pool threads"):
         refuse_pool(pool)
 
 

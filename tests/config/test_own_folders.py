@@ -3,9 +3,10 @@ import sys
 
 import pytest
 
-from config.errors import RoomTaken
+from config.errors import ROOM_TAKEN
 from config.folders import ROOT, foreign_packages, require_own_folders
 from tests.fleet import bare_environment
+from tests.raising import raises
 
 
 def test_our_own_rooms_pass():
@@ -13,7 +14,7 @@ def test_our_own_rooms_pass():
 
 
 def test_a_room_elsewhere_is_named_with_the_remedy(tmp_path):
-    with pytest.raises(RoomTaken, match=r"PYTHONPATH=.*has to come first"):
+    with raises(ROOM_TAKEN, match=r"PYTHONPATH=.*has to come first"):
         require_own_folders(tmp_path)
 
 

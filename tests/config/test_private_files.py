@@ -17,13 +17,14 @@ from bus.journal.retention.old_files import remove_old_logs
 from cli.supervisor.output import Output
 from cli.supervisor.pid_lock import PidLock
 from config.database.migrate import make_folder, migrate
-from config.errors import StateDirExposed
+from config.errors import STATE_DIR_EXPOSED
 from config.folders import FOLDERS, ROOT
 from config.private_files import lock_private, open_private, private_folder, require_private
 from config.redis.socket import socket_path
 from config.settings import Settings
 from observers.logfile.rotated_file import RotatedFile
 from observers.logfile.slot import LogSlot
+from tests.raising import raises
 
 
 @pytest.fixture(autouse=True)
@@ -97,7 +98,7 @@ def test_another_users_open_folder_is_refused_and_not_touched(tmp_path: Path, mo
     state.chmod(mode)
 
     make_folder(settings_of(state))
-    with pytest.raises(StateDirExposed, match="chmod 700"):
+    with raises(STATE_DIR_EXPOSED, match="chmod 700"):
         require_private(state)
 
     assert permissions(state) == mode
@@ -135,7 +136,7 @@ def test_a_link_in_the_state_folder_is_refused(tmp_path: Path, name: str) -> Non
     if name == "callboard.db":
         (state / "up.lock").touch(0o600)
 
-    with pytest.raises(StateDirExposed, match="symbolic link"):
+    with raises(STATE_DIR_EXPOSED, match="symbolic link"):
         make_folder(settings_of(state))
 
     assert not (tmp_path / "elsewhere").exists()

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from flask import Blueprint, Response, url_for
 from pydantic import Field
 
-from bus.identity.errors import GrantRefused
+from bus.identity.errors import GRANT_REFUSED
 from bus.journal import (
     CONTROLS,
     IdempotencyConflict,
@@ -61,7 +61,7 @@ class StartHeaders(Repeatable, Preferring):
 @runs.post("/v1/runs")
 @call(
     {202: AcceptedRun, 200: EndEvent},
-    problems=(*STARTING, GrantRefused),
+    problems=(*STARTING, GRANT_REFUSED),
 )
 def start(body: StartRun, headers: StartHeaders) -> Response:
     """Accept a run: 202 with its addresses, or 200 with its end if the caller waits and it ends in time.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
 from agents.governance.guardrails.errors import InputBlocked
-from bus.identity.errors import AgentForbidden
+from bus.identity.errors import AGENT_FORBIDDEN
 from bus.journal import IdempotencyConflict, ThreadOfOtherAgent, ThreadUnknown, TooManyRuns
 from config.definitions.errors import DefinitionInvalid
 from config.tracing import correlate
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agents.handle import RunHandle
 
 STARTING = (
-    *(AgentUnknown, AgentForbidden, DefinitionInvalid, InputBlocked, InputEmpty, InputTooLarge),
+    *(AgentUnknown, AGENT_FORBIDDEN, DefinitionInvalid, InputBlocked, InputEmpty, InputTooLarge),
     *(ThreadOfOtherAgent, ThreadUnknown, IdempotencyConflict, TooManyRuns),
 )
 """The errors of a start."""

@@ -8,7 +8,7 @@ from flask import Blueprint, Response, url_for
 from pydantic import Field
 
 from agents.errors import AgentUnknown
-from bus.identity.errors import AgentForbidden
+from bus.identity.errors import AGENT_FORBIDDEN
 from bus.journal import MessagesUntil, RunOpen, RunStatus, ThreadUnknown
 from bus.payloads import Outcome
 from config.definitions.errors import DefinitionInvalid
@@ -146,7 +146,7 @@ class StartThread(Input):
 
 
 @threads.post("/v1/threads")
-@call({201: NewThread}, problems=(AgentUnknown, AgentForbidden, DefinitionInvalid))
+@call({201: NewThread}, problems=(AgentUnknown, AGENT_FORBIDDEN, DefinitionInvalid))
 def start(body: StartThread) -> Response:
     """Create an empty thread: 201 and its id."""
     process = current_process()

@@ -18,7 +18,7 @@ from bus.identity.credentials.certificates import principals_in
 from bus.identity.credentials.credential import Caller, Credential, CredentialKind
 from bus.identity.credentials.key_form import KeyForm
 from bus.identity.credentials.local_token import local_token
-from bus.identity.errors import Forbidden
+from bus.identity.errors import forbidden
 from bus.identity.validity import can_end, ended
 from config.errors import CallboardError
 from config.identity.principal import Principal, Verb
@@ -232,11 +232,11 @@ def require_administrator() -> Principal:
     """Return the principal of the current request if it administers its tenant.
 
     Raises:
-        Forbidden: it does not.
+        FORBIDDEN: it does not.
     """
     principal = current_principal()
     if not may_administer(principal):
-        raise Forbidden(principal, Verb.ADMINISTER, "this tenant")
+        raise forbidden(principal, Verb.ADMINISTER, "this tenant")
     return principal
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from bus.identity.errors import Forbidden
+from bus.identity.errors import FORBIDDEN
 from config.database import errors as database
 from config.definitions.errors import DefinitionUnreadable
-from config.errors import BadRequest, ErrorKind, RoomTaken, SettingInvalid
+from config.errors import ROOM_TAKEN, BadRequest, ErrorKind, SettingInvalid
 from web.calls.call import HttpCall, Media
 from web.calls.problem import ProblemDetails
 from web.errors import (
@@ -34,7 +34,7 @@ EVERYWHERE: tuple[ErrorKind, ...] = (
     CSRF_REFUSED,
     SECRET_IN_ADDRESS,
     Unauthenticated,
-    Forbidden,
+    FORBIDDEN,
     TOO_MANY_REQUESTS,
     Overloaded,
     database.SchemaOld,
@@ -46,7 +46,7 @@ EVERYWHERE: tuple[ErrorKind, ...] = (
     database.DatabaseDamaged,
     SettingInvalid,
     DefinitionUnreadable,
-    RoomTaken,
+    ROOM_TAKEN,
 )
 """The errors that every call may have."""
 UNSEEN = (400, 408, 414, 431, 500, 503)

@@ -29,7 +29,7 @@ class MCPClientManager:
 
         Raises:
             McpServerDown: it cannot be used; ``facts["fault"]`` is the kind where it is known.
-            SecretMissing: a reference of the definition leads to nothing.
+            SECRET_MISSING: a reference of the definition leads to nothing.
         """
         session = self._sessions.get(definition.name)
         if session is None or not session.life.is_usable:
@@ -49,7 +49,7 @@ def session_of(definition: McpServerDefinition, tenant: str) -> McpSession:
     """Return a session that is not open.
 
     Raises:
-        SecretMissing: a reference of the definition leads to nothing.
+        SECRET_MISSING: a reference of the definition leads to nothing.
     """
     is_local = definition.command is not None
     credentials = definition.environment() if is_local else definition.filled_headers()
@@ -65,7 +65,7 @@ async def mcp_list_tools(
 
     Raises:
         McpServerDown, ToolCutOff, ToolFailed, OutputUnfit: the server did not list them.
-        SecretMissing: a reference of the definition leads to nothing.
+        SECRET_MISSING: a reference of the definition leads to nothing.
     """
     manager = MCPClientManager(tenant)
     try:

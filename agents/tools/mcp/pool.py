@@ -87,7 +87,7 @@ class McpPool:
 
         Raises:
             McpServerDown, ToolCutOff, ToolFailed, OutputUnfit: see ``McpSession.call``.
-            SecretMissing: a reference of the definition leads to nothing.
+            SECRET_MISSING: a reference of the definition leads to nothing.
         """
         return await self._use(tenant, server, lambda session: session.call(name, arguments, meta, call))
 
@@ -170,7 +170,7 @@ class McpPool:
 
         Raises:
             McpServerDown: it failed again and again, and it is not time for another attempt.
-            SecretMissing: a reference of the definition leads to nothing.
+            SECRET_MISSING: a reference of the definition leads to nothing.
         """
         credentials = server.environment() if server.command is not None else server.filled_headers()
         secrets = {} if server.oauth is None else server.oauth.secret_values()

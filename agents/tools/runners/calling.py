@@ -52,7 +52,7 @@ def secret_values(references: Mapping[str, str]) -> dict[str, str]:
     """Return the secrets by the names that the capability gives them.
 
     Raises:
-        SecretMissing: a reference leads to nothing.
+        SECRET_MISSING: a reference leads to nothing.
     """
     return {name: required_secret(name, reference) for name, reference in references.items()}
 

@@ -100,7 +100,7 @@ class ContainerRunner:
 
         Raises:
             ContainersDisabled, ImageMissing: the call was not made.
-            CapabilityFailed, ToolCutOff, OutputTooLong, OutputNotJson, SecretMissing: see ``result_of``.
+            CapabilityFailed, ToolCutOff, OutputTooLong, OutputNotJson, SECRET_MISSING: see ``result_of``.
         """
         done = await self.run(self.container, orjson.dumps(dict(arguments)))
         return result_of(done, self.container.limits.output_kb * 1024)
@@ -109,7 +109,7 @@ class ContainerRunner:
         """Start a container and return what it left.
 
         Raises:
-            ContainersDisabled, ImageMissing, CapabilityFailed, SecretMissing: it was not started.
+            ContainersDisabled, ImageMissing, CapabilityFailed, SECRET_MISSING: it was not started.
         """
         if self.engine is None:
             raise ContainersDisabled()

@@ -52,7 +52,7 @@ class EndpointRunner:
         """Return the JSON value of the answer.
 
         Raises:
-            UrlRefused, HostNotAllowed, RequestRefused, HostUnreachable, SecretMissing: nothing was sent.
+            UrlRefused, HostNotAllowed, RequestRefused, HostUnreachable, SECRET_MISSING: nothing was sent.
             CapabilityFailed: the server answered with another status than a success.
             ToolCutOff, OutputTooLong, OutputNotJson: the request may have taken effect.
         """

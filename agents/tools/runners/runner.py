@@ -16,6 +16,6 @@ class CapabilityRunner(Protocol):
         Raises:
             CapabilityFailed, OutputNotJson: the call failed.
             ToolCutOff, OutputTooLong: it may have taken effect.
-            SecretMissing: nothing was started.
+            SECRET_MISSING: nothing was started.
         """
         ...

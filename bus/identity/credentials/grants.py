@@ -18,7 +18,7 @@ from sqlalchemy import Connection, RowMapping, and_, insert, select, update
 
 from bus.identity.audit.entry import Action
 from bus.identity.audit.recording import record
-from bus.identity.errors import GrantRefused, GrantUnknown
+from bus.identity.errors import GRANT_UNKNOWN, grant_refused
 from config.clock import stamp
 from config.database.engine import WALL_MS, wall_ms
 from config.database.tables import grants
@@ -86,11 +86,11 @@ class GrantForm:
         """Return a grant that a caller presents; whether it is valid is found out when it is used.
 
         Raises:
-            GrantRefused: the text has not the form of a grant.
+            GRANT_REFUSED: the text has not the form of a grant.
         """
         found = _TEXT.fullmatch(text)
         if found is None:
-            raise GrantRefused(UNKNOWN)
+            raise grant_refused(UNKNOWN)
         self.open()
         return PresentedGrant(id=f"{ID}_{found[1]}", signature=found[2], form=self)
 
@@ -118,22 +118,22 @@ class PresentedGrant:
         """Return the grant if it is for this start and can be used now.
 
         Raises:
-            GrantRefused: it is forged, of another principal or agent, used, revoked, or has expired.
+            GRANT_REFUSED: it is forged, of another principal or agent, used, revoked, or has expired.
         """
         row = connection.execute(select(grants).where(grants.c.id == self.id)).mappings().first()
         grant = _grant(row) if row is not None else None
         if grant is None or not self.form.is_signed(grant, self.signature):
-            raise GrantRefused(UNKNOWN)
+            raise grant_refused(UNKNOWN)
         if (grant.tenant, grant.principal) != (principal.tenant, principal.id):
-            raise GrantRefused(UNKNOWN)
+            raise grant_refused(UNKNOWN)
         if grant.agent_id != agent_id:
-            raise GrantRefused(f"it is for agent '{grant.agent_id}'")
+            raise grant_refused(f"it is for agent '{grant.agent_id}'")
         if grant.used_ms is not None:
-            raise GrantRefused("it was used before, and holds for one run")
+            raise grant_refused("it was used before, and holds for one run")
         if grant.revoked_ms is not None:
-            raise GrantRefused("it was revoked")
+            raise grant_refused("it was revoked")
         if grant.expires_ms <= wall_ms(connection):
-            raise GrantRefused("it has expired")
+            raise grant_refused("it has expired")
         return grant
 
 
@@ -181,11 +181,11 @@ def use(connection: Connection, grant: Grant, run_id: str) -> None:
     """Let a run that is being accepted be the one that has used the grant.
 
     Raises:
-        GrantRefused: another transaction used it meanwhile.
+        GRANT_REFUSED: another transaction used it meanwhile.
     """
     unused = and_(grants.c.id == grant.id, grants.c.used_ms.is_(None), grants.c.revoked_ms.is_(None))
     if connection.execute(update(grants).where(unused).values(run_id=run_id, used_ms=WALL_MS)).rowcount != 1:
-        raise GrantRefused("it was used before, and holds for one run")
+        raise grant_refused("it was used before, and holds for one run")
 
 
 def of_tenant(connection: Connection, tenant: str, *, limit: int = 50) -> list[Grant]:
@@ -198,14 +198,14 @@ def revoke(connection: Connection, grant_id: str, issuer: Principal) -> Grant:
     """End a grant, and the privilege of its run when that is picked up next; a second time changes nothing.
 
     Raises:
-        GrantUnknown: the tenant has no such grant.
+        GRANT_UNKNOWN: the tenant has no such grant.
     """
     ours = and_(grants.c.id == grant_id, grants.c.tenant == issuer.tenant)
     ending = update(grants).where(ours, grants.c.revoked_ms.is_(None)).values(revoked_ms=WALL_MS)
     is_new = connection.execute(ending).rowcount
     row = connection.execute(select(grants).where(ours)).mappings().first()
     if row is None:
-        raise GrantUnknown(id=grant_id)
+        raise GRANT_UNKNOWN(id=grant_id)
     if is_new:
         record(connection, issuer, Action.GRANT_REVOKED, "grant", grant_id, run=row["run_id"])
     return _grant(row)

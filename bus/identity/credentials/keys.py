@@ -13,7 +13,7 @@ from bus.identity.audit.entry import Action
 from bus.identity.audit.recording import PROCESS, acting_with, record
 from bus.identity.credentials.credential import Caller, Credential, CredentialKind
 from bus.identity.credentials.key_form import KeyForm
-from bus.identity.errors import KeyUnknown
+from bus.identity.errors import KEY_UNKNOWN
 from bus.identity.principals import register
 from config.clock import stamp
 from config.database.engine import WALL_MS, wall_ms
@@ -174,14 +174,14 @@ def revoke(connection: Connection, key_id: str, tenant: str | None, *, by: str) 
     """End a key for good, and return it; a second time changes nothing.
 
     Raises:
-        KeyUnknown: the tenant has no such key.
+        KEY_UNKNOWN: the tenant has no such key.
     """
     ours = api_keys.c.id == key_id if tenant is None else and_(api_keys.c.id == key_id, api_keys.c.tenant == tenant)
     ended = update(api_keys).where(ours, api_keys.c.revoked_ms.is_(None)).values(revoked_ms=WALL_MS)
     is_new = connection.execute(ended).rowcount
     found = connection.execute(select(api_keys).where(ours)).mappings().one_or_none()
     if found is None:
-        raise KeyUnknown(id=key_id)
+        raise KEY_UNKNOWN(id=key_id)
     key = _key(found)
     if is_new:
         _record(connection, Action.KEY_REVOKED, key, by)

@@ -118,7 +118,7 @@ def accept(
     Raises:
         IdempotencyConflict: the key was used with another body.
         ThreadOfOtherAgent: the credential of the principal is not for an agent of the thread with this name.
-        GrantRefused: the grant is not for this start, or cannot be used any more.
+        GRANT_REFUSED: the grant is not for this start, or cannot be used any more.
         ThreadUnknown: the id is one that Callboard made, and the principal, or its credential, has no such thread.
         TooManyRuns: the principal or its tenant has as many open or queued runs as ``limits`` allow.
     """
@@ -150,7 +150,7 @@ def accept_on(
     A savepoint keeps what the caller did if this fails. Nothing is remembered of it, since the caller may roll back.
 
     Raises:
-        IdempotencyConflict, ThreadOfOtherAgent, GrantRefused, ThreadUnknown, TooManyRuns: see ``accept``.
+        IdempotencyConflict, ThreadOfOtherAgent, GRANT_REFUSED, ThreadUnknown, TooManyRuns: see ``accept``.
     """
 
     def written() -> Accepted:

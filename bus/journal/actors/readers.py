@@ -9,7 +9,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
-from bus.errors import LoopBlocked
+from bus.errors import LOOP_BLOCKED
 from bus.journal.acceptance.definition_store import read_pinned
 from bus.journal.live.hotlog import HotLog
 from bus.journal.live.reader import Reader, with_live
@@ -55,11 +55,11 @@ class Readers:
         """Yield the run's events to a plain thread; see ``follow``.
 
         Raises:
-            LoopBlocked: called on the loop's own thread.
+            LOOP_BLOCKED: called on the loop's own thread.
             OpenedBeforeFork: the loop that brings the events is in the process this one was forked from.
         """
         if self._loop.is_loop_thread():
-            raise LoopBlocked(what="reading events")
+            raise LOOP_BLOCKED(what="reading events")
         lines: SimpleQueue[list[Line]] = SimpleQueue()
         pouring = self._loop.submit(_pour(self.follow(tenant, run_id, thread_id, cursor), lines.put))
         pouring.add_done_callback(lambda _: lines.put([]))  # so that this thread sees that it is done

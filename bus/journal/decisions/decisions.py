@@ -75,7 +75,7 @@ def decide(
 
     Raises:
         RunUnknown: there is no such run, or the principal does not see it.
-        Forbidden: the principal may not do this with it.
+        FORBIDDEN: the principal may not do this with it.
         ApprovalUnknown: the run never asked that.
         ApprovalDecided: the question was answered before; has the decision and who made it.
         ApprovalOver: the run ended or was stopped, or the time for an answer is over.

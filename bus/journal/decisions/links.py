@@ -68,7 +68,7 @@ class ApprovalLinks:
         """Return the token of a new link to an open question, for whom it is, and when it expires.
 
         Raises:
-            RunUnknown, Forbidden: the principal does not see the run, or may not answer for it.
+            RunUnknown, FORBIDDEN: the principal does not see the run, or may not answer for it.
             ApprovalUnknown, ApprovalDecided, ApprovalOver: the question is not open.
         """
         secret = self._open()
@@ -100,7 +100,7 @@ class ApprovalLinks:
             LinkUnknown: the deployment made no such link.
             LinkNotYours: it was made for another person.
             LinkOver: it was used, it expired, or its question is not open any more.
-            Forbidden: its person may not answer the question.
+            FORBIDDEN: its person may not answer the question.
         """
         secret = self._open()
         link_id, _, signature = token.partition(".")

@@ -227,7 +227,7 @@ class Runs:
         """Remove ended runs with their logs and steps, all or none; their threads keep the messages.
 
         Raises:
-            Forbidden: the principal may not delete one of them.
+            FORBIDDEN: the principal may not delete one of them.
             RunOpen: one of them has not ended.
         """
         remove_runs(self._database, principal, run_ids)

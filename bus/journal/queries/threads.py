@@ -144,7 +144,7 @@ class Threads:
         """Remove threads with their messages and runs, all or none.
 
         Raises:
-            Forbidden: the principal may not delete one of them.
+            FORBIDDEN: the principal may not delete one of them.
             RunOpen: a run of one of them has not ended.
         """
         remove_threads(self._database, principal, thread_ids, owner)

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, insert, select
 from bus.identity.access import may_administer, rows_for
 from bus.identity.audit.entry import Action
 from bus.identity.audit.recording import record
-from bus.identity.errors import Forbidden
+from bus.identity.errors import forbidden
 from bus.journal.errors import RunUnknown
 from config.database.engine import Database
 from config.database.tables import runs, sealed_originals
@@ -47,7 +47,7 @@ def unseal_originals(
 
     Raises:
         RunUnknown: there is no such run, or the principal does not see it.
-        Forbidden: the principal does not administer its tenant.
+        FORBIDDEN: the principal does not administer its tenant.
         SealKeyMissing, SealBroken: one of them cannot be decrypted.
     """
     known = sealer or Sealer(())
@@ -56,7 +56,7 @@ def unseal_originals(
         if connection.execute(of_run).first() is None:
             raise RunUnknown(run_id=run_id)
         if not may_administer(principal):
-            raise Forbidden(principal, Verb.ADMINISTER, "this tenant")
+            raise forbidden(principal, Verb.ADMINISTER, "this tenant")
         query = select(sealed_originals).where(sealed_originals.c.run_id == run_id)
         rows = connection.execute(query.order_by(sealed_originals.c.created_ms, sealed_originals.c.id)).all()
         names = [row.what for row in rows][:MAX_LISTED]

@@ -35,7 +35,7 @@ def remove_runs(database: Database, principal: Principal, run_ids: Sequence[str]
 
     Raises:
         RunUnknown: one of them does not exist, or the principal does not see it.
-        Forbidden: the principal may not delete it.
+        FORBIDDEN: the principal may not delete it.
         RunOpen: one of them has not ended.
     """
     with database.write() as connection:
@@ -53,7 +53,7 @@ def remove_threads(
 
     Raises:
         ThreadUnknown: one of them does not exist, or the principal does not see it.
-        Forbidden: the principal may not delete it.
+        FORBIDDEN: the principal may not delete it.
         RunOpen: a run of one of them has not ended.
     """
     with database.write() as connection:
@@ -69,7 +69,7 @@ def require_over(connection: Connection, principal: Principal, run_ids: Sequence
     """Check that these runs exist and have ended, and lock them until the transaction ends.
 
     Raises:
-        RunUnknown, Forbidden, RunOpen: see ``remove_runs``.
+        RunUnknown, FORBIDDEN, RunOpen: see ``remove_runs``.
     """
     query = select(runs.c.status, *_of(runs)).where(runs.c.id.in_(run_ids), rows_for(principal, Verb.SEE, runs))
     found = {row.id: row for row in connection.execute(query.order_by(runs.c.id).with_for_update())}
@@ -92,7 +92,7 @@ def require_no_open_run(
     """Check that these threads have no open run, lock them until the transaction ends, and return their keys.
 
     Raises:
-        ThreadUnknown, Forbidden, RunOpen: see ``remove_threads``.
+        ThreadUnknown, FORBIDDEN, RunOpen: see ``remove_threads``.
     """
     query = select(threads.c.key, *_of(threads)).where(threads.c.id.in_(thread_ids), threads_of(principal, owner))
     found = {row.id: row for row in connection.execute(query.order_by(threads.c.key).with_for_update())}

@@ -39,7 +39,7 @@ class InternalEvents:
         """Commit an event without secrets, and return its id and its time; those of the first request for a used key.
 
         Raises:
-            Forbidden: the credential of the principal does not start runs.
+            FORBIDDEN: the credential of the principal does not start runs.
             BadRequest: a name of the event has a secret.
             IdempotencyConflict: the key was used with another body.
         """

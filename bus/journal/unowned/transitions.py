@@ -58,7 +58,7 @@ def lock_allowed_run(connection: Connection, principal: Principal, verb: Verb, r
 
     Raises:
         RunUnknown: there is no such run, or the principal does not see it.
-        Forbidden: the principal may not do this with it.
+        FORBIDDEN: the principal may not do this with it.
     """
     row = lock_run(connection, run_id, rows_for(principal, Verb.SEE, runs))
     if row is None:

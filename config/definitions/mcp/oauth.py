@@ -87,7 +87,7 @@ class McpOAuthFields(Strict):
         """Return the secrets by field.
 
         Raises:
-            SecretMissing: a reference leads to nothing.
+            SECRET_MISSING: a reference leads to nothing.
         """
         named = {"client_secret": self.client_secret, "private_key": self.private_key}
         return {name: required_secret(name, reference) for name, reference in named.items() if reference is not None}

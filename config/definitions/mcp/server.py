@@ -273,7 +273,7 @@ class McpServerDefinition(McpServerFields):
         """Return all variables that the server gets.
 
         Raises:
-            SecretMissing: a reference leads to nothing.
+            SECRET_MISSING: a reference leads to nothing.
         """
         wanted = (*INHERITED, *self.env_from)
         return {name: worker[name] for name in wanted if name in worker} | self.env | self.secret_values()
@@ -282,7 +282,7 @@ class McpServerDefinition(McpServerFields):
         """Return the secrets by name.
 
         Raises:
-            SecretMissing: a reference leads to nothing.
+            SECRET_MISSING: a reference leads to nothing.
         """
         return {name: required_secret(name, reference) for name, reference in self.secrets.items()}
 
@@ -290,7 +290,7 @@ class McpServerDefinition(McpServerFields):
         """Return the headers with their secrets.
 
         Raises:
-            SecretMissing: a reference leads to nothing.
+            SECRET_MISSING: a reference leads to nothing.
             RequestRefused: HTTP cannot carry one; the message does not have its value.
         """
         values = self.secret_values()

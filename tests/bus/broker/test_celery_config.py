@@ -14,13 +14,14 @@ from celery.app.defaults import NAMESPACES, flatten
 
 from bus.broker.celery_config import celery_config
 from bus.celery_app import Publisher, refuse_greenlets
-from bus.errors import PoolRefused
+from bus.errors import POOL_REFUSED
 from bus.messages import RunAgentMessage
 from config.folders import ROOT
 from config.redis.url import broker_form
 from config.settings import Settings
 from tests.backends import RedisServer
 from tests.fleet import bare_environment
+from tests.raising import raises
 
 
 @pytest.fixture
@@ -171,7 +172,7 @@ def test_patched_threads_are_refused_with_a_remedy(monkeypatch: pytest.MonkeyPat
     patched = types.SimpleNamespace(is_module_patched=lambda name: name == "threading")
     monkeypatch.setitem(sys.modules, "gevent.monkey", patched)
 
-    with pytest.raises(PoolRefused, match="--pool threads"):
+    with raises(POOL_REFUSED, match="--pool threads"):
         refuse_greenlets()
 
 

@@ -17,12 +17,13 @@ from bus.celery_tasks.application import ApplicationAddress, close_applications,
 from bus.celery_tasks.database_results import DatabaseResults
 from bus.celery_tasks.redis_results import RedisResults
 from bus.celery_tasks.state import MAX_BYTES
-from bus.errors import ResultsUnreachable
+from bus.errors import RESULTS_UNREACHABLE
 from config.definitions.errors import ToolUnknown
 from config.redis.errors import RedisUnreachable
 from config.settings import Settings
 from tests.backends import PostgresCluster, RunningRedis, start_redis
 from tests.on_loop import on_loop
+from tests.raising import raises
 from tests.scripted_shop import ScriptedShop, SentTask
 
 
@@ -226,7 +227,7 @@ async def test_pickled_rows_of_older_releases_are_refused(tmp_path: Path) -> Non
 async def test_a_table_that_is_not_there_is_an_error(tmp_path: Path, table: str) -> None:
     results = DatabaseResults(f"sqlite:///{tmp_path / 'empty.db'}", table)
 
-    with pytest.raises(ResultsUnreachable, match="cannot be read"):
+    with raises(RESULTS_UNREACHABLE, match="cannot be read"):
         await results.states(["one"])
     results.close()
 

@@ -12,9 +12,10 @@ import pytest
 from sqlalchemy import Boolean, Column, Connection, MetaData, String, Table, create_engine, insert, select
 
 from bus.identity.access import may, may_administer, may_see_machines, may_start, require, rows_for, sees_agent
-from bus.identity.errors import Forbidden
+from bus.identity.errors import FORBIDDEN
 from config.definitions.agent import AgentDefinition, pinned_definition
 from config.identity.principal import LOCAL, Principal, Role, Verb
+from tests.raising import raises
 
 objects = Table(
     "objects",
@@ -155,9 +156,9 @@ def test_who_sees_an_agent_and_who_may_start_it(
 def test_a_refusal_names_who_may() -> None:
     row = Row(tenant="acme", principal="ben", private=False, agent_id="ledger")
 
-    with pytest.raises(Forbidden) as by_role:
+    with raises(FORBIDDEN) as by_role:
         require(ana(Role.VIEWER), Verb.CONTROL, row, "this run")
-    with pytest.raises(Forbidden) as by_scope:
+    with raises(FORBIDDEN) as by_scope:
         require(ana(verbs=frozenset({Verb.SEE})), Verb.DECIDE, row, "this run")
 
     others = "its owner may, and so may a principal with the role operator or admin."

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bus.identity.errors import Forbidden
+from bus.identity.errors import FORBIDDEN
 from bus.journal.approvals import Decision
 from bus.journal.controls import STOP
 from bus.journal.decisions.decisions import decide
@@ -20,6 +20,7 @@ from config.identity.principal import Principal, Role, Verb
 from config.ids import new_id
 from tests.bus.ended_runs import ended
 from tests.bus.journal_harness import JournalHarness
+from tests.raising import raises
 
 ANA = Principal(tenant="acme", id="ana")
 VIEWER, OPERATOR, APPROVER, ADMIN = (Principal(tenant="acme", id=role, roles=frozenset({role})) for role in Role)
@@ -78,7 +79,7 @@ def test_a_run_that_is_seen_is_controlled_by_those_that_may(harness: JournalHarn
     run_id = harness.accept(principal=ANA).run_id
 
     for principal in (VIEWER, APPROVER):
-        with pytest.raises(Forbidden):
+        with raises(FORBIDDEN):
             control(harness.database, principal, run_id, STOP, by=principal.id)
     assert control(harness.database, OPERATOR, run_id, STOP, by="operator").status == "cancelled"
 
@@ -87,7 +88,7 @@ def test_a_question_is_answered_by_those_that_may(harness: JournalHarness) -> No
     run_id, answer = harness.accept(principal=ANA).run_id, Decision(decision="fail")
 
     for principal in (VIEWER, OPERATOR):
-        with pytest.raises(Forbidden):
+        with raises(FORBIDDEN):
             decide(harness.database, principal, run_id, "apr_1", answer, by=principal.id)
     for principal in (ANA, APPROVER, ADMIN):
         with pytest.raises(ApprovalUnknown):
@@ -97,11 +98,11 @@ def test_a_question_is_answered_by_those_that_may(harness: JournalHarness) -> No
 def test_an_operator_removes_what_it_sees_and_a_viewer_nothing(harness: JournalHarness) -> None:
     run_id = ended(harness, principal=ANA, thread_id="talk").lease.run_id
 
-    with pytest.raises(Forbidden, match="you may not stop or delete this run;"):
+    with raises(FORBIDDEN, match="you may not stop or delete this run;"):
         remove_runs(harness.database, VIEWER, [run_id])
-    with pytest.raises(Forbidden, match=f"delete {run_id};"):
+    with raises(FORBIDDEN, match=f"delete {run_id};"):
         remove_runs(harness.database, VIEWER, [run_id, run_id])
-    with pytest.raises(Forbidden, match="delete this thread;"):
+    with raises(FORBIDDEN, match="delete this thread;"):
         remove_threads(harness.database, VIEWER, ["talk"], "ana")
     with pytest.raises(ThreadUnknown):
         remove_threads(harness.database, OPERATOR, ["talk"])

@@ -9,7 +9,7 @@ import pytest
 
 from bus.identity.audit.chain import entries, verify
 from bus.identity.audit.entry import AuditEntry
-from bus.identity.errors import Forbidden
+from bus.identity.errors import FORBIDDEN
 from bus.journal.acceptance import configuration
 from bus.journal.acceptance import definition_store as pinned
 from bus.journal.approvals import Decision
@@ -24,6 +24,7 @@ from config.settings import Settings
 from tests.bus.ended_runs import age, ended
 from tests.bus.journal_harness import JournalHarness, cancel
 from tests.bus.questions import asks, question
+from tests.raising import raises
 
 ME = Principal()
 OPERATOR = Principal(id="ann", roles=frozenset({Role.OPERATOR}))
@@ -59,7 +60,7 @@ def test_a_stop_is_recorded_once_with_who_asked(harness: JournalHarness) -> None
 def test_what_was_refused_changes_no_chain(harness: JournalHarness) -> None:
     run_id = harness.accept().run_id
 
-    with pytest.raises(Forbidden):
+    with raises(FORBIDDEN):
         cancel(harness.database, VIEWER, run_id, "vic")
     with pytest.raises(RunUnknown):
         cancel(harness.database, Principal(tenant="other"), run_id, "eve")

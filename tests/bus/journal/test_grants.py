@@ -12,14 +12,15 @@ from sqlalchemy import func, select, update
 
 from bus.identity.credentials import grants as table
 from bus.identity.credentials.grants import Grant, GrantForm, PresentedGrant
-from bus.identity.errors import GrantRefused, GrantUnknown
+from bus.identity.errors import GRANT_REFUSED, GRANT_UNKNOWN
 from bus.journal.acceptance.accept import accept
 from config.database.engine import Database
 from config.database.shared_secret import shared_secret
 from config.database.tables import audit, grants, runs
-from config.errors import BadRequest
+from config.errors import BadRequest, Permanent
 from config.identity.principal import Principal, Role
 from tests.bus.journal_harness import JournalHarness, claim, new_run
+from tests.raising import raises
 
 ROOT = Principal(id="root", roles=frozenset({Role.ADMIN}))
 ANN = Principal(id="ann")
@@ -110,7 +111,7 @@ def test_another_principal_or_agent_cannot_use_it(
 ) -> None:
     _, presented = issued(harness.database, form)
 
-    with pytest.raises(GrantRefused, match=why):
+    with raises(GRANT_REFUSED, match=why):
         accepted(harness.database, presented, principal, agent_id=agent)
 
     assert count_of_runs(harness.database) == 0
@@ -121,7 +122,7 @@ def test_it_is_used_once(harness: JournalHarness, form: GrantForm) -> None:
     _, presented = issued(harness.database, form)
     accepted(harness.database, presented)
 
-    with pytest.raises(GrantRefused, match="used before"):
+    with raises(GRANT_REFUSED, match="used before"):
         accepted(harness.database, presented)
 
     assert count_of_runs(harness.database) == 1
@@ -136,7 +137,7 @@ def test_of_starts_at_the_same_moment_one_uses_it(harness: JournalHarness, form:
         try:
             accepted(harness.database, presented)
             outcomes.append("accepted")
-        except GrantRefused as error:
+        except Permanent as error:
             outcomes.append(error.code)
 
     threads = [threading.Thread(target=start) for _ in range(8)]
@@ -155,7 +156,7 @@ def test_an_expired_one_is_refused(harness: JournalHarness, form: GrantForm) -> 
     with harness.database.write() as connection:
         connection.execute(update(grants).values(expires_ms=1))
 
-    with pytest.raises(GrantRefused, match="expired"):
+    with raises(GRANT_REFUSED, match="expired"):
         accepted(harness.database, form.presented(form.text(past)))
 
 
@@ -167,7 +168,7 @@ def test_a_revoked_one_is_refused_and_its_run_loses_the_privilege(harness: Journ
             with harness.database.write() as connection:
                 table.revoke(connection, grant.id, ROOT)
 
-    with pytest.raises(GrantRefused, match="revoked"):
+    with raises(GRANT_REFUSED, match="revoked"):
         accepted(harness.database, presented)
     lease = claim(harness.database, run_id, "me", 10)
     assert lease is not None
@@ -183,7 +184,7 @@ def test_a_row_that_was_changed_is_forged(harness: JournalHarness, form: GrantFo
     with harness.database.write() as connection:
         connection.execute(update(grants).values({column: changed[column]}))
 
-    with pytest.raises(GrantRefused, match="not one of this deployment's"):
+    with raises(GRANT_REFUSED, match="not one of this deployment's"):
         accepted(harness.database, presented)
 
 
@@ -191,7 +192,7 @@ def test_a_signature_of_another_deployment_is_forged(harness: JournalHarness, fo
     grant, _ = issued(harness.database, form)
     other = GrantForm(lambda: "5e" * 32)
 
-    with pytest.raises(GrantRefused, match="not one of this deployment's"):
+    with raises(GRANT_REFUSED, match="not one of this deployment's"):
         accepted(harness.database, form.presented(other.text(grant)))
 
 
@@ -199,7 +200,7 @@ def test_a_signature_of_another_deployment_is_forged(harness: JournalHarness, fo
     "text", ["", "true", "1", "cbg_", "grt_01m7wyc882adz9tga1jxhzbj7w", "cbg_" + "0" * 26 + "_" + "x" * 64, "x" * 9999]
 )
 def test_what_is_no_grant_is_refused(form: GrantForm, text: str) -> None:
-    with pytest.raises(GrantRefused):
+    with raises(GRANT_REFUSED):
         form.presented(text)
 
 
@@ -218,5 +219,5 @@ def test_a_grant_needs_a_reason_and_an_end(
 def test_an_unknown_one_cannot_be_revoked(harness: JournalHarness, form: GrantForm) -> None:
     grant, _ = issued(harness.database, form)
     for issuer, grant_id in ((ROOT, "grt_1"), (replace(ROOT, tenant="acme"), grant.id)):
-        with pytest.raises(GrantUnknown), harness.database.write() as connection:
+        with raises(GRANT_UNKNOWN), harness.database.write() as connection:
             table.revoke(connection, grant_id, issuer)

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import update
 
 from agents.governance.guardrails.guardrails import Guardrails
-from bus.errors import LoopBlocked
+from bus.errors import LOOP_BLOCKED
 from bus.journal.approvals import Decision
 from bus.journal.controls import STOP
 from bus.journal.journal import Journal
@@ -24,6 +24,7 @@ from config.identity.principal import Principal
 from config.settings import Settings
 from tests.bus.journal_harness import HandWork, assert_whole, new_run
 from tests.bus.questions import asks, question
+from tests.raising import raises
 
 ME = Principal()
 Make = Callable[[], Journal]
@@ -123,7 +124,7 @@ def test_following_and_waiting_on_the_loops_own_thread_is_refused(make: Make):
     async def block() -> None:
         next(journal.readers.follow_blocking("default", "run_1", "thr_1", 0))
 
-    with pytest.raises(LoopBlocked):
+    with raises(LOOP_BLOCKED):
         journal.loop.run(block(), 20)
 
 

@@ -23,13 +23,14 @@ from bus.loop import ProcessLoop, process_loop
 from cli.main import status_of
 from config.database.backup import back_up
 from config.database.engine import Database, open_database
-from config.database.errors import BackupExists, BackupFailed
+from config.database.errors import BACKUP_EXISTS, BACKUP_FAILED
 from config.database.migrate import migrate, require_current
 from config.database.tables import audit, events, runs
 from config.settings import Settings
 from tests.backends import postgres_tool
 from tests.bus.ended_runs import ended
 from tests.bus.journal_harness import JournalHarness
+from tests.raising import raises
 
 
 @pytest.fixture
@@ -155,7 +156,7 @@ def test_a_file_that_is_there_is_not_replaced_unasked(
     file = tmp_path / "copy.db"
     file.write_text("mine")
 
-    with pytest.raises(BackupExists, match="--force"):
+    with raises(BACKUP_EXISTS, match="--force"):
         back_up(settings, file)
     assert file.read_text() == "mine"
 
@@ -171,7 +172,7 @@ def test_the_database_itself_is_never_the_target(filled: JournalHarness, setting
     link.symlink_to(file)
 
     for name in (file, link):
-        with pytest.raises(BackupExists, match="the database itself"):
+        with raises(BACKUP_EXISTS, match="the database itself"):
             back_up(settings, name, force=True)
 
     assert_consistent(filled.database)
@@ -180,12 +181,12 @@ def test_the_database_itself_is_never_the_target(filled: JournalHarness, setting
 def test_what_cannot_be_copied_leaves_nothing(settings: Settings, tmp_path: Path) -> None:
     file = tmp_path / "copies" / "copy.db"
     file.parent.mkdir()
-    with pytest.raises(BackupFailed, match="no database"):
+    with raises(BACKUP_FAILED, match="no database"):
         back_up(settings, file)
     Path(make_url(settings.database).database or "").write_text("this is no database, and long enough to tell" * 99)
-    with pytest.raises(BackupFailed, match="not a database"):
+    with raises(BACKUP_FAILED, match="not a database"):
         back_up(settings, file)
-    with pytest.raises(BackupFailed, match="cannot be written"):
+    with raises(BACKUP_FAILED, match="cannot be written"):
         back_up(settings, tmp_path / "nowhere" / "copy.db")
 
     assert list(file.parent.iterdir()) == []
@@ -203,7 +204,7 @@ def test_a_damaged_database_is_noticed_and_the_earlier_copy_stays(
     filled.database.close()
     damage(Path(make_url(settings.database).database or ""))
 
-    with pytest.raises(BackupFailed):
+    with raises(BACKUP_FAILED):
         back_up(settings, file, force=True)
 
     assert file.read_bytes() == before
@@ -236,7 +237,7 @@ def test_two_backups_to_one_file_do_not_mix(filled: JournalHarness, settings: Se
     part = (tmp_path / "copy.db.part").open("wb")
     fcntl.flock(part, fcntl.LOCK_EX)
 
-    with pytest.raises(BackupFailed, match="another backup is writing"):
+    with raises(BACKUP_FAILED, match="another backup is writing"):
         back_up(settings, tmp_path / "copy.db")
     part.close()
 
@@ -298,7 +299,7 @@ def test_without_a_tool_that_is_new_enough_the_command_is_shown(
     monkeypatch.setenv("PATH", str(tools))
     url = postgres_settings.database.replace("callboard@", "callboard:hunter2@") + "&password=hunter2"
 
-    with pytest.raises(BackupFailed) as caught:
+    with raises(BACKUP_FAILED) as caught:
         back_up(postgres_settings.model_copy(update={"database_url": url}), tmp_path / "copy.dump")
 
     assert "pg_dump --format=custom --file=copy.dump 'postgresql://callboard@" in str(caught.value)
@@ -314,7 +315,7 @@ def test_what_pg_dump_says_is_reported(postgres_settings: Settings, tmp_path: Pa
     database.close()
     url = postgres_settings.database.replace("callboard@", "guest@")
 
-    with pytest.raises(BackupFailed, match=r"pg_dump: error: .*permission denied"):
+    with raises(BACKUP_FAILED, match=r"pg_dump: error: .*permission denied"):
         back_up(postgres_settings.model_copy(update={"database_url": url}), tmp_path / "copy.dump")
 
     assert sorted(path.name for path in tmp_path.glob("copy*")) == []

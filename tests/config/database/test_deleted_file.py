@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import text
 
 from config.database.engine import Database, open_database
-from config.database.errors import StateDirGone
+from config.database.errors import STATE_DIR_GONE
+from tests.raising import raises
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def test_a_deleted_folder_accepts_nothing_and_can_still_be_read(database: Databa
     insert(database)
     shutil.rmtree(folder)
 
-    with pytest.raises(StateDirGone, match="no longer at its path"):
+    with raises(STATE_DIR_GONE, match="no longer at its path"):
         insert(database)
 
     assert count(database) == 1
@@ -49,7 +50,7 @@ def test_a_deleted_folder_accepts_nothing_and_can_still_be_read(database: Databa
 
 def test_a_folder_that_is_moved_back_is_written_again(database: Database, folder: Path) -> None:
     folder.rename(folder.with_name("moved"))
-    with pytest.raises(StateDirGone):
+    with raises(STATE_DIR_GONE):
         insert(database)
     folder.with_name("moved").rename(folder)
 
@@ -65,7 +66,7 @@ def test_another_file_at_the_path_is_not_the_one_that_was_opened(database: Datab
     with other.write() as connection:
         connection.execute(text("CREATE TABLE t (n INTEGER)"))
 
-    with pytest.raises(StateDirGone):
+    with raises(STATE_DIR_GONE):
         insert(database)
 
     assert count(other) == 0
@@ -80,7 +81,7 @@ def test_a_process_that_has_only_read_knows_the_file_that_it_opened(database: Da
     with other.write() as connection:
         connection.execute(text("CREATE TABLE t (n INTEGER)"))
 
-    with pytest.raises(StateDirGone):
+    with raises(STATE_DIR_GONE):
         insert(reader)
 
     assert count(other) == 0
@@ -90,5 +91,5 @@ def test_a_file_in_the_place_of_the_folder_is_no_state_folder(database: Database
     shutil.rmtree(folder)
     folder.touch()
 
-    with pytest.raises(StateDirGone):
+    with raises(STATE_DIR_GONE):
         insert(database)

@@ -16,7 +16,13 @@ from sqlalchemy.exc import DBAPIError
 
 from config.database import engine as databases
 from config.database.engine import Database, open_database
-from config.database.errors import DatabaseBusy, DatabaseDamaged, DatabaseFull, DatabaseReadOnly, DatabaseUnreachable
+from config.database.errors import (
+    DatabaseBusy,
+    DatabaseDamaged,
+    DatabaseFull,
+    DatabaseReadOnly,
+    DatabaseUnreachable,
+)
 from config.errors import CallboardError, Retryable
 
 PAGE_BYTES = 4096

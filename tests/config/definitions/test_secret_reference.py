@@ -3,10 +3,11 @@ from pathlib import Path
 import pytest
 
 from config.definitions import secret_reference
-from config.definitions.errors import SecretMissing
+from config.definitions.errors import SECRET_MISSING
 from config.definitions.secret_reference import REFERENCE, required_secret, resolve_secret
 from config.redaction import REDACTED, redact
 from config.settings import Settings, unknown_variables
+from tests.raising import raises
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def test_a_reference_to_nothing_is_an_error_that_names_it(folder, reference):
     (folder / "empty").write_text(" \n")
     (folder / "folder").mkdir()
 
-    with pytest.raises(SecretMissing, match="TOKEN is not set for the worker") as caught:
+    with raises(SECRET_MISSING, match="TOKEN is not set for the worker") as caught:
         required_secret("TOKEN", reference)
     assert reference in str(caught.value)
 

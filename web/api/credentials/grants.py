@@ -11,7 +11,7 @@ from pydantic.config import JsonDict
 
 from agents.errors import AgentUnknown
 from bus.identity.credentials import grants as table
-from bus.identity.errors import GrantUnknown
+from bus.identity.errors import GRANT_UNKNOWN
 from config.database.shared_secret import shared_secret
 from config.definitions.errors import DefinitionInvalid
 from config.identity.principal import NAME
@@ -114,7 +114,7 @@ def many(query: WhichGrants) -> Response:
 
 
 @grants.delete("/v1/grants/<grant_id>")
-@call({204: None}, problems=(GrantUnknown,), requires=require_administrator)
+@call({204: None}, problems=(GRANT_UNKNOWN,), requires=require_administrator)
 def revoke(grant_id: GrantId) -> Response:
     """End a grant, and the privilege of its run when a worker picks that up next; repeating it is harmless."""
     with current_process().journal.database.write() as connection:

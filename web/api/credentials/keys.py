@@ -11,7 +11,7 @@ from pydantic.config import JsonDict
 from agents.errors import AgentUnknown
 from bus.identity.credentials import keys as table
 from bus.identity.credentials.credential import CredentialKind
-from bus.identity.errors import KeyUnknown, NameReserved, ScopeExceeded
+from bus.identity.errors import KEY_UNKNOWN, NAME_RESERVED, SCOPE_EXCEEDED
 from config.clock import epoch_ms
 from config.definitions.errors import DefinitionInvalid
 from config.identity.principal import NAME, Principal, Role, Verb
@@ -119,7 +119,7 @@ class CreateKey(Input):
 @keys.post("/v1/keys")
 @call(
     {201: NewKey},
-    problems=(ScopeExceeded, NameReserved, AgentUnknown, DefinitionInvalid),
+    problems=(SCOPE_EXCEEDED, NAME_RESERVED, AgentUnknown, DefinitionInvalid),
     requires=require_administrator,
 )
 def create(body: CreateKey) -> Response:
@@ -134,7 +134,7 @@ def create(body: CreateKey) -> Response:
         agents=None if body.agents is None else frozenset(registry.get_for(creator, agent).id for agent in body.agents),
     )
     if current_process().settings.is_local(principal):
-        raise NameReserved(name=principal.id, tenant=principal.tenant)
+        raise NAME_RESERVED(name=principal.id, tenant=principal.tenant)
     _require_within(principal, creator)
     _require_no_longer(body.expires_in_s)
     require_still_valid()  # a key that was revoked half a second ago must not leave another behind
@@ -146,7 +146,7 @@ def create(body: CreateKey) -> Response:
 
 
 @keys.delete("/v1/keys/<key_id>")
-@call({204: None}, problems=(KeyUnknown,), requires=require_administrator)
+@call({204: None}, problems=(KEY_UNKNOWN,), requires=require_administrator)
 def revoke(key_id: KeyId) -> Response:
     """End a key of the caller's tenant everywhere, within a second; repeating it is harmless."""
     principal = current_principal()
@@ -158,7 +158,7 @@ def revoke(key_id: KeyId) -> Response:
 def _require_within(principal: Principal, creator: Principal) -> None:
     """Return if the key has no more than its creator: an administrator has every role, and is for all agents."""
     if excess := principal.verbs - creator.verbs:
-        raise ScopeExceeded(what=f"verbs: {', '.join(sorted(excess))}")
+        raise SCOPE_EXCEEDED(what=f"verbs: {', '.join(sorted(excess))}")
 
 
 def _require_no_longer(lifetime_s: int | None) -> None:
@@ -166,4 +166,4 @@ def _require_no_longer(lifetime_s: int | None) -> None:
     credential = current_caller().credential
     ends_ms = credential.expires_ms if credential.kind in LASTING else None
     if ends_ms is not None and (lifetime_s is None or epoch_ms() + lifetime_s * 1000 > ends_ms):
-        raise ScopeExceeded(what="a later end; set 'expires_in_s'")
+        raise SCOPE_EXCEEDED(what="a later end; set 'expires_in_s'")

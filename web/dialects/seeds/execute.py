@@ -20,7 +20,7 @@ from agents.tool_errors import (
     RoleMissing,
     ToolNotOffered,
 )
-from bus.identity.errors import AgentForbidden, EnvelopeRefused, GrantRefused
+from bus.identity.errors import AGENT_FORBIDDEN, GRANT_REFUSED, EnvelopeRefused
 from bus.journal import IdempotencyConflict, RunUnknown, TooManyRuns
 from bus.payloads import TERMINAL
 from config.definitions.errors import DefinitionInvalid
@@ -80,7 +80,7 @@ class StillExecuting(Answer):
 
 execute = Blueprint("execute", __name__)
 
-STARTING = (AgentUnknown, AgentForbidden, DefinitionInvalid, InputBlocked, InputTooLarge)
+STARTING = (AgentUnknown, AGENT_FORBIDDEN, DefinitionInvalid, InputBlocked, InputTooLarge)
 REFUSING: tuple[ErrorKind, ...] = (
     *(ToolNotOffered, RoleMissing, GoldenContextMissing, ArgumentsInvalid, CallBlocked, CallRejected, PolicyRefused),
 )
@@ -115,7 +115,7 @@ class ExecuteHeaders(Repeatable):
 @execute.post("/execute")
 @call(
     {200: Executed, 202: StillExecuting},
-    problems=(*STARTING, *REFUSING, GrantRefused, EnvelopeRefused, IdempotencyConflict, TooManyRuns, RunUnknown),
+    problems=(*STARTING, *REFUSING, GRANT_REFUSED, EnvelopeRefused, IdempotencyConflict, TooManyRuns, RunUnknown),
     sends={"X-Run-Id": "The id of the call's run.", "Location": "The call's run."},
     verifies=verify_envelope,
 )

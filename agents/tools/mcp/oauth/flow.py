@@ -114,7 +114,7 @@ class OAuthFlow:
 
         Raises:
             McpServerDown: as ``login``.
-            SecretMissing: a reference leads to nothing.
+            SECRET_MISSING: a reference leads to nothing.
         """
         secrets, oauth = self._oauth.secret_values(), self._oauth
         kept = _FlowStorage(None, None)

@@ -11,7 +11,7 @@ import pytest
 from agents.tools.call_context import enter_call
 from agents.tools.isolation.errors import CapabilityFailed
 from agents.tools.runners.endpoint import EndpointRunner
-from config.definitions.errors import SecretMissing
+from config.definitions.errors import SECRET_MISSING
 from config.egress.errors import HostNotAllowed, HostUnreachable, RequestRefused
 from config.egress.exchange import HttpAnswer
 from config.egress.fetch import Fetcher
@@ -19,6 +19,7 @@ from config.egress.target import parse_target
 from config.errors import ToolCutOff
 from config.tracing import trace_id_of, traced
 from tests.agents.tools.runners.conftest import CONTEXTS
+from tests.raising import raises
 
 
 @pytest.fixture
@@ -102,7 +103,7 @@ def test_a_file_without_hosts_allows_that_of_its_url_alone(call, monkeypatch, ot
 
 
 def test_a_secret_that_is_not_there_sends_nothing(call):
-    with pytest.raises(SecretMissing):
+    with raises(SECRET_MISSING):
         call("http://127.0.0.1:1/", headers={"A": "${T}"}, secrets={"T": "env:NOT_SET_ANYWHERE"})
 
 

@@ -12,11 +12,12 @@ from bus.identity.credentials import keys
 from bus.identity.credentials.credential import Caller, CredentialKind, from_json, to_json
 from bus.identity.credentials.key_form import SECRET_NAME, KeyForm
 from bus.identity.credentials.keys import ApiKey
-from bus.identity.errors import KeyUnknown
+from bus.identity.errors import KEY_UNKNOWN
 from config.database.engine import Database
 from config.database.shared_secret import shared_secret
 from config.database.tables import api_keys
 from config.identity.principal import Principal, Role, Verb
+from tests.raising import raises
 
 CI = Principal(tenant="acme", id="ci", roles=frozenset({Role.VIEWER}), verbs=frozenset({Verb.SEE}))
 
@@ -79,7 +80,7 @@ def test_a_key_of_another_tenant_is_unknown(database: Database, form: KeyForm) -
 
     with database.write() as connection:
         assert keys.of_tenant(connection, "zeta") == []
-        with pytest.raises(KeyUnknown):
+        with raises(KEY_UNKNOWN):
             keys.revoke(connection, key.id, "zeta", by="root")
 
     assert callers(database, key.id)

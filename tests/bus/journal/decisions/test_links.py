@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from bus.identity.errors import Forbidden
+from bus.identity.errors import FORBIDDEN
 from bus.journal.approvals import Decision
 from bus.journal.decisions.decisions import Decided, decide
 from bus.journal.decisions.links import ApprovalLinks
@@ -26,6 +26,7 @@ from config.identity.principal import Principal, Role
 from tests.bus.journal_harness import JournalHarness, cancel
 from tests.bus.questions import REFUND, asks, question_before
 from tests.bus.racing import at_once
+from tests.raising import raises
 
 ME = Principal()
 ANA = Principal(id="ana", roles=frozenset({Role.APPROVER}))
@@ -76,7 +77,7 @@ def test_another_person_is_refused(harness: JournalHarness, who: Principal) -> N
 def test_it_grants_no_right(harness: JournalHarness) -> None:
     links, token, _, _ = made(harness)
 
-    with pytest.raises(Forbidden):
+    with raises(FORBIDDEN):
         links.open(Principal(id="ana"), token)
 
 

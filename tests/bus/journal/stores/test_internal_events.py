@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, text, update
 
-from bus.identity.errors import Forbidden
+from bus.identity.errors import FORBIDDEN
 from bus.journal import IdempotencyConflict, IdempotencyKey
 from bus.journal.paging import pages
 from bus.journal.retention.retention import Swept, sweep
@@ -19,6 +19,7 @@ from config.limits import Tenants, TenantSettings
 from config.settings import Settings
 from tests.bus.journal_harness import JournalHarness
 from tests.bus.racing import at_once
+from tests.raising import raises
 
 ANA, BEN = Principal(tenant="acme", id="ana"), Principal(tenant="acme", id="ben")
 SCOPED = frozenset({"assistant"})
@@ -116,7 +117,7 @@ def test_a_secret_in_an_event_is_not_kept(harness: JournalHarness) -> None:
 
 
 def test_a_credential_that_starts_no_runs_logs_nothing(harness: JournalHarness) -> None:
-    with pytest.raises(Forbidden, match="log events; use a credential whose scope has the verb 'start'"):
+    with raises(FORBIDDEN, match="log events; use a credential whose scope has the verb 'start'"):
         log(harness, Principal(tenant="acme", id="ana", verbs=frozenset({Verb.SEE})))
 
     assert ids(harness, ANA) == []

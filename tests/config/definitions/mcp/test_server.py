@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from config.definitions.errors import DefinitionInvalid, SecretMissing
+from config.definitions.errors import SECRET_MISSING, DefinitionInvalid
 from config.definitions.mcp.server import load_server, read_servers
 from config.egress.errors import RequestRefused
+from tests.raising import raises
 
 SERVER = "command: files-server\nargs: [--root, /srv]\n"
 
@@ -180,5 +181,5 @@ def test_a_header_that_http_cannot_carry_is_named_without_its_value(
 def test_a_secret_that_is_not_there_is_named(folder: Path) -> None:
     (folder / "files.yaml").write_text(SERVER + "secrets: {TOKEN: env:NO_SUCH_VARIABLE_HERE}\n")
 
-    with pytest.raises(SecretMissing, match="NO_SUCH_VARIABLE_HERE"):
+    with raises(SECRET_MISSING, match="NO_SUCH_VARIABLE_HERE"):
         load_server(folder / "files.yaml").environment()
