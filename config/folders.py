@@ -1,7 +1,7 @@
 """Check that `import agents`, `import config` and so on find Callboard's folders; each folder runs this check first.
 
 It uses only the standard library, and no syntax that an old Python cannot parse. The other folders run this file by its
-path, because `import config` may find another project's package: docs/decisions/0027-checks-at-import.md.
+path, because `import config` may find another project's package: docs/decisions/0001-plain-folders.md.
 """
 
 from __future__ import annotations

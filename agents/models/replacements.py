@@ -21,7 +21,7 @@ def without_plain_messages(transform: Transform) -> Transform:
 
     ``AsyncCompletions.create`` matches every message against six types, recursively, to rename fields and format dates,
     and every other parameter against its own. Plain JSON is unchanged by that, at 140 µs a message and 200 µs a
-    request. See docs/decisions/0034-plain-messages.md.
+    request. See docs/decisions/0003-litellm-opens-we-read.md.
     """
     from openai._utils import is_given
 

@@ -1,7 +1,7 @@
 """Callboard's own files of a checkout: those that git tracks, with the definitions of ``config/`` as they are staged.
 
 Checks and tests run in a copy of them, so that they meet no agent, server, rule, tool or test of the checkout's user
-(docs/decisions/0087-tests-see-what-git-tracks.md).
+(docs/decisions/0040-tiers-of-tests.md).
 """
 
 from __future__ import annotations

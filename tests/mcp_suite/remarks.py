@@ -27,7 +27,7 @@ NO_STATE = (
 )
 EXTENSION = "An extension of the authorization that Callboard does not implement."
 ASKED_AGAIN = (
-    "The question is dismissed while a person is asked, and gets the answer when the call is made again (decision 75)."
+    "The question is dismissed while a person is asked, and gets the answer when the call is made again (decision 64)."
 )
 
 ON_STDIO = dict.fromkeys(

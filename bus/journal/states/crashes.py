@@ -1,6 +1,6 @@
 """Crashes: when the loss of an owner counts as one, its note, and the rule by which a run becomes a suspect.
 
-The rule and its reasons are in docs/decisions/0030-suspects.md and 0080-alone.md.
+The rule and its reasons are in docs/decisions/0030-suspects.md and 0030-suspects.md.
 """
 
 from __future__ import annotations
