@@ -140,6 +140,10 @@ def test_the_failure_model_has_a_row_for_each_failpoint_and_each_of_them_is_in_t
     assert {*re.findall(r"\bfailpoint\(\"([a-z-]+)\"\)", code)} == set(PLACES)
 
 
+def test_the_changelog_says_what_the_first_release_can_do():
+    assert len((ROOT / "CHANGELOG.md").read_text().splitlines()) <= 150
+
+
 def test_every_decision_is_in_their_list_by_its_title() -> None:
     pages = sorted((DOCS / "decisions").glob("0*.md"))
     titles = [(path.read_text().splitlines()[0].removeprefix("# "), path.name) for path in pages]
