@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from bus.journal.log.progress import OpenStep, Progress
     from bus.journal.log.writer import RunWriter
     from bus.journal.ownership.admission import pool_problem
+    from bus.journal.ownership.claims import Begun, ClaimTerms, Refused, Waiting
     from bus.journal.ownership.leases import Claim, FirstCommit
     from bus.journal.ownership.tools import LoadedTool, ToolMetadata
     from bus.journal.ownership.workers import WorkerRow, Workers, abandoned_calls, missing_keys, serves
@@ -131,6 +132,7 @@ _NAMES = {
     "stores.new_internal_event": "NewInternalEvent",
     "records.originals": "Unsealed unseal_originals",
     "ownership.admission": "pool_problem",
+    "ownership.claims": "Begun ClaimTerms Refused Waiting",
     "ownership.leases": "Claim FirstCommit",
     "states.lease": "Lease",
     "ownership.tools": "LoadedTool ToolMetadata",

@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
-from agents.compatibility import LoadedAgent, try_load
+from agents.compatibility import try_load
 from agents.execution import ClaimedRun, begin_run, import_for
 from agents.process import Process
-from bus.journal import Claim, Lease
+from bus.journal import Begun, ClaimTerms, Refused, Waiting
 from bus.messages import RunAgentMessage
 from bus.queues import ServedQueues
 from config.errors import CallboardError, Retryable
@@ -26,20 +26,9 @@ PAUSE_S = 0.5
 """Seconds between two retries."""
 
 
-class _Quarantined(Exception):
-    """A run may not share this process with those that it works on."""
-
-
-class _NotServed(Exception):
-    """The run's queue is none of those that this worker serves."""
-
-
-class _Mismatch(Exception):
-    """The message's agent or definition differs from SQL's; the message may be forged."""
-
-    def __init__(self, lease: Lease) -> None:
-        super().__init__(lease.run_id)
-        self.lease = lease
+QUARANTINED = "run waits, since it or another run may not share this process run_id=%s"
+TERMS = 4
+"""Most tries of a claim, each on other terms: those of the message, of another definition, of a suspect."""
 
 
 class RunAgentHandler:
@@ -83,50 +72,45 @@ class RunAgentHandler:
             Retryable: the database is locked or unreachable; the run stays queued.
         """
         problem = import_for(self._process, message.run_id)
-        try:
-            return self._claim(message, problem)
-        except _Mismatch as error:  # loading may import modules, which must not happen in the claim's transaction
-            lease = error.lease
-            message = replace(message, agent_id=lease.agent_id, definition_digest=lease.definition_digest)
-            return self._claim(message, problem)
-
-    def _claim(self, message: RunAgentMessage, problem: CallboardError | None) -> ClaimedRun | None:
-        journal = self._process.journal
         self._process.policies.read_ahead()
-        with ExitStack() as undo:
-            loaded = problem or try_load(self._process, message.agent_id, message.definition_digest)
-            try:
-                claimed = journal.owner.claim_and_begin(message.run_id, partial(self._begin, message, loaded, undo))
-            except _Quarantined:
-                log.info("run waits, since it or another run may not share this process run_id=%s", message.run_id)
-                return None
-            except _NotServed:
-                log.info("run is left to workers that serve its queue run_id=%s", message.run_id)
-                journal.live.relay.publish_soon(message.run_id)
-                return None
-            if claimed is None:
-                return None
-            return replace(claimed, held=undo.pop_all())
+        definition = message.agent_id, message.definition_digest
+        terms = ClaimTerms(run_id=message.run_id, queues=self._queues, definition=definition)
+        if not slot_pool().admit(message.run_id):
+            log.info(QUARANTINED, message.run_id)
+            return None
+        with ExitStack() as held:
+            held.callback(slot_pool().leave, message.run_id)
+            for _ in range(TERMS):
+                match self._claim(terms, problem):
+                    case Begun(work=claimed):
+                        return replace(claimed, held=held.pop_all())
+                    case Waiting(reason="suspect", terms=ClaimTerms() as terms):
+                        if not _may_stay(terms):
+                            held.pop_all()
+                            return None
+                    case Waiting(terms=ClaimTerms() as terms):  # the message's definition is not the run's
+                        continue
+                    case Waiting(reason="queue"):  # it came through another queue: from an older release, or forged
+                        log.info("run is left to workers that serve its queue run_id=%s", message.run_id)
+                        self._process.journal.live.relay.publish_soon(message.run_id)
+                        return None
+                    case Waiting() | Refused():
+                        return None
+        return None  # its row changes faster than it can be claimed; a poller finds it
 
-    def _begin(
-        self, message: RunAgentMessage, loaded: LoadedAgent | CallboardError, undo: ExitStack, claim: Claim
-    ) -> ClaimedRun:
-        """Begin the claimed run in the claim's transaction; an exception rolls the claim back.
+    def _claim(self, terms: ClaimTerms, problem: CallboardError | None) -> Begun[ClaimedRun] | Waiting | Refused:
+        """Claim the run with its agent, which is loaded before: modules may not be imported in the transaction."""
+        assert terms.definition is not None
+        loaded = problem or try_load(self._process, *terms.definition)
+        on_cleared = partial(slot_pool().clear, terms.run_id)
+        begin = partial(begin_run, process=self._process, loaded=loaded, on_cleared=on_cleared)
+        return self._process.journal.owner.claim_and_begin(terms, begin)
 
-        It is called again where the transaction was rolled back; ``undo`` reverts what the first call did in memory.
 
-        Raises:
-            _NotServed: the message came through another queue: from an older release, or forged.
-            _Mismatch: the message names another agent or definition than SQL.
-            _Quarantined: this process works on another suspect, or one of the runs has to be alone.
-        """
-        undo.close()
-        lease = claim.lease
-        if self._queues is not None and not self._queues.has(lease.queue):
-            raise _NotServed
-        if (lease.agent_id, lease.definition_digest) != (message.agent_id, message.definition_digest):
-            raise _Mismatch(lease)
-        if not slot_pool().admit(lease.run_id, is_suspect=lease.is_suspect, must_be_alone=lease.must_be_alone):
-            raise _Quarantined
-        undo.callback(slot_pool().leave, lease.run_id)
-        return begin_run(claim, self._process, loaded, partial(slot_pool().clear, lease.run_id))
+def _may_stay(terms: ClaimTerms) -> bool:
+    """Return whether a run may stay beside the others, as a suspect where its row says so; else it has left."""
+    flags = {"is_suspect": terms.is_suspect, "must_be_alone": terms.must_be_alone}
+    if slot_pool().admit(terms.run_id, **flags, again=True):
+        return True
+    log.info(QUARANTINED, terms.run_id)
+    return False

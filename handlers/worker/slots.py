@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
@@ -18,7 +19,7 @@ class SlotPool:
         self._is_worker = is_worker
         self._lock = threading.Lock()
         self._deferred: set[str] = set()
-        self._present: set[str] = set()  # the runs that this process works on, with a slot or inline
+        self._present: Counter[str] = Counter()  # the runs that this process claims or works on, with a slot or inline
         self._suspect: str | None = None  # the one of them beside which no other suspect may be
         self._alone: str | None = None  # the run beside which no other may be: it is present, or waits for that
         self._refused: set[str] = set()  # runs that were not admitted
@@ -92,24 +93,35 @@ class SlotPool:
         """The run that waits until this process works on no other, so that no other is admitted."""
         return self._alone if self._alone not in self._present else None
 
-    def admit(self, run_id: str, *, is_suspect: bool = False, must_be_alone: bool = False) -> bool:
-        """Note that this process works on a run from now on; return False where it may not share the process.
+    def admit(self, run_id: str, *, is_suspect: bool = False, must_be_alone: bool = False, again: bool = False) -> bool:
+        """Note that this process claims or works on a run from now on; return False where it may not share the process.
 
         Two suspects never share a process: otherwise the crash of one could end the other as ``dead``. Where a run has
-        to be alone, a worker admits no other until those that it works on have left.
+        to be alone, a worker admits no other until those that it works on have left. ``again``: the run is admitted
+        already, and is a suspect, as its row says; where it may not stay, it has left. Each admission has its
+        ``leave``: a second message for a run that this process works on changes nothing.
         """
         with self._lock:
-            others = self._present - {run_id}
+            others = self._present.keys() - {run_id}
+            must_be_alone = must_be_alone or run_id == self._alone  # the process keeps a place for it
             if must_be_alone and others and self._alone is None and self._is_worker:
                 self._alone = run_id
             is_kept = self._alone not in (None, run_id) or (is_suspect and self._suspect not in (None, run_id))
             if is_kept or (must_be_alone and others):
                 self._refused.add(run_id)
+                if again:
+                    self._leave_once(run_id)
                 return False
-            self._present.add(run_id)
+            if not again:
+                self._present[run_id] += 1
             self._suspect = run_id if is_suspect else self._suspect
             self._alone = run_id if must_be_alone else self._alone
             return True
+
+    def _leave_once(self, run_id: str) -> None:
+        self._present[run_id] -= 1
+        if self._present[run_id] <= 0:
+            del self._present[run_id]
 
     def clear(self, run_id: str) -> None:
         """Admit other runs beside one that had to be alone; beside another suspect, admit the next suspect."""
@@ -125,7 +137,9 @@ class SlotPool:
     def leave(self, run_id: str) -> None:
         """Note that this process works on the run no more, or that another process does."""
         with self._lock:
-            self._present.discard(run_id)
+            self._leave_once(run_id)
+            if run_id in self._present:  # by another message
+                return
             is_empty_for_one = self._alone is not None and not self._present
             is_change = is_empty_for_one or run_id in (self._alone, self._suspect)
             self._suspect = None if self._suspect == run_id else self._suspect

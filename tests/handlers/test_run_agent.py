@@ -16,7 +16,7 @@ from agents.models import lite
 from agents.models.call import ModelCall
 from agents.process import Process, current_process
 from agents.testing import AgentKit, Call, Turn
-from bus.journal import Claim, Decision
+from bus.journal import Claim, ClaimTerms, Decision
 from bus.journal.states.crashes import ALWAYS_SUSPECT_AFTER
 from bus.messages import RunAgentMessage
 from bus.payloads import ApprovalPayload, ErrorPayload, Payload
@@ -350,14 +350,14 @@ def test_a_claim_that_is_rolled_back_and_made_again_has_its_quarantine_once(
     journal = kit.runner.journal
     claim = journal.owner.claim_and_begin
 
-    def claim_twice(run_id: str, begin: Any) -> Any:
+    def claim_twice(terms: ClaimTerms, begin: Any) -> Any:
         def begin_twice(claimed: Claim) -> Any:
             claimed.connection.exec_driver_sql("SAVEPOINT first_time")
             assert begin(claimed) is not None
             claimed.connection.exec_driver_sql("ROLLBACK TO SAVEPOINT first_time")
             return begin(claimed)
 
-        return claim(run_id, begin_twice)
+        return claim(terms, begin_twice)
 
     monkeypatch.setattr(journal.owner, "claim_and_begin", claim_twice)
     begun = RunAgentHandler(current_process()).take(RunAgentMessage.of_run(row(kit, run)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from sqlalchemy import Connection
 
@@ -15,6 +15,7 @@ from bus.journal.log.audited import audit_calls
 from bus.journal.log.group_commit import GroupCommit
 from bus.journal.log.writer import Notify, RunWriter
 from bus.journal.ownership.admission import Admission
+from bus.journal.ownership.claims import Begun, ClaimTerms, Refused, Waiting, why_not
 from bus.journal.ownership.lease_manager import LeaseManager
 from bus.journal.ownership.leases import Claim, claim_on, confirm
 from bus.journal.ownership.owner_id import new_owner_id
@@ -62,55 +63,38 @@ class Owner:
             loop.widen_writes(POSTGRES_WRITERS)
 
     async def claim(self, run_id: str) -> Lease | None:
-        """Claim a run for this process and return its lease, or None; see ``bus.journal.ownership.leases``."""
-        return await self._loop.wait(self.claim_and_begin, run_id, lambda claim: claim.lease)
+        """Claim a run for this process on any terms, and return its lease, or None."""
+        terms = ClaimTerms(run_id=run_id, crashes=None)
+        claimed = await self._loop.wait(self.claim_and_begin, terms, lambda claim: claim.lease)
+        return claimed.work if isinstance(claimed, Begun) else None
 
-    def claim_and_begin(self, run_id: str, begin: Callable[[Claim], T]) -> T | None:
-        """Claim a run and return the result of ``begin``, or None when there is nothing to claim.
+    def claim_and_begin(self, terms: ClaimTerms, begin: Callable[[Claim], T]) -> Begun[T] | Waiting | Refused:
+        """Claim a run on these terms, and begin it with the claim; or return why not.
 
-        ``begin`` is called in the claim's transaction, so that the start of the first step is committed with the
-        claim; an exception rolls the claim back. Blocks: to be called on a plain thread. While the database is slow,
-        it waits for its turn; where the answer to its commit is lost, until it is known whether the run is claimed.
+        ``begin`` writes the start of the first step in the claim's transaction, and is called again where that was
+        rolled back; its result is the ``work`` of what has begun. Blocks: to be called on a plain thread. While the
+        database is slow, this waits for its turn; where the answer to its commit is lost, until it is known whether
+        the run is claimed.
 
         Raises:
             DatabaseBusy: the database stayed too slow to claim more runs; the run stays queued.
             DatabaseUnreachable: the database does not answer; the run stays queued.
         """
-        tried: tuple[Lease, T] | None = None
-        claimed: Claim | None = None
-
-        def claim(connection: Connection) -> T | None:
-            nonlocal tried, claimed
-            tried, claimed, lease = (
-                None,
-                None,
-                claim_on(connection, self._database, run_id, self.id, self._settings.lease_s),
-            )
-            if lease is None:
-                return None
-            claimed = Claim(connection, lease)
-            begun = begin(claimed)
-            failpoint("claim-before")
-            tried = lease, begun
-            return begun
-
-        def audit(connection: Connection) -> None:
-            if claimed is not None and claimed.begun:
-                audit_calls(connection, claimed.lease, claimed.begun)
-
+        attempt = _Attempt(self._database, terms, self.id, self._settings.lease_s, begin)
+        last = attempt.audit if self._settings.audit_calls else None
         with self.admission.place():
             if self.lease_manager.is_leaving:  # the process began to drain while this waited for its turn
-                self._live.relay.publish_soon(run_id)
-                return None
+                self._live.relay.publish_soon(terms.run_id)
+                return Waiting("leaving")
             try:
-                begun = self.commits.run(run_id, claim, last=audit if self._settings.audit_calls else None)
+                claimed = self.commits.run(terms.run_id, attempt, last=last)
             except DatabaseUnreachable:
-                if tried is None or not self._is_claimed(tried[0]):
+                if attempt.begun is None or not self._is_claimed(attempt.begun.lease):
                     raise
-                begun = tried[1]
-        if begun is not None:
+                claimed = attempt.begun
+        if isinstance(claimed, Begun):
             failpoint("claim")
-        return begun
+        return claimed
 
     def _is_claimed(self, lease: Lease) -> bool:
         """Return whether a claim without an answer was committed; waits until the database says it, or ``close``."""
@@ -170,3 +154,33 @@ class Owner:
         """Claim and reap no more."""
         self._closing.set()
         self.reaper.stop()
+
+
+class _Attempt(Generic[T]):
+    """One claim in its transaction, which may be rolled back and made again."""
+
+    def __init__(
+        self, database: Database, terms: ClaimTerms, owner: str, lease_s: float, begin: Callable[[Claim], T]
+    ) -> None:
+        self._database, self._terms, self._owner, self._lease_s = database, terms, owner, lease_s
+        self._begin = begin
+        self._claim: Claim | None = None
+        self.begun: Begun[T] | None = None
+        """What it began, if its transaction is committed."""
+
+    def __call__(self, connection: Connection) -> Begun[T] | Waiting | Refused:
+        self._claim = self.begun = None
+        terms = self._terms
+        lease = claim_on(connection, self._database, terms.run_id, self._owner, self._lease_s, terms)
+        if lease is None:
+            return why_not(connection, terms)
+        self._claim = Claim(connection, lease)
+        begun = Begun(lease, self._begin(self._claim))
+        failpoint("claim-before")
+        self.begun = begun
+        return begun
+
+    def audit(self, connection: Connection) -> None:
+        """Record the calls that begin, behind the work of the whole group."""
+        if self._claim is not None and self._claim.begun:
+            audit_calls(connection, self._claim.lease, self._claim.begun)

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Row, RowMapping, bindparam, select, update
 from bus.journal.approvals import use
 from bus.journal.log.events import event_row, insert_rows, undeclared, undelivered
 from bus.journal.log.progress import Progress, read_progress
+from bus.journal.ownership.claims import ClaimTerms
 from bus.journal.records.new_call import TOOL, AcceptedCall, read_call
 from bus.journal.records.steps import StepStarted, decide_steps, edit_steps, restart_steps, start_steps
 from bus.journal.records.task_wait import TaskWait, begin_waits
@@ -30,14 +31,17 @@ from config.database.tables import controls, runs, threads
 from config.policy_decision import PolicyDecision
 
 
-def claim_on(connection: Connection, database: Database, run_id: str, owner: str, lease_s: float) -> Lease | None:
-    """Make ``owner`` the run's owner and return the lease, or None when there is nothing to claim.
+def claim_on(
+    connection: Connection, database: Database, run_id: str, owner: str, lease_s: float, terms: ClaimTerms | None = None
+) -> Lease | None:
+    """Make ``owner`` the run's owner and return the lease, or None when there is nothing to claim on these terms.
 
     Only a queued run that is the oldest open one of its thread can be claimed. Of concurrent claims one gets the
     lease, and the others get None.
     """
     # A run's row is locked before its thread's, here as in every commit: two orders would deadlock.
-    row = owned.claim(connection, database, run_id, owner, lease_s)
+    conditions = (terms.queues, terms.definition, terms.crashes) if terms is not None else ()
+    row = owned.claim(connection, database, run_id, owner, lease_s, *conditions)
     if row is None:
         return None
     missed = undelivered(connection, run_id, row["owned_fence"], row["fence"]) if row["fence"] > 1 else []

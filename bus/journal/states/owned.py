@@ -15,6 +15,7 @@ from sqlalchemy import BigInteger, Connection, Row, RowMapping, and_, bindparam,
 from bus.journal.states.conditions import is_first_of_thread
 from bus.journal.states.principal_now import NOW
 from bus.payloads import EndPayload
+from bus.queues import ServedQueues
 from config.database.engine import WALL_MS, Database
 from config.database.tables import runs
 
@@ -27,21 +28,51 @@ Owned = dict[str, Any]
 # --- claim ----------------------------------------------------------------------------------------
 
 
-def claim(connection: Connection, database: Database, run_id: str, owner: str, lease_s: float) -> RowMapping | None:
+def claim(
+    connection: Connection,
+    database: Database,
+    run_id: str,
+    owner: str,
+    lease_s: float,
+    queues: ServedQueues | None = None,
+    definition: tuple[str, str] | None = None,
+    crashes: int | None = None,
+) -> RowMapping | None:
     """queued -> running: ``owner`` has a lease, the next fence and ``RESERVE`` numbers; None where it may not.
 
-    Guard: the run is queued and the oldest open one of its thread. A run whose lease expired is not claimed: the
-    reaper counts the crash and requeues it first.
+    Guard: the run is queued and the oldest open one of its thread; and it is of these queues and this definition, and
+    lost at most so many owners, where these are given. A run whose lease expired is not claimed: the reaper counts the
+    crash and requeues it first.
     """
-    asked = {"id_": run_id, "me": owner, "lease_ms": int(lease_s * 1000), "boot": database.lease_boot()}
-    return connection.execute(_claim(database), asked | database.lease_values()).mappings().first()
+    values = {"id_": run_id, "me": owner, "lease_ms": int(lease_s * 1000), "boot": database.lease_boot()}
+    if queues is not None:
+        values |= {"default": queues.default, "queues": queues.names}
+    if definition is not None:
+        values |= dict(zip(("agent", "digest"), definition, strict=True))
+    if crashes is not None:
+        values["crashes_"] = crashes
+    statement = _claim(database, queues is not None, definition is not None, crashes is not None)
+    return connection.execute(statement, values | database.lease_values()).mappings().first()
 
 
-@lru_cache(maxsize=4)
-def _claim(database: Database) -> Any:
+def claimable(connection: Connection, run_id: str) -> Row[Any] | None:
+    """Return a run that could be claimed now, by what terms of a claim look at; None where it could not."""
+    return connection.execute(_CLAIMABLE, {"id_": run_id}).first()
+
+
+_IS_CLAIMABLE = (runs.c.id == bindparam("id_"), runs.c.status == "queued", is_first_of_thread())
+_CLAIMABLE = select(*runs.c["queue", "agent_id", "definition_digest", "crashes", "crashes_json"]).where(*_IS_CLAIMABLE)
+_OF_QUEUES = func.coalesce(runs.c.queue, bindparam("default")).in_(bindparam("queues", expanding=True))
+_OF_DEFINITION = and_(runs.c.agent_id == bindparam("agent"), runs.c.definition_digest == bindparam("digest"))
+_LOST_AT_MOST = runs.c.crashes <= bindparam("crashes_")
+
+
+@lru_cache(maxsize=16)
+def _claim(database: Database, of_queues: bool, of_definition: bool, lost_at_most: bool) -> Any:
+    terms = ((of_queues, _OF_QUEUES), (of_definition, _OF_DEFINITION), (lost_at_most, _LOST_AT_MOST))
     return (
         update(runs)
-        .where(runs.c.id == bindparam("id_"), runs.c.status == "queued", is_first_of_thread())
+        .where(*_IS_CLAIMABLE, *(condition for is_asked, condition in terms if is_asked))
         .values(
             status="running",
             reason=None,

@@ -111,3 +111,24 @@ def test_a_pool_that_closes_refuses_the_runs_that_wait_for_a_slot_and_those_that
 
     assert refused == ["run_2", "run_3", "run_4"]
     assert slots.deferred() == set()
+
+
+def test_a_second_message_for_a_run_that_is_worked_on_changes_nothing() -> None:
+    slots = SlotPool(10)
+    slots.admit("first")
+
+    assert slots.admit("first")
+    slots.leave("first")
+
+    assert not slots.admit("alone", is_suspect=True, must_be_alone=True), "the first is still here"
+
+
+def test_a_run_that_turns_out_to_be_a_suspect_stays_only_where_it_may() -> None:
+    slots = SlotPool(10)
+    slots.admit("suspect", is_suspect=True)
+    slots.admit("another")
+
+    assert not slots.admit("another", is_suspect=True, again=True)
+    slots.leave("suspect")
+
+    assert slots.admit("alone", is_suspect=True, must_be_alone=True), "none is left"

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from agents.testing import AgentKit, Turn
+from bus.journal import ClaimTerms
 from bus.journal.actors import owner as owners
 from bus.journal.ownership.leases import claim_on, confirm
 from bus.payloads import StatusPayload
@@ -67,7 +68,7 @@ def test_a_process_that_closes_does_not_wait_for_the_answer(kit: AgentKit, monke
     journal.owner.stop()
 
     with pytest.raises(DatabaseUnreachable):
-        journal.owner.claim_and_begin(run_id, lambda claim: claim.lease)
+        journal.owner.claim_and_begin(ClaimTerms(run_id=run_id), lambda claim: claim.lease)
 
 
 @pytest.mark.postgres

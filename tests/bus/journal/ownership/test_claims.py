@@ -1,0 +1,84 @@
+"""A claim on terms: what it cannot take stays queued as it was, and the answer says on which terms it can."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import orjson
+import pytest
+from sqlalchemy import Connection, update
+
+from bus.journal.ownership.claims import ClaimTerms, Refused, Waiting, why_not
+from bus.journal.ownership.leases import claim_on
+from bus.journal.states.lease import Lease
+from bus.queues import ServedQueues
+from config.database.tables import runs
+from tests.bus.journal_harness import JournalHarness
+
+DEFINITION = "assistant", "d" * 64
+OTHERS = ServedQueues(default="callboard", names=("gpu",))
+
+
+def tried(harness: JournalHarness, terms: ClaimTerms) -> Lease | Waiting | Refused:
+    """Claim a run on these terms in a transaction of its own."""
+
+    def claim(connection: Connection) -> Lease | Waiting | Refused:
+        lease = claim_on(connection, harness.database, terms.run_id, "own_1", 60, terms)
+        return lease if lease is not None else why_not(connection, terms)
+
+    with harness.database.write() as connection:
+        return claim(connection)
+
+
+def queued(harness: JournalHarness, crashes: int = 0, **note: bool) -> ClaimTerms:
+    """Return the terms of a message for a queued run, which lost so many owners."""
+    run_id = harness.accept().run_id
+    notes = orjson.dumps([{"suspect": True} | note] * crashes).decode() if crashes else None
+    with harness.database.write() as connection:
+        connection.execute(update(runs).where(runs.c.id == run_id).values(crashes=crashes, crashes_json=notes))
+    return ClaimTerms(run_id=run_id, queues=replace(OTHERS, names=("callboard",)), definition=DEFINITION)
+
+
+def test_on_its_terms_a_run_is_claimed(harness: JournalHarness) -> None:
+    assert isinstance(tried(harness, queued(harness)), Lease)
+
+
+def test_a_run_of_another_queue_waits_for_its_workers(harness: JournalHarness) -> None:
+    terms = queued(harness)
+
+    assert tried(harness, replace(terms, queues=OTHERS)) == Waiting("queue")
+    assert harness.run_row(terms.run_id).fence == 0
+
+
+def test_the_answer_to_another_definition_names_the_runs(harness: JournalHarness) -> None:
+    terms = queued(harness)
+
+    assert tried(harness, replace(terms, definition=("forged", "f" * 64))) == Waiting("definition", terms)
+    assert isinstance(tried(harness, terms), Lease)
+
+
+@pytest.mark.parametrize(
+    ("crashes", "note", "flags"),
+    [
+        (2, {}, {"is_suspect": True}),
+        (2, {"suspect": False}, {}),
+        (3, {"alone": False}, {"is_suspect": True, "must_be_alone": True}),
+    ],
+)
+def test_a_suspect_is_claimed_by_a_process_that_admits_it_as_one(
+    harness: JournalHarness, crashes: int, note: dict[str, bool], flags: dict[str, bool]
+) -> None:
+    terms = queued(harness, crashes, **note)
+    as_suspect = ClaimTerms(run_id=terms.run_id, queues=terms.queues, definition=DEFINITION, crashes=crashes, **flags)
+
+    assert tried(harness, terms) == Waiting("suspect", as_suspect)
+    assert harness.run_row(terms.run_id).status == "queued"
+    assert isinstance(tried(harness, as_suspect), Lease)
+
+
+def test_a_run_that_has_an_owner_is_refused(harness: JournalHarness) -> None:
+    terms = queued(harness)
+    harness.claim(terms.run_id, "own_2")
+
+    assert tried(harness, terms) == Refused()
+    assert tried(harness, replace(terms, run_id="run_that_does_not_exist")) == Refused()
