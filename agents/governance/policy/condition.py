@@ -115,18 +115,18 @@ class Conditions:
 
     def __init__(self, parts: Sequence[Condition]) -> None:
         """``parts``: at most ``MAX_PARTS``, each with linear work."""
-        self._parts = tuple(map(id, parts))
-        self._program = _compile(f"[{', '.join(f'({one.source})' for one in parts)}]")
+        self._parts = tuple(parts)
+        self._program = _compile(f"[{', '.join(f'({part.source})' for part in parts)}]")
 
-    def known(self, facts: Evaluation) -> dict[int, Any]:
-        """Return each condition's value, by its identity, which may be none of true and false; nothing if one fails."""
+    def values(self, facts: Evaluation) -> dict[Condition, Any]:
+        """Return each condition's value; None of each if one fails: asked one by one, each says what fails."""
         try:
-            found = self._program.eval(facts.activation).plain_value()
-        except Exception:  # asked one by one, each of them says what fails
-            return {}
-        if not isinstance(found, list):  # an error
-            return {}
-        return dict(zip(self._parts, found, strict=True))
+            values = self._program.eval(facts.activation).plain_value()
+        except Exception:  # text that is no Unicode, a limit of the library
+            values = None
+        if not isinstance(values, list):  # an error
+            return dict.fromkeys(self._parts)
+        return dict(zip(self._parts, values, strict=True))
 
 
 # --- CEL

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import count
 
 PREFIX = "mcp:"
@@ -36,12 +37,14 @@ def names_for_models(identity: str) -> Iterator[str]:
         yield _with_digest(prefixed, identity.removeprefix(PREFIX) + "+" * number, _LONG_DIGEST)
 
 
+@lru_cache(maxsize=1024)
 def prefixed_name(identity: str) -> str:
     """Return a tool's name with its server's before it, which it has where another tool has its own."""
     server, name = _parts(identity)
     return sent_name(f"{server}_{sent_name(name)}")
 
 
+@lru_cache(maxsize=1024)
 def own_names(identity: str) -> frozenset[str]:
     """Return the name that a tool has at its server, as it is and as models may get it."""
     name = _parts(identity)[1]
