@@ -320,6 +320,7 @@ def read(folder: Path, rules: list[dict[str, Any]]) -> LocalPolicy:
     return read_policy([path])
 
 
+@pytest.mark.parity
 @settings(deadline=None, max_examples=60)
 @given(
     rules=st.lists(RULES, max_size=12), seed=st.randoms(use_true_random=False), amount=st.sampled_from([None, 5, 50])
@@ -341,16 +342,12 @@ def test_the_strictest_matching_rule_decides_whatever_the_order(tmp_path_factory
     assert RANKS.index(without_last) <= strictest, "one more rule never loosens a policy"
 
 
-@settings(deadline=None, max_examples=40)
-@given(count=st.integers(1, 90), failing=st.booleans())
-def test_conditions_asked_at_once_decide_as_those_asked_one_by_one(tmp_path_factory, count, failing):
-    rules = [
-        {"name": f"r{number}", "verdict": "allow", "reason": "So.", "condition": f"arguments.n % {number + 2} == 0"}
-        for number in range(count)
-    ]
-    rules += [{"name": "fails", "verdict": "allow", "reason": "So.", "condition": "arguments.missing == 1"}] * failing
-    policy = read(tmp_path_factory.mktemp("policy"), rules)
+@pytest.mark.parametrize(("count", "failing"), [(1, False), (2, False), (2, True), (45, False), (45, True)])
+def test_conditions_asked_at_once_decide_as_those_asked_one_by_one(policy_of, count, failing):
+    rules = [{"verdict": "allow", "condition": f"arguments.n % {number + 2} == 0"} for number in range(count)]
+    rules += [{"verdict": "allow", "condition": "arguments.missing == 1"}] * failing
+    policy = policy_of(*rules)
 
     matching = policy.matching(call(arguments={"n": 60}), 0)
 
-    assert list(matching) == [f"r{number}" for number in range(count) if 60 % (number + 2) == 0]
+    assert list(matching) == [f"rule-{number}" for number in range(count) if 60 % (number + 2) == 0]
