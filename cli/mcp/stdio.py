@@ -7,19 +7,23 @@ import os
 import signal
 from collections.abc import Callable
 from dataclasses import replace
-from types import FrameType
+from types import FrameType, TracebackType
+from typing import Any
 
+import anyio
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp.types import PARSE_ERROR, ErrorData, JSONRPCError
 
 from agents.process import current_process
 from agents.runner import Runner
 from bus.identity.audit.recording import PROCESS
-from cli.mcp.lines import AnsweredLines
 from cli.mcp.own_tools import OwnTools
 from config.errors import SettingInvalid
 from config.identity.contexts import narrowed
 from config.identity.principal import Principal
 from config.settings import Settings
+from config.tracing import new_trace_id
 from web.auth.keys import KeyVerifier
 from web.errors import Unauthenticated
 from web.mcp.server import NOTIFIES, build_server
@@ -147,3 +151,47 @@ def _finish(runner: Runner) -> None:
         except Exception as error:
             log.error("a run was not handled: %s", error)
             return
+
+
+SENTENCE = "The line is no message of JSON-RPC 2.0: one JSON object in UTF-8 on one line, with `jsonrpc` and `method`."
+
+
+class AnsweredLines:
+    """The stream of a client's messages; what could not be read is answered by an error without an id."""
+
+    def __init__(self, incoming: Any, outgoing: Any) -> None:
+        self._incoming = incoming
+        self._outgoing = outgoing
+
+    @property
+    def last_context(self) -> Any:
+        """The context in which the last message was read; the SDK looks for it."""
+        return self._incoming.last_context
+
+    async def receive(self) -> SessionMessage:
+        """Return the next message."""
+        while isinstance(found := await self._incoming.receive(), Exception):
+            error = ErrorData(code=PARSE_ERROR, message=SENTENCE, data={"trace_id": new_trace_id()})
+            await self._outgoing.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=error)))
+        message: SessionMessage = found
+        return message
+
+    async def aclose(self) -> None:
+        await self._incoming.aclose()
+
+    def __aiter__(self) -> AnsweredLines:
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> AnsweredLines:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
