@@ -5,11 +5,12 @@ Importing it connects to nothing; the configuration is read when Celery first ne
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 from celery import Celery
 from kombu import Connection
@@ -18,11 +19,15 @@ from bus.broker.celery_config import celery_config, name_prefix, queue_of
 from bus.broker.redis_producer import RedisProducer, plain_redis
 from bus.errors import POOL_REFUSED, BrokerMissing
 from bus.keys import Keys
-from bus.messages import RunAgentMessage
+from bus.messages.message import Message, MessageInvalid
 from bus.queues import served_queues
 from bus.running_redis import with_running_redis
 from config.errors import SettingInvalid
 from config.settings import Settings, settings
+from config.tracing import traced
+
+log = logging.getLogger(__name__)
+M = TypeVar("M", bound=Message)
 
 app = Celery("callboard", set_as_current=False)
 
@@ -32,6 +37,28 @@ def _configuration() -> dict[str, Any]:
 
 
 app.add_defaults(_configuration)  # called when Celery first looks, not now
+
+
+def handles(kind: type[M]) -> Callable[[Callable[[M], None]], Any]:
+    """Make a function the handler of a message, and return its task.
+
+    The function is called on a worker's thread. A message that is invalid is logged and dropped.
+    """
+
+    def register(handle: Callable[[M], None]) -> Any:
+        @app.task(name=kind.name, ignore_result=True, bind=True)  # type: ignore[untyped-decorator]  # celery has no types
+        def receive(task: Any, wire: object = None, *_more: object, **_extra: object) -> None:
+            try:
+                message = kind.from_wire(wire).with_headers(task.request.headers or {})
+            except MessageInvalid as error:
+                log.warning("dropped a message: %s", error)
+                return
+            with traced(message.trace_id, message.correlation_id, message.run_id):
+                handle(message)
+
+        return receive
+
+    return register
 
 
 class Publisher:
@@ -45,7 +72,7 @@ class Publisher:
         self._settings = settings
         self._producer: RedisProducer | CeleryProducer | None = None
 
-    def __call__(self, message: RunAgentMessage) -> None:
+    def __call__(self, message: Message) -> None:
         broker = require_broker_setting(self._settings)
         try:
             if self._producer is None:
@@ -75,10 +102,10 @@ class CeleryProducer:
         )
         self._producer = app.amqp.Producer(self._connection, auto_declare=False)
 
-    def publish(self, message: RunAgentMessage, queue: str) -> None:
+    def publish(self, message: Message, queue: str) -> None:
         """Return once the broker has the message."""
         app.send_task(
-            RunAgentMessage.name,
+            message.name,
             args=(message.to_wire(),),
             producer=self._producer,
             queue=self._queue(queue),

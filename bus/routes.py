@@ -12,14 +12,11 @@ from sqlalchemy import Connection
 
 from bus.journal.outbox import Relay, announce
 from bus.loop import ProcessLoop
-from bus.messages import RunAgentMessage
+from bus.messages.message import Message
 
 log = logging.getLogger(__name__)
 
-Handle = Callable[[RunAgentMessage], Coroutine[Any, Any, None]]
-
-HANDLERS = {RunAgentMessage.name: "handlers.run_agent:handle"}
-"""The handler of each message as a dotted name, since the bus does not import ``handlers``."""
+Handle = Callable[[Message], Coroutine[Any, Any, None]]
 
 
 class Transport(Protocol):
@@ -31,7 +28,7 @@ class Transport(Protocol):
         Returns the outbox row, or None where there is none.
         """
 
-    def send(self, message: RunAgentMessage, outbox_row: int | None) -> None:
+    def send(self, message: Message, outbox_row: int | None) -> None:
         """Send the message of a committed run, without waiting until it is handled; ``record`` wrote ``outbox_row``."""
 
 
@@ -45,8 +42,8 @@ class InlineTransport:
     def record(self, connection: Connection, run_id: str) -> None:
         """Write nothing: this process handles the message itself."""
 
-    def send(self, message: RunAgentMessage, outbox_row: int | None = None) -> None:
-        future = self._loop.submit(find_handler(message.name)(message))
+    def send(self, message: Message, outbox_row: int | None = None) -> None:
+        future = self._loop.submit(find_handler(message)(message))
         self._going.add(future)
         future.add_done_callback(self._ended)
 
@@ -75,12 +72,12 @@ class BrokerTransport:
     def record(self, connection: Connection, run_id: str) -> int:
         return announce(connection, run_id)
 
-    def send(self, message: RunAgentMessage, outbox_row: int | None) -> None:
+    def send(self, message: Message, outbox_row: int | None) -> None:
         self._relay.publish_soon(message.run_id, message, outbox_row)
 
 
-def find_handler(name: str) -> Handle:
-    """Return the one handler of the message called ``name``."""
-    module, _, attribute = HANDLERS[name].partition(":")
+def find_handler(message: Message) -> Handle:
+    """Return the handler of a message that this process handles itself."""
+    module, _, attribute = (message.inline_handler or "").partition(":")
     handler: Handle = getattr(importlib.import_module(module), attribute)
     return handler

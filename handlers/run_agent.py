@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import logging
-from typing import Any
-
 from agents.execution import execute
 from agents.process import current_process
-from bus.celery_app import app
-from bus.messages import MessageInvalid, RunAgentMessage
+from bus.celery_app import handles
+from bus.messages.run_agent import RunAgentMessage
 from bus.queues import served_queues
 from config.tracing import traced
 from handlers.worker.inline import InlineRun
 from handlers.worker.run_agent_handler import RunAgentHandler
 from handlers.worker.slots import slot_pool
-
-log = logging.getLogger(__name__)
 
 
 async def handle(message: RunAgentMessage) -> None:
@@ -25,16 +20,10 @@ async def handle(message: RunAgentMessage) -> None:
         await InlineRun(process, message, RunAgentHandler(process).claim).follow()
 
 
-@app.task(name=RunAgentMessage.name, ignore_result=True, bind=True)  # type: ignore[untyped-decorator]  # celery has no types
-def run_agent(task: Any, wire: object = None, *_more: object, **_extra: object) -> None:
-    """Handle a message from the broker; an invalid one is logged and dropped. Delivered twice, nothing happens."""
-    try:
-        message = RunAgentMessage.from_wire(wire).with_headers(task.request.headers or {})
-    except MessageInvalid as error:
-        log.warning("dropped a message: %s", error)
-        return
-    with traced(message.trace_id, message.correlation_id, message.run_id):
-        work_on(message)
+@handles(RunAgentMessage)
+def run_agent(message: RunAgentMessage) -> None:
+    """Handle a message from the broker. Delivered twice, nothing happens: SQL has one owner for the run."""
+    work_on(message)
 
 
 def work_on(message: RunAgentMessage) -> None:

@@ -21,7 +21,7 @@ from agents.governance.guardrails.stream import StreamRedactor
 from agents.tools.arguments import parse_arguments
 from agents.tools.isolation.sandbox import Quota, Sandbox
 from bus.broker.envelope import rewrite_item
-from bus.messages import MessageInvalid
+from bus.messages.message import MessageInvalid
 from config.definitions.guardrails.checks import Checks, PatternCheck
 from config.definitions.schemas.json_schema import SchemaRefused, check_schema, schema_errors
 from config.egress.fetch import Fetcher

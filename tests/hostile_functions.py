@@ -37,7 +37,7 @@ from agents.tools.schema import describe
 from bus.broker.envelope import command_of, rewrite_item
 from bus.journal import Line
 from bus.journal.log.line import to_line, unpack
-from bus.messages import RunAgentMessage
+from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import decode
 from config.database.error_codes import named_error
 from config.definitions.credentials import require_no_credentials

@@ -8,6 +8,7 @@ from typing import Any
 from kombu import Exchange, Queue
 
 from bus.keys import Keys
+from bus.messages.registry import messages
 from bus.queues import served_queues
 from config.redis.url import broker_form
 from config.settings import Settings
@@ -55,7 +56,7 @@ def celery_config(settings: Settings) -> dict[str, Any]:
         **_SAME_EVERYWHERE,
         "broker_url": url,
         "broker_transport_options": transport_options(settings, url),
-        "include": ["handlers.run_agent", "handlers.worker.process"],
+        "include": [*(kind.handler for kind in messages().values()), "handlers.worker.process"],
         "task_queues": [queue_of(settings, name) for name in served_queues(settings).names],
         "task_default_queue": default.name,
         "task_default_exchange": default.name,

@@ -116,7 +116,7 @@ def _queues(conf: Any, wanted: Mapping[str, Any]) -> Broken:
             f"{setting} sends messages to another queue than '{queue}', which the workers consume; take it out "
             "and name the queue as CALLBOARD_QUEUE.",
         )
-    absent = {"handlers.run_agent", "handlers.worker.process"} - set(conf["include"] or ())
+    absent = set(wanted["include"]) - set(conf["include"] or ())
     if absent:
         yield (
             "fail",

@@ -19,7 +19,7 @@ from kombu import Connection
 from kombu.message import Message
 
 from bus.broker.envelope import command_of, rewrite_item
-from bus.messages import MessageInvalid
+from bus.messages.message import MessageInvalid
 from config.tracing import trace_headers_in
 
 log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""Celery's envelope of a wake-up: encodes it, and decodes it as untrusted input.
+"""Celery's envelope of a message: encodes it, and decodes it as untrusted input.
 
 Every client of the broker can write one.
 
@@ -14,7 +14,8 @@ from typing import Any
 
 import orjson
 
-from bus.messages import MessageInvalid, RunAgentMessage
+from bus.messages.message import Message, MessageInvalid
+from bus.messages.registry import messages
 from config.tracing import trace_headers_in
 
 MAX_BYTES = 64 * 1024
@@ -40,7 +41,7 @@ _PROPERTIES: Mapping[str, Any] = {"reply_to": "", "delivery_mode": 2, "priority"
 _NO_CALLBACKS = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
 
 
-def item_of(command: RunAgentMessage, task_id: str, queue: str, origin: str) -> bytes:
+def item_of(command: Message, task_id: str, queue: str, origin: str) -> bytes:
     """Return the item of a queue's Redis list that Celery would publish for the command."""
     wire = command.to_wire()
     own = {"task": command.name, "id": task_id, "root_id": task_id, "argsrepr": repr((wire,)), "origin": origin}
@@ -82,13 +83,14 @@ def rewrite_item(item: bytes | str, queue: str) -> bytes:
     return orjson.dumps(rewritten)
 
 
-def command_of(task: object, content_type: object, body: object) -> RunAgentMessage:
+def command_of(task: object, content_type: object, body: object) -> Message:
     """Return the command in a message's body.
 
     Raises:
         MessageInvalid: it is not a command of Callboard; nothing is unpickled or called to find that out.
     """
-    if task != RunAgentMessage.name:  # Celery registers more tasks of its own, which Callboard never sends
+    kind = messages().get(task) if isinstance(task, str) else None
+    if kind is None:  # Celery registers more tasks of its own, which Callboard never sends
         raise MessageInvalid("a message names no task of ours; it was dropped.")
     if content_type != "application/json" or not isinstance(body, bytes | str) or len(body) > MAX_BYTES:
         raise MessageInvalid("a message's body is not JSON, or too long; it was dropped.")
@@ -96,7 +98,7 @@ def command_of(task: object, content_type: object, body: object) -> RunAgentMess
         (wire,), _, _ = orjson.loads(body)
     except (TypeError, ValueError) as error:
         raise MessageInvalid("a message's body cannot be read; it was dropped.") from error
-    return RunAgentMessage.from_wire(wire)
+    return kind.from_wire(wire)
 
 
 def _text(value: object) -> str:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from sqlalchemy import Connection, bindparam, delete, insert, or_, select
 
 from bus.errors import BrokerMissing
-from bus.messages import FIELDS, RunAgentMessage
+from bus.messages.message import Message
+from bus.messages.run_agent import FIELDS, RunAgentMessage
 from config.database.engine import WALL_MS, Database
 from config.database.tables import outbox, runs
 from config.errors import CallboardError
@@ -20,7 +21,7 @@ from config.failpoints import failpoint
 
 log = logging.getLogger(__name__)
 
-Publish = Callable[[RunAgentMessage], None]
+Publish = Callable[[Message], None]
 BATCH = 200
 LULL_S = 0.02
 """Seconds without a new request after which the rows of published wake-ups are deleted."""
@@ -41,7 +42,7 @@ _ANNOUNCE = insert(outbox).values(created_ms=WALL_MS).returning(outbox.c.id)
 
 class _Request(NamedTuple):
     run_id: str
-    message: RunAgentMessage | None = None
+    message: Message | None = None
     """The wake-up; None is read from SQL, as is an unknown row."""
     row: int | None = None
     until_s: float = 0.0
@@ -81,7 +82,7 @@ class Relay:
                 self._thread = threading.Thread(target=self._work, name="callboard-relay", daemon=True)
                 self._thread.start()
 
-    def publish_soon(self, run_id: str, message: RunAgentMessage | None = None, row: int | None = None) -> None:
+    def publish_soon(self, run_id: str, message: Message | None = None, row: int | None = None) -> None:
         """Queue this run's wake-up for publishing and return at once.
 
         The message and the outbox row are read from SQL where they are not given.

@@ -16,7 +16,7 @@ import orjson
 from agents.handle import RunHandle
 from agents.runner import Runner
 from bus.journal import Decision, RunRecord, read_record, run_of_thread, steps_of
-from bus.messages import RunAgentMessage
+from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import TERMINAL, ResponsePayload
 from cli.crashlab import ledger
 from cli.crashlab.places import Passed, Recorder

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from agents.execution import ClaimedRun, execute
 from agents.process import Process
-from bus.messages import RunAgentMessage
+from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import TERMINAL
 from config.errors import Retryable
 

@@ -8,7 +8,7 @@ import random
 
 from agents.execution import execute
 from agents.process import Process
-from bus.messages import RunAgentMessage
+from bus.messages.run_agent import RunAgentMessage
 from bus.queues import served_queues
 from config.errors import CallboardError
 from config.tracing import traced

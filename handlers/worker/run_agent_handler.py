@@ -12,7 +12,7 @@ from agents.compatibility import try_load
 from agents.execution import ClaimedRun, begin_run, import_for
 from agents.process import Process
 from bus.journal import Begun, ClaimTerms, Refused, Waiting
-from bus.messages import RunAgentMessage
+from bus.messages.run_agent import RunAgentMessage
 from bus.queues import ServedQueues
 from config.errors import CallboardError, Retryable
 from config.tracing import traced

@@ -20,7 +20,7 @@ from agents.models.errors import ModelKeyMissing
 from agents.process import current_process
 from agents.testing import AgentKit, Call, Turn
 from bus.journal import Decision, StaleOwner, WorkerRow
-from bus.messages import RunAgentMessage
+from bus.messages.run_agent import RunAgentMessage
 from bus.queues import served_queues
 from config.database.tables import approvals, definitions, runs, steps, timers
 from config.errors import SettingInvalid

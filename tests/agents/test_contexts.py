@@ -18,7 +18,7 @@ from agents.runner import Runner
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import ToolContext, current_call, tool
 from bus.identity.audit.recording import acting_with
-from bus.messages import RunAgentMessage
+from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import ErrorPayload, Payload, StatusPayload, ToolResultPayload
 from config.capabilities import Classification
 from config.database.tables import runs

@@ -24,7 +24,7 @@ from agents.runner import Runner
 from bus.journal import ConnectionUnusable, IdempotencyConflict, IdempotencyKey, Journal, RunUnknown
 from bus.journal.acceptance import accept as accepting
 from bus.journal.idempotency import used_before
-from bus.messages import RunAgentMessage
+from bus.messages.message import Message
 from config.database.errors import DatabaseBusy
 from config.database.migrate import migrate
 from config.settings import Settings
@@ -51,7 +51,7 @@ def published() -> list[str]:
 
 @pytest.fixture
 def runner(settings: Settings, published: list[str]) -> Iterator[Runner]:
-    def publish(message: RunAgentMessage) -> None:
+    def publish(message: Message) -> None:
         published.append(message.run_id)
 
     journal = Journal(settings, publish=publish, guard=Guardrails)
@@ -161,7 +161,7 @@ def test_a_lost_race_for_a_key_does_not_end_the_callers_transaction(runner: Runn
 
 
 def test_a_broker_that_is_down_loses_nothing(settings: Settings, engine: Engine) -> None:
-    def refuse(message: RunAgentMessage) -> None:
+    def refuse(message: Message) -> None:
         raise ConnectionError("no broker")
 
     with closing(Journal(settings, publish=refuse, guard=Guardrails)) as journal:

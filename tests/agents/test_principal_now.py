@@ -21,7 +21,7 @@ from bus.identity.credentials.keys import ApiKey
 from bus.identity.principals import disable, sign_in
 from bus.journal import Decision
 from bus.journal.ownership.reaper import fire
-from bus.messages import RunAgentMessage
+from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import StatusPayload
 from config.database.shared_secret import shared_secret
 from config.database.tables import api_keys, timers

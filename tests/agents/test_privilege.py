@@ -18,7 +18,7 @@ from bus.identity.credentials import grants as table
 from bus.identity.credentials.grants import Grant, GrantForm
 from bus.identity.errors import GRANT_REFUSED
 from bus.journal import Decision, IdempotencyKey
-from bus.messages import RunAgentMessage
+from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import StatusPayload
 from config.database.shared_secret import shared_secret
 from config.database.tables import audit, grants, runs

@@ -23,7 +23,7 @@ from agents.handle import RunHandle
 from agents.models.call import ModelCall
 from agents.testing import AgentKit, Call, Turn
 from bus.journal import Decision, RunRecord, StaleOwner, read_record
-from bus.messages import RunAgentMessage
+from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import TERMINAL, ResponsePayload
 from cli.crashlab import ledger
 from cli.crashlab.attempts import filled_in

@@ -16,7 +16,7 @@ from agents.process import current_process
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import tool
 from bus.journal import RunFilter
-from bus.messages import RunAgentMessage
+from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import StatusPayload
 from config.database.tables import runs
 from config.logs import JsonLines

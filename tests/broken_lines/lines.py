@@ -134,8 +134,8 @@ LINES = (
     ),
     Line(
         promise="a forged or foreign message starts nothing",
-        file="bus/messages.py",
-        text='if not all(_is_name(text) for text in texts.values()) or not texts["run_id"]:',
+        file="bus/messages/message.py",
+        text='if not all(is_name(text) for text in texts.values()) or not texts["run_id"]:',
         broken='if not texts["run_id"]:',
         tests="tests/bus/test_messages.py tests/handlers/test_forged_messages.py",
     ),

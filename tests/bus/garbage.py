@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bus.messages import RunAgentMessage
+from bus.messages.run_agent import RunAgentMessage
 
 Envelope = dict[str, Any]
 WIRE = RunAgentMessage(run_id="run_1", agent_id="assistant", thread_id="thr_1").to_wire()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import threading
 
 import pytest
 
-from bus import routes
 from bus.dispatcher import INLINE, OTHERS, Dispatcher
 from bus.loop import ProcessLoop
-from bus.messages import RunAgentMessage
+from bus.messages.registry import messages
+from bus.messages.run_agent import RunAgentMessage
 from bus.routes import BrokerTransport, InlineTransport, find_handler
 
 MESSAGE = RunAgentMessage(run_id="run_1", agent_id="assistant", thread_id="thr_1")
@@ -49,7 +50,7 @@ def relay() -> RelayRecord:
 @pytest.fixture
 def inline(loop: ProcessLoop, monkeypatch: pytest.MonkeyPatch) -> InlineTransport:
     handled.clear()
-    monkeypatch.setitem(routes.HANDLERS, RunAgentMessage.name, f"{__name__}:note")
+    monkeypatch.setattr(RunAgentMessage, "inline_handler", f"{__name__}:note")
     return InlineTransport(loop)
 
 
@@ -89,7 +90,7 @@ def test_a_detached_run_takes_the_route_of_its_queue_or_that_of_all_others(inlin
 
 
 def test_settling_raises_what_a_handler_raised(inline, monkeypatch):
-    monkeypatch.setitem(routes.HANDLERS, RunAgentMessage.name, f"{__name__}:fail")
+    monkeypatch.setattr(RunAgentMessage, "inline_handler", f"{__name__}:fail")
     blocked = threading.Event()
     inline._loop.call_soon(lambda: blocked.wait(10))
 
@@ -102,7 +103,7 @@ def test_settling_raises_what_a_handler_raised(inline, monkeypatch):
 
 
 def test_settling_takes_no_longer_than_its_timeout(inline, monkeypatch):
-    monkeypatch.setitem(routes.HANDLERS, RunAgentMessage.name, f"{__name__}:never")
+    monkeypatch.setattr(RunAgentMessage, "inline_handler", f"{__name__}:never")
     for _ in range(3):
         inline.send(MESSAGE)
 
@@ -113,6 +114,6 @@ def test_settling_takes_no_longer_than_its_timeout(inline, monkeypatch):
         future.cancel()
 
 
-def test_each_message_has_one_handler_which_the_bus_finds_by_name():
-    assert set(routes.HANDLERS) == {"callboard.run_agent"}
-    assert find_handler(RunAgentMessage.name).__name__ == "handle"
+def test_each_message_has_a_handler_which_the_bus_finds_by_name():
+    assert all(importlib.util.find_spec(kind.handler) for kind in messages().values())
+    assert find_handler(MESSAGE).__name__ == "handle"

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bus.messages import MessageInvalid, RunAgentMessage
+from bus.messages.message import MessageInvalid
+from bus.messages.run_agent import RunAgentMessage
 
 WHOLE = RunAgentMessage(
     run_id="run_1",

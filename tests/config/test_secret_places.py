@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from bus.messages import RunAgentMessage
+from bus.messages.run_agent import RunAgentMessage
 from config.database.engine import Database
 from config.errors import CallboardError
 from config.logs import NOISY, configure_logging

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import func, select
 
 from agents.testing import AgentKit, Turn
-from bus.messages import RunAgentMessage
+from bus.messages.run_agent import RunAgentMessage
 from config.database.tables import events, runs, steps
 from handlers import run_agent
 

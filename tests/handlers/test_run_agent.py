@@ -18,7 +18,7 @@ from agents.process import Process, current_process
 from agents.testing import AgentKit, Call, Turn
 from bus.journal import Claim, ClaimTerms, Decision
 from bus.journal.states.crashes import ALWAYS_SUSPECT_AFTER
-from bus.messages import RunAgentMessage
+from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import ApprovalPayload, ErrorPayload, Payload
 from config.database.errors import DatabaseBusy, DatabaseUnreachable
 from config.database.tables import runs

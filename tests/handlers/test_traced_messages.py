@@ -17,7 +17,7 @@ from kombu.utils.json import loads
 from bus.broker.consumer import disarm
 from bus.broker.envelope import item_of, rewrite_item
 from bus.celery_app import app
-from bus.messages import RunAgentMessage
+from bus.messages.run_agent import RunAgentMessage
 from config.tracing import Trace, current_trace
 from handlers import run_agent
 

@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from agents.process import current_process
 from bus.celery_app import Publisher
-from bus.messages import RunAgentMessage
+from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import StatusPayload
 from config.database.tables import runs
 from handlers.run_agent import run_agent

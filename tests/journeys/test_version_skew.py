@@ -18,7 +18,7 @@ from sqlalchemy import select
 
 from agents.runner import Runner
 from bus.keys import Keys
-from bus.messages import RunAgentMessage
+from bus.messages.run_agent import RunAgentMessage
 from config.database.tables import runs
 from config.settings import Settings
 from tests.app_harness import AppHarness

@@ -28,7 +28,7 @@ from bus.journal.records.new_call import AGENT, TOOL, NewCall
 from bus.journal.records.originals import write_originals
 from bus.journal.states.rows import insert_run
 from bus.journal.version import OF_KIND
-from bus.messages import FIELDS, RunAgentMessage
+from bus.messages.run_agent import FIELDS, RunAgentMessage
 from bus.payloads import StatusPayload
 from config.clock import epoch_ms, stamp
 from config.database.engine import WALL_MS, Database

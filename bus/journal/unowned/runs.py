@@ -14,7 +14,7 @@ from bus.journal.states.conditions import expired, is_first_of_thread
 from bus.journal.states.owned import lease_from_now
 from bus.journal.states.principal_now import IS_DISABLED
 from bus.journal.unowned.transitions import CommitResult, lock_run, move
-from bus.messages import FIELDS
+from bus.messages.run_agent import FIELDS
 from bus.payloads import Payload
 from bus.queues import ServedQueues
 from config.database.engine import Database

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
-from bus.messages import RunAgentMessage, RunAgentWire
+from bus.messages.run_agent import RunAgentMessage, RunAgentWire
 from cli.dev.error_catalogue import catalogue
 from config.definitions.capability import CapabilityFields
 from config.folders import ROOT

@@ -15,7 +15,7 @@ from celery.app.defaults import NAMESPACES, flatten
 from bus.broker.celery_config import celery_config
 from bus.celery_app import Publisher, refuse_greenlets
 from bus.errors import POOL_REFUSED
-from bus.messages import RunAgentMessage
+from bus.messages.run_agent import RunAgentMessage
 from config.folders import ROOT
 from config.redis.url import broker_form
 from config.settings import Settings

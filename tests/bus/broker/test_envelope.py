@@ -16,7 +16,8 @@ from kombu.utils.json import loads
 from bus.broker.consumer import disarm
 from bus.broker.envelope import MAX_BYTES, rewrite_item
 from bus.celery_app import app
-from bus.messages import MessageInvalid, RunAgentMessage
+from bus.messages.message import MessageInvalid
+from bus.messages.registry import messages
 from tests.bus import garbage
 
 
@@ -148,4 +149,4 @@ def test_an_item_is_not_read_at_all_when_it_is_too_long():
 def test_every_task_of_ours_is_a_command_a_message_may_name():
     app.loader.import_default_modules()
 
-    assert {name for name in app.tasks if not name.startswith("celery.")} == {RunAgentMessage.name}
+    assert {name for name in app.tasks if not name.startswith("celery.")} == set(messages())

@@ -11,7 +11,7 @@ import redis
 
 from bus.broker.redis_producer import RedisProducer, plain_redis
 from bus.celery_app import CeleryProducer, Publisher
-from bus.messages import RunAgentMessage
+from bus.messages.run_agent import RunAgentMessage
 from config.settings import Settings
 from tests.backends import RedisServer
 

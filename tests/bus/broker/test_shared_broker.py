@@ -11,7 +11,7 @@ from kombu import Connection
 
 from bus.broker.celery_config import celery_config, queue_of
 from bus.celery_app import Publisher
-from bus.messages import RunAgentMessage
+from bus.messages.run_agent import RunAgentMessage
 from cli.doctor.queues import waiting
 from config.settings import Settings
 

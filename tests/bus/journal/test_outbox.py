@@ -13,7 +13,8 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from bus.journal import outbox as relays
 from bus.journal.outbox import Relay
-from bus.messages import RunAgentMessage
+from bus.messages.message import Message
+from bus.messages.run_agent import RunAgentMessage
 from config.clock import epoch_ms
 from config.database.tables import outbox
 from config.identity.principal import Principal
@@ -25,12 +26,12 @@ class Post:
     """Takes messages, unless it is closed."""
 
     def __init__(self) -> None:
-        self.sent: list[RunAgentMessage] = []
+        self.sent: list[Message] = []
         self.tries = 0
         self.is_closed = False
         self._changed = threading.Condition()
 
-    def __call__(self, message: RunAgentMessage) -> None:
+    def __call__(self, message: Message) -> None:
         with self._changed:
             self.tries += 1
             self._changed.notify_all()
@@ -254,7 +255,7 @@ def test_runs_that_began_or_ended_meanwhile_leave_no_row(harness: JournalHarness
 def test_a_wake_up_asked_for_while_it_publishes_is_not_forgotten(harness: JournalHarness):
     accepted, sent = harness.accept(), []
 
-    def publish(message: RunAgentMessage) -> None:
+    def publish(message: Message) -> None:
         sent.append(message.run_id)
         with harness.database.write() as connection:
             connection.execute(insert(outbox).values(run_id=message.run_id, created_ms=epoch_ms()))

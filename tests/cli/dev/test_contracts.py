@@ -14,7 +14,7 @@ import yaml
 from click.testing import CliRunner
 from flask import Flask
 
-from bus.messages import RunAgentMessage
+from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import EVENT_TYPES, EndPayload, ResponsePayload, ToolNamePayload, ToolPayload, encode
 from cli.dev.contracts import __main__ as command
 from cli.dev.contracts.compatibility import incompatibilities

@@ -6,7 +6,7 @@ from sqlalchemy import update
 from bus.broker.celery_config import queue_of
 from bus.celery_app import Publisher
 from bus.keys import Keys
-from bus.messages import RunAgentMessage
+from bus.messages.run_agent import RunAgentMessage
 from cli.doctor.queues import check_queues
 from config.database.tables import runs
 from tests.cli.doctor.conftest import only, verdicts

@@ -1,0 +1,1 @@
+"""The messages that processes send each other through the broker: one module a message, found by ``registry``."""
