@@ -59,6 +59,7 @@ def test_the_process_gets_no_value_and_another_key_at_each_start() -> None:
     assert without_keys({"LANG": "C"})[DIGESTS_HELD] == ""
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize("unit", ["a", "-", "a-", f"{SECRET[:-1]}x ", f"{SECRET} ", "p&ss/w0rd+with=marks? "])
 def test_a_hostile_text_takes_time_by_its_length(unit: str) -> None:
     secrets = {f"NO{number}_API_KEY": f"{SECRET}{'-x' * number}" for number in range(20)}

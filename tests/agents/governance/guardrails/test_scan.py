@@ -66,6 +66,7 @@ def test_usual_data_is_clean_at_one_look() -> None:
     assert scan_of(Checks(pii="redact")).finds_nothing(data)
 
 
+@pytest.mark.parity
 def test_large_patterns_are_sought_one_by_one() -> None:
     large = tuple(PatternCheck(name=f"p{at}", pattern=rf"x{at}" + r"(\w{1,60}-){15}" * 8) for at in range(4, 8))
     scan = Scan(Checks(patterns=large), redactor())

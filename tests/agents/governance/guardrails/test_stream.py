@@ -14,7 +14,12 @@ PLAIN = Scan(Checks(), redactor())
 STRICT = Scan(Checks(pii="redact", patterns=(PatternCheck(name="ticket", pattern=r"TICKET-\d{4,6}"),)), redactor())
 SECRETS = {secret: secret for secret in (*KEYS, *REGISTERED)} | NAMED
 DATA = [(kind, sample) for kind, samples in PERSONAL.items() for sample in samples] + [("ticket", "TICKET-20041")]
-AROUND = ("{}", "I found {}, did you know?", 'é{{"a": "{}"}}\n')
+AROUND = (
+    "I found {}, did you know?",
+    pytest.param("{}", marks=pytest.mark.parity),
+    pytest.param('é{{"a": "{}"}}\n', marks=pytest.mark.parity),
+)
+SEEDS = (*range(6), *(pytest.param(seed, marks=pytest.mark.parity) for seed in range(6, 80)))
 
 
 def streamed(scan: Scan, *pieces: str) -> str:
@@ -64,7 +69,7 @@ def test_no_personal_data_leaks_wherever_it_is_split(kind, sample, around):
     assert {streamed(STRICT, *pieces) for pieces in splits(whole)} == {wanted}
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_what_is_streamed_is_what_is_redacted_as_a_whole(seed):
     dice = random.Random(seed)
     words = [
@@ -81,8 +86,8 @@ def test_what_is_streamed_is_what_is_redacted_as_a_whole(seed):
         "bearer",
         "\n",
     ]
-    whole = "".join(dice.choice(words) + dice.choice([" ", "  ", ", ", "\n"]) for _ in range(30))
-    cuts = sorted(dice.choices(range(len(whole)), k=60))
+    whole = "".join(dice.choice(words) + dice.choice([" ", "  ", ", ", "\n"]) for _ in range(12))
+    cuts = sorted(dice.choices(range(len(whole)), k=24))
     pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
 
     for scan in (PLAIN, STRICT):
@@ -132,10 +137,10 @@ def test_a_token_that_is_too_long_to_be_held_is_replaced_up_to_the_next_blank():
 
 def test_prose_that_a_pattern_holds_for_long_is_shown_all_the_same():
     scan = Scan(Checks(patterns=(PatternCheck(name="any", pattern=".*secret.*"),)), redactor())
-    line = "nothing of interest is said here " * 2000
+    line = "nothing of interest is said here " * 600
     guard = StreamRedactor(scan)
 
-    pieces = [guard.add(word + " ") for word in line.split()]
+    pieces = [guard.add(line[at : at + 99]) for at in range(0, len(line), 99)]
 
     assert "".join(pieces) + guard.rest() == line
     assert any(pieces)
@@ -177,6 +182,7 @@ def test_hostile_text_in_one_piece_ends_soon(scan, shape):
     assert cpu_s(lambda text: streamed(scan, text), text) < 1
 
 
+@pytest.mark.parity
 def test_many_large_patterns_are_compiled_and_found_at_every_split():
     large = "".join(f"(?:{letter}[b-z]{{1,60}})" for letter in "acegikmo" * 2)
     checks = Checks(patterns=tuple(PatternCheck(name=f"p{i}", pattern=f"{large}#{i}!") for i in range(10, 20)))
