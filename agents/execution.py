@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from agents.compatibility import LoadedAgent, RunWork, compatible_work, unusable
+from agents.compatibility import LoadedAgent, compatible_work, unusable
 from agents.context import RunContext, may_be_sticky
 from agents.errors import RunFailed, SecurityContextMissing
 from agents.governance.engine.wiring import report_end, report_start
@@ -21,6 +21,7 @@ from agents.models.lite import is_imported, litellm_module
 from agents.process import Process
 from agents.prompt.window import Window
 from agents.run_contexts import contexts_of
+from agents.run_work import RunWork
 from agents.spending import Spending
 from agents.steps.sample_step import sampling
 from bus.journal import (
