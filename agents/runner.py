@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from agents.errors import ObserverTravels
 from agents.governance.guardrails.deployment import guardrails_of
@@ -129,32 +129,24 @@ class Runner:
                 ``bus.journal.acceptance.accept``.
             ConnectionUnusable: the connection is closed, in autocommit, of another database or the parent process's.
         """
-        principal = principal or self.principal
-        try:
-            self._check(objective, thread_id)
-            definition = self.registry.startable(principal, agent_id)
-            presented = self._presented(grant)
-            guardrails, originals = self._guardrails(definition)
-            objective = guardrails.input(objective)
-        except CallboardError:
-            earlier = self._earlier(principal, idempotency)
-            if earlier is None:
-                raise
-            return earlier
-        new = NewRun(
-            **_fields_of(definition, observers),
-            objective=objective,
-            model=resolve_model(definition.model, os.environ),
+
+        def check() -> str:
+            check_objective(objective, self.settings.max_input_chars)
+            return objective
+
+        return self._start(
+            check,
+            agent_id,
+            lambda objective, guardrails: _Kind(guardrails.input(objective)),
+            observers,
             thread_id=thread_id,
+            detached=detached,
+            grant=grant,
             principal=principal,
-            grant=presented,
-            detached=detached or connection is not None,
-            declared=self._declared(principal),
-            metadata=guardrails.metadata(metadata),
-            originals=originals,
+            metadata=metadata,
             idempotency=idempotency,
+            connection=connection,
         )
-        return self._accept(new, tuple(one for one in observers if isinstance(one, AgentObserver)), connection)
 
     def call_tool(
         self,
@@ -189,33 +181,73 @@ class Runner:
             GRANT_REFUSED: see ``run``.
             InputBlocked: the arguments have a secret, or a guardrail blocks them.
         """
+
+        def kind(objective: str, guardrails: Guardrails) -> _Kind:
+            guardrails.require_call(arguments)
+            return _Kind(objective, NewCall(name=name, arguments=arguments))
+
+        return self._start(
+            lambda: check_call(name, arguments),
+            agent or agent_id or self.settings.default_agent,
+            kind,
+            thread_id=thread_id,
+            detached=detached,
+            grant=grant,
+            principal=principal,
+            metadata=metadata,
+            idempotency=idempotency,
+            connection=connection,
+        )
+
+    def _start(
+        self,
+        check: Callable[[], str],
+        agent: AgentDefinition | str,
+        kind: Callable[[str, Guardrails], _Kind],
+        observers: Sequence[AgentObserver | str] = (),
+        *,
+        thread_id: str | None,
+        detached: bool,
+        grant: str | None,
+        principal: Principal | None,
+        metadata: Mapping[str, Any] | None,
+        idempotency: IdempotencyKey | None,
+        connection: Any,
+    ) -> RunHandle:
+        """Accept a run of either kind: ``check`` returns its objective, and ``kind`` what may be kept of it.
+
+        A repeated request gets its first run, also where it would be refused by now.
+        """
         principal = principal or self.principal
         try:
-            objective = check_call(name, arguments)
-            self._check_thread(thread_id)
-            definition = agent or self.registry.startable(principal, agent_id or self.settings.default_agent)
+            objective = check()
+            if thread_id is not None:
+                check_thread_id(thread_id)
+            definition = self.registry.startable(principal, agent) if isinstance(agent, str) else agent
             presented = self._presented(grant)
-            guardrails, _ = self._guardrails(definition)
-            guardrails.require_call(arguments)
+            guardrails, originals = self._guardrails(definition)
+            new_kind = kind(objective, guardrails)
         except CallboardError:
             earlier = self._earlier(principal, idempotency)
             if earlier is None:
                 raise
             return earlier
         new = NewRun(
-            **_fields_of(definition),
-            objective=objective,
-            call=NewCall(name=name, arguments=arguments),
-            model=NO_MODEL,
+            **_fields_of(definition, observers),
+            objective=new_kind.objective,
+            call=new_kind.call,
+            model=resolve_model(definition.model, os.environ) if new_kind.call is None else NO_MODEL,
             thread_id=thread_id,
             principal=principal,
             grant=presented,
             detached=detached or connection is not None,
             declared=self._declared(principal),
             metadata=guardrails.metadata(metadata),
+            originals=originals,
             idempotency=idempotency,
         )
-        return self._accept(new, (), connection)
+        local = tuple(observer for observer in observers if isinstance(observer, AgentObserver))
+        return self._accept(new, local, connection)
 
     def _declared(self, principal: Principal) -> DeclaredContext:
         """Return what is declared of a new run: by the run that starts it, or by its door."""
@@ -286,14 +318,13 @@ class Runner:
             self._process.journal.close()
             use_process(None)
 
-    def _check(self, objective: str, thread_id: str | None) -> None:
-        check_objective(objective, self.settings.max_input_chars)
-        self._check_thread(thread_id)
 
-    @staticmethod
-    def _check_thread(thread_id: str | None) -> None:
-        if thread_id is not None:
-            check_thread_id(thread_id)
+class _Kind(NamedTuple):
+    """What makes a run an agent's or a tool's."""
+
+    objective: str
+    call: NewCall | None = None
+    """The call of a run of kind ``tool``."""
 
 
 def _fields_of(definition: AgentDefinition, observers: Sequence[AgentObserver | str] = ()) -> dict[str, Any]:
