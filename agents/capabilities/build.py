@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from agents.tools.isolation.call_folder import calls_folder
 from agents.tools.isolation.errors import CapabilityFailed
@@ -15,7 +15,6 @@ from agents.tools.isolation.limits import ProcessLimits
 from agents.tools.runners.container import Container, ContainerRunner
 from agents.tools.runners.endpoint import EndpointRunner
 from agents.tools.runners.process import ProcessRunner
-from agents.tools.runners.runner import CapabilityRunner
 from agents.tools.schema import build_tool
 from agents.tools.tool import Tool
 from bus.journal import canonical_digest
@@ -34,6 +33,22 @@ SAME = (
     "approvers on_expiry default labels"
 ).split()
 """Fields that a definition and a tool have alike."""
+
+
+class CapabilityRunner(Protocol):
+    """Carries out calls; ``call`` is the tool's function, so it is timed and cancelled like every tool's."""
+
+    async def call(self, **arguments: Any) -> Any:
+        """Return the result of one call, JSON data.
+
+        When it is cancelled, or its worker dies, everything that it started is ended.
+
+        Raises:
+            CapabilityFailed, OutputNotJson: the call failed.
+            ToolCutOff, OutputTooLong: it may have taken effect.
+            SecretMissing: nothing was started.
+        """
+        ...
 
 
 def capability_tool(definition: CapabilityDefinition, settings: Settings) -> Tool:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from agents.tools.isolation.call_folder import calls_folder, remove_lost_folders
-from agents.tools.runners.lost_containers import remove_lost_containers
+from agents.tools.runners.container import remove_lost_containers
 from config.engine import engine_of
 from config.settings import Settings
 

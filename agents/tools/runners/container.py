@@ -8,7 +8,10 @@ socket and no device of the machine, no capability of the kernel, and no network
 from __future__ import annotations
 
 import hashlib
+import logging
 import secrets as random_source
+import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +20,7 @@ from typing import Any
 import orjson
 
 from agents.tools.call_context import ToolContext, current_call
-from agents.tools.isolation.call_folder import LOST_S, lost_at_s
+from agents.tools.isolation.call_folder import LOST_S, is_lost, lost_at_s
 from agents.tools.isolation.child import Command, Finished, run_command
 from agents.tools.isolation.errors import CapabilityFailed, ContainersDisabled, ImageMissing
 from agents.tools.isolation.limits import ProcessLimits
@@ -25,11 +28,15 @@ from agents.tools.runners.calling import call_variables, result_of, secret_value
 from agents.tools.runners.process import BEYOND_S
 from config.engine import Engine, engine_variables
 
+log = logging.getLogger(__name__)
+
 PREFIX = "callboard-"
 """How the name of a container begins; behind it is the time (s since 1970, UTC) after which it counts as lost."""
 ENGINE_FAILED = 125
 """Exit status of an engine that could not start the container."""
 INSPECT_S = 10.0
+ASK_S = 30.0
+"""Seconds that the engine may take for an answer about lost containers."""
 NOWHERE = Path("/")
 """The working folder of the engine's command: no tool writes there, and a container gets none of the machine's."""
 
@@ -147,3 +154,36 @@ async def _require_image(engine: Engine, image: str) -> None:
 def _engine_command(argv: Sequence[str], wall_s: float, **fields: Any) -> Command:
     usual: dict[str, Any] = {"environment": engine_variables(), "stdin": b"", "max_output": 64 * 1024, "limits": {}}
     return Command(argv=argv, folder=NOWHERE, wall_s=wall_s, **(usual | fields))
+
+
+# --- what lost workers left -----------------------------------------------------------------------------
+
+
+def remove_lost_containers(engine: Engine, now_s: float | None = None) -> list[str]:
+    """Remove the lost containers of this machine, and return their names; an engine that fails is logged.
+
+    Takes as long as the engine; a container that another worker removes meanwhile is no error.
+    """
+    now_s = time.time() if now_s is None else now_s
+    try:
+        lost = [
+            name for name in _names(engine) if name.startswith(PREFIX) and is_lost(name.removeprefix(PREFIX), now_s)
+        ]
+        if lost:
+            _ask(engine.removing(*lost))
+            log.warning("removed %d containers that lost workers left", len(lost))
+        return lost
+    except (OSError, subprocess.SubprocessError) as error:
+        log.warning("containers that lost workers left could not be looked for: %s", type(error).__name__)
+        return []
+
+
+def _names(engine: Engine) -> list[str]:
+    listing = [*engine.command, "ps", "--all", "--filter", f"name={PREFIX}", "--format", "{{.Names}}"]
+    return _ask(listing).split()
+
+
+def _ask(command: list[str]) -> str:
+    environment = engine_variables()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_S, check=False, env=environment)
+    return done.stdout

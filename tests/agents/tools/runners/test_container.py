@@ -12,8 +12,13 @@ from agents.tools.call_context import enter_call
 from agents.tools.isolation.errors import CapabilityFailed, ImageMissing
 from agents.tools.isolation.limits import ProcessLimits
 from agents.tools.runners.calling import result_of
-from agents.tools.runners.container import Container, ContainerRunner, container_argv, container_name
-from agents.tools.runners.lost_containers import remove_lost_containers
+from agents.tools.runners.container import (
+    Container,
+    ContainerRunner,
+    container_argv,
+    container_name,
+    remove_lost_containers,
+)
 from config.engine import engine_of, engine_variables, is_image
 from tests.agents.tools.runners.machines import containers
 
