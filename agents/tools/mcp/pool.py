@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
 """The pause before a server is started for the third time in a row without an answer, and the longest one."""
-MAX_PLACES = 1000
+MAX_KEYS = 1000
 """Servers and credentials of which a process remembers how their sessions went."""
 MAX_SESSIONS = 64
 """Sessions of a process; beyond it the one that is idle longest is closed."""
@@ -54,8 +54,8 @@ class SessionKey(NamedTuple):
 
 
 @dataclass(kw_only=True, slots=True)
-class _Place:
-    """A session, and how those before it went."""
+class _History:
+    """The present session of a key, and how those before it went."""
 
     session: McpSession | None = None
     failures: int = 0
@@ -64,12 +64,53 @@ class _Place:
     problem: str = ""
     needs_login: bool = False
 
+    def require_due(self, server: str) -> None:
+        """Return if it is time for another session.
+
+        Raises:
+            McpServerDown: the last ones failed, and it is not.
+        """
+        left_s = self.not_before_s - time.monotonic()
+        if left_s > 0:
+            raise McpServerDown(
+                f"the MCP server {server} cannot be used: {self.problem}. It is tried again in "
+                f"{max(left_s, 0.1):.1f} seconds; the call was not made."
+            )
+
+    def note_end(self, session: McpSession) -> None:
+        """Note how a session ended; after a second useless one in a row there is a pause, and it grows."""
+        life = session.life
+        self.session = None if self.session is session else self.session
+        if life.problem is None or session.was_of_use:
+            self.failures = 0
+            return
+        self.failures += 1
+        self.problem, self.needs_login = life.problem, life.needs_login
+        # whether there is a login is looked up in SQL, so nothing has to be spared
+        is_pausing = self.failures > 1 and not (life.needs_login and session.server.oauth)
+        pause_s = FIRST_PAUSE_S * 2 ** (self.failures - 2) if is_pausing else 0.0
+        self.not_before_s = time.monotonic() + min(pause_s, LONGEST_PAUSE_S)
+
+    def state(self) -> McpServerState:
+        """Return how the server is for this key."""
+        if self.session is None:
+            state = McpState.NEEDS_LOGIN if self.needs_login else McpState.BACKING_OFF
+            left_s = round(max(0.0, self.not_before_s - time.monotonic()), 1)
+            return McpServerState(state=state, reason=self.problem, next_try_s=left_s)
+        life = self.session.life
+        if not life.protocol:
+            return McpServerState(state=McpState.STARTING, reason=self.problem)
+        if not life.is_usable:
+            return McpServerState(state=McpState.IDLE)  # it is being closed
+        state = McpState.NEEDS_LOGIN if life.needs_login else McpState.READY
+        return McpServerState(state=state, sessions=1, tools=life.tools.count)
+
 
 class McpPool:
     """The sessions of one loop."""
 
     def __init__(self) -> None:
-        self._places: dict[SessionKey, _Place] = {}
+        self._histories: dict[SessionKey, _History] = {}
         self._sessions: set[McpSession] = set()
         self._used: set[str] = set()
         """The names of the servers that had a session."""
@@ -134,26 +175,25 @@ class McpPool:
             tools = await self.tools(tenant, server)
         except (OutputUnfit, ToolCutOff, ToolFailed) as error:  # of the list: the tool itself was not called
             raise McpServerDown(f"{error} That was its list of tools; the call was not made.") from error
-        found = listed([one for one in tools if one.name == name], server.name)
-        if name not in found:
+        tool = listed([each for each in tools if each.name == name], server.name).get(name)
+        if tool is None:
             raise ToolFailed(f"the MCP server {server.name} no longer has the tool {name}; it was not called.")
-        return found[name]
+        return tool
 
     def states(self) -> dict[str, McpServerState]:
         """Return how each server is that was used, by name; of several sessions the one with the most urgent state."""
-        found = {name: McpServerState(state=McpState.IDLE) for name in self._used}
+        states = {name: McpServerState(state=McpState.IDLE) for name in self._used}
         order = list(McpState)
-        for key, place in self._places.items():
-            before, one = found[key.server], _state_of(place)
-            chosen = min(before, one, key=lambda state: order.index(state.state))
-            tools = one.tools if before.tools is None else before.tools
-            found[key.server] = replace(chosen, sessions=before.sessions + one.sessions, tools=tools)
-        return found
+        for key, history in self._histories.items():
+            merged, own = states[key.server], history.state()
+            most_urgent = min(merged, own, key=lambda state: order.index(state.state))
+            tools = own.tools if merged.tools is None else merged.tools
+            states[key.server] = replace(most_urgent, sessions=merged.sessions + own.sessions, tools=tools)
+        return states
 
     async def close(self) -> None:
         """Close every session; calls that are under way are cut off."""
-        sessions = [place.session for place in self._places.values() if place.session is not None]
-        await asyncio.gather(*(session.life.close(at_once=True) for session in {*sessions, *self._sessions}))
+        await asyncio.gather(*(session.life.close(at_once=True) for session in list(self._sessions)))
 
     async def _use(self, tenant: str, server: McpServerDefinition, work: Callable[[McpSession], Awaitable[T]]) -> T:
         """Return what the session answers; another one is asked where the server did not know the first any more."""
@@ -176,69 +216,40 @@ class McpPool:
         secrets = {} if server.oauth is None else server.oauth.secret_values()
         key = SessionKey(tenant, server.name, _digest(server, {**credentials, **secrets}))
         self._forget_some()
-        place = self._places.setdefault(key, _Place())
-        if place.session is None or not place.session.life.is_usable:
-            left_s = place.not_before_s - time.monotonic()
-            if left_s > 0:
-                raise McpServerDown(
-                    f"the MCP server {server.name} cannot be used: {place.problem}. It is tried again in "
-                    f"{max(left_s, 0.1):.1f} seconds; the call was not made."
-                )
+        history = self._histories.setdefault(key, _History())
+        if history.session is None or not history.session.life.is_usable:
+            history.require_due(server.name)
             self._make_room()
-            session = place.session = McpSession(server, credentials, new_tokens(tenant, server))
+            session = history.session = McpSession(server, credentials, new_tokens(tenant, server))
             self._used.add(server.name)
             self._sessions.add(session)
             session.life.start(on_end=lambda: self._ended(key, session))
-        return place.session
+        return history.session
 
     def _forget_some(self) -> None:
-        if len(self._places) > MAX_PLACES:
-            self._places = {key: place for key, place in self._places.items() if place.session is not None}
+        if len(self._histories) > MAX_KEYS:
+            self._histories = {key: each for key, each in self._histories.items() if each.session is not None}
 
     def _make_room(self) -> None:
         if len(self._sessions) < MAX_SESSIONS:
             return
-        idle = [one.life for one in self._sessions if one.life.is_usable and not one.life.is_busy]
+        lives = [session.life for session in self._sessions]
+        idle = [life for life in lives if life.is_usable and not life.is_busy]
         if not idle:
             raise McpServerDown(f"the process has {MAX_SESSIONS} sessions with MCP servers; the call was not made.")
         min(idle, key=lambda life: life.used_s).retire("others need its place")
 
     def _ended(self, key: SessionKey, session: McpSession) -> None:
         self._sessions.discard(session)
-        place = self._places.setdefault(key, _Place())
-        life = session.life
-        if life.problem is not None and not session.was_of_use:
-            place.failures += 1
-            place.problem, place.needs_login = life.problem, life.needs_login
-            # whether there is a login is looked up in SQL, so nothing has to be spared
-            is_pausing = place.failures > 1 and not (life.needs_login and session.server.oauth)
-            pause_s = FIRST_PAUSE_S * 2 ** (place.failures - 2) if is_pausing else 0.0
-            place.not_before_s = time.monotonic() + min(pause_s, LONGEST_PAUSE_S)
-        else:
-            place.failures = 0
-        if place.session is session:
-            place.session = None
-            if not place.failures:
-                del self._places[key]
-
-
-def _state_of(place: _Place) -> McpServerState:
-    if place.session is None:
-        state = McpState.NEEDS_LOGIN if place.needs_login else McpState.BACKING_OFF
-        left_s = round(max(0.0, place.not_before_s - time.monotonic()), 1)
-        return McpServerState(state=state, reason=place.problem, next_try_s=left_s)
-    life = place.session.life
-    if life.protocol and not life.is_usable:
-        return McpServerState(state=McpState.IDLE)  # it is being closed
-    if not life.protocol:
-        return McpServerState(state=McpState.STARTING, reason=place.problem)
-    state = McpState.NEEDS_LOGIN if life.needs_login else McpState.READY
-    return McpServerState(state=state, sessions=1, tools=life.tools.count)
+        history = self._histories.setdefault(key, _History())
+        history.note_end(session)
+        if history.session is None and not history.failures:
+            del self._histories[key]
 
 
 def _digest(server: McpServerDefinition, credentials: dict[str, str]) -> str:
-    said = {"server": server.model_dump(mode="json"), "credentials": credentials}
-    return hashlib.sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    content = {"server": server.model_dump(mode="json"), "credentials": credentials}
+    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 _lock = threading.Lock()
@@ -271,8 +282,8 @@ def close_pools() -> None:
         pools = [(loop, pool) for loop, pool in _pools.items() if loop.is_running()]
     closing = [asyncio.run_coroutine_threadsafe(pool.close(), loop) for loop, pool in pools]
     until_s = time.monotonic() + CLOSE_S
-    for one in closing:
+    for future in closing:
         try:
-            one.result(max(0.0, until_s - time.monotonic()))
+            future.result(max(0.0, until_s - time.monotonic()))
         except Exception:  # the guards end what is left
-            one.cancel()
+            future.cancel()

@@ -32,8 +32,6 @@ from config.settings import settings
 from config.text.visible import visible
 
 CONNECT_S = 10.0
-SSE_MAX_BYTES = 1024 * 1024
-"""Bytes of one message of a server with the older HTTP: a limit of the SDK."""
 MAX_CONNECTIONS = 256
 
 
