@@ -121,14 +121,14 @@ def nothing_of_other_tests() -> Iterator[None]:
 
     Its tools that never end, or that changed, count for none of the calls of other tests.
     """
-    abandoned, drift = (
+    abandoned, unaccepted = (
         sys.modules.get("agents.tools.execution.abandoned"),
         sys.modules.get("agents.tools.mcp.catalogue.unaccepted_tools"),
     )
     if abandoned is not None:
         abandoned.ABANDONED.forget()
-    if drift is not None:
-        drift.DRIFT.forget()
+    if unaccepted is not None:
+        unaccepted.UNACCEPTED.forget()
     before = set(redaction._registered)
     yield
     if redaction._registered != before:

@@ -40,9 +40,9 @@ def check_mcp_servers(settings: Settings) -> Verdicts:
 
 async def _asked(servers: list[McpServerDefinition], tenant: str) -> list[Judged]:
     from agents.tools.mcp.pool import McpPool  # takes half a second
-    from agents.tools.mcp.sdk_logging import silence
+    from agents.tools.mcp.sdk_logging import silence_sdk_logging
 
-    silence()
+    silence_sdk_logging()
     pool = McpPool()
     try:
         return list(await asyncio.gather(*(_judged(pool, server, tenant) for server in servers)))

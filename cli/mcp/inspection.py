@@ -14,7 +14,7 @@ from mcp.types import ListPromptsResult, ListResourcesResult, ListResourceTempla
 from agents.tools.mcp.catalogue.pages import MAX_ITEMS, all_pages, is_absent
 from agents.tools.mcp.connection.faults import McpFault
 from agents.tools.mcp.manager import listing, session_of
-from agents.tools.mcp.sdk_logging import silence
+from agents.tools.mcp.sdk_logging import silence_sdk_logging
 from agents.tools.mcp.server_session import McpSession
 from agents.tools.mcp.server_states import transport_of
 from agents.tools.mcp.tool_builder import with_bad_schemas
@@ -44,7 +44,7 @@ async def inspected(server: McpServerDefinition, tenant: str) -> dict[str, Any]:
     """Return what a server says of itself, as JSON data; ``problem`` and ``remedy`` where it cannot be used."""
     facts: dict[str, Any] = {"name": server.name, "file": server.file, "transport": transport_of(server)}
     facts |= {"command": list(server.argv())} if server.command is not None else {"url": server.url}
-    silence()
+    silence_sdk_logging()
     try:
         session = session_of(server, tenant)
     except CallboardError as error:

@@ -13,7 +13,7 @@ from agents.tools.mcp.catalogue.manifest import differences
 from agents.tools.mcp.catalogue.pages import tools_read, where_sought
 from agents.tools.mcp.connection.faults import with_remedy
 from agents.tools.mcp.manager import MCPClientManager, listing
-from agents.tools.mcp.sdk_logging import silence
+from agents.tools.mcp.sdk_logging import silence_sdk_logging
 from agents.tools.mcp.tool_builder import build_mcp_tool
 from bus.journal import Journal
 from cli.doctor.mcp_servers import LIST_S
@@ -39,7 +39,7 @@ Users = Mapping[tuple[str, str], list[tuple[str, list[str]]]]
 
 async def ask_all(servers: Sequence[McpServerDefinition], tenant: str) -> list[Listed | str]:
     """Return what each server lists, or why it does not."""
-    silence()
+    silence_sdk_logging()
     manager = MCPClientManager(tenant)
     try:
         return list(await asyncio.gather(*(_ask(manager, server) for server in servers)))

@@ -37,13 +37,13 @@ class _Few(logging.Filter):
 
 
 @cache
-def quieten() -> None:
+def limit_sdk_logging() -> None:
     """Filter the SDK's loggers, once in a process."""
     for name in LOGGERS:
         logging.getLogger(name).addFilter(_Few())
 
 
-def silence() -> None:
+def silence_sdk_logging() -> None:
     """Log none of the SDK's lines, in a command that says itself what is wrong with a server."""
     for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.tools.mcp.catalogue.unaccepted_tools import DRIFT
+from agents.tools.mcp.catalogue.unaccepted_tools import UNACCEPTED
 from config.definitions.errors import DefinitionUnreadable
 from config.definitions.mcp.server import McpServerDefinition, name_of, read_servers
 from config.definitions.yaml_lines import yaml_files
@@ -118,7 +118,7 @@ async def server_states(files: ServerFiles, journal: Journal) -> dict[str, dict[
 
 async def _states(files: ServerFiles, journal: Journal) -> dict[str, dict[str, Any]]:
     servers, broken = await journal.loop.read(files.read)
-    changed = await journal.loop.read(DRIFT.changed, journal.stores.mcp_manifests.digests)
+    changed = await journal.loop.read(UNACCEPTED.changed, journal.stores.mcp_manifests.digests)
     found = {name: McpServerState(state=McpState.INVALID, reason=problem) for name, problem in broken.items()}
     found |= {name: of_file(server) for name, server in servers.items()}
     for name, state in _used().items():

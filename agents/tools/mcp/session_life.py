@@ -30,6 +30,8 @@ from agents.tools.mcp.oauth.tokens import TokenSource
 from agents.tools.mcp.outcomes import CLOSED, is_of_login, session_end
 from agents.tools.mcp.sdk_logging import quieten
 from config.definitions.mcp.server import McpServerDefinition
+from agents.tools.mcp.sdk_logging import limit_sdk_logging
+from config.definitions.mcp_server import McpServerDefinition
 
 log = logging.getLogger(__name__)
 
@@ -156,7 +158,7 @@ class SessionLife:
 
     async def _own(self) -> None:
         """Open the session, keep it for as long as it is used, and close it."""
-        quieten()
+        limit_sdk_logging()
         failure: BaseException | None = None
         try:
             async with self._connection as (read, write):

@@ -10,7 +10,7 @@ from typing import Any
 
 from agents.tools.call_context import current_call
 from agents.tools.mcp import PREFIX
-from agents.tools.mcp.calls.call import AskingCall
+from agents.tools.mcp.calls.call import ServerToolCall
 from agents.tools.mcp.calls.result import to_value
 from agents.tools.mcp.catalogue.listed import EFFECT, TIMEOUT, ServerTool, listed
 from agents.tools.mcp.catalogue.manifest import pinned_tools, require_accepted
@@ -155,7 +155,7 @@ def _calling(server: McpServerDefinition, one: ServerTool, effect: Effect) -> Ca
         meta = {IDEMPOTENCY_KEY: current_call().idempotency_key} if effect is Effect.KEYED else {}
         if (traceparent := current_traceparent()) is not None:
             meta[TRACEPARENT] = traceparent  # as SEP-414 has it
-        call = AskingCall(server, current_call(), effect)
+        call = ServerToolCall(server, current_call(), effect)
         send = partial(pool.exchange, tenant, server, one.name, arguments, meta, call)
         return to_value(await call.made(send))
 

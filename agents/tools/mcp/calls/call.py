@@ -79,7 +79,7 @@ def round_of(text: str | None) -> InputRound | None:
     return InputRound(kept["number"], _REQUESTS.validate_python(kept["requests"], by_name=False), kept["state"])
 
 
-class AskingCall(OpenCall):
+class ServerToolCall(OpenCall):
     """A call whose server may ask a person."""
 
     def __init__(self, server: McpServerDefinition, context: ToolContext, effect: Effect) -> None:

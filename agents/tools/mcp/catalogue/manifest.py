@@ -15,7 +15,7 @@ import orjson
 
 from agents.tools.call_context import current_call
 from agents.tools.mcp.catalogue.listed import ServerTool, from_json
-from agents.tools.mcp.catalogue.unaccepted_tools import DRIFT
+from agents.tools.mcp.catalogue.unaccepted_tools import UNACCEPTED
 from agents.tools.mcp.stores import opened_journal
 from bus.journal import ANSWERED_BY
 from config.errors import ToolFailed
@@ -46,7 +46,7 @@ def pinned_tools(server: str, seen: Mapping[str, ServerTool] | None) -> dict[str
     pinned = manifests.pin(server, {name: (tool.digest, tool.json) for name, tool in seen.items()})
     found = {name: from_json(pinned[name]) for name in seen}
     for name, tool in found.items():
-        DRIFT.note(server, name, seen[name].digest, tool.digest)
+        UNACCEPTED.note(server, name, seen[name].digest, tool.digest)
     return found
 
 
@@ -62,7 +62,7 @@ async def require_accepted(server: str, known: ServerTool, now: ServerTool) -> N
         journal = opened.journal
         pinned = (await journal.loop.read(journal.stores.mcp_manifests.pinned, server)).get(now.name)
         known = known if pinned is None else from_json(pinned)
-    DRIFT.note(server, now.name, now.digest, known.digest)
+    UNACCEPTED.note(server, now.name, now.digest, known.digest)
     if known.digest == now.digest:
         return
     if opened is not None and current_call().tenant != opened.settings.tenant:
@@ -76,7 +76,7 @@ async def require_accepted(server: str, known: ServerTool, now: ServerTool) -> N
     if opened is not None:
         journal = opened.journal
         await journal.loop.write(journal.stores.mcp_manifests.accept, server, now.name, now.digest, now.json)
-    DRIFT.note(server, now.name, now.digest, now.digest)
+    UNACCEPTED.note(server, now.name, now.digest, now.digest)
 
 
 def form(server: str, known: ServerTool, now: ServerTool) -> dict[str, Any]:

@@ -12,7 +12,7 @@ MAX_TOOLS = 200
 """Changed tools of one server that are kept."""
 
 
-class ChangedTools:
+class UnacceptedTools:
     """The changed tools of a process, by server. Safe for any thread."""
 
     def __init__(self) -> None:
@@ -48,10 +48,10 @@ class ChangedTools:
         self._lock, self._seen = threading.Lock(), defaultdict(dict)
 
 
-DRIFT = ChangedTools()
+UNACCEPTED = UnacceptedTools()
 
 
 @after_fork
 def _renew() -> None:
     """Forget what the parent has seen; its lock may be held by a thread that is not here."""
-    DRIFT.forget()
+    UNACCEPTED.forget()

@@ -30,7 +30,7 @@ from pydantic import AnyUrl, ValidationError
 from agents.tool_errors import McpServerDown
 from agents.tools.mcp.oauth.account import OAuthAccount
 from agents.tools.mcp.oauth.requests import OAuthAsker
-from agents.tools.mcp.sdk_logging import quieten
+from agents.tools.mcp.sdk_logging import limit_sdk_logging
 from config.clock import epoch_ms
 from config.definitions.mcp.oauth import McpOAuthFields
 from config.definitions.mcp.server import McpServerDefinition
@@ -189,7 +189,7 @@ class OAuthFlow:
         self, provider: OAuthClientProvider, kept: _FlowStorage, refusal: httpx2.Response | None
     ) -> OAuthAccount:
         """Return the account that the provider's flow leads to; without ``refusal`` it only renews."""
-        quieten()
+        limit_sdk_logging()
         before = kept.tokens
         try:
             await self._drive(provider, refusal)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agents.tools.mcp import server_states as states
-from agents.tools.mcp.catalogue.unaccepted_tools import ChangedTools
+from agents.tools.mcp.catalogue.unaccepted_tools import UnacceptedTools
 from agents.tools.mcp.server_states import McpServerState, McpState, ServerFiles, fleet_states, of_file
 
 
@@ -77,7 +77,7 @@ def test_a_state_of_another_release_comes_last() -> None:
 
 
 def test_a_changed_tool_is_no_longer_one_when_any_process_accepts_it() -> None:
-    accepted, changed = {"read": "d1", "list": "d2"}, ChangedTools()
+    accepted, changed = {"read": "d1", "list": "d2"}, UnacceptedTools()
     changed.note("files", "read", now="d9", accepted="d1")
     changed.note("files", "list", now="d8", accepted="d2")
     assert changed.changed(lambda server: accepted) == {"files": ["list", "read"]}

@@ -10,7 +10,7 @@ import pytest
 from mcp.types import CallToolResult, InputRequiredResult
 
 from agents.tools.call_context import ToolContext
-from agents.tools.mcp.calls.call import MAX_STATE, AskingCall, round_of
+from agents.tools.mcp.calls.call import MAX_STATE, ServerToolCall, round_of
 from agents.tools.requests.questions import QuestionAsked
 from bus.journal import form_digest
 from config.definitions.mcp.server import McpServerDefinition
@@ -26,14 +26,14 @@ def asking(message: str = "For how many?", **field: Any) -> dict[str, Any]:
     return {"method": "elicitation/create", "params": params}
 
 
-def made(context: ToolContext, *requests: dict[str, Any]) -> AskingCall:
+def made(context: ToolContext, *requests: dict[str, Any]) -> ServerToolCall:
     """Make a call of a server that wants this before it answers."""
     wanted = {f"r{number}": one for number, one in enumerate(requests)}
     answers = [
         InputRequiredResult.model_validate({"resultType": "input_required", "inputRequests": wanted}, by_name=False),
         CallToolResult(content=[]),
     ]
-    call = AskingCall(SHOP, context, Effect.UNSAFE)
+    call = ServerToolCall(SHOP, context, Effect.UNSAFE)
 
     async def send() -> Any:
         return answers.pop(-1) if call.responses else answers[0]
