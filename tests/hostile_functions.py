@@ -30,8 +30,7 @@ from agents.tools.arguments import parse_arguments
 from agents.tools.calculator import calculator
 from agents.tools.http import to_result as http_result
 from agents.tools.mcp.allowed_resources import is_named, may_name
-from agents.tools.mcp.connection.traffic import TooMuch
-from agents.tools.mcp.connection.values import EventValues, require_flat
+from agents.tools.mcp.connection.traffic import EventValues, TooMuch, require_flat
 from agents.tools.results import MAX_BYTES, to_result
 from agents.tools.schema import describe
 from bus.broker.envelope import command_of, rewrite_item

@@ -63,7 +63,7 @@ async def _judged(pool: McpPool, server: McpServerDefinition, tenant: str) -> Ju
 
 def _judged_tools(server: McpServerDefinition, tools: list[Tool]) -> Judged:
     """Say how many tools agents may have, and which they do not get although the file names them."""
-    from agents.tools.mcp.catalogue.pages import tools_read, where_sought
+    from agents.tools.mcp.catalogue.lists import tools_read, where_sought
     from agents.tools.mcp.tool_builder import with_bad_schemas
 
     names = {tool.name for tool in tools}

@@ -11,7 +11,7 @@ import click
 from mcp import ClientSession, MCPError
 from mcp.types import ListPromptsResult, ListResourcesResult, ListResourceTemplatesResult
 
-from agents.tools.mcp.catalogue.pages import MAX_ITEMS, all_pages, is_absent
+from agents.tools.mcp.catalogue.lists import MAX_ITEMS, all_pages, is_absent
 from agents.tools.mcp.connection.faults import McpFault
 from agents.tools.mcp.manager import listing, session_of
 from agents.tools.mcp.sdk_logging import silence_sdk_logging

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from agents.tools.mcp.catalogue.listed import ServerTool, from_json
+from agents.tools.mcp.catalogue.lists import tools_read, where_sought
 from agents.tools.mcp.catalogue.manifest import differences
-from agents.tools.mcp.catalogue.pages import tools_read, where_sought
 from agents.tools.mcp.connection.faults import with_remedy
 from agents.tools.mcp.manager import MCPClientManager, listing
 from agents.tools.mcp.sdk_logging import silence_sdk_logging

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from agents.tool_errors import McpLoginNeeded, McpServerDown, OutputUnfit
 from agents.tools.mcp.catalogue.malformed import place_of
-from agents.tools.mcp.connection.bounded import (
+from agents.tools.mcp.connection.faults import McpFault
+from agents.tools.mcp.connection.http import (
     CUT_OFF,
     NO_LOGIN,
     NO_TOKEN,
@@ -21,7 +22,6 @@ from agents.tools.mcp.connection.bounded import (
     OWN_CODES,
     UNAUTHORIZED,
 )
-from agents.tools.mcp.connection.faults import McpFault
 from config.errors import ToolCutOff, ToolFailed
 from config.redaction import redact_start
 from config.text.visible import visible

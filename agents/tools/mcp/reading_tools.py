@@ -27,7 +27,7 @@ from agents.tools.call_context import current_call
 from agents.tools.mcp import PREFIX
 from agents.tools.mcp.allowed_resources import by_server, is_named, may_name
 from agents.tools.mcp.calls.result import to_part
-from agents.tools.mcp.catalogue.pages import all_pages, is_absent
+from agents.tools.mcp.catalogue.lists import all_pages, is_absent
 from agents.tools.mcp.pool import mcp_pool
 from agents.tools.mcp.tool_builder import labels_of, server_named
 from agents.tools.tool import Tool

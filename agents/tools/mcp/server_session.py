@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from agents.tool_errors import McpLoginNeeded
 from agents.tools.mcp.calls.notifications import OpenCall
-from agents.tools.mcp.catalogue.pages import all_pages
+from agents.tools.mcp.catalogue.lists import all_pages
 from agents.tools.mcp.oauth.tokens import OtherLogin, TokenSource
 from agents.tools.mcp.outcomes import NO_ACCESS_TOKEN, OTHER_LOGIN, SessionGone, call_end
 from agents.tools.mcp.session_life import SessionLife

@@ -21,7 +21,7 @@ from mcp.types import EmptyResult, SetLevelRequest, SetLevelRequestParams, ToolL
 
 from agents.tool_errors import McpLoginNeeded, McpServerDown
 from agents.tools.mcp.calls.notifications import OFF, OpenCalls, SdkSession
-from agents.tools.mcp.catalogue.list_changes import ListedTools
+from agents.tools.mcp.catalogue.lists import ListedTools
 from agents.tools.mcp.connection.faults import McpFault
 from agents.tools.mcp.connection.http import HttpConnection
 from agents.tools.mcp.connection.stdio import StdioConnection

@@ -13,8 +13,8 @@ from agents.tools.mcp import PREFIX
 from agents.tools.mcp.calls.call import ServerToolCall
 from agents.tools.mcp.calls.result import to_value
 from agents.tools.mcp.catalogue.listed import EFFECT, TIMEOUT, ServerTool, listed
+from agents.tools.mcp.catalogue.lists import where_sought
 from agents.tools.mcp.catalogue.manifest import pinned_tools, require_accepted
-from agents.tools.mcp.catalogue.pages import where_sought
 from agents.tools.mcp.connection.faults import with_remedy
 from agents.tools.mcp.pool import mcp_pool
 from agents.tools.tool import Tool

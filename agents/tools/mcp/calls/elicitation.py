@@ -1,7 +1,9 @@
-"""What a server asks a person during a call (an elicitation), as a question of the call's run.
+"""What a server asks during a call: a person, as a question of the run (elicitation), or the run's model (sampling).
 
 Its texts and its form are a stranger's: a form that asks for secrets, or has more than single values in its fields, is
-declined without a person, and of an address the host is named and nothing is opened.
+declined without a person, and of an address the host is named and nothing is opened. The model gets the server's texts
+alone: nothing of the run's conversation, whatever the server asks to include, and no tools. It is the model of the
+run's agent, whatever the server would prefer.
 """
 
 from __future__ import annotations
@@ -12,11 +14,25 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from mcp.types import ElicitRequestParams, ElicitRequestURLParams, ElicitResult
+from mcp.types import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ElicitRequestParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+    ErrorData,
+    TextContent,
+)
 
 from agents.tool_errors import QuestionInvalid
 from agents.tools.requests.questions import require_question
 from config.definitions.schemas.json_schema import check_schema, schema_errors
+from agents.tools.requests.sample import Sample, SampleRequest
+from config.definitions.json_schema import check_schema, schema_errors
+from config.definitions.mcp_server import McpSamplingFields
+from config.errors import CallboardError
 from config.redaction import redact_start
 from config.text.visible import visible
 
@@ -26,6 +42,11 @@ MAX_NAME, MAX_TITLE, MAX_ABOUT = 80, 200, 500
 """Characters of a field's name, title and description."""
 MAX_URL = 600
 """Characters of an address; a longer one could not be read."""
+MAX_MESSAGES = 100
+MAX_CHARS = 200_000
+"""Characters of all messages of a request and its instructions."""
+MAX_STOPS, MAX_STOP = 4, 100
+"""Stop sequences, and characters of each."""
 _HOST = re.compile(r"(?:[a-z0-9.-]+|\[[0-9a-f:.]+\])(?::[0-9]*)?", re.IGNORECASE)
 """Host and port of an address. A browser may read others elsewhere: it takes ``\\`` for ``/``, and decodes ``%2f``."""
 _SECRET = re.compile(
@@ -202,3 +223,61 @@ def _require_no_secret(message: str, form: Mapping[str, Any]) -> None:
 
 def _shown(text: Any, most: int) -> str:
     return visible(redact_start(text, most)).strip() if isinstance(text, str) else ""
+
+
+# --- samplings ----------------------------------------------------------------------------------------
+
+
+class ServerSampler:
+    """The samplings of one call, up to its server's limits."""
+
+    def __init__(self, allowed: McpSamplingFields, sample: Sample | None) -> None:
+        self._allowed, self._sample = allowed, sample
+        self._calls = 0
+
+    async def answer(self, params: CreateMessageRequestParams) -> CreateMessageResult | ErrorData:
+        """Return what the run's model answers, or why it was not asked or has not answered."""
+        if not self._allowed.allowed or self._sample is None:
+            return ErrorData(code=INVALID_REQUEST, message="Sampling not supported")
+        if self._calls >= self._allowed.max_calls:
+            return ErrorData(code=INVALID_REQUEST, message=f"at most {self._allowed.max_calls} samplings a call")
+        self._calls += 1
+        try:
+            answer = await self._sample(_request(params, self._allowed.max_tokens))
+        except ValueError as error:
+            return ErrorData(code=INVALID_PARAMS, message=str(error))
+        except CallboardError as error:  # no more than its code is the server's business
+            return ErrorData(code=INVALID_REQUEST, message=f"the model was not asked, or did not answer: {error.code}")
+        content = TextContent(type="text", text=answer.text)
+        reason = "maxTokens" if answer.is_cut else "endTurn"
+        return CreateMessageResult(role="assistant", content=content, model=answer.model, stop_reason=reason)
+
+
+def _request(params: CreateMessageRequestParams, max_tokens: int) -> SampleRequest:
+    """Return what the model is asked.
+
+    Raises:
+        ValueError: it is not text alone, or too much.
+    """
+    if params.tools or params.tool_choice is not None:
+        raise ValueError("samplings have no tools here")
+    if not 0 < len(params.messages) <= MAX_MESSAGES:
+        raise ValueError(f"a sampling has 1 to {MAX_MESSAGES} messages")
+    messages = []
+    for message in params.messages:
+        parts = message.content_as_list
+        if not all(isinstance(part, TextContent) for part in parts):
+            raise ValueError("samplings are of text alone here")
+        text = "\n".join(part.text for part in parts if isinstance(part, TextContent))
+        messages.append({"role": str(message.role), "content": text})
+    instructions = params.system_prompt or ""
+    if len(instructions) + sum(len(one["content"]) for one in messages) > MAX_CHARS:
+        raise ValueError(f"a sampling has at most {MAX_CHARS:,} characters")
+    heat = params.temperature
+    return SampleRequest(
+        messages=messages,
+        instructions=instructions,
+        max_tokens=max(1, min(params.max_tokens, max_tokens)),
+        temperature=min(max(heat, 0.0), 2.0) if heat is not None else None,
+        stop=tuple(one[:MAX_STOP] for one in (params.stop_sequences or ())[:MAX_STOPS] if one),
+    )

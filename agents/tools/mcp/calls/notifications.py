@@ -33,7 +33,7 @@ from mcp.types import (
     UrlElicitationCapability,
 )
 
-from agents.tools.mcp.connection.error_log import ErrorLog
+from agents.tools.mcp.connection.stdio import ErrorLog
 from agents.tools.mcp.connection.traffic import Inbound, Outbound
 from agents.tools.requests.reports import LEVELS, MAX_EXAMINED, CallReports
 from config.definitions.mcp.server import McpServerDefinition

@@ -14,9 +14,8 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp.types import ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
 
-from agents.tools.mcp.connection.bounded import CUT_OFF
-from agents.tools.mcp.connection.traffic import TooMuch, Traffic
-from agents.tools.mcp.connection.values import require_few_values, require_flat
+from agents.tools.mcp.connection.http import CUT_OFF
+from agents.tools.mcp.connection.traffic import TooMuch, Traffic, require_few_values, require_flat
 
 log = logging.getLogger(__name__)
 

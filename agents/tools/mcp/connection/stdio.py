@@ -1,12 +1,15 @@
-"""A server on stdio: its process, under a guard that ends every process beneath it (``agents/tools/isolation``).
+"""A server on stdio: its process, under a guard that ends every process beneath it, and its standard error.
 
-The SDK's own transport leaves processes behind that the server started, and reads lines of any length.
+The SDK's own transport leaves processes behind that the server started, and reads lines of any length. What a server
+writes to its standard error is in this process's log: redacted, and no more than a person reads.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -16,12 +19,14 @@ import anyio
 from agents.tool_errors import McpServerDown
 from agents.tools.isolation.guarded import end, ended, guarded_argv
 from agents.tools.isolation.limits import kernel_limits
-from agents.tools.mcp.connection.error_log import ErrorLog
 from agents.tools.mcp.connection.faults import McpFault, of_exit
 from agents.tools.mcp.connection.lines import LineReader, LineWriter
 from agents.tools.mcp.connection.traffic import Inbound, Outbound, Traffic, watched
 from config.definitions.mcp.server import McpServerDefinition
 from config.text.visible import visible
+from config.definitions.mcp_server import McpServerDefinition
+from config.redaction import redact_start
+from config.visible import visible
 
 GRACE_S = 2.0
 """Seconds that a server may take to end after its standard input was closed."""
@@ -29,6 +34,12 @@ BROKEN_GRACE_S = 0.2
 """The same of one that closed its standard output, or whose connection was ended."""
 MAX_SHOWN = 500
 """Characters of its standard error in a message."""
+MAX_LINE = 500
+"""Characters of one line in the log."""
+MAX_LINES, WINDOW_S = 60, 60.0
+"""Lines of one server in the log, and in how many seconds."""
+TAIL_BYTES = 4000
+"""Bytes of the end that are kept for the report of its failure."""
 
 
 class StdioConnection:
@@ -127,3 +138,54 @@ def end_of(said: str) -> str:
     end = said[-MAX_SHOWN:]
     is_cut = len(said) > MAX_SHOWN and said[-MAX_SHOWN - 1] != "\n"
     return end.partition("\n")[2].strip() or f"… {end}" if is_cut else end
+
+
+log = logging.getLogger(__name__)
+
+
+class ErrorLog(asyncio.Protocol):
+    """Logs the lines of a pipe, and keeps its end."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._tail = bytearray()
+        self._line = bytearray()
+        self._window_s, self._logged, self._left_out = 0.0, 0, 0
+
+    @property
+    def tail(self) -> str:
+        """The end of what was written, redacted."""
+        text = bytes(self._tail).decode("utf-8", "replace").strip()
+        return redact_start(text, len(text))
+
+    def data_received(self, data: bytes) -> None:
+        self._tail += data[-TAIL_BYTES:]
+        del self._tail[:-TAIL_BYTES]
+        self._line += data
+        *lines, rest = bytes(self._line[-64 * 1024 :]).split(b"\n")
+        self._line = bytearray(rest[-4 * MAX_LINE :])
+        for line in lines:
+            self._add(line)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._add(bytes(self._line))
+        self._note_left_out()
+
+    def _add(self, line: bytes) -> None:
+        if not line.strip():
+            return
+        now_s = time.monotonic()
+        if now_s - self._window_s > WINDOW_S:
+            self._note_left_out()
+            self._window_s, self._logged = now_s, 0
+        if self._logged >= MAX_LINES:
+            self._left_out += 1
+            return
+        self._logged += 1
+        text = line[: 4 * MAX_LINE].decode("utf-8", "replace").rstrip("\r")
+        log.info("the MCP server %s wrote: %s", self._server, redact_start(text, MAX_LINE))
+
+    def _note_left_out(self) -> None:
+        if self._left_out:
+            log.info("the MCP server %s wrote %d more lines, which are not logged", self._server, self._left_out)
+        self._left_out = 0

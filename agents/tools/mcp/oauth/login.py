@@ -1,17 +1,23 @@
-"""A person's login at a server: asks the server how, sends the browser, and stores what comes back."""
+"""A person's login at a server: asks the server how, sends the browser, and stores what comes back.
+
+This machine waits for the browser on a loopback address (RFC 8252, section 7.3).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from urllib.parse import parse_qs, urlsplit
 
 import httpx2
+from mcp.shared.auth import AuthorizationCodeResult
 
 from agents.tool_errors import McpServerDown
 from agents.tools.mcp.oauth.account import OAuthAccount, bound_to, opened_login, place_of, sealed_login
 from agents.tools.mcp.oauth.flow import OAuthFlow
-from agents.tools.mcp.oauth.loopback import BrowserReturn
 from agents.tools.mcp.oauth.requests import OAuthAsker
 from bus.journal import McpLogins, SealedLogin
 from config.definitions.mcp.server import McpServerDefinition
@@ -19,11 +25,23 @@ from config.egress.errors import HostNotAllowed, UrlRefused
 from config.egress.target import parse_target
 from config.ids import new_id
 from config.sealing import SealBroken, Sealer, SealKeyMissing
+from config.visible import visible
 
 _PLAIN = re.compile(r"[A-Za-z0-9._~:/?#\[\]@%!*+,=&-]+")
 """What an address may have that is given to the program that opens a browser: nothing that a shell reads as its own,
 but for ``&``."""
 _GREETING = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+MAX_HEAD = 16 * 1024
+"""Bytes of a request that are read."""
+HEAD_S = 10.0
+"""Seconds that a request may take to arrive."""
+_PAGE = """HTTP/1.1 {status}\r
+Content-Type: text/html; charset=utf-8\r
+Content-Security-Policy: default-src 'none'\r
+Cache-Control: no-store\r
+Connection: close\r
+\r
+<!doctype html><title>Callboard</title><p>{text}"""
 
 
 async def log_in(
@@ -100,3 +118,73 @@ def _require_plain(url: str, asker: OAuthAsker, server: str) -> None:
     if not _PLAIN.fullmatch(url):
         problem = "the address where to sign in has characters that no such address needs"
         raise McpServerDown(f"the login at the MCP server {server} failed: {problem}.")
+
+
+class BrowserReturn:
+    """A listener on the loopback address; entered, it has a port, and waits for one answer."""
+
+    def __init__(self, port: int = 0) -> None:
+        self._wanted = port
+        self._state: str | None = None
+        self._answer: asyncio.Future[AuthorizationCodeResult] = asyncio.get_running_loop().create_future()
+        self._server: asyncio.Server | None = None
+
+    @property
+    def port(self) -> int:
+        assert self._server is not None
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def __aenter__(self) -> BrowserReturn:
+        """Listen.
+
+        Raises:
+            OSError: the port is in use.
+        """
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._wanted, limit=MAX_HEAD)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._server is not None
+        self._server.close()
+
+    def expect(self, authorization_url: str) -> None:
+        """Take the answer to this request alone: any page in the browser can send others."""
+        self._state = parse_qs(urlsplit(authorization_url).query).get("state", [None])[-1]
+
+    async def answer(self) -> AuthorizationCodeResult:
+        """Return the code, once the browser brings it.
+
+        Raises:
+            McpServerDown: the authorization server says that it gives none.
+        """
+        return await self._answer
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
+            async with asyncio.timeout(HEAD_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+            status, text = self._taken(head)
+            writer.write(_PAGE.format(status=status, text=text).encode())
+            await writer.drain()
+        writer.close()
+
+    def _taken(self, head: bytes) -> tuple[str, str]:
+        """Return the status and the text of the page that the browser shows."""
+        method, target, _ = head.split(b"\r\n", 1)[0].decode("ascii", "replace").split(" ", 2)
+        parts = urlsplit(target)
+        if method != "GET" or parts.path != "/callback":
+            return "404 Not Found", "There is nothing here."
+        said = {name: values[-1] for name, values in parse_qs(parts.query, max_num_fields=50).items()}
+        if self._state is None or said.get("state") != self._state or self._answer.done():
+            return "400 Bad Request", "This is not the answer to the login that Callboard waits for."
+        if "error" in said:
+            reason = visible(f"{said['error']} {said.get('error_description', '')}".strip()[:500])
+            self._answer.set_exception(McpServerDown(f"the authorization server refused the login: {reason}."))
+            return "200 OK", "The authorization server refused the login. The terminal says more."
+        self._answer.set_result(
+            AuthorizationCodeResult(code=said.get("code", ""), state=said["state"], iss=said.get("iss"))
+        )
+        return "200 OK", "The login is on its way to Callboard. You can close this page."

@@ -16,8 +16,7 @@ import pytest
 from agents.tool_errors import McpServerDown, OutputUnfit
 from agents.tools.mcp.connection.faults import with_remedy
 from agents.tools.mcp.connection.stdio import MAX_SHOWN, end_of
-from agents.tools.mcp.connection.traffic import TooMuch
-from agents.tools.mcp.connection.values import MAX_VALUES, require_few_values
+from agents.tools.mcp.connection.traffic import MAX_VALUES, TooMuch, require_few_values
 from agents.tools.mcp.pool import McpPool
 from config.definitions.mcp.server import McpLimitFields, McpServerDefinition
 from config.errors import ToolCutOff, ToolFailed
@@ -319,12 +318,12 @@ def test_a_server_is_ended_with_all_that_it_started(run: Run, define: Define, wo
 def test_its_standard_error_is_logged_redacted_and_not_without_end(
     run: Run, define: Define, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", logger="agents.tools.mcp.connection.error_log")
+    caplog.set_level("INFO", logger="agents.tools.mcp.connection.stdio")
     secret = "sk-" + "a1" * 20
 
     run(lambda pool: pool.call("t", define(), "complain", {"say": f"the key is {secret} " + "x" * 5000, "count": 1000}))
 
-    lines = [record.getMessage() for record in caplog.records if record.name == "agents.tools.mcp.connection.error_log"]
+    lines = [record.getMessage() for record in caplog.records if record.name == "agents.tools.mcp.connection.stdio"]
     assert 60 <= len(lines) <= 62
     assert "[redacted]" in lines[0]
     assert not any(secret in line or len(line) > 700 for line in lines)

@@ -20,7 +20,8 @@ from mcp.types import (
 from pydantic import ValidationError
 
 from agents.tool_errors import McpLoginNeeded, McpServerDown, OutputUnfit
-from agents.tools.mcp.connection.bounded import (
+from agents.tools.mcp.connection.faults import McpFault
+from agents.tools.mcp.connection.http import (
     CUT_OFF,
     NO_LOGIN,
     NO_TOKEN,
@@ -29,7 +30,6 @@ from agents.tools.mcp.connection.bounded import (
     REFUSED,
     UNAUTHORIZED,
 )
-from agents.tools.mcp.connection.faults import McpFault
 from agents.tools.mcp.outcomes import (
     MAX_MESSAGE,
     OLD_WAY,

@@ -10,10 +10,9 @@ import pytest
 from mcp.types import Tool
 
 from agents.tool_errors import McpServerDown
-from agents.tools.mcp.catalogue.list_changes import ListedTools
 from agents.tools.mcp.catalogue.listed import sorted_out
+from agents.tools.mcp.catalogue.lists import MAX_ITEMS, ListedTools
 from agents.tools.mcp.catalogue.malformed import with_stand_ins
-from agents.tools.mcp.catalogue.pages import MAX_ITEMS
 from agents.tools.mcp.pool import McpPool
 from config.errors import ToolCutOff
 from tests.agents.tools.mcp.conftest import Define, Run, said

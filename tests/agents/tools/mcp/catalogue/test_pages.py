@@ -9,7 +9,7 @@ import pytest
 from mcp.types import ListPromptsResult, PaginatedRequestParams, Prompt
 from pydantic import BaseModel
 
-from agents.tools.mcp.catalogue.pages import MAX_ITEMS, MAX_PAGES, MAX_WEIGHT, all_pages, weight_of
+from agents.tools.mcp.catalogue.lists import MAX_ITEMS, MAX_PAGES, MAX_WEIGHT, all_pages, weight_of
 
 
 def pages(*, size: int, count: int | None, prompt: Prompt | None = None) -> tuple[list[Prompt], list[str | None]]:

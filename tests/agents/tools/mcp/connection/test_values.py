@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents.tools.mcp.connection import values
-from agents.tools.mcp.connection.traffic import TooMuch
-from agents.tools.mcp.connection.values import MAX_LEVELS, MAX_VALUES, EventValues, require_flat
+from agents.tools.mcp.connection import traffic as values
+from agents.tools.mcp.connection.traffic import MAX_LEVELS, MAX_VALUES, EventValues, TooMuch, require_flat
 
 MIB = 1024 * 1024
 FEW, FEW_LINES = 1000, 100

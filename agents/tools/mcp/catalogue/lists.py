@@ -1,4 +1,4 @@
-"""A server's list of tools, for as long as it is known to be the present one.
+"""A server's lists: read in pages, and that of its tools kept for as long as it is known to be the present one.
 
 A server of before 2026 says by itself that its list has changed. One of 2026 says so to those who listen, and where it
 has no such request, its list is read again.
@@ -8,17 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from mcp import ClientSession, MCPError
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
-from mcp.types import Tool
+from mcp.types import METHOD_NOT_FOUND, PaginatedRequestParams, PaginatedResult, Tool
+from pydantic import BaseModel
+
+T = TypeVar("T")
 
 STALE_S = 1.0
 """Seconds that a list is used without asking again, where the server does not say that it has changed."""
 AGAIN_S = 5.0
 """Seconds until the next attempt to listen, after the connection for it broke."""
+MAX_PAGES, MAX_ITEMS = 100, 2000
+"""Pages and items of a list that are read."""
+MAX_WEIGHT = 16 * 1024 * 1024
+"""Bytes of memory that a list may take, about; no page is read after the one with which it takes more."""
+_EACH = 64
 
 
 @dataclass(kw_only=True, slots=True)
@@ -100,3 +109,51 @@ class ListedTools:
             return False
         finally:
             self._is_followed = False
+
+
+async def all_pages(ask: Callable[..., Awaitable[PaginatedResult]], items_of: Callable[[Any], Sequence[T]]) -> list[T]:
+    """Return the items of a list, up to ``MAX_ITEMS`` and about ``MAX_WEIGHT``; ``ask`` takes ``params``."""
+    found: list[T] = []
+    cursor: str | None = None
+    weight = 0
+    for _ in range(MAX_PAGES):
+        page = await ask(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
+        items = items_of(page)
+        found += items
+        weight += weight_of(items)
+        cursor = page.next_cursor
+        if not cursor or len(found) >= MAX_ITEMS or weight >= MAX_WEIGHT:
+            break
+    return found[:MAX_ITEMS]
+
+
+def tools_read(count: int) -> str:
+    """Return a server's tools for a sentence, which says so where the list is longer than what is read of it."""
+    return f"its first {MAX_ITEMS:,} tools (no more are read)" if count >= MAX_ITEMS else f"its {count} tools"
+
+
+def where_sought(count: int) -> str:
+    """Return what to say behind ``the server does not have it``: where it was sought, if not in the whole list."""
+    return f" among {tools_read(count)}" if count >= MAX_ITEMS else ""
+
+
+def weight_of(items: Sequence[object]) -> int:
+    """Return about how many bytes of memory items of a list take; most of it are texts, or many small values."""
+    weight, left = 0, list(items)
+    while left:
+        one = left.pop()
+        weight += _EACH
+        if isinstance(one, str):
+            weight += len(one) if one.isascii() else 4 * len(one)
+        elif isinstance(one, BaseModel):
+            left += [vars(one), one.model_extra]
+        elif isinstance(one, dict):
+            left += [*one.keys(), *one.values()]
+        elif isinstance(one, list):
+            left += one
+    return weight
+
+
+def is_absent(error: BaseException) -> bool:
+    """Return whether the server says that it has no lists of this kind."""
+    return isinstance(error, MCPError) and error.code == METHOD_NOT_FOUND
