@@ -28,6 +28,8 @@ from config.definitions.mcp_server import McpServerDefinition
 from config.redaction import redact_start
 from config.visible import visible
 
+log = logging.getLogger(__name__)
+
 GRACE_S = 2.0
 """Seconds that a server may take to end after its standard input was closed."""
 BROKEN_GRACE_S = 0.2
@@ -138,9 +140,6 @@ def end_of(said: str) -> str:
     end = said[-MAX_SHOWN:]
     is_cut = len(said) > MAX_SHOWN and said[-MAX_SHOWN - 1] != "\n"
     return end.partition("\n")[2].strip() or f"… {end}" if is_cut else end
-
-
-log = logging.getLogger(__name__)
 
 
 class ErrorLog(asyncio.Protocol):
