@@ -151,9 +151,20 @@ HOSTS_OF_FUNCTION = (
 )
 
 
-class Metadata(TypedDict, total=False):
-    """What ``@tool`` may say besides how a call is treated; see the fields of ``Tool``."""
+class Marks(TypedDict, total=False):
+    """What ``@tool`` may say of a function: fields of its ``Tool``, which says what they mean."""
 
+    name: str | None
+    """What the model calls it; the function's name by default."""
+    effect: Effect | str
+    """The effect class (docs/glossary.md), by which retries are decided; ``unsafe`` by default."""
+    timeout_s: float | None
+    confirm: bool
+    on_expiry: OnExpiry | str
+    """What is done without an answer in time: ``fail``, ``reject`` or ``take_default``."""
+    default: Any
+    approvers: int
+    check: Callable[[str], Any] | None
     sticky: Collection[str]
     sticky_s: int
     version: str
@@ -169,62 +180,17 @@ class Metadata(TypedDict, total=False):
 @overload
 def tool(function: F, /) -> F: ...
 @overload
-def tool(
-    *,
-    name: str | None = None,
-    effect: Effect | str = Effect.UNSAFE,
-    timeout_s: float | None = None,
-    confirm: bool = False,
-    on_expiry: OnExpiry | str = OnExpiry.FAIL,
-    default: Any = None,
-    approvers: int = 1,
-    check: Callable[[str], Any] | None = None,
-    **metadata: Unpack[Metadata],
-) -> Callable[[F], F]: ...
-def tool(
-    function: Callable[..., Any] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    effect: Effect | str = Effect.UNSAFE,
-    timeout_s: float | None = None,
-    confirm: bool = False,
-    on_expiry: OnExpiry | str = OnExpiry.FAIL,
-    default: Any = None,
-    approvers: int = 1,
-    check: Callable[[str], Any] | None = None,
-    **metadata: Unpack[Metadata],
-) -> Any:
-    """Mark a function as a tool; it stays an ordinary function.
+def tool(**marks: Unpack[Marks]) -> Callable[[F], F]: ...
+def tool(function: Callable[..., Any] | None = None, /, **marks: Unpack[Marks]) -> Any:
+    """Mark a function as a tool, with or without parentheses; it stays an ordinary function.
 
-    Args:
-        function: the function, when used without parentheses.
-        name: what the model calls it; the function's name by default.
-        effect: the effect class (docs/glossary.md), by which retries are decided; ``unsafe`` by default.
-        timeout_s: seconds a call may take.
-        confirm: whether a person has to approve each call.
-        on_expiry: what is done without an answer in time: ``fail``, ``reject`` or ``take_default``.
-        default: the call's result with ``take_default``.
-        approvers: how many persons have to approve; from two on, the run's own principal is none of them.
-        check: for ``checkable`` tools, see ``Tool.check``.
-        metadata: further fields of ``Tool``: its version, its maintainer, the classification of its data, and so on.
+    Raises:
+        ValueError, TypeError: the marks are none; see ``_checked``.
     """
-    marks = {
-        "name": name,
-        "effect": _member(Effect, effect, "effect"),
-        "timeout_s": timeout_s,
-        "confirm": confirm,
-        "check": check,
-    }
-    marks |= {
-        "on_expiry": _member(OnExpiry, on_expiry, "on_expiry"),
-        "default": default,
-        "approvers": approvers,
-        **_checked(metadata),
-    }
+    fields = _checked(marks)
 
     def mark(target: Callable[..., Any]) -> Callable[..., Any]:
-        setattr(target, MARKS, marks)
+        setattr(target, MARKS, fields)
         return target
 
     return mark if function is None else mark(function)
@@ -244,6 +210,8 @@ def _member(kind: type[E], value: str, argument: str) -> E:
 
 
 _MADE_OF: Mapping[str, Callable[[Any], Any]] = {
+    "effect": lambda effect: _member(Effect, effect, "effect"),
+    "on_expiry": lambda on_expiry: _member(OnExpiry, on_expiry, "on_expiry"),
     "sticky": lambda scopes: tuple(_member(Scope, scope, "sticky") for scope in scopes),
     "kind": lambda kind: _member(CapabilityKind, kind, "kind"),
     "classification": lambda classification: _member(Classification, classification, "classification"),
@@ -265,19 +233,19 @@ def without_network(function: F) -> F:
     return function
 
 
-def _checked(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata as fields of ``Tool``.
+def _checked(marks: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the marks as fields of ``Tool``.
 
     Raises:
-        ValueError: a classification, role or kind that is none, a secret that is no reference, or ``hosts``.
+        ValueError: an effect, classification, role or kind that is none, a secret that is no reference, or ``hosts``.
         TypeError: there is no such field.
     """
-    if "hosts" in metadata:
+    if "hosts" in marks:
         raise ValueError(f"@tool(hosts=...): {HOSTS_OF_FUNCTION}")
-    unknown = set(metadata) - Metadata.__annotations__.keys()
+    unknown = set(marks) - Marks.__annotations__.keys()
     if unknown:
         raise TypeError(f"@tool has no argument {', '.join(sorted(unknown))}")
-    for name, reference in metadata.get("secrets", {}).items():
+    for name, reference in marks.get("secrets", {}).items():
         if not REFERENCE.fullmatch(reference):
             raise ValueError(f"the secret {name} has to be {REFERENCE_FORM}, and never the secret itself")
-    return {name: _MADE_OF[name](value) if name in _MADE_OF else value for name, value in metadata.items()}
+    return {name: _MADE_OF[name](value) if name in _MADE_OF else value for name, value in marks.items()}
