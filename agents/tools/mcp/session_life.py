@@ -28,10 +28,8 @@ from agents.tools.mcp.connection.stdio import StdioConnection
 from agents.tools.mcp.connection.traffic import Inbound, Outbound, Traffic
 from agents.tools.mcp.oauth.tokens import TokenSource
 from agents.tools.mcp.outcomes import CLOSED, is_of_login, session_end
-from agents.tools.mcp.sdk_logging import quieten
-from config.definitions.mcp.server import McpServerDefinition
 from agents.tools.mcp.sdk_logging import limit_sdk_logging
-from config.definitions.mcp_server import McpServerDefinition
+from config.definitions.mcp.server import McpServerDefinition
 
 log = logging.getLogger(__name__)
 

@@ -33,9 +33,7 @@ from pydantic import TypeAdapter, ValidationError
 from agents.tools.call_context import ToolContext
 from agents.tools.mcp.calls.elicitation import Declined, Elicited, ServerSampler, elicited
 from agents.tools.mcp.calls.notifications import OpenCall
-from agents.tools.mcp.calls.sampling import ServerSampler
 from config.definitions.mcp.server import McpServerDefinition
-from config.definitions.mcp_server import McpServerDefinition
 from config.effects import Effect
 from config.errors import ToolFailed
 

@@ -28,10 +28,9 @@ from mcp.types import (
 
 from agents.tool_errors import QuestionInvalid
 from agents.tools.requests.questions import require_question
-from config.definitions.schemas.json_schema import check_schema, schema_errors
 from agents.tools.requests.sample import Sample, SampleRequest
-from config.definitions.json_schema import check_schema, schema_errors
-from config.definitions.mcp_server import McpSamplingFields
+from config.definitions.mcp.server import McpSamplingFields
+from config.definitions.schemas.json_schema import check_schema, schema_errors
 from config.errors import CallboardError
 from config.redaction import redact_start
 from config.text.visible import visible

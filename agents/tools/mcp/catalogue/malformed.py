@@ -8,10 +8,8 @@ from mcp.types import Tool
 from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
-from agents.tools.mcp.catalogue.pages import MAX_ITEMS
-from config.text.visible import visible
 from agents.tools.mcp.catalogue.lists import MAX_ITEMS
-from config.visible import visible
+from config.text.visible import visible
 
 MALFORMED = "callboard/malformed"
 """Member of the ``_meta`` of a stand-in, with the place at which the tool is malformed."""

@@ -19,17 +19,9 @@ from mcp.client.streamable_http import streamable_http_client
 
 from agents.tool_errors import McpLoginNeeded, McpServerDown
 from agents.tools.mcp.connection.faults import McpFault, of_connecting, of_status
-from agents.tools.mcp.connection.traffic import Inbound, Outbound, TooMuch, Traffic, watched
-from agents.tools.mcp.connection.values import BodyValues, EventValues
+from agents.tools.mcp.connection.traffic import BodyValues, EventValues, Inbound, Outbound, TooMuch, Traffic, watched
 from agents.tools.mcp.oauth.tokens import Authorized, OtherLogin, TokenSource
 from config.definitions.mcp.server import McpServerDefinition
-from agents.tool_errors import McpServerDown
-from agents.tools.mcp.connection.bounded import BoundedTransport
-from agents.tools.mcp.connection.faults import McpFault
-from agents.tools.mcp.connection.traffic import Inbound, Outbound, Traffic, watched
-from agents.tools.mcp.oauth.tokens import Authorized, TokenSource
-from agents.tools.mcp.connection.traffic import BodyValues, EventValues, Inbound, Outbound, TooMuch, Traffic, watched
-from config.definitions.mcp_server import McpServerDefinition
 from config.egress.errors import HostNotAllowed, UrlRefused
 from config.egress.exchange import causes_of, trusted
 from config.egress.informational import PROBLEM, InformationalFlood, bound_informational
@@ -37,7 +29,6 @@ from config.egress.operators import require_operators_url
 from config.egress.policy import allowed_in
 from config.settings import settings
 from config.text.visible import visible
-from config.visible import visible
 
 CONNECT_S = 10.0
 MAX_CONNECTIONS = 256

@@ -23,10 +23,8 @@ from agents.tools.mcp.connection.faults import McpFault, of_exit
 from agents.tools.mcp.connection.lines import LineReader, LineWriter
 from agents.tools.mcp.connection.traffic import Inbound, Outbound, Traffic, watched
 from config.definitions.mcp.server import McpServerDefinition
-from config.text.visible import visible
-from config.definitions.mcp_server import McpServerDefinition
 from config.redaction import redact_start
-from config.visible import visible
+from config.text.visible import visible
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from config.egress.errors import HostNotAllowed, UrlRefused
 from config.egress.target import parse_target
 from config.ids import new_id
 from config.sealing import SealBroken, Sealer, SealKeyMissing
-from config.visible import visible
+from config.text.visible import visible
 
 _PLAIN = re.compile(r"[A-Za-z0-9._~:/?#\[\]@%!*+,=&-]+")
 """What an address may have that is given to the program that opens a browser: nothing that a shell reads as its own,
