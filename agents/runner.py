@@ -14,8 +14,8 @@ from agents.governance.guardrails.guardrails import Guardrails
 from agents.handle import RunHandle
 from agents.models.auto import resolve_model
 from agents.process import Process, current_process, open_process, use_process
+from agents.prompt.texts import check_call, check_objective, check_thread_id
 from agents.registry import AgentRegistry
-from agents.texts import check_call, check_objective, check_thread_id
 from bus.dispatcher import INLINE, OTHERS, Dispatcher
 from bus.identity.credentials.grants import SECRET_NAME, GrantForm, PresentedGrant
 from bus.journal import NO_MODEL, CallersTransaction, IdempotencyKey, Journal, NewCall, NewRun, RunUnknown

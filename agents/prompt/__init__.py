@@ -1,1 +1,1 @@
-"""What a model gets of a conversation: its newest part that fits, as messages of a call."""
+"""The texts of a run: what callers give it, and what a model gets of a conversation, as messages of a call."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agents.models.streams.tool_calls import ToolCall
+from agents.prompt.texts import readable_call
 from agents.steps.call_decision import CallDecision
-from agents.texts import readable_call
 from agents.tools.requests.questions import CallAsks
 from agents.tools.tool import Tool
 from bus.journal import (

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from agents.errors import AgentUnknown, InputTooLarge, PolicyRefused
 from agents.governance.guardrails.errors import InputBlocked
-from agents.texts import MAX_TOOL_NAME
+from agents.prompt.texts import MAX_TOOL_NAME
 from agents.tool_errors import (
     ArgumentsInvalid,
     CallBlocked,
