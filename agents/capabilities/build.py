@@ -46,7 +46,7 @@ class CapabilityRunner(Protocol):
         Raises:
             CapabilityFailed, OutputNotJson: the call failed.
             ToolCutOff, OutputTooLong: it may have taken effect.
-            SecretMissing: nothing was started.
+            SECRET_MISSING: nothing was started.
         """
         ...
 
