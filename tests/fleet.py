@@ -16,12 +16,12 @@ from typing import IO
 
 from pydantic import SecretStr
 
-from agents.warm_up import TURN_FILE
 from bus.journal import Workers
 from cli.supervisor.child import guarded
 from config.database.engine import open_database
 from config.private_files import open_private, private_folder
 from config.settings import Settings
+from handlers.worker.warm_up import TURN_FILE
 from tests.fork_server import Process, fork_server
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -11,12 +11,12 @@ import yaml
 
 from agents.catalogue import tools_of, wrap_tools
 from agents.models.call import is_in_process
-from agents.warm_up import warm_up_to_fork
 from bus.gc_tuning import freeze_gc
 from cli.crashlab.ledger import watched
 from config.database.migrate import migrate
 from config.definitions.agent import AgentDefinition
 from config.settings import Settings, read_settings
+from handlers.worker.warm_up import warm_up_to_fork
 
 LEASE_S = 15.0 if sys.platform == "linux" else 2.0
 """On Linux the reaper sees that a process has ended; elsewhere it has to wait for the lease to expire."""

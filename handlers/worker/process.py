@@ -26,7 +26,6 @@ from agents.process import Process, current_process
 from agents.tools.execution.abandoned import ABANDONED
 from agents.tools.mcp.server_states import files_of, server_states
 from agents.tools.spans.hooks import enable_hooks
-from agents.warm_up import needs_litellm, warm_up, warm_up_later, warm_up_to_fork
 from bus.broker.celery_rules import broken_rules
 from bus.celery_app import refuse_greenlets, require_broker_setting, serve_queues
 from bus.gc_tuning import collect_rarely, freeze_gc
@@ -50,6 +49,7 @@ from handlers.worker.poller import Poller
 from handlers.worker.slots import open_slot_pool
 from handlers.worker.task_watcher import TaskWatcher
 from handlers.worker.tool_catalogue import loaded_tools
+from handlers.worker.warm_up import needs_litellm, warm_up, warm_up_later, warm_up_to_fork
 from observers.discovery import observers_for
 from observers.invoker import drain
 

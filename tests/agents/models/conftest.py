@@ -12,7 +12,7 @@ from agents.models.call import ModelCall
 from agents.models.lite import litellm_module
 from agents.models.open import open_stream
 from agents.steps.streaming import StreamedResponseWrapper
-from agents.warm_up import warm_up_to_fork
+from handlers.worker.warm_up import warm_up_to_fork
 from tests.model_server import ModelServer
 
 T = TypeVar("T")

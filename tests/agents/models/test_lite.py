@@ -14,9 +14,9 @@ import pytest
 from agents.models import lite
 from agents.models.call import ModelCall
 from agents.models.lite import litellm_module
-from agents.warm_up import warm_up, warm_up_to_fork
 from bus.loop import ProcessLoop
 from config.redaction import redact
+from handlers.worker.warm_up import warm_up, warm_up_to_fork
 from tests.agents.models.conftest import read
 from tests.fleet import bare_environment
 from tests.model_server import ModelServer, Turn

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from agents.registry import AgentRegistry
-from agents.warm_up import needs_litellm
 from cli.supervisor.serving import clean_environment
+from handlers.worker.warm_up import needs_litellm
 from tests.processes import folder_variables, run_python
 
 AGENT = "name: A\nmodel: {model}\nsystem_prompt: You answer.\n"
