@@ -33,7 +33,7 @@ class RunHandle:
         """Yield the run's events with numbers above ``after``, in order, as they happen, up to its ``end``.
 
         Raises:
-            CursorInvalid, CursorAhead: ``after`` is not a number, or above the run's last one.
+            CURSOR_INVALID, CURSOR_AHEAD: ``after`` is not a number, or above the run's last one.
             LOOP_BLOCKED: called on the event loop's own thread.
         """
         cursor = parse_cursor(str(after))
@@ -86,7 +86,7 @@ class RunHandle:
         """Answer a question of the run; the first valid answer counts.
 
         Raises:
-            ApprovalUnknown, ApprovalDecided, ApprovalOver, DecisionRefused: see ``bus.journal.decisions.decisions``.
+            ApprovalUnknown, ApprovalDecided, ApprovalOver, DECISION_REFUSED: see ``bus.journal.decisions.decisions``.
         """
         return self._journal().clients.decide(
             self._principal, self.run_id, approval_id, answer, by=by or self._principal.id

@@ -125,9 +125,9 @@ class Runner:
             InputBlocked: a guardrail blocks the objective.
             GRANT_REFUSED: the grant is not for this start, or cannot be used any more.
             ObserverTravels: an observer object was given for a run that a worker executes.
-            ThreadOfOtherAgent, ThreadUnknown: the principal may not continue the thread; see
+            THREAD_OF_OTHER_AGENT, ThreadUnknown: the principal may not continue the thread; see
                 ``bus.journal.acceptance.accept``.
-            ConnectionUnusable: the connection is closed, in autocommit, of another database or the parent process's.
+            CONNECTION_UNUSABLE: the connection is closed, in autocommit, of another database or the parent process's.
         """
 
         def check() -> str:

@@ -42,32 +42,32 @@ if TYPE_CHECKING:
     from bus.journal.decisions.decisions import Decided
     from bus.journal.endings import Took, end_commit, end_event, result_of_cut_off
     from bus.journal.errors import (
-        AnswerRefused,
+        ANSWER_REFUSED,
+        APPROVER_REFUSED,
+        ARGUMENTS_DIFFER,
+        CONNECTION_UNUSABLE,
+        CURSOR_AHEAD,
+        CURSOR_INVALID,
+        DECISION_REFUSED,
+        EDIT_REFUSED,
+        IDEMPOTENCY_CONFLICT,
+        LINK_NOT_YOURS,
+        LINK_OVER,
+        LINK_UNKNOWN,
+        RUN_OPEN,
+        SCOPE_REFUSED,
+        STICKY_UNKNOWN,
+        THREAD_OF_OTHER_AGENT,
+        TOO_MANY_RUNS,
         ApprovalDecided,
         ApprovalOver,
         ApprovalUnknown,
-        ApproverRefused,
-        ArgumentsDiffer,
         CodeVersion,
-        ConnectionUnusable,
-        CursorAhead,
-        CursorInvalid,
-        DecisionRefused,
-        EditRefused,
-        IdempotencyConflict,
-        LinkNotYours,
-        LinkOver,
-        LinkUnknown,
         PrincipalDisabled,
-        RunOpen,
         RunUnknown,
-        ScopeRefused,
         StaleOwner,
         StickyOver,
-        StickyUnknown,
-        ThreadOfOtherAgent,
         ThreadUnknown,
-        TooManyRuns,
     )
     from bus.journal.idempotency import IdempotencyKey, canonical_digest
     from bus.journal.journal import Journal
@@ -113,10 +113,10 @@ _NAMES = {
     "decisions.decisions": "Decided",
     "endings": "Took end_commit end_event result_of_cut_off",
     "errors": (
-        "AnswerRefused ApprovalDecided ApprovalOver ApprovalUnknown ApproverRefused ArgumentsDiffer CodeVersion "
-        "ConnectionUnusable CursorAhead CursorInvalid DecisionRefused EditRefused IdempotencyConflict LinkNotYours "
-        "LinkOver LinkUnknown PrincipalDisabled RunOpen "
-        "RunUnknown ScopeRefused StaleOwner StickyOver StickyUnknown ThreadOfOtherAgent ThreadUnknown TooManyRuns"
+        "ANSWER_REFUSED APPROVER_REFUSED ARGUMENTS_DIFFER CONNECTION_UNUSABLE CURSOR_AHEAD CURSOR_INVALID "
+        "DECISION_REFUSED EDIT_REFUSED IDEMPOTENCY_CONFLICT LINK_NOT_YOURS LINK_OVER LINK_UNKNOWN RUN_OPEN "
+        "SCOPE_REFUSED STICKY_UNKNOWN THREAD_OF_OTHER_AGENT TOO_MANY_RUNS ApprovalDecided ApprovalOver "
+        "ApprovalUnknown CodeVersion PrincipalDisabled RunUnknown StaleOwner StickyOver ThreadUnknown"
     ),
     "idempotency": "IdempotencyKey canonical_digest",
     "journal": "Journal",

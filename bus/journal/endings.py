@@ -115,7 +115,7 @@ def control(
     Raises:
         RunUnknown: there is no such run, or the principal does not see it.
         FORBIDDEN: the principal may not do this with it.
-        IdempotencyConflict: the key was used with another body.
+        IDEMPOTENCY_CONFLICT: the key was used with another body.
     """
     with database.write() as connection:
         row = lock_allowed_run(connection, principal, Verb.CONTROL, run_id)

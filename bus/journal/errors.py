@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from config.errors import Permanent, Retryable, Topic
+from config.errors import CallboardError, Permanent, Retryable, Topic
 from config.identity.principal import Principal
 from config.limits import LimitName
 
@@ -37,82 +37,79 @@ class ThreadUnknown(Permanent):
         return f"there is no thread '{self.facts['thread_id'][:80]}'; GET /v1/threads lists yours."
 
 
-class ThreadOfOtherAgent(Permanent):
-    """The credential is not for the agent that began the thread, or for one that ran in it.
-
-    The run would read that agent's messages.
-    """
-
-    code = "thread_of_other_agent"
-    status = 403
-    remedy = "Use another `thread_id`."
-    text = (
+THREAD_OF_OTHER_AGENT = Permanent.row(
+    "thread_of_other_agent",
+    "The credential is not for the agent that began the thread, or for one that ran in it.",
+    status=403,
+    text=(
         "thread '{thread_id:.80}' has an agent that this credential is not for; continue it with another "
         "credential, or name a new thread."
+    ),
+    remedy="Use another `thread_id`.",
+)
+"""The run would read that agent's messages."""
+
+RUN_OPEN = Permanent.row(
+    "run_open",
+    "The run to delete has not ended, or the thread to delete has an open run.",
+    status=409,
+    remedy="`./callboard cancel` the run first. Nothing was deleted.",
+)
+
+
+def run_open(run_id: str, status: str, thread_id: str | None = None) -> CallboardError:
+    what = f"thread '{thread_id[:80]}' has a run that is {status}" if thread_id else f"run '{run_id}' is {status}"
+    return RUN_OPEN(
+        f"{what}; stop it first (`./callboard cancel {run_id}`), then remove it. Nothing was removed.",
+        run_id=run_id,
+        thread_id=thread_id,
     )
 
 
-class RunOpen(Permanent):
-    """The run to delete has not ended, or the thread to delete has an open run."""
-
-    code = "run_open"
-    status = 409
-    remedy = "`./callboard cancel` the run first. Nothing was deleted."
-
-    def __init__(self, run_id: str, status: str, thread_id: str | None = None) -> None:
-        what = f"thread '{thread_id[:80]}' has a run that is {status}" if thread_id else f"run '{run_id}' is {status}"
-        super().__init__(
-            f"{what}; stop it first (`./callboard cancel {run_id}`), then remove it. Nothing was removed.",
-            run_id=run_id,
-            thread_id=thread_id,
-        )
+TOO_MANY_RUNS = Retryable.row(
+    "too_many_runs",
+    "The principal or its tenant has as many open or queued runs as it may.",
+    status=429,
+    remedy="Wait until one has ended or begun, or stop one.",
+)
 
 
-class TooManyRuns(Retryable):
-    """The principal or its tenant has as many open or queued runs as it may."""
-
-    code = "too_many_runs"
-    status = 429
-    remedy = "Wait until one has ended or begun, or stop one."
-
-    def __init__(self, principal: Principal, name: LimitName, limit: int) -> None:
-        scope, kind, _ = name.split("_")
-        whose = f"'{principal.id}'" if scope == "principal" else f"tenant '{principal.tenant}'"
-        super().__init__(
-            f"{whose} has {limit} {kind} runs, as many as it may; start this one when one of them has "
-            f"{'begun' if kind == 'queued' else 'ended'}, or stop one.",
-            limit=limit,
-            retry_after_s=RETRY_AFTER_S,
-        )
+def too_many_runs(principal: Principal, name: LimitName, limit: int) -> CallboardError:
+    scope, kind, _ = name.split("_")
+    whose = f"'{principal.id}'" if scope == "principal" else f"tenant '{principal.tenant}'"
+    return TOO_MANY_RUNS(
+        f"{whose} has {limit} {kind} runs, as many as it may; start this one when one of them has "
+        f"{'begun' if kind == 'queued' else 'ended'}, or stop one.",
+        limit=limit,
+        retry_after_s=RETRY_AFTER_S,
+    )
 
 
-class CursorInvalid(Permanent):
-    """The cursor is not a valid number."""
-
-    code = "cursor_invalid"
-    remedy = "Send the id of the last event you got, or none."
-    text = (
+CURSOR_INVALID = Permanent.row(
+    "cursor_invalid",
+    "The cursor is not a valid number.",
+    text=(
         "'{cursor:.40}' is not a cursor; send back the id of the last event you saw, or leave it out to read from the "
         "beginning."
-    )
+    ),
+    remedy="Send the id of the last event you got, or none.",
+)
 
+CURSOR_AHEAD = Permanent.row(
+    "cursor_ahead",
+    "The cursor is beyond the run's last number.",
+    status=409,
+    text="cursor {cursor} is beyond the last event of this run, {last}; read again from {last} or earlier.",
+    remedy="Read again from the number that the sentence names.",
+)
 
-class CursorAhead(Permanent):
-    """The cursor is beyond the run's last number."""
-
-    code = "cursor_ahead"
-    status = 409
-    remedy = "Read again from the number that the sentence names."
-    text = "cursor {cursor} is beyond the last event of this run, {last}; read again from {last} or earlier."
-
-
-class IdempotencyConflict(Permanent):
-    """The key was used with another body."""
-
-    code = "idempotency_conflict"
-    status = 409
-    remedy = "Send the same body, or a new key."
-    text = "the idempotency key '{key:.80}' was used with another body; send the same body again, or a new key."
+IDEMPOTENCY_CONFLICT = Permanent.row(
+    "idempotency_conflict",
+    "The key was used with another body.",
+    status=409,
+    text="the idempotency key '{key:.80}' was used with another body; send the same body again, or a new key.",
+    remedy="Send the same body, or a new key.",
+)
 
 
 class StaleOwner(Permanent):
@@ -129,13 +126,13 @@ class StaleOwner(Permanent):
         )
 
 
-class ConnectionUnusable(Permanent):
-    """`Runner.run(connection=...)`: the caller's connection cannot carry the run's commit."""
-
-    code = "connection_unusable"
-    over_http = False
-    topic = Topic.CONFIGURATION
-    remedy = "The sentence says which connection to pass ([in your own transaction](own-transaction.md))."
+CONNECTION_UNUSABLE = Permanent.row(
+    "connection_unusable",
+    "`Runner.run(connection=...)`: the caller's connection cannot carry the run's commit.",
+    topic=Topic.CONFIGURATION,
+    over_http=False,
+    remedy="The sentence says which connection to pass ([in your own transaction](own-transaction.md)).",
+)
 
 
 class CodeVersion(Permanent):
@@ -165,29 +162,28 @@ class PrincipalDisabled(Permanent):
     )
 
 
-class RunCrashed(Permanent):
-    """The run lost three workers or more, the last of them while it worked on this run alone."""
-
-    code = "crashed"
-    status = 502
-    topic = Topic.RUN
-    over_http = False
-    remedy = "It ends as `dead` and is not retried; `crashes` of the run says what was in flight."
-    text = (
+RUN_CRASHED = Permanent.row(
+    "crashed",
+    "The run lost three workers or more, the last of them while it worked on this run alone.",
+    status=502,
+    topic=Topic.RUN,
+    over_http=False,
+    text=(
         "{crashes} workers were lost while they worked on this run, the last one on no other (at work: {during}), so "
         "it is not tried again. Find out what that does to a worker's process, then start a new run."
-    )
+    ),
+    remedy="It ends as `dead` and is not retried; `crashes` of the run says what was in flight.",
+)
 
-
-class ApprovalExpired(Permanent):
-    """The run's question was not answered in time."""
-
-    code = "approval_expired"
-    status = 410
-    topic = Topic.RUN
-    over_http = False
-    remedy = "The run fails; start a new one."
-    text = "no person answered this run's question in time, so it ended; start a new run."
+APPROVAL_EXPIRED = Permanent.row(
+    "approval_expired",
+    "The run's question was not answered in time.",
+    status=410,
+    topic=Topic.RUN,
+    over_http=False,
+    text="no person answered this run's question in time, so it ended; start a new run.",
+    remedy="The run fails; start a new one.",
+)
 
 
 class ApprovalUnknown(Permanent):
@@ -216,83 +212,75 @@ class ApprovalOver(Permanent):
     remedy = "Start a new run."
 
 
-class DecisionRefused(Permanent):
-    """The answer is not one of those offered."""
+DECISION_REFUSED = Permanent.row(
+    "decision_refused",
+    "The answer is not one of those offered.",
+    text="'{answer:.40}' is not among the answers to this; give one of: {offered}.",
+    remedy="Use one that the message names.",
+)
 
-    code = "decision_refused"
-    remedy = "Use one that the message names."
-    text = "'{answer:.40}' is not among the answers to this; give one of: {offered}."
+APPROVER_REFUSED = Permanent.row(
+    "approver_refused",
+    "Several persons have to approve the call, and you have done so or the run is yours; or it is for another role.",
+    status=409,
+    remedy="Another person has to.",
+)
 
+EDIT_REFUSED = Permanent.row(
+    "edit_refused",
+    "The arguments given with an approval do not fit the tool's schema.",
+    status=422,
+    text="the call cannot be made with these arguments: {problems:.2000}.",
+    remedy="The sentence names each place; send others, or none.",
+)
 
-class ApproverRefused(Permanent):
-    """Several persons have to approve the call, and you have done so or the run is yours; or it is for another role."""
+ANSWER_REFUSED = Permanent.row(
+    "answer_refused",
+    "The answer does not fit the question's form.",
+    status=422,
+    text="this answer does not fit what was asked: {problems:.2000}.",
+    remedy="The sentence names each field; correct those.",
+)
 
-    code = "approver_refused"
-    status = 409
-    remedy = "Another person has to."
+LINK_UNKNOWN = Permanent.row(
+    "link_unknown",
+    "This deployment made no such link to a question.",
+    status=404,
+    text="there is no such link to a question; open it as it was sent to you, whole.",
+    remedy="Open the link as it was sent, whole.",
+)
 
+LINK_NOT_YOURS = Permanent.row(
+    "link_not_yours",
+    "The link to a question was made for another person.",
+    status=403,
+    text="this link was made for another person; sign in as the one that it was sent to, or ask for your own.",
+    remedy="Sign in as the person that it was sent to.",
+)
 
-class EditRefused(Permanent):
-    """The arguments given with an approval do not fit the tool's schema."""
+LINK_OVER = Permanent.row(
+    "link_over",
+    "The link to a question was used, or has expired, or its question is not open any more.",
+    status=409,
+    text="this link is over: {problem}. The run's conversation shows what became of the question.",
+    remedy="Open the run's conversation, or ask for a new link.",
+)
 
-    code = "edit_refused"
-    status = 422
-    remedy = "The sentence names each place; send others, or none."
-    text = "the call cannot be made with these arguments: {problems:.2000}."
+SCOPE_REFUSED = Permanent.row(
+    "scope_refused",
+    "The question does not offer to approve the tool's later calls too, or not for so long.",
+    status=422,
+    text="the approval cannot hold for later calls: {problem}.",
+    remedy="Send a `scope` and a `scope_s` that the question offers, or none.",
+)
 
-
-class AnswerRefused(Permanent):
-    """The answer does not fit the question's form."""
-
-    code = "answer_refused"
-    status = 422
-    remedy = "The sentence names each field; correct those."
-    text = "this answer does not fit what was asked: {problems:.2000}."
-
-
-class LinkUnknown(Permanent):
-    """This deployment made no such link to a question."""
-
-    code = "link_unknown"
-    status = 404
-    remedy = "Open the link as it was sent, whole."
-    text = "there is no such link to a question; open it as it was sent to you, whole."
-
-
-class LinkNotYours(Permanent):
-    """The link to a question was made for another person."""
-
-    code = "link_not_yours"
-    status = 403
-    remedy = "Sign in as the person that it was sent to."
-    text = "this link was made for another person; sign in as the one that it was sent to, or ask for your own."
-
-
-class LinkOver(Permanent):
-    """The link to a question was used, or has expired, or its question is not open any more."""
-
-    code = "link_over"
-    status = 409
-    remedy = "Open the run's conversation, or ask for a new link."
-    text = "this link is over: {problem}. The run's conversation shows what became of the question."
-
-
-class ScopeRefused(Permanent):
-    """The question does not offer to approve the tool's later calls too, or not for so long."""
-
-    code = "scope_refused"
-    status = 422
-    remedy = "Send a `scope` and a `scope_s` that the question offers, or none."
-    text = "the approval cannot hold for later calls: {problem}."
-
-
-class StickyUnknown(Permanent):
-    """There is no sticky approval with this id about which you may decide."""
-
-    code = "sticky_unknown"
-    status = 404
-    remedy = "`./callboard approve --list-sticky` lists them."
-    text = "there is no sticky approval '{sticky_id:.80}'; GET /v1/sticky-approvals lists those that you may end."
+STICKY_UNKNOWN = Permanent.row(
+    "sticky_unknown",
+    "There is no sticky approval with this id about which you may decide.",
+    status=404,
+    text="there is no sticky approval '{sticky_id:.80}'; GET /v1/sticky-approvals lists those that you may end.",
+    remedy="`./callboard approve --list-sticky` lists them.",
+)
 
 
 class StickyOver(Permanent):
@@ -305,10 +293,10 @@ class StickyOver(Permanent):
     text = "the sticky approval of a call has ended, so the call needs its own."
 
 
-class ArgumentsDiffer(Permanent):
-    """The digest sent with an answer is not that of the call's arguments."""
-
-    code = "arguments_differ"
-    status = 409
-    remedy = "Read the question again, and decide about what it shows."
-    text = "the question '{approval_id:.80}' is about other arguments than those that you decided about."
+ARGUMENTS_DIFFER = Permanent.row(
+    "arguments_differ",
+    "The digest sent with an answer is not that of the call's arguments.",
+    status=409,
+    text="the question '{approval_id:.80}' is about other arguments than those that you decided about.",
+    remedy="Read the question again, and decide about what it shows.",
+)

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, bindparam, insert, select
 
-from bus.journal.errors import IdempotencyConflict
+from bus.journal.errors import IDEMPOTENCY_CONFLICT
 from config.clock import epoch_ms
 from config.database.tables import idempotency_keys
 from config.identity.principal import Principal
@@ -44,13 +44,13 @@ def used_before(connection: Connection, principal: Principal, key: IdempotencyKe
     """Return the run of an earlier request with this key, or None where there was none.
 
     Raises:
-        IdempotencyConflict: the key was used with another body.
+        IDEMPOTENCY_CONFLICT: the key was used with another body.
     """
     row = connection.execute(_FIND, _columns(principal, key)).first()
     if row is None:
         return None
     if row.body_digest != key.body_digest:
-        raise IdempotencyConflict(key=key.key)
+        raise IDEMPOTENCY_CONFLICT(key=key.key)
     return str(row.run_id)
 
 

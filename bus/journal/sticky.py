@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, delete, 
 from bus.identity.access import rows_for
 from bus.identity.audit.entry import Action
 from bus.identity.audit.recording import record
-from bus.journal.errors import StickyOver, StickyUnknown
+from bus.journal.errors import STICKY_UNKNOWN, StickyOver
 from bus.journal.paging.lists import newest_first, present
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database, wall_ms
@@ -113,7 +113,7 @@ class StickyApprovals:
         """End a sticky approval and return it; a second time changes nothing. Calls that begin afterwards ask again.
 
         Raises:
-            StickyUnknown: there is none with this id about which the principal may decide.
+            STICKY_UNKNOWN: there is none with this id about which the principal may decide.
         """
         ours = and_(sticky_approvals.c.id == sticky_id, rows_for(principal, Verb.DECIDE, sticky_approvals))
         with self._database.write() as connection:
@@ -121,7 +121,7 @@ class StickyApprovals:
             is_new = connection.execute(ending.values(revoked_ms=WALL_MS, revoked_by=by)).rowcount > 0
             row = connection.execute(select(sticky_approvals).where(ours)).first()
             if row is None:
-                raise StickyUnknown(sticky_id=sticky_id[:80])
+                raise STICKY_UNKNOWN(sticky_id=sticky_id[:80])
             now = wall_ms(connection)
             if is_new:
                 facts = {"call": row.name, "scope": row.scope, "by": by if by != principal.id else None}

@@ -15,7 +15,7 @@ from agents.handle import RunHandle
 from agents.models.errors import ModelFailed, ModelRefused
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import tool
-from bus.journal import Control, CursorAhead, CursorInvalid, Reason, Release, steps_of
+from bus.journal import CURSOR_AHEAD, CURSOR_INVALID, Control, Reason, Release, steps_of
 from bus.journal.endings import NOT_KNOWN
 from bus.payloads import (
     EndPayload,
@@ -484,7 +484,7 @@ def test_a_claim_is_tried_again_while_the_database_is_locked(kit: AgentKit, monk
 
 
 @pytest.mark.parametrize(
-    ("after", "error"), [(-1, CursorInvalid), ("x", CursorInvalid), (None, CursorInvalid), (10_000, CursorAhead)]
+    ("after", "error"), [(-1, CURSOR_INVALID), ("x", CURSOR_INVALID), (None, CURSOR_INVALID), (10_000, CURSOR_AHEAD)]
 )
 def test_a_cursor_that_is_none_of_the_runs_is_refused_at_once(
     kit: AgentKit, after: Any, error: type[Exception]

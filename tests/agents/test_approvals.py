@@ -13,11 +13,12 @@ from agents.handle import RunHandle
 from agents.steps.stages import CHANGED
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.tool import tool
-from bus.journal import Decision, DecisionRefused, EditRefused, steps_of
+from bus.journal import DECISION_REFUSED, EDIT_REFUSED, Decision, steps_of
 from bus.journal.ownership.reaper import fire
 from bus.payloads import ApprovalPayload, EndPayload, ErrorPayload, ToolResultPayload
 from config.database.tables import approvals
 from config.identity.principal import Principal
+from tests.raising import raises
 
 made: list[tuple[str, int]] = []
 
@@ -181,7 +182,7 @@ def test_the_number_of_approvers_alone_asks_for_approval(kit: AgentKit) -> None:
 def test_edited_arguments_have_to_fit_the_tool(kit: AgentKit, arguments: dict[str, Any]) -> None:
     handle = begin(kit)
 
-    with pytest.raises(EditRefused):
+    with raises(EDIT_REFUSED):
         handle.decide(question(handle)["approval_id"], Decision(decision="approve", arguments=arguments))
 
     assert handle.status() == "waiting"
@@ -192,7 +193,7 @@ def test_edited_arguments_have_to_fit_the_tool(kit: AgentKit, arguments: dict[st
 def test_only_the_answers_to_this_kind_of_question_are_taken(kit: AgentKit, decision: str) -> None:
     handle = begin(kit)
 
-    with pytest.raises(DecisionRefused):
+    with raises(DECISION_REFUSED):
         handle.decide(question(handle)["approval_id"], Decision(decision=decision))
 
     handle.cancel()

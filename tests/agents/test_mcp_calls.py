@@ -16,11 +16,12 @@ from agents.catalogue import forget
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.mcp.pool import close_pools
-from bus.journal import ApproverRefused, Decision
+from bus.journal import APPROVER_REFUSED, Decision
 from bus.payloads import ApprovalPayload, EndPayload, ToolPayload, ToolResultPayload
 from config.identity.principal import Principal, Role
 from config.tracing import trace_id_of, traced
 from tests.agents.tools.mcp.conftest import FAKE
+from tests.raising import raises
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(60)]
 
@@ -142,7 +143,7 @@ def test_only_an_administrator_accepts_a_changed_definition(kit: AgentKit) -> No
     accept = Decision(decision="answer", result={"accept": True})
 
     for principal in others:
-        with pytest.raises(ApproverRefused, match="for the role 'admin'"):
+        with raises(APPROVER_REFUSED, match="for the role 'admin'"):
             kit.runner.journal.clients.decide(principal, handle.run_id, asked["approval_id"], accept, by=principal.id)
 
     assert handle.status() == "waiting"

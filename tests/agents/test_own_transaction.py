@@ -21,7 +21,7 @@ from agents.governance.guardrails.guardrails import Guardrails
 from agents.process import Process
 from agents.registry import AgentRegistry
 from agents.runner import Runner
-from bus.journal import ConnectionUnusable, IdempotencyConflict, IdempotencyKey, Journal, RunUnknown
+from bus.journal import CONNECTION_UNUSABLE, IDEMPOTENCY_CONFLICT, IdempotencyKey, Journal, RunUnknown
 from bus.journal.acceptance import accept as accepting
 from bus.journal.idempotency import used_before
 from bus.messages.message import Message
@@ -29,6 +29,7 @@ from config.database.errors import DatabaseBusy
 from config.database.migrate import migrate
 from config.settings import Settings
 from observers.base import AgentObserver
+from tests.raising import raises
 
 AGENT = "name: A\nmodel: demo/assistant\nsystem_prompt: x\n"
 POSTGRES_DRIVERS = ("postgresql+psycopg", "postgresql+psycopg2")
@@ -144,7 +145,7 @@ def test_a_start_that_is_refused_keeps_what_the_caller_did(runner: Runner, engin
 
     with opened(engine) as (connection, execute, commit):
         execute("INSERT INTO orders VALUES (1, 'kept')")
-        with pytest.raises(IdempotencyConflict):
+        with raises(IDEMPOTENCY_CONFLICT):
             runner.run("Pack another", "assistant", idempotency=other, connection=connection)
         commit()
 
@@ -181,7 +182,7 @@ def test_an_observer_object_cannot_travel_to_the_worker(runner: Runner, engine: 
 
 
 def refusal(runner: Runner, connection: Any) -> str:
-    with pytest.raises(ConnectionUnusable) as refused:
+    with raises(CONNECTION_UNUSABLE) as refused:
         runner.run("Pack it", "assistant", connection=connection)
     return str(refused.value)
 
@@ -360,7 +361,7 @@ def test_a_connection_of_the_parent_process_is_refused(runner: Runner, engine: E
         child = os.fork()
         if child == 0:
             try:
-                with pytest.raises(ConnectionUnusable, match="was opened before this process was forked"):
+                with raises(CONNECTION_UNUSABLE, match="was opened before this process was forked"):
                     runner.run("Pack it", "assistant", connection=connection)
                 os.write(writing, b"refused")
             finally:

@@ -13,8 +13,9 @@ from agents.testing import AgentKit, Call, Turn
 from agents.tools.ask_user import ask_user
 from agents.tools.call_context import current_call
 from agents.tools.tool import tool
-from bus.journal import AnswerRefused, ApprovalOver, Decision, canonical_digest, steps_of
+from bus.journal import ANSWER_REFUSED, ApprovalOver, Decision, canonical_digest, steps_of
 from bus.payloads import ApprovalPayload, ToolResultPayload
+from tests.raising import raises
 
 made: list[Any] = []
 asked: list[str] = []
@@ -141,7 +142,7 @@ def test_a_run_that_asks_has_no_owner_and_its_step_is_planned(kit: AgentKit) -> 
 def test_an_answer_that_does_not_fit_keeps_the_run_waiting(kit: AgentKit) -> None:
     handle = begin(kit, PAINT, tools=(paint,))
 
-    with pytest.raises(AnswerRefused, match="colour"):
+    with raises(ANSWER_REFUSED, match="colour"):
         answer(handle, colour="green")
 
     assert (handle.status(), made) == ("waiting", [])

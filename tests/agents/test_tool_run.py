@@ -11,12 +11,13 @@ from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.call_context import current_call
 from agents.tools.tool import tool
-from bus.journal import Decision, IdempotencyConflict, IdempotencyKey, canonical_digest, read_record
+from bus.journal import IDEMPOTENCY_CONFLICT, Decision, IdempotencyKey, canonical_digest, read_record
 from bus.payloads import EndPayload, ErrorPayload, StatusPayload, ToolPayload, ToolResultPayload
 from cli.crashlab.invariants import not_recovered
 from config.definitions.errors import ToolUnknown
 from config.errors import ToolFailed
 from config.identity.principal import Principal, Role
+from tests.raising import raises
 
 made: list[Any] = []
 
@@ -208,7 +209,7 @@ def test_a_repeated_request_has_the_first_ones_outcome(kit: AgentKit) -> None:
 
     assert (again.run_id, again.is_new, end.output, made) == (first.run_id, False, 42, [(20, 22)])
     other = IdempotencyKey(key="k", method="POST", path="/execute", body_digest="other")
-    with pytest.raises(IdempotencyConflict):
+    with raises(IDEMPOTENCY_CONFLICT):
         kit.runner.call_tool("add", body, agent_id="tester", idempotency=other)
 
 

@@ -10,24 +10,24 @@ from pydantic.config import JsonDict
 
 from agents.governance.guardrails.errors import InputBlocked
 from bus.journal import (
+    ANSWER_REFUSED,
+    APPROVER_REFUSED,
+    ARGUMENTS_DIFFER,
+    DECISION_REFUSED,
     DEFAULT_LINK_S,
+    EDIT_REFUSED,
+    IDEMPOTENCY_CONFLICT,
+    LINK_NOT_YOURS,
+    LINK_OVER,
+    LINK_UNKNOWN,
     MOST_LINK_S,
-    AnswerRefused,
+    SCOPE_REFUSED,
+    STICKY_UNKNOWN,
     ApprovalDecided,
     ApprovalOver,
     ApprovalUnknown,
-    ApproverRefused,
-    ArgumentsDiffer,
     Decision,
-    DecisionRefused,
-    EditRefused,
-    IdempotencyConflict,
-    LinkNotYours,
-    LinkOver,
-    LinkUnknown,
     RunUnknown,
-    ScopeRefused,
-    StickyUnknown,
 )
 from config.errors import BadRequest, Permanent
 from config.identity.principal import NAME
@@ -124,18 +124,18 @@ class Decide(Input):
 @call(
     {200: DecidedApproval},
     problems=(
-        ApproverRefused,
+        APPROVER_REFUSED,
         RunUnknown,
         ApprovalUnknown,
         ApprovalDecided,
         ApprovalOver,
-        DecisionRefused,
-        EditRefused,
-        AnswerRefused,
+        DECISION_REFUSED,
+        EDIT_REFUSED,
+        ANSWER_REFUSED,
         InputBlocked,
-        ScopeRefused,
-        ArgumentsDiffer,
-        IdempotencyConflict,
+        SCOPE_REFUSED,
+        ARGUMENTS_DIFFER,
+        IDEMPOTENCY_CONFLICT,
     ),
 )
 def decide(run_id: RunId, approval_id: ApprovalId, body: Decide, headers: Repeatable) -> Response:
@@ -226,7 +226,7 @@ def make_link(run_id: RunId, approval_id: ApprovalId, body: MakeLink) -> Respons
 
 
 @approvals.get("/v1/approval-links/<token>")
-@call({200: LinkedApproval}, problems=(LinkUnknown, LinkNotYours, LinkOver))
+@call({200: LinkedApproval}, problems=(LINK_UNKNOWN, LINK_NOT_YOURS, LINK_OVER))
 def open_link(token: LinkToken) -> Response:
     """Return the question that a link of yours is for; the link stays valid."""
     _, asked = current_process().journal.stores.approval_links.open(current_principal(), token)
@@ -237,17 +237,17 @@ def open_link(token: LinkToken) -> Response:
 @call(
     {200: DecidedApproval},
     problems=(
-        LinkUnknown,
-        LinkNotYours,
-        LinkOver,
-        ApproverRefused,
+        LINK_UNKNOWN,
+        LINK_NOT_YOURS,
+        LINK_OVER,
+        APPROVER_REFUSED,
         ApprovalDecided,
         ApprovalOver,
-        DecisionRefused,
-        EditRefused,
-        AnswerRefused,
-        ScopeRefused,
-        ArgumentsDiffer,
+        DECISION_REFUSED,
+        EDIT_REFUSED,
+        ANSWER_REFUSED,
+        SCOPE_REFUSED,
+        ARGUMENTS_DIFFER,
         InputBlocked,
     ),
 )
@@ -273,7 +273,7 @@ def list_sticky(query: WhichApprovals) -> Response:
 
 
 @approvals.delete("/v1/sticky-approvals/<sticky_id>")
-@call({200: ListedSticky}, problems=(StickyUnknown,))
+@call({200: ListedSticky}, problems=(STICKY_UNKNOWN,))
 def revoke_sticky(sticky_id: StickyId) -> Response:
     """End one before its time: calls that begin afterwards ask again. A second time changes nothing."""
     principal = current_principal()

@@ -8,7 +8,7 @@ from typing import Annotated
 from flask import Blueprint, Response, request
 from pydantic import Field
 
-from bus.journal import CursorAhead, CursorInvalid, Line, RunUnknown
+from bus.journal import CURSOR_AHEAD, CURSOR_INVALID, Line, RunUnknown
 from bus.payloads import TERMINAL
 from web.api.answers import answer
 from web.auth.authentication import current_principal, require_still_valid
@@ -75,7 +75,7 @@ class WhichEvents(Input):
 @events.get("/v1/runs/<run_id>/events")
 @call(
     {200: {"text/event-stream": Event, "application/json": EventPage}, 204: None},
-    problems=(RunUnknown, CursorInvalid, CursorAhead, TOO_MANY_VIEWERS),
+    problems=(RunUnknown, CURSOR_INVALID, CURSOR_AHEAD, TOO_MANY_VIEWERS),
 )
 def of_run(run_id: RunId, query: WhichEvents, headers: Resumed) -> Response:
     """Stream the events after the cursor, or return a page of them when JSON is asked for.

@@ -10,8 +10,8 @@ from pydantic import Field
 from bus.identity.errors import GRANT_REFUSED
 from bus.journal import (
     CONTROLS,
-    IdempotencyConflict,
-    RunOpen,
+    IDEMPOTENCY_CONFLICT,
+    RUN_OPEN,
     RunStatus,
     RunUnknown,
 )
@@ -161,7 +161,7 @@ def _why(run_id: str, is_wanted: int) -> dict[str, str]:
 
 
 @runs.delete("/v1/runs/<run_id>")
-@call({204: None}, problems=(RunUnknown, RunOpen))
+@call({204: None}, problems=(RunUnknown, RUN_OPEN))
 def remove(run_id: RunId) -> Response:
     """Remove an ended run, its log and its steps; its thread keeps the messages."""
     current_process().journal.readers.runs.remove(current_principal(), [run_id])
@@ -173,7 +173,7 @@ class NoFields(Input):
 
 
 @runs.post(f"/v1/runs/<run_id>/<any({', '.join(CONTROLS)}):verb>")
-@call({200: ControlledRun, 202: ControlledRun}, problems=(RunUnknown, IdempotencyConflict))
+@call({200: ControlledRun, 202: ControlledRun}, problems=(RunUnknown, IDEMPOTENCY_CONFLICT))
 def control(run_id: RunId, verb: str, body: NoFields, headers: Repeatable) -> Response:
     """Request what the verb says, as ``cancel``: 200 if it is done, 202 if the run's owner still has to do it.
 

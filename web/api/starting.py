@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
 from agents.governance.guardrails.errors import InputBlocked
 from bus.identity.errors import AGENT_FORBIDDEN
-from bus.journal import IdempotencyConflict, ThreadOfOtherAgent, ThreadUnknown, TooManyRuns
+from bus.journal import IDEMPOTENCY_CONFLICT, THREAD_OF_OTHER_AGENT, TOO_MANY_RUNS, ThreadUnknown
 from config.definitions.errors import DefinitionInvalid
 from config.tracing import correlate
 from web.auth.authentication import current_principal
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 STARTING = (
     *(AgentUnknown, AGENT_FORBIDDEN, DefinitionInvalid, InputBlocked, InputEmpty, InputTooLarge),
-    *(ThreadOfOtherAgent, ThreadUnknown, IdempotencyConflict, TooManyRuns),
+    *(THREAD_OF_OTHER_AGENT, ThreadUnknown, IDEMPOTENCY_CONFLICT, TOO_MANY_RUNS),
 )
 """The errors of a start."""
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from agents.errors import AgentUnknown
 from bus.identity.errors import AGENT_FORBIDDEN
-from bus.journal import MessagesUntil, RunOpen, RunStatus, ThreadUnknown
+from bus.journal import RUN_OPEN, MessagesUntil, RunStatus, ThreadUnknown
 from bus.payloads import Outcome
 from config.definitions.errors import DefinitionInvalid
 from config.text.stored_texts import TITLE_CHARS
@@ -173,7 +173,7 @@ def one(thread_id: ThreadId, query: WhoseThread, headers: Conditional) -> Respon
 
 
 @threads.delete("/v1/threads/<thread_id>")
-@call({204: None}, problems=(ThreadUnknown, RunOpen))
+@call({204: None}, problems=(ThreadUnknown, RUN_OPEN))
 def remove(thread_id: ThreadId, query: WhoseThread) -> Response:
     """Remove a thread with its messages and its runs."""
     current_process().journal.readers.threads.remove(current_principal(), [thread_id], query.owner or None)

@@ -113,7 +113,7 @@ class RunTools:
         Raises:
             ArgumentsInvalid: an argument is missing or wrong.
             RunUnknown: there is no such run, or the principal does not see it.
-            CursorInvalid, CursorAhead: the cursor is none of the run's.
+            CURSOR_INVALID, CURSOR_AHEAD: the cursor is none of the run's.
         """
         act = self._service.act
         if name == "run_events":

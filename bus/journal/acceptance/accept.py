@@ -19,7 +19,7 @@ from bus.identity.credentials.grants import Grant, PresentedGrant, use
 from bus.journal.acceptance.configuration import record_configuration, remember_configuration
 from bus.journal.acceptance.definition_store import pin, remember_pinned
 from bus.journal.acceptance.run_limits import RunLimits, require_room
-from bus.journal.errors import ThreadOfOtherAgent, ThreadUnknown
+from bus.journal.errors import THREAD_OF_OTHER_AGENT, ThreadUnknown
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.log.events import event_row
 from bus.journal.outbox import announce
@@ -116,11 +116,11 @@ def accept(
     ``is_audited``: its start is an entry of the audit log.
 
     Raises:
-        IdempotencyConflict: the key was used with another body.
-        ThreadOfOtherAgent: the credential of the principal is not for an agent of the thread with this name.
+        IDEMPOTENCY_CONFLICT: the key was used with another body.
+        THREAD_OF_OTHER_AGENT: the credential of the principal is not for an agent of the thread with this name.
         GRANT_REFUSED: the grant is not for this start, or cannot be used any more.
         ThreadUnknown: the id is one that Callboard made, and the principal, or its credential, has no such thread.
-        TooManyRuns: the principal or its tenant has as many open or queued runs as ``limits`` allow.
+        TOO_MANY_RUNS: the principal or its tenant has as many open or queued runs as ``limits`` allow.
     """
 
     def committed() -> Accepted:
@@ -150,7 +150,7 @@ def accept_on(
     A savepoint keeps what the caller did if this fails. Nothing is remembered of it, since the caller may roll back.
 
     Raises:
-        IdempotencyConflict, ThreadOfOtherAgent, GRANT_REFUSED, ThreadUnknown, TooManyRuns: see ``accept``.
+        IDEMPOTENCY_CONFLICT, THREAD_OF_OTHER_AGENT, GRANT_REFUSED, ThreadUnknown, TOO_MANY_RUNS: see ``accept``.
     """
 
     def written() -> Accepted:
@@ -294,7 +294,7 @@ def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, 
     A private thread stays so, since later runs read its messages.
 
     Raises:
-        ThreadOfOtherAgent: the credential of the principal is not for an agent of the thread with this name.
+        THREAD_OF_OTHER_AGENT: the credential of the principal is not for an agent of the thread with this name.
         ThreadUnknown: the id is one that Callboard made, and the principal, or its credential, has no such thread.
     """
     if new.thread_id is not None:
@@ -307,7 +307,7 @@ def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, 
                 if row.agent_id not in agents or connection.execute(others).first() is not None:
                     # a name of the client's own is taken, which no answer can hide; an id of ours need not exist
                     is_ours = is_made(THREAD, new.thread_id)
-                    raise (ThreadUnknown if is_ours else ThreadOfOtherAgent)(thread_id=new.thread_id)
+                    raise (ThreadUnknown if is_ours else THREAD_OF_OTHER_AGENT)(thread_id=new.thread_id)
             if row.agent_id != new.agent_id:
                 _add_agent(connection, row.key, new.agent_id)
             return row.key, new.thread_id, row.next_message - 1, row.private

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Engine, event, literal, select, text
 from sqlalchemy.exc import DBAPIError, PendingRollbackError
 from sqlalchemy.pool import StaticPool
 
-from bus.journal.errors import ConnectionUnusable
+from bus.journal.errors import CONNECTION_UNUSABLE
 from bus.journal.live.signatures import SECRET_NAME
 from config.database.engine import Database, define_functions
 from config.database.errors import DatabaseBusy
@@ -59,7 +59,7 @@ class CallersTransaction:
         """Check the connection by reads alone.
 
         Raises:
-            ConnectionUnusable: it is none, closed, in autocommit or in a failed transaction, of another database, or
+            CONNECTION_UNUSABLE: it is none, closed, in autocommit or in a failed transaction, of another database, or
                 the parent process's.
             DatabaseBusy: another writer holds the SQLite file.
         """
@@ -70,12 +70,12 @@ class CallersTransaction:
             self._require_transaction()
             self._require_same_database()
         except PendingRollbackError as error:
-            raise ConnectionUnusable(f"the connection {FAILED}") from error
+            raise CONNECTION_UNUSABLE(f"the connection {FAILED}") from error
         except (DBAPIError, sqlite3.Error) as error:
             if isinstance(named := database.named(error), DatabaseBusy):
                 raise named from error
             reason = FAILED if _has_failed(error) else f"{CLOSED} ({type(error).__name__})"
-            raise ConnectionUnusable(f"the connection {reason}") from error
+            raise CONNECTION_UNUSABLE(f"the connection {reason}") from error
 
     def after_commit(self, publish: Callable[[], None]) -> None:
         """Call ``publish`` at the caller's commit, where the kind of connection says so; else the relay looks itself.
@@ -92,25 +92,25 @@ class CallersTransaction:
     def _joined(self, given: Any) -> Connection:
         """Return the connection in SQLAlchemy's form."""
         if type(given).__module__.startswith("sqlalchemy.ext.asyncio"):
-            raise ConnectionUnusable(f"the connection {ASYNC}")
+            raise CONNECTION_UNUSABLE(f"the connection {ASYNC}")
         if _is_session(given):
             given = given.connection()
         if isinstance(given, Connection):
             if given.closed or given.invalidated:
-                raise ConnectionUnusable(f"the connection {CLOSED}")
+                raise CONNECTION_UNUSABLE(f"the connection {CLOSED}")
             self._require_own(given.connection.dbapi_connection, _opened_s(given))
             given.execute(select(literal(1)))  # begins the transaction
             return given
         if _is_django(given):
             if not given.in_atomic_block and given.get_autocommit():
-                raise ConnectionUnusable(f"the connection {AUTOCOMMIT}")
+                raise CONNECTION_UNUSABLE(f"the connection {AUTOCOMMIT}")
             given.ensure_connection()
             given = given.connection
         driver = type(given).__module__.partition(".")[0]
         if driver not in ("psycopg", "psycopg2", "sqlite3") and not isinstance(given, sqlite3.Connection):
-            raise ConnectionUnusable(f"`connection` is a {type(given).__name__}; pass {WHAT}.")
+            raise CONNECTION_UNUSABLE(f"`connection` is a {type(given).__name__}; pass {WHAT}.")
         if getattr(given, "closed", False):
-            raise ConnectionUnusable(f"the connection {CLOSED}")
+            raise CONNECTION_UNUSABLE(f"the connection {CLOSED}")
         self._require_own(given, None)
         return self._wrapped(given)
 
@@ -118,7 +118,7 @@ class CallersTransaction:
         """Return SQLAlchemy's form of a driver's connection, which never ends the transaction."""
         is_sqlite = isinstance(driven, sqlite3.Connection)
         if is_sqlite != self._database.is_sqlite:
-            raise ConnectionUnusable(f"the connection {ANOTHER}")
+            raise CONNECTION_UNUSABLE(f"the connection {ANOTHER}")
         with self._database.read():
             pass  # the first connection tells the dialect the server's version
         dialect: Any = copy.copy(self._database.engine.dialect)
@@ -137,7 +137,7 @@ class CallersTransaction:
         """Check that the connection was opened in this process."""
         predates_fork = opened_s is not None and (forked := forked_s()) is not None and opened_s < forked
         if predates_fork or _first_pid(driven) != os.getpid():
-            raise ConnectionUnusable(f"the connection {FORKED}")
+            raise CONNECTION_UNUSABLE(f"the connection {FORKED}")
 
     def _require_transaction(self) -> None:
         """Check that the driver's connection is in a transaction; begin SQLite's, whose driver begins with a write."""
@@ -145,19 +145,19 @@ class CallersTransaction:
         if isinstance(driven, sqlite3.Connection):
             if not driven.in_transaction:
                 if driven.isolation_level is None:
-                    raise ConnectionUnusable(f"the connection {AUTOCOMMIT}")
+                    raise CONNECTION_UNUSABLE(f"the connection {AUTOCOMMIT}")
                 self.connection.exec_driver_sql("BEGIN IMMEDIATE")  # else releasing a savepoint would commit
             define_functions(driven)
             return
         info = getattr(driven, "info", None)
         status = getattr(info, "transaction_status", None)
         if getattr(driven, "autocommit", False) and status == _IDLE:
-            raise ConnectionUnusable(f"the connection {AUTOCOMMIT}")
+            raise CONNECTION_UNUSABLE(f"the connection {AUTOCOMMIT}")
 
     def _require_same_database(self) -> None:
         own_id = self._own_id()  # first, since it may make the secret that the caller's connection reads then
         if self.connection.dialect.name != self._database.engine.dialect.name or self._id() != own_id:
-            raise ConnectionUnusable(f"the connection {ANOTHER}")
+            raise CONNECTION_UNUSABLE(f"the connection {ANOTHER}")
 
     def _id(self) -> str | None:
         """Return what differs between databases: the file, or a secret on Postgres; None: it has none."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, literal, select
 
-from bus.journal.errors import TooManyRuns
+from bus.journal.errors import too_many_runs
 from config.database.tables import runs
 from config.identity.principal import Principal
 from config.limits import LimitName
@@ -40,7 +40,7 @@ def require_room(connection: Connection, principal: Principal, limits: RunLimits
     """Return if the principal and its tenant may have another run.
 
     Raises:
-        TooManyRuns: one of them has as many as a limit allows.
+        TOO_MANY_RUNS: one of them has as many as a limit allows.
     """
     if not limits:
         return
@@ -50,7 +50,7 @@ def require_room(connection: Connection, principal: Principal, limits: RunLimits
     ).one()
     for name, is_full in row._mapping.items():
         if is_full:
-            raise TooManyRuns(principal, name, limits[name])
+            raise too_many_runs(principal, name, limits[name])
 
 
 @lru_cache

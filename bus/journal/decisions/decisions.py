@@ -17,15 +17,15 @@ from bus.journal import sticky
 from bus.journal.approvals import ANSWERED_BY, Decision, approved_by, scopes_of
 from bus.journal.decisions.links import UsedLink
 from bus.journal.errors import (
-    AnswerRefused,
+    ANSWER_REFUSED,
+    APPROVER_REFUSED,
+    ARGUMENTS_DIFFER,
+    DECISION_REFUSED,
+    EDIT_REFUSED,
+    SCOPE_REFUSED,
     ApprovalDecided,
     ApprovalOver,
     ApprovalUnknown,
-    ApproverRefused,
-    ArgumentsDiffer,
-    DecisionRefused,
-    EditRefused,
-    ScopeRefused,
 )
 from bus.journal.idempotency import IdempotencyKey, canonical_digest, remember, used_before
 from bus.journal.unowned.transitions import CommitResult, lock_allowed_run, untouched
@@ -79,15 +79,15 @@ def decide(
         ApprovalUnknown: the run never asked that.
         ApprovalDecided: the question was answered before; has the decision and who made it.
         ApprovalOver: the run ended or was stopped, or the time for an answer is over.
-        DecisionRefused: the answer is not one of those offered.
-        EditRefused: the arguments given with it do not fit the tool's schema, or several have to approve the call.
-        AnswerRefused: the answer does not fit the question's form.
-        ScopeRefused: the question does not offer that the approval holds for later calls too.
-        LinkOver: the link by which it is answered was used before, or is not for this question.
-        ArgumentsDiffer: the digest given with it is not that of the call's arguments.
-        ApproverRefused: several have to approve the call, and this person has, or is the one whose run it is, also with
-            an API key that it created; or the question is for a role that the principal has not.
-        IdempotencyConflict: the key was used with another body.
+        DECISION_REFUSED: the answer is not one of those offered.
+        EDIT_REFUSED: the arguments given with it do not fit the tool's schema, or several have to approve the call.
+        ANSWER_REFUSED: the answer does not fit the question's form.
+        SCOPE_REFUSED: the question does not offer that the approval holds for later calls too.
+        LINK_OVER: the link by which it is answered was used before, or is not for this question.
+        ARGUMENTS_DIFFER: the digest given with it is not that of the call's arguments.
+        APPROVER_REFUSED: several have to approve the call, and this person has, or is the one whose run it is, also
+            with an API key that it created; or the question is for a role that the principal has not.
+        IDEMPOTENCY_CONFLICT: the key was used with another body.
     """
     decided = partial(Decided, approval_id=approval_id)
     with database.write() as connection:
@@ -109,7 +109,7 @@ def decide(
             person = person_behind(connection, principal.id, local)
             asker = person_behind(connection, row.principal, local, (row.credential, row.credential_id))
             if {row.principal, asker} & {person, by}:
-                raise ApproverRefused("the run is yours, and others have to approve this call.")
+                raise APPROVER_REFUSED("the run is yours, and others have to approve this call.")
             written = _approve(connection, row, question, answer, by, person)
         else:
             written = _answer(connection, row, question, answer, by)
@@ -131,9 +131,9 @@ def _approve(
     """Record one of several approvals; the last one that is needed is the answer."""
     names = approved_by(question)
     if person in names:
-        raise ApproverRefused("you have approved this call already, and another person has to.")
+        raise APPROVER_REFUSED("you have approved this call already, and another person has to.")
     if answer.arguments is not None:
-        raise EditRefused(problems="several persons have to approve this call, so it is made as it is or rejected")
+        raise EDIT_REFUSED(problems="several persons have to approve this call, so it is made as it is or rejected")
     names.append(person)
     kept = update(approvals).where(approvals.c.id == question.id).values(approved_json=orjson.dumps(names).decode())
     connection.execute(kept)
@@ -165,9 +165,9 @@ def _require_open(connection: Connection, run: Row[Any], question: Row[Any], ans
         raise ApprovalOver("the time for an answer is over; the run ends by itself.")
     offered = orjson.loads(question.decisions_json)
     if answer.decision not in offered:
-        raise DecisionRefused(answer=answer.decision, offered=", ".join(offered))
+        raise DECISION_REFUSED(answer=answer.decision, offered=", ".join(offered))
     if answer.digest is not None and answer.digest != question.digest:
-        raise ArgumentsDiffer(approval_id=question.id)
+        raise ARGUMENTS_DIFFER(approval_id=question.id)
     if answer.decision == "answer":
         _require_form(question, answer.result)
     if answer.scope is not None:
@@ -177,39 +177,39 @@ def _require_open(connection: Connection, run: Row[Any], question: Row[Any], ans
 
 
 def _require_role(question: Row[Any], principal: Principal) -> None:
-    """Raise ``ApproverRefused`` unless a principal may answer a form that is for the members of a role."""
+    """Raise ``APPROVER_REFUSED`` unless a principal may answer a form that is for the members of a role."""
     role = orjson.loads(question.schema_json).get(ANSWERED_BY)
     if role is not None and role not in principal.roles:
-        raise ApproverRefused(f"this question is for the role '{role}', which you do not have; you may reject it.")
+        raise APPROVER_REFUSED(f"this question is for the role '{role}', which you do not have; you may reject it.")
 
 
 def _require_fit(question: Row[Any], arguments: Mapping[str, Any]) -> None:
-    """Raise ``EditRefused`` unless arguments may take the place of those that the run asked about."""
+    """Raise ``EDIT_REFUSED`` unless arguments may take the place of those that the run asked about."""
     if question.schema_json is None:
-        raise EditRefused(problems="the arguments of this call cannot be changed any more")
+        raise EDIT_REFUSED(problems="the arguments of this call cannot be changed any more")
     problems = schema_errors(orjson.loads(question.schema_json), dict(arguments))
     if problems:
-        raise EditRefused(problems="; ".join(problems))
+        raise EDIT_REFUSED(problems="; ".join(problems))
 
 
 def _require_form(question: Row[Any], given: Any) -> None:
-    """Raise ``AnswerRefused`` unless an answer fits the question's form."""
+    """Raise ``ANSWER_REFUSED`` unless an answer fits the question's form."""
     problems = schema_errors(orjson.loads(question.schema_json), given)
     if problems:
-        raise AnswerRefused(problems="; ".join(problems))
+        raise ANSWER_REFUSED(problems="; ".join(problems))
 
 
 def _require_scope(question: Row[Any], answer: Decision) -> None:
-    """Raise ``ScopeRefused`` unless an approval may hold for later calls as the answer wants it."""
+    """Raise ``SCOPE_REFUSED`` unless an approval may hold for later calls as the answer wants it."""
     offered = scopes_of(question)
     if answer.decision != "approve" or answer.scope not in offered:
         if not offered:
-            raise ScopeRefused(problem="the question does not offer that")
-        raise ScopeRefused(problem=f"the question offers {', '.join(offered)}, with approve")
+            raise SCOPE_REFUSED(problem="the question does not offer that")
+        raise SCOPE_REFUSED(problem=f"the question offers {', '.join(offered)}, with approve")
     if answer.arguments is not None:
-        raise ScopeRefused(problem="with other arguments it holds for this call alone")
+        raise SCOPE_REFUSED(problem="with other arguments it holds for this call alone")
     if answer.scope_s is not None and not 1 <= answer.scope_s <= question.scope_s:
-        raise ScopeRefused(problem=f"the time is 1 to {question.scope_s} seconds")
+        raise SCOPE_REFUSED(problem=f"the time is 1 to {question.scope_s} seconds")
 
 
 def _completed(question: Row[Any], answer: Decision) -> Decision:

@@ -17,7 +17,7 @@ from bus.identity.access import require
 from bus.identity.audit.entry import Action
 from bus.identity.audit.recording import record
 from bus.journal.approvals import DEFAULT_LINK_S, QUESTION, UNANSWERED, shown
-from bus.journal.errors import ApprovalDecided, ApprovalOver, ApprovalUnknown, LinkNotYours, LinkOver, LinkUnknown
+from bus.journal.errors import LINK_NOT_YOURS, LINK_OVER, LINK_UNKNOWN, ApprovalDecided, ApprovalOver, ApprovalUnknown
 from bus.journal.unowned.transitions import lock_allowed_run
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database, wall_ms
@@ -45,14 +45,14 @@ class UsedLink:
         """Use the link up, in the transaction that records the answer.
 
         Raises:
-            LinkOver: it was used before, it expired, or the question is not the one that it was made for.
+            LINK_OVER: it was used before, it expired, or the question is not the one that it was made for.
         """
         if (question.digest, question.tool_digest) != (self.digest, self.tool_digest):
-            raise LinkOver(problem="the question has changed since it was made")
+            raise LINK_OVER(problem="the question has changed since it was made")
         still = approval_links.c.used_ms.is_(None) & (approval_links.c.expires_ms > WALL_MS)
         using = update(approval_links).where(approval_links.c.id == self.id, still).values(used_ms=WALL_MS)
         if connection.execute(using).rowcount == 0:
-            raise LinkOver(problem="it was used before, or has expired")
+            raise LINK_OVER(problem="it was used before, or has expired")
 
 
 class ApprovalLinks:
@@ -97,9 +97,9 @@ class ApprovalLinks:
         """Return a valid link of this person and its question, as the API shows it, with its run; it is not used up.
 
         Raises:
-            LinkUnknown: the deployment made no such link.
-            LinkNotYours: it was made for another person.
-            LinkOver: it was used, it expired, or its question is not open any more.
+            LINK_UNKNOWN: the deployment made no such link.
+            LINK_NOT_YOURS: it was made for another person.
+            LINK_OVER: it was used, it expired, or its question is not open any more.
             FORBIDDEN: its person may not answer the question.
         """
         secret = self._open()
@@ -107,16 +107,16 @@ class ApprovalLinks:
         with self._database.read() as connection:
             link = connection.execute(select(approval_links).where(approval_links.c.id == link_id)).first()
             if link is None or not _is_same(_signature(secret, link._mapping), signature):
-                raise LinkUnknown
+                raise LINK_UNKNOWN()
             if (link.tenant, link.principal) != (principal.tenant, principal.id):
-                raise LinkNotYours
+                raise LINK_NOT_YOURS()
             if link.used_ms is not None or link.expires_ms <= wall_ms(connection):
-                raise LinkOver(problem="it was used before" if link.used_ms is not None else "it has expired")
+                raise LINK_OVER(problem="it was used before" if link.used_ms is not None else "it has expired")
             run = connection.execute(select(runs).where(runs.c.id == link.run_id)).first()
             asked = select(*QUESTION).where(approvals.c.id == link.approval_id, UNANSWERED)
             question = connection.execute(asked).first()
             if run is None or question is None or run.status != "waiting":
-                raise LinkOver(problem="its question is answered, or its run has ended")
+                raise LINK_OVER(problem="its question is answered, or its run has ended")
             require(principal, Verb.DECIDE, run, "this run")
             names = {"run_id": run.id, "thread_id": run.thread_id, "agent": run.agent_id, "principal": run.principal}
             used = UsedLink(**{name: getattr(link, name) for name in UsedLink.__slots__})

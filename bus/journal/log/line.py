@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import orjson
 
-from bus.journal.errors import CursorInvalid
+from bus.journal.errors import CURSOR_INVALID
 
 
 class Line(NamedTuple):
@@ -92,10 +92,10 @@ def parse_cursor(text: str | None) -> int:
     """Return the number in a cursor; an empty or absent one is 0, the beginning.
 
     Raises:
-        CursorInvalid: it is not a number.
+        CURSOR_INVALID: it is not a number.
     """
     if text is None or text == "":
         return 0
     if not (text.isascii() and text.isdigit() and len(text) <= 19):
-        raise CursorInvalid(cursor=text[:200])
+        raise CURSOR_INVALID(cursor=text[:200])
     return int(text)

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Row, bindparam, select
 from bus.journal.approvals import EXPIRY
 from bus.journal.decisions.decisions import decide_by_expiry
 from bus.journal.endings import end_run
-from bus.journal.errors import ApprovalExpired, CodeVersion, PrincipalDisabled, RunCrashed
+from bus.journal.errors import APPROVAL_EXPIRED, RUN_CRASHED, CodeVersion, PrincipalDisabled
 from bus.journal.ownership.lease_manager import RETRY_S
 from bus.journal.ownership.owner_id import is_gone
 from bus.journal.records.task_wait import TASK
@@ -218,7 +218,7 @@ def reap(database: Database, run_id: str, grace: LeaseGrace | None = None) -> Co
         elif is_alone:
             during = "; ".join(dict.fromkeys(one["during"] for one in crashes))
             written = end_run(
-                connection, row, Ending.failed(RunCrashed(crashes=len(crashes), during=during), "dead"), crashes
+                connection, row, Ending.failed(RUN_CRASHED(crashes=len(crashes), during=during), "dead"), crashes
             )
         else:
             written = requeue(connection, row, crashes if is_counted else None)
@@ -270,5 +270,5 @@ def _expired(connection: Connection, run: Row[Any], timer: Row[Any]) -> Callboar
     if timer.kind == CODE and run.reason == PrincipalDisabled.code:
         return PrincipalDisabled(principal=run.principal)
     if timer.kind == EXPIRY and connection.execute(_UNANSWERED, {"id_": timer.id}).first() is not None:
-        return ApprovalExpired()
+        return APPROVAL_EXPIRED()
     return None

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, case, func, selec
 
 from bus.identity.access import may_see_machines, rows_for
 from bus.journal.approvals import last_decided, pending, pending_chars
-from bus.journal.errors import ApprovalDecided, CursorAhead, RunUnknown
+from bus.journal.errors import CURSOR_AHEAD, ApprovalDecided, RunUnknown
 from bus.journal.idempotency import IdempotencyKey, used_before
 from bus.journal.log.events import last_error
 from bus.journal.paging.lists import has_correlation, newest_first, present
@@ -136,12 +136,12 @@ class Runs:
         """Return a run's thread, its status and the highest event number it may have used, for a reader.
 
         Raises:
-            CursorAhead: ``cursor`` is beyond that number.
+            CURSOR_AHEAD: ``cursor`` is beyond that number.
         """
         with self._database.read() as connection:
             row = _find(connection, principal, run_id, runs.c.thread_id, runs.c.status, runs.c.reserved_to)
         if cursor > row.reserved_to:
-            raise CursorAhead(cursor=cursor, last=row.reserved_to)
+            raise CURSOR_AHEAD(cursor=cursor, last=row.reserved_to)
         return row.thread_id, row.status, row.reserved_to
 
     def last_error(self, run_id: str) -> ErrorPayload | None:
@@ -153,7 +153,7 @@ class Runs:
         """Return the run of an earlier request with this key, if there is one.
 
         Raises:
-            IdempotencyConflict: the key was used with another body.
+            IDEMPOTENCY_CONFLICT: the key was used with another body.
         """
         with self._database.read() as connection:
             return used_before(connection, principal, key)
@@ -228,7 +228,7 @@ class Runs:
 
         Raises:
             FORBIDDEN: the principal may not delete one of them.
-            RunOpen: one of them has not ended.
+            RUN_OPEN: one of them has not ended.
         """
         remove_runs(self._database, principal, run_ids)
 

@@ -145,7 +145,7 @@ class Threads:
 
         Raises:
             FORBIDDEN: the principal may not delete one of them.
-            RunOpen: a run of one of them has not ended.
+            RUN_OPEN: a run of one of them has not ended.
         """
         remove_threads(self._database, principal, thread_ids, owner)
 

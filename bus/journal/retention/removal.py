@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, select
 from bus.identity.access import require, rows_for
 from bus.identity.audit.entry import Action
 from bus.identity.audit.recording import record
-from bus.journal.errors import RunOpen, RunUnknown, ThreadUnknown
+from bus.journal.errors import RunUnknown, ThreadUnknown, run_open
 from bus.journal.paging.lists import threads_of
 from bus.journal.states.conditions import is_open
 from bus.journal.states.rows import delete_rows
@@ -36,7 +36,7 @@ def remove_runs(database: Database, principal: Principal, run_ids: Sequence[str]
     Raises:
         RunUnknown: one of them does not exist, or the principal does not see it.
         FORBIDDEN: the principal may not delete it.
-        RunOpen: one of them has not ended.
+        RUN_OPEN: one of them has not ended.
     """
     with database.write() as connection:
         require_over(connection, principal, run_ids)
@@ -54,7 +54,7 @@ def remove_threads(
     Raises:
         ThreadUnknown: one of them does not exist, or the principal does not see it.
         FORBIDDEN: the principal may not delete it.
-        RunOpen: a run of one of them has not ended.
+        RUN_OPEN: a run of one of them has not ended.
     """
     with database.write() as connection:
         keys = require_no_open_run(connection, principal, thread_ids, owner)
@@ -69,7 +69,7 @@ def require_over(connection: Connection, principal: Principal, run_ids: Sequence
     """Check that these runs exist and have ended, and lock them until the transaction ends.
 
     Raises:
-        RunUnknown, FORBIDDEN, RunOpen: see ``remove_runs``.
+        RunUnknown, FORBIDDEN, RUN_OPEN: see ``remove_runs``.
     """
     query = select(runs.c.status, *_of(runs)).where(runs.c.id.in_(run_ids), rows_for(principal, Verb.SEE, runs))
     found = {row.id: row for row in connection.execute(query.order_by(runs.c.id).with_for_update())}
@@ -78,7 +78,7 @@ def require_over(connection: Connection, principal: Principal, run_ids: Sequence
             raise RunUnknown(run_id=run_id)
         require(principal, Verb.CONTROL, found[run_id], "this run" if len(run_ids) == 1 else run_id)
         if found[run_id].status not in TERMINAL:
-            raise RunOpen(run_id, found[run_id].status)
+            raise run_open(run_id, found[run_id].status)
 
 
 def _of(table: Table) -> list[ColumnElement[Any]]:
@@ -92,7 +92,7 @@ def require_no_open_run(
     """Check that these threads have no open run, lock them until the transaction ends, and return their keys.
 
     Raises:
-        ThreadUnknown, FORBIDDEN, RunOpen: see ``remove_threads``.
+        ThreadUnknown, FORBIDDEN, RUN_OPEN: see ``remove_threads``.
     """
     query = select(threads.c.key, *_of(threads)).where(threads.c.id.in_(thread_ids), threads_of(principal, owner))
     found = {row.id: row for row in connection.execute(query.order_by(threads.c.key).with_for_update())}
@@ -106,7 +106,7 @@ def require_no_open_run(
     going = select(runs.c.id, runs.c.status, runs.c.thread_id).where(runs.c.thread_key.in_(keys), is_open(runs))
     first = connection.execute(going.order_by(runs.c.turn).limit(1)).first()
     if first is not None:
-        raise RunOpen(first.id, first.status, first.thread_id)
+        raise run_open(first.id, first.status, first.thread_id)
     return keys
 
 

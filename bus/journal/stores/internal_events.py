@@ -41,7 +41,7 @@ class InternalEvents:
         Raises:
             FORBIDDEN: the credential of the principal does not start runs.
             BadRequest: a name of the event has a secret.
-            IdempotencyConflict: the key was used with another body.
+            IDEMPOTENCY_CONFLICT: the key was used with another body.
         """
         require_may_log(principal)
         try:

@@ -11,7 +11,7 @@ from bus.journal.approvals import Decision
 from bus.journal.controls import STOP
 from bus.journal.decisions.decisions import decide
 from bus.journal.endings import control
-from bus.journal.errors import ApprovalUnknown, RunUnknown, ThreadOfOtherAgent, ThreadUnknown
+from bus.journal.errors import THREAD_OF_OTHER_AGENT, ApprovalUnknown, RunUnknown, ThreadUnknown
 from bus.journal.paging.lists import ANY_OWNER
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
@@ -141,7 +141,7 @@ def test_a_credential_for_one_agent_does_not_continue_a_thread_of_another(harnes
     harness.accept(principal=ANA, thread_id="talk")
     narrow = Principal(tenant="acme", id="ana", agents=frozenset({"other"}), verbs=frozenset({Verb.START}))
 
-    with pytest.raises(ThreadOfOtherAgent):
+    with raises(THREAD_OF_OTHER_AGENT):
         harness.accept(principal=narrow, thread_id="talk", agent_id="other")
 
     assert len(Threads(harness.database).messages(ANA, "talk")) == 1
@@ -179,6 +179,6 @@ def test_a_credential_for_one_agent_does_not_reach_a_thread_in_which_another_ran
             ask(narrow, "talk")
     with pytest.raises(ThreadUnknown):
         remove_threads(harness.database, narrow, ["talk"])
-    with pytest.raises(ThreadOfOtherAgent):
+    with raises(THREAD_OF_OTHER_AGENT):
         harness.accept(principal=narrow, thread_id="talk", agent_id="one")
     assert len(threads.get(ANA, "talk")["runs"]) == (1 if is_removed else 3)

@@ -17,15 +17,15 @@ from bus.identity.credentials.key_form import KeyForm
 from bus.journal.approvals import Decision, answers, form_digest, pending, use
 from bus.journal.decisions.decisions import Decided, decide
 from bus.journal.errors import (
-    AnswerRefused,
+    ANSWER_REFUSED,
+    APPROVER_REFUSED,
+    ARGUMENTS_DIFFER,
+    DECISION_REFUSED,
+    EDIT_REFUSED,
+    IDEMPOTENCY_CONFLICT,
     ApprovalDecided,
     ApprovalOver,
     ApprovalUnknown,
-    ApproverRefused,
-    ArgumentsDiffer,
-    DecisionRefused,
-    EditRefused,
-    IdempotencyConflict,
     RunUnknown,
     StaleOwner,
 )
@@ -48,6 +48,7 @@ from tests.bus.questions import (
 )
 from tests.bus.racing import at_once
 from tests.examples import examples
+from tests.raising import raises
 
 ME = Principal()
 AGAIN = Decision(decision="run_again")
@@ -213,9 +214,9 @@ def test_the_last_approval_that_is_needed_decides(harness: JournalHarness) -> No
 @pytest.mark.parametrize(
     ("who", "answer", "refused"),
     [
-        (ME, APPROVE, ApproverRefused),
-        (ANA, APPROVE, ApproverRefused),
-        (BEN, Decision(decision="approve", arguments={"order": 7}), EditRefused),
+        (ME, APPROVE, APPROVER_REFUSED),
+        (ANA, APPROVE, APPROVER_REFUSED),
+        (BEN, Decision(decision="approve", arguments={"order": 7}), EDIT_REFUSED),
     ],
     ids=["owner", "twice", "edited"],
 )
@@ -275,11 +276,11 @@ def test_an_approval_by_a_key_counts_as_its_creators(harness: JournalHarness) ->
 
     assert made.approve("bot", first) == "waiting"
     for name, key_id in (("bot2", second), ("ben", made.made("ben", by="ana"))):
-        with pytest.raises(ApproverRefused, match="approved this call already"):
+        with raises(APPROVER_REFUSED, match="approved this call already"):
             made.approve(name, key_id)
-    with pytest.raises(ApproverRefused, match="approved this call already"):
+    with raises(APPROVER_REFUSED, match="approved this call already"):
         decide(harness.database, ANA, run_id, approval_id, APPROVE, by="ana")
-    with pytest.raises(ApproverRefused, match="the run is yours"):
+    with raises(APPROVER_REFUSED, match="the run is yours"):
         made.approve("svc", made.made("svc", by=ME.id), local=Principal(id="installation"))
 
     assert made.approve("ben", made.made("ben", by=ME.id)) == "queued"  # made at the terminal, for Ben
@@ -292,9 +293,9 @@ def test_who_asked_by_a_key_of_another_name_is_none_of_the_approvers(harness: Jo
     made = Keys(harness, run_id, approval_id)
     made.start_with(made.made("bot", by="ana"))
 
-    with pytest.raises(ApproverRefused, match="the run is yours"):
+    with raises(APPROVER_REFUSED, match="the run is yours"):
         decide(harness.database, ANA, run_id, approval_id, APPROVE, by="ana")
-    with pytest.raises(ApproverRefused, match="the run is yours"):
+    with raises(APPROVER_REFUSED, match="the run is yours"):
         made.approve("ana2", made.made("ana2", by="ana"))
 
     assert made.approve("ben", made.made("ben", by="ben")) == "waiting"
@@ -388,7 +389,7 @@ def test_an_answer_that_does_not_fit_the_form_changes_nothing(harness: JournalHa
     run_id, (approval_id,) = waiting(harness, question_form())
     before = harness.run_row(run_id)
 
-    with pytest.raises(AnswerRefused):
+    with raises(ANSWER_REFUSED):
         decide(harness.database, ME, run_id, approval_id, Decision(decision="answer", result=given), by="ann")
 
     assert harness.run_row(run_id) == before
@@ -414,7 +415,7 @@ def test_given_arguments_cannot_replace_those_of_the_call(harness: JournalHarnes
 
     given = {"amount": 8.5, "order": 8}
 
-    with pytest.raises(AnswerRefused):
+    with raises(ANSWER_REFUSED):
         decide(harness.database, ME, run_id, approval_id, Decision(decision="answer", result=given), by="ann")
 
 
@@ -431,7 +432,7 @@ def test_a_question_with_a_form_can_be_declined(harness: JournalHarness, asked: 
 def test_a_question_with_a_form_takes_no_other_decision(harness: JournalHarness, decision: str) -> None:
     run_id, (approval_id,) = waiting(harness, question_form())
 
-    with pytest.raises(DecisionRefused):
+    with raises(DECISION_REFUSED):
         decide(harness.database, ME, run_id, approval_id, Decision(decision=decision), by="ann")
 
 
@@ -459,7 +460,7 @@ def test_an_answer_about_other_arguments_than_those_shown_is_refused(harness: Jo
     one = question_before()
     run_id, (approval_id,) = waiting(harness, one)
 
-    with pytest.raises(ArgumentsDiffer):
+    with raises(ARGUMENTS_DIFFER):
         decide(harness.database, ME, run_id, approval_id, Decision(decision="approve", digest="0" * 64), by="ann")
 
     answer = Decision(decision="approve", digest=one.digest)
@@ -494,7 +495,7 @@ def test_a_question_of_another_run_is_unknown_here(harness: JournalHarness) -> N
 def test_an_answer_that_was_not_offered_is_refused(harness: JournalHarness) -> None:
     run_id, (approval_id,) = waiting(harness, question(decisions=("fail",)))
 
-    with pytest.raises(DecisionRefused, match="give one of: fail"):
+    with raises(DECISION_REFUSED, match="give one of: fail"):
         decide(harness.database, ME, run_id, approval_id, AGAIN, by="ann")
 
     assert harness.run_row(run_id).status == "waiting"
@@ -542,14 +543,14 @@ def test_the_same_key_for_another_answer_is_refused(harness: JournalHarness) -> 
     other = IdempotencyKey(key="k", method="POST", path="/x", body_digest="b")
     decide(harness.database, ME, run_id, approval_id, DONE, by="ann", idempotency=key)
 
-    with pytest.raises(IdempotencyConflict):
+    with raises(IDEMPOTENCY_CONFLICT):
         decide(harness.database, ME, run_id, approval_id, FAIL, by="ann", idempotency=other)
 
 
 def test_a_refused_answer_uses_no_key_up(harness: JournalHarness) -> None:
     run_id, (approval_id,) = waiting(harness)
     key = IdempotencyKey(key="k", method="POST", path="/x", body_digest="a")
-    with pytest.raises(DecisionRefused):
+    with raises(DECISION_REFUSED):
         decide(harness.database, ME, run_id, approval_id, Decision(decision="maybe"), by="ann", idempotency=key)
 
     decided = decide(harness.database, ME, run_id, approval_id, DONE, by="ann", idempotency=key)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import func, select
 
-from bus.journal.errors import IdempotencyConflict, RunUnknown
+from bus.journal.errors import IDEMPOTENCY_CONFLICT, RunUnknown
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.unowned.transitions import CommitResult
 from config.database.tables import controls, idempotency_keys
 from config.identity.principal import Principal
 from tests.bus.journal_harness import JournalHarness, assert_whole, cancel
 from tests.bus.racing import at_once
+from tests.raising import raises
 
 ME = Principal()
 
@@ -69,7 +70,7 @@ def test_the_same_key_with_another_body_is_refused(harness: JournalHarness) -> N
     run_id = owner.lease.run_id
     stop(harness, run_id, key(run_id, "a"))
 
-    with pytest.raises(IdempotencyConflict):
+    with raises(IDEMPOTENCY_CONFLICT):
         stop(harness, run_id, key(run_id, "b"))
 
     assert count(harness, controls) == 1

@@ -10,12 +10,13 @@ from sqlalchemy import func, select, update
 
 from bus.journal.approvals import Decision
 from bus.journal.decisions.decisions import decide
-from bus.journal.errors import ScopeRefused, StickyOver, StickyUnknown
+from bus.journal.errors import SCOPE_REFUSED, STICKY_UNKNOWN, StickyOver
 from bus.journal.sticky import StickyApproval, StickyApprovals, require_valid
 from config.database.tables import audit, sticky_approvals
 from config.identity.principal import Principal, Role
 from tests.bus.journal_harness import JournalHarness
 from tests.bus.questions import asks, question_before
+from tests.raising import raises
 
 ME = Principal()
 ANA = Principal(id="ana", roles=frozenset({Role.APPROVER}))
@@ -104,7 +105,7 @@ def test_what_is_not_offered_is_refused_and_decides_nothing(
 ) -> None:
     run_id, approval_id = offered(harness, **fields)
 
-    with pytest.raises(ScopeRefused):
+    with raises(SCOPE_REFUSED):
         decide(harness.database, ME, run_id, approval_id, answer, by="local")
 
     assert harness.run_row(run_id).status == "waiting"
@@ -142,7 +143,7 @@ def test_a_stranger_neither_sees_nor_ends_it(harness: JournalHarness, who: Princ
     sticky_id, approvals = approve(harness), StickyApprovals(harness.database)
 
     assert approvals.page(who) == []
-    with pytest.raises(StickyUnknown):
+    with raises(STICKY_UNKNOWN):
         approvals.revoke(who, sticky_id, by=who.id)
 
     assert len(valid(harness)) == 1

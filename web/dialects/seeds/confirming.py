@@ -10,12 +10,12 @@ from flask import Blueprint, Response
 from pydantic import Field
 
 from bus.journal import (
+    APPROVER_REFUSED,
+    ARGUMENTS_DIFFER,
+    IDEMPOTENCY_CONFLICT,
     ApprovalDecided,
     ApprovalOver,
-    ApproverRefused,
-    ArgumentsDiffer,
     Decision,
-    IdempotencyConflict,
     ThreadUnknown,
 )
 from web.api.answers import answer
@@ -51,11 +51,11 @@ class Confirm(WhichConversation):
     problems=(
         NOTHING_TO_CONFIRM,
         SEVERAL_TO_CONFIRM,
-        ApproverRefused,
+        APPROVER_REFUSED,
         ApprovalDecided,
         ApprovalOver,
-        ArgumentsDiffer,
-        IdempotencyConflict,
+        ARGUMENTS_DIFFER,
+        IDEMPOTENCY_CONFLICT,
     ),
 )
 def confirm(body: Confirm, headers: Repeatable) -> Response:

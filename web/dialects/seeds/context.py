@@ -8,7 +8,7 @@ from flask import Blueprint, Response
 from pydantic import Field
 from typing_extensions import TypeAliasType
 
-from bus.journal import IdempotencyConflict, NewInternalEvent, RunStatus
+from bus.journal import IDEMPOTENCY_CONFLICT, NewInternalEvent, RunStatus
 from config.tracing import MAX_CORRELATION_CHARS, correlate
 from web.api.answers import answer
 from web.auth.authentication import current_principal
@@ -92,7 +92,7 @@ class InternalEvent(Input):
 
 
 @context.post("/events")
-@call({201: LoggedEvent}, problems=(IdempotencyConflict,))
+@call({201: LoggedEvent}, problems=(IDEMPOTENCY_CONFLICT,))
 def log(body: InternalEvent, headers: Repeatable) -> Response:
     """Log an event, which nothing changes afterwards: 201 with its id and time."""
     correlate(body.correlation_id)

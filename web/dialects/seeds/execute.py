@@ -21,7 +21,7 @@ from agents.tool_errors import (
     ToolNotOffered,
 )
 from bus.identity.errors import AGENT_FORBIDDEN, GRANT_REFUSED, EnvelopeRefused
-from bus.journal import IdempotencyConflict, RunUnknown, TooManyRuns
+from bus.journal import IDEMPOTENCY_CONFLICT, TOO_MANY_RUNS, RunUnknown
 from bus.payloads import TERMINAL
 from config.definitions.errors import DefinitionInvalid
 from config.errors import ErrorKind
@@ -115,7 +115,7 @@ class ExecuteHeaders(Repeatable):
 @execute.post("/execute")
 @call(
     {200: Executed, 202: StillExecuting},
-    problems=(*STARTING, *REFUSING, GRANT_REFUSED, EnvelopeRefused, IdempotencyConflict, TooManyRuns, RunUnknown),
+    problems=(*STARTING, *REFUSING, GRANT_REFUSED, EnvelopeRefused, IDEMPOTENCY_CONFLICT, TOO_MANY_RUNS, RunUnknown),
     sends={"X-Run-Id": "The id of the call's run.", "Location": "The call's run."},
     verifies=verify_envelope,
 )

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import event, func, select
 from sqlalchemy.exc import IntegrityError
 
-from bus.journal.errors import IdempotencyConflict, ThreadUnknown
+from bus.journal.errors import IDEMPOTENCY_CONFLICT, ThreadUnknown
 from bus.journal.idempotency import IdempotencyKey, canonical_digest
 from config.database.tables import events, idempotency_keys, messages, outbox, runs, threads
 from config.errors import BadRequest
@@ -17,6 +17,7 @@ from config.identity.principal import Principal
 from config.ids import new_id
 from tests.bus.journal_harness import JournalHarness
 from tests.bus.racing import at_once
+from tests.raising import raises
 
 
 def key(body: Any = "Hello", name: str = "key-1", path: str = "/v1/runs") -> IdempotencyKey:
@@ -92,7 +93,7 @@ def test_the_same_key_and_body_are_the_same_run(harness: JournalHarness):
 def test_the_same_key_with_another_body_is_refused(harness: JournalHarness):
     harness.accept(idempotency=key("one"))
 
-    with pytest.raises(IdempotencyConflict):
+    with raises(IDEMPOTENCY_CONFLICT):
         harness.accept(idempotency=key("two"))
 
     assert counts(harness)["runs"] == 1

@@ -9,9 +9,11 @@ import pytest
 
 from bus.journal.acceptance.accept import accept
 from bus.journal.acceptance.run_limits import RunLimits
-from bus.journal.errors import TooManyRuns
+from bus.journal.errors import TOO_MANY_RUNS
+from config.errors import Retryable
 from config.identity.principal import LOCAL, Principal
 from tests.bus.journal_harness import JournalHarness, cancel, claim, new_run
+from tests.raising import raises
 
 ALICE, BOB = Principal(tenant="acme", id="alice"), Principal(tenant="acme", id="bob")
 OTHER = Principal(tenant="other", id="alice")
@@ -26,7 +28,7 @@ def test_a_principal_has_as_many_runs_as_it_may(harness: JournalHarness, name) -
     limits: RunLimits = {name: 2}
     start(harness, ALICE, limits), start(harness, ALICE, limits)
 
-    with pytest.raises(TooManyRuns) as caught:
+    with raises(TOO_MANY_RUNS) as caught:
         start(harness, ALICE, limits)
 
     assert caught.value.facts["limit"] == 2
@@ -39,7 +41,7 @@ def test_a_tenant_has_as_many_runs_as_it_may(harness: JournalHarness, name) -> N
     limits: RunLimits = {name: 2}
     start(harness, ALICE, limits), start(harness, BOB, limits)
 
-    with pytest.raises(TooManyRuns, match="tenant 'acme' has 2"):
+    with raises(TOO_MANY_RUNS, match="tenant 'acme' has 2"):
         start(harness, ALICE, limits)
 
     start(harness, OTHER, limits)
@@ -49,7 +51,7 @@ def test_a_run_that_a_worker_has_is_open_and_not_queued(harness: JournalHarness)
     claim(harness.database, start(harness, LOCAL, {}), "worker", 60)
 
     start(harness, LOCAL, {"principal_queued_runs": 1})
-    with pytest.raises(TooManyRuns):
+    with raises(TOO_MANY_RUNS):
         start(harness, LOCAL, {"principal_open_runs": 2})
 
 
@@ -72,7 +74,7 @@ def test_runs_started_at_once_exceed_a_limit_by_those_at_once_at_most(harness: J
             try:
                 start(harness, ALICE, limits)  # type: ignore[arg-type]  # a literal's key
                 accepted += 1
-            except TooManyRuns:
+            except Retryable:
                 pass
         return accepted
 

@@ -12,13 +12,13 @@ from bus.journal.approvals import Decision
 from bus.journal.decisions.decisions import Decided, decide
 from bus.journal.decisions.links import ApprovalLinks
 from bus.journal.errors import (
+    DECISION_REFUSED,
+    LINK_NOT_YOURS,
+    LINK_OVER,
+    LINK_UNKNOWN,
     ApprovalDecided,
     ApprovalOver,
     ApprovalUnknown,
-    DecisionRefused,
-    LinkNotYours,
-    LinkOver,
-    LinkUnknown,
     RunUnknown,
 )
 from config.database.tables import approval_links, approvals, audit
@@ -56,7 +56,7 @@ def test_its_person_reads_the_question_often_and_answers_once(harness: JournalHa
 
     assert (asked["arguments"], asked["run_id"], asked["principal"]) == (REFUND, run_id, "local")
     assert (decided.decision, decided.by) == ("approve", "ana")
-    with pytest.raises(LinkOver, match="used before"):
+    with raises(LINK_OVER, match="used before"):
         links.open(ANA, token)
     actions = harness.rows(select(audit.c.action).order_by(audit.c.number))
     assert [row[0] for row in actions if row[0].startswith("approval")] == ["approval.linked", "approval.decided"]
@@ -68,7 +68,7 @@ def test_its_person_reads_the_question_often_and_answers_once(harness: JournalHa
 def test_another_person_is_refused(harness: JournalHarness, who: Principal) -> None:
     links, token, _, _ = made(harness)
 
-    with pytest.raises(LinkNotYours):
+    with raises(LINK_NOT_YOURS):
         links.open(who, token)
 
     links.open(ANA, token)
@@ -88,7 +88,7 @@ def test_a_forged_link_is_unknown(harness: JournalHarness, changed: str) -> None
     links, token, _, _ = made(harness)
     link_id, mac = token.split(".")
 
-    with pytest.raises(LinkUnknown):
+    with raises(LINK_UNKNOWN):
         links.open(ANA, changed.format(id=link_id, mac=mac))
 
 
@@ -100,14 +100,14 @@ def test_a_link_changed_in_the_database_is_unknown(harness: JournalHarness, colu
     with harness.database.write() as connection:
         connection.execute(update(approval_links).values({column: 2**50 if column == "expires_ms" else "other"}))
 
-    with pytest.raises(LinkUnknown):
+    with raises(LINK_UNKNOWN):
         links.open(ANA, token)
 
 
 def test_after_its_time_it_is_over(harness: JournalHarness) -> None:
     links, token, _, _ = made(harness, seconds=-1)
 
-    with pytest.raises(LinkOver, match="expired"):
+    with raises(LINK_OVER, match="expired"):
         links.open(ANA, token)
 
 
@@ -120,7 +120,7 @@ def test_it_is_over_with_its_question(harness: JournalHarness, ends: str) -> Non
     else:
         cancel(harness.database, ME, run_id, by="ann")
 
-    with pytest.raises(LinkOver):
+    with raises(LINK_OVER):
         links.open(ANA, token)
     with pytest.raises((ApprovalDecided, ApprovalOver)):
         decide(harness.database, ANA, run_id, approval_id, APPROVE, by="ana", link=link)
@@ -133,7 +133,7 @@ def test_a_question_that_has_changed_takes_no_answer_by_it(harness: JournalHarne
     with harness.database.write() as connection:
         connection.execute(update(approvals).values({column: "1" * 64}))
 
-    with pytest.raises(LinkOver, match="changed"):
+    with raises(LINK_OVER, match="changed"):
         decide(harness.database, ANA, run_id, approval_id, APPROVE, by="ana", link=link)
 
     assert harness.run_row(run_id).status == "waiting"
@@ -142,7 +142,7 @@ def test_a_question_that_has_changed_takes_no_answer_by_it(harness: JournalHarne
 def test_a_refused_answer_does_not_use_it_up(harness: JournalHarness) -> None:
     links, token, run_id, approval_id = made(harness)
     link, _ = links.open(ANA, token)
-    with pytest.raises(DecisionRefused):
+    with raises(DECISION_REFUSED):
         decide(harness.database, ANA, run_id, approval_id, Decision(decision="maybe"), by="ana", link=link)
 
     assert decide(harness.database, ANA, run_id, approval_id, APPROVE, by="ana", link=link).decision == "approve"

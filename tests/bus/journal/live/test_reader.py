@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import update
 
-from bus.journal.errors import CursorInvalid
+from bus.journal.errors import CURSOR_INVALID
 from bus.journal.live import reader as readers
 from bus.journal.live.hotlog import Listener, MemoryHotLog
 from bus.journal.live.reader import Merge
@@ -21,6 +21,7 @@ from bus.payloads import EndPayload, StatusPayload, WithdrawnPayload, encode, ra
 from config.database.errors import DatabaseUnreachable
 from config.database.tables import runs
 from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, settled
+from tests.raising import raises
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +43,7 @@ def test_a_cursor_is_a_number(text, cursor):
 
 @pytest.mark.parametrize("text", ["-1", "1.5", "abc", " 1", "１２", "²", "1" * 20, "1e3", "\x00", "0x1"])
 def test_what_is_no_cursor_of_ours_is_refused(text):
-    with pytest.raises(CursorInvalid):
+    with raises(CURSOR_INVALID):
         parse_cursor(text)
 
 

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from sqlalchemy import func, select, update
 
-from bus.journal.errors import CursorAhead, RunUnknown, StaleOwner
+from bus.journal.errors import CURSOR_AHEAD, RunUnknown, StaleOwner
 from bus.journal.log.commit import Commit
 from bus.journal.queries.runs import Runs
 from bus.journal.retention.removal import remove_runs
@@ -20,6 +20,7 @@ from config.identity.principal import Principal
 from tests.bus.journal_harness import JournalHarness, assert_whole, cancel
 from tests.bus.questions import asks, question
 from tests.bus.racing import at_once
+from tests.raising import raises
 
 ME = Principal()
 OTHERS = [Principal(id="eve"), Principal(tenant="other")]
@@ -262,7 +263,7 @@ def test_a_reader_learns_where_a_run_may_have_got_to(harness: JournalHarness, so
     last = 1 + RESERVE
 
     assert Runs(harness.database).bounds(ME, some_runs["running"], last) == ("mine", "running", last)
-    with pytest.raises(CursorAhead):
+    with raises(CURSOR_AHEAD):
         Runs(harness.database).bounds(ME, some_runs["running"], last + 1)
 
 

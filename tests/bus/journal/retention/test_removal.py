@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import insert
 
 from bus.journal.acceptance.accept import Accepted, accept
-from bus.journal.errors import RunOpen, RunUnknown, ThreadUnknown
+from bus.journal.errors import RUN_OPEN, RunUnknown, ThreadUnknown
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
@@ -26,9 +26,11 @@ from config.database.tables import (
     threads,
     timers,
 )
+from config.errors import Permanent
 from config.identity.principal import Principal
 from tests.bus.ended_runs import count, ended
 from tests.bus.journal_harness import JournalHarness, new_run
+from tests.raising import raises
 
 ME = Principal()
 OTHERS = [Principal(id="eve"), Principal(tenant="other")]
@@ -81,7 +83,7 @@ def test_an_open_run_is_refused_and_those_beside_it_stay(harness: JournalHarness
     over, queued, running = ended(harness).lease.run_id, harness.accept().run_id, harness.own().lease.run_id
 
     for still_open, status in ((queued, "queued"), (running, "running")):
-        with pytest.raises(RunOpen, match=rf"is {status}; stop it first \(`./callboard cancel {still_open}`\)"):
+        with raises(RUN_OPEN, match=rf"is {status}; stop it first \(`./callboard cancel {still_open}`\)"):
             remove_runs(harness.database, ME, [over, still_open])
 
     assert count(harness, runs) == 3
@@ -121,7 +123,7 @@ def test_a_thread_with_an_open_run_is_refused(harness: JournalHarness) -> None:
     ended(harness)
     waiting = harness.accept(thread_id="talk").run_id
 
-    with pytest.raises(RunOpen, match=f"thread 'talk' has a run that is queued; stop it .*cancel {waiting}"):
+    with raises(RUN_OPEN, match=f"thread 'talk' has a run that is queued; stop it .*cancel {waiting}"):
         remove_threads(harness.database, ME, ["talk"])
 
     assert count(harness, messages) == 3
@@ -157,7 +159,7 @@ def test_a_message_that_comes_while_its_thread_is_removed_begins_a_new_one(harne
         try:
             remove_threads(harness.database, ME, [name])
             expected = 1
-        except RunOpen:
+        except Permanent:
             expected = 2
         thread.join()
         runs_of_thread = [run["run_id"] for run in Threads(harness.database).get(ME, name)["runs"]]

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import func, select, text, update
 
 from bus.identity.errors import FORBIDDEN
-from bus.journal import IdempotencyConflict, IdempotencyKey
+from bus.journal import IDEMPOTENCY_CONFLICT, IdempotencyKey
 from bus.journal.paging import pages
 from bus.journal.retention.retention import Swept, sweep
 from bus.journal.stores.internal_events import InternalEvents
@@ -183,7 +183,7 @@ def test_a_repeated_request_logs_nothing_more(harness: JournalHarness) -> None:
 
     assert len(set(logged)) == 1
     assert ids(harness, ANA) == [logged[0][0]]
-    with pytest.raises(IdempotencyConflict):
+    with raises(IDEMPOTENCY_CONFLICT):
         store.log(ANA, new("other"), key("e" * 64))
     assert store.log(BEN, new(), key())[0] != logged[0][0]
 
