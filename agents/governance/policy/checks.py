@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from agents.governance.policy.combining import RANKS
-from agents.governance.policy.compiled import CompiledRule
+from agents.governance.policy.compiled import CompiledRule, ToolNames
 from agents.governance.policy.facts import TOOL
 from agents.governance.policy.local import LocalPolicy
-from agents.governance.policy.matching import ToolNames
 from agents.governance.policy.rule import CallMatch
 from agents.governance.policy.work import split_texts
 from config.capabilities import OUTWARD, SENSITIVE, UNTRUSTED, Classification

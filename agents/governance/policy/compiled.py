@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import translate
 from typing import Any
 
 from agents.governance.policy.condition import Condition
 from agents.governance.policy.facts import Evaluation
-from agents.governance.policy.matching import Check, ToolNames, checks_of
-from agents.governance.policy.rule import RuleFields
-from config.policy_decision import CallFacts, Verdict
+from agents.governance.policy.rule import CallMatch, RuleFields, SpentAtLeast
+from config.definitions.mcp.names import PREFIX, own_names, prefixed_name
+from config.policy_decision import READ_FROM, CallFacts, Verdict
+
+Check = Callable[[CallFacts, int], bool]
+"""Takes the facts of a call and the time, in ms since 1970."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -86,4 +91,116 @@ def compiled(fields: RuleFields, file: str, line: int) -> CompiledRule:
         computed={name: Condition(source, is_boolean=False) for name, source in fields.computed.items()},
         when=tuple(checks_of(fields.when, of_names=True)),
         unless=() if fields.unless is None else tuple(checks_of(fields.unless, of_names=False)),
+    )
+
+
+# --- which calls a rule is about
+
+
+def checks_of(match: CallMatch, *, of_names: bool) -> Iterator[Check]:
+    """Yield a check of each field that is given, those first that take the least time.
+
+    ``of_names``: a tool is listed by its name at its server too, which is not enough for an exception.
+    """
+    if match.tools is not None:
+        tools = ToolNames(match.tools)
+        yield lambda facts, _at_ms: tools.list_tool(facts, of_names)
+    if match.effects is not None:
+        effects = frozenset(match.effects)
+        yield lambda facts, _at_ms: facts.effect in effects
+    if match.classifications is not None:
+        classifications = frozenset(match.classifications)
+        yield lambda facts, _at_ms: facts.classification in classifications
+    if match.privileged is not None:
+        privileged = match.privileged
+        yield lambda facts, _at_ms: facts.is_privileged is privileged
+    if match.labels is not None:
+        labels = frozenset(match.labels)
+        yield lambda facts, _at_ms: labels <= facts.labels
+    if match.spent is not None:
+        spent = match.spent
+        yield lambda facts, _at_ms: _has_spent(facts, spent)
+    if match.models is not None:
+        models = Names(match.models)
+        yield lambda facts, _at_ms: models.include(facts.model)
+    if match.agents is not None:
+        agents = Names(match.agents)
+        yield lambda facts, _at_ms: agents.include(facts.agent_id)
+    if match.tenants is not None:
+        tenants = Names(match.tenants)
+        yield lambda facts, _at_ms: tenants.include(facts.tenant)
+    if match.principals is not None:
+        principals = Names(match.principals)
+        yield lambda facts, _at_ms: principals.include(facts.principal)
+    if match.roles is not None:
+        roles = Names(match.roles)
+        yield lambda facts, _at_ms: roles.include_any(facts.roles)
+    if match.provenance is not None:
+        sources = ToolNames(match.provenance)
+        yield lambda facts, _at_ms: any(sources.has(name, of_names) for name in read_from(facts.labels))
+    if match.time is not None:
+        window = match.time
+        yield lambda _facts, at_ms: window.includes(at_ms)
+
+
+class Names:
+    """Names, and patterns with ``*`` and ``?``."""
+
+    __slots__ = ("_names", "_pattern")
+
+    def __init__(self, listed: Iterable[str]) -> None:
+        self._names = frozenset(listed)
+        patterns = [translate(name) for name in listed if "*" in name or "?" in name]
+        self._pattern = re.compile("|".join(patterns)) if patterns else None
+
+    def include(self, name: str) -> bool:
+        """Return whether a name is one of these, or fits a pattern among them."""
+        return name in self._names or (self._pattern is not None and self._pattern.match(name) is not None)
+
+    def include_any(self, names: Iterable[str]) -> bool:
+        """Return whether one of the names is one of these, or fits a pattern among them."""
+        if self._pattern is None:
+            return not self._names.isdisjoint(names)
+        return any(map(self.include, names))
+
+
+class ToolNames:
+    """Tools: what begins with ``mcp:`` is an identity, or with ``mcp:server`` a whole server; all others are names."""
+
+    __slots__ = ("_identities", "_listed", "_names")
+
+    def __init__(self, listed: Iterable[str]) -> None:
+        self._listed = frozenset(listed)
+        identities = [one for one in listed if one.startswith(PREFIX)]
+        self._identities = Names([*identities, *(f"{one}/*" for one in identities if "/" not in one)])
+        self._names = Names([one for one in listed if not one.startswith(PREFIX)])
+
+    def has(self, name: str, of_names: bool = False) -> bool:
+        """Return whether a name or an identity is listed; ``of_names``: or a name that belongs to the identity."""
+        if not name.startswith(PREFIX):
+            return self._names.include(name)
+        return self._identities.include(name) or (of_names and self._has_name_of(name))
+
+    def list_tool(self, facts: CallFacts, of_names: bool) -> bool:
+        """Return whether a call's tool is listed, by its identity or the name that its run's model uses.
+
+        ``of_names``: or by its name at its server, which other servers may give to a tool of theirs.
+        """
+        return self.has(facts.name) or (facts.identity != "" and self.has(facts.identity, of_names))
+
+    def _has_name_of(self, identity: str) -> bool:
+        """Return whether a name is listed that its server may call a tool by, or that a clash of names gives to it."""
+        return prefixed_name(identity) in self._listed or any(map(self._names.include, own_names(identity)))
+
+
+def read_from(labels: Iterable[str]) -> list[str]:
+    """Return the names of the tools whose results a run with these labels has read."""
+    return [label.removeprefix(READ_FROM) for label in labels if label.startswith(READ_FROM)]
+
+
+def _has_spent(facts: CallFacts, least: SpentAtLeast) -> bool:
+    return (
+        (least.cost_usd is None or facts.cost_usd >= least.cost_usd)
+        and (least.tokens is None or facts.tokens >= least.tokens)
+        and (least.steps is None or facts.steps >= least.steps)
     )

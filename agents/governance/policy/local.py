@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agents.governance.policy.combining import Failure, combined, seen, vote_of
-from agents.governance.policy.compiled import CompiledRule
+from agents.governance.policy.compiled import CompiledRule, ToolNames
 from agents.governance.policy.condition import MAX_PARTS, Condition, Conditions
 from agents.governance.policy.errors import ConditionFailed
 from agents.governance.policy.facts import TOOL, Evaluation
-from agents.governance.policy.matching import ToolNames
 from config.clock import epoch_ms
 from config.policy_decision import READ_FROM, CallFacts, PolicyDecision, Verdict
 
