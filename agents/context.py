@@ -254,7 +254,7 @@ class RunContext:
 
     def note_task_waits(self) -> None:
         """Let this process look for the results of tasks that a released run waits for."""
-        self._journal.owner.task_waits.on_begun()
+        self._journal.owner.task_waits.look_soon()
 
     async def note_calls_over(self) -> None:
         """Suspect the run less, once: the tool calls during which its owners crashed have ended."""

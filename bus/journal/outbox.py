@@ -64,7 +64,7 @@ class Relay:
         self._publish = publish
         self._every_s = every_s
         self._on_published = on_published
-        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[_Request | Message | None] = queue.SimpleQueue()
         self._pending = 0
         self._tried = 0
         self._published: list[int] = []
@@ -103,6 +103,13 @@ class Relay:
         self._requests.put(_Request(run_id, until_s=time.monotonic() + COMMIT_S))
         self.start()
 
+    def send_soon(self, message: Message) -> None:
+        """Queue a message for publishing that has no row in the outbox, and return at once; if it fails, it is lost."""
+        with self._settled:
+            self._pending += 1
+        self._requests.put(message)
+        self.start()
+
     def settle(self, timeout_s: float) -> bool:
         """Wait until the publishing of every queued wake-up was tried; return False after ``timeout_s``."""
         with self._settled:
@@ -121,11 +128,13 @@ class Relay:
             is_hurried = self._tried or self._uncommitted
             gathered = self._gather(LULL_S if is_hurried else max(0.01, next_look - time.monotonic()))
             is_open = None not in gathered
-            requests = [*self._uncommitted, *(request for request in gathered if request is not None)]
+            requests = [*self._uncommitted, *(request for request in gathered if isinstance(request, _Request))]
+            messages = [message for message in gathered if isinstance(message, Message)]
             self._uncommitted = []
             self._publish_all(requests)
-            self._tried += len(requests) - len(self._uncommitted)
-            if self._tried and (not requests or not is_open or self._tried >= BATCH):
+            self._send(messages)
+            self._tried += len(requests) - len(self._uncommitted) + len(messages)
+            if self._tried and (not (requests or messages) or not is_open or self._tried >= BATCH):
                 self._clear()
             if is_open and time.monotonic() >= next_look:
                 overdue = self._overdue()
@@ -145,9 +154,9 @@ class Relay:
             self._pending -= tried
             self._settled.notify_all()
 
-    def _gather(self, timeout_s: float) -> list[_Request | None]:
+    def _gather(self, timeout_s: float) -> list[_Request | Message | None]:
         """Return queued requests, at most ``BATCH``; None as the last one after ``stop``."""
-        requests: list[_Request | None] = []
+        requests: list[_Request | Message | None] = []
         try:
             requests.append(self._requests.get(timeout=timeout_s))
             while requests[-1] is not None and len(requests) < BATCH:
@@ -193,6 +202,14 @@ class Relay:
             log.log(level, text, _shown_error(error))
         self.is_failing = True
         return False
+
+    def _send(self, messages: Sequence[Message]) -> None:
+        """Publish messages that may be lost; one that cannot be published takes the ones behind it along."""
+        try:
+            for message in messages:
+                self._publish(message)
+        except Exception as error:  # kombu raises its transports' own errors
+            log.debug("a message was not published: %s", _shown_error(error))
 
     def _keep_uncommitted(self, requests: Sequence[_Request], run_ids: Collection[str]) -> None:
         """Keep the requests for the next round whose runs SQL does not have yet."""

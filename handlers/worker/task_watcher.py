@@ -47,7 +47,7 @@ class TaskWatcher:
 
     async def run(self) -> None:
         """Look for as long as the process lives, and at once when this process releases a run that waits."""
-        self._waits.on_begun = self._wanted.set
+        self._waits.look_soon = self._wanted.set
         while True:
             began_s = time.monotonic()
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import orjson
@@ -9,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bus.messages.look_at_tasks import LookAtTasksMessage
 from bus.messages.message import MessageInvalid
+from bus.messages.registry import messages
 from bus.messages.run_agent import RunAgentMessage
 
 WHOLE = RunAgentMessage(
@@ -29,6 +32,15 @@ def test_a_message_survives_the_wire_and_is_small():
 
     assert RunAgentMessage.from_wire(orjson.loads(orjson.dumps(wire))) == WHOLE
     assert len(orjson.dumps(wire)) < 2048
+
+
+@pytest.mark.parametrize("message", [LookAtTasksMessage(run_id="run_1"), LookAtTasksMessage(run_id="r", queue="gpu")])
+def test_a_message_about_tasks_survives_the_wire(message: LookAtTasksMessage):
+    assert LookAtTasksMessage.from_wire(orjson.loads(orjson.dumps(message.to_wire()))) == message
+
+
+def test_the_registry_has_each_message_under_the_name_that_it_has_on_the_wire():
+    assert messages() == {"callboard.run_agent": RunAgentMessage, "callboard.look_at_tasks": LookAtTasksMessage}
 
 
 def test_what_a_newer_version_added_is_not_minded():
@@ -99,8 +111,9 @@ def test_detached_is_only_what_is_truly_so():
     ],
 )
 def test_garbage_and_other_versions_are_refused(wire):
-    with pytest.raises(MessageInvalid):
-        RunAgentMessage.from_wire(wire)
+    for kind in messages().values() if not isinstance(wire, dict) or "agent_id" not in wire else (RunAgentMessage,):
+        with pytest.raises(MessageInvalid):
+            kind.from_wire(wire)
 
 
 anything = st.recursive(
@@ -113,8 +126,6 @@ anything = st.recursive(
 @settings(max_examples=50)
 @given(anything | st.fixed_dictionaries({"v": st.just(1), "run_id": anything, "agent_id": anything}))
 def test_nothing_else_than_a_refusal_comes_of_garbage(wire):
-    try:
-        message = RunAgentMessage.from_wire(wire)
-    except MessageInvalid:
-        return
-    assert 0 < len(message.run_id) <= 128
+    for kind in messages().values():
+        with suppress(MessageInvalid):
+            assert 0 < len(kind.from_wire(wire).run_id) <= 128

@@ -18,6 +18,7 @@ import pytest
 from agents.catalogue import find_tool
 from agents.checkup.agent import deep_check
 from agents.handle import RunHandle
+from bus.messages.look_at_tasks import LookAtTasksMessage
 from bus.payloads import EndPayload, ToolResultPayload
 from config.definitions.agent import load_definition
 from config.redis.url import broker_form
@@ -333,6 +334,36 @@ def test_another_worker_takes_the_results_of_one_that_died(shop: CeleryShop, har
     assert end.status == "succeeded"
     assert outcomes(handle) == [("done", {"number": "A-1001", "paid_back": 25.0})]
     assert len(shop.ledger("begin")) == 1
+
+
+@OWN
+def test_a_stop_in_another_process_has_a_worker_revoke_the_task_at_once(
+    shop: CeleryShop, open_harness: Callable[..., AppHarness]
+) -> None:
+    folder = str(shop.folder / "callboard" / "celery_tasks")
+    harness = open_harness(celery_tasks_dir=folder, reap_s=60.0, slots=1)  # by itself a worker looks once a minute
+    shop.start("-c", "1", "--prefetch-multiplier", "4")
+    with worker(harness):
+        first = started(harness, refund(slowly=20), refund(), THANKS)
+        shop.wait_for("begin")
+        second = harness.run("Refund it again", detached=True)
+        waits_for_its_task(harness, second)
+        message = LookAtTasksMessage(run_id=second.run_id)
+        second.cancel(by="test")
+        until(lambda: _revoked(harness) == [second.run_id], 15, "the worker revokes the task")
+        assert status_of(harness, first) == "waiting", "the end of the first task has not made the worker look"
+        for _ in range(2):  # delivered again, there is nothing to do
+            harness.runner.journal.live.relay.send_soon(message)
+        assert last(first).status == "succeeded"
+
+    assert _revoked(harness) == [second.run_id]
+    assert len(shop.ledger("begin")) == 1
+
+
+def _revoked(harness: AppHarness) -> list[str]:
+    """Return the runs of which the worker has revoked a task."""
+    lines = (harness.settings.state / "worker.log").read_text().splitlines()
+    return [line.partition("run_id=")[2].split()[0] for line in lines if "a task was revoked" in line]
 
 
 @OWN

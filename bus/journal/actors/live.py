@@ -39,9 +39,11 @@ class Live:
         return self._database_id
 
     def publish(self, written: CommitResult) -> None:
-        """Send viewers the events that were written without an owner, and publish the wake-up that goes with them."""
+        """Send viewers the events that were written without an owner, and publish the messages that go with them."""
         if written.wake is not None:
             self.relay.publish_soon(written.wake)
+        for message in written.messages:
+            self.relay.send_soon(message)
         if written.events:
             self._loop.call_soon(lambda: self._show(written))
 

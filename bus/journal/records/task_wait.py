@@ -68,6 +68,11 @@ def waits_of(connection: Connection, run_id: str) -> dict[str, TaskWait]:
     return {row.id: wait_of(row) for row in connection.execute(_OF_RUN, {"run_": run_id})}
 
 
+def has_waits(connection: Connection, run_id: str) -> bool:
+    """Return whether a task that a run's calls began may be under way."""
+    return connection.execute(_OF_RUN, {"run_": run_id}).first() is not None
+
+
 LEFT = (timers.c.due_ms - WALL_MS).label("left_ms")
 _OF_RUN = select(timers.c.id, timers.c.data_json, LEFT).where(
     timers.c.run_id == bindparam("run_"), timers.c.kind == TASK

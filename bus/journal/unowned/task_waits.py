@@ -47,8 +47,8 @@ class TaskWaits:
     def __init__(self, database: Database, publish: Callable[[CommitResult], None]) -> None:
         self._database = database
         self._publish = publish
-        self.on_begun: Callable[[], None] = lambda: None
-        """Called on the loop after this process has released a run that waits for a task."""
+        self.look_soon: Callable[[], None] = lambda: None
+        """Has this process look at the waits at once, where it does so at all; to be called on the loop."""
 
     def known(self, run_id: str | None = None) -> Sequence[KnownWait]:
         """Return the waits, the first ones to be over first; those of one run where it is named."""

@@ -18,8 +18,11 @@ from bus.journal.errors import RunUnknown
 from bus.journal.log.commit import Commit, record
 from bus.journal.log.events import undeclared
 from bus.journal.outbox import announce
+from bus.journal.records.task_wait import has_waits
 from bus.journal.states.codes import Reason, RunStatus
 from bus.journal.states.owned import ended
+from bus.messages.look_at_tasks import LookAtTasksMessage
+from bus.messages.message import Message
 from bus.payloads import EndPayload, Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
 from config.database.engine import WALL_MS
@@ -41,6 +44,8 @@ class CommitResult:
     """The events that were written; the caller publishes them to viewers."""
     wake: str | None = None
     """The run whose wake-up the caller publishes: this one, the thread's next one, or None."""
+    messages: tuple[Message, ...] = ()
+    """What else the caller publishes; a message that is lost delays what it asks for."""
 
 
 def lock_run(connection: Connection, run_id: str, *conditions: ColumnElement[bool]) -> Row[Any] | None:
@@ -129,7 +134,16 @@ def end(
     last = change.events[-1]
     assert isinstance(last, EndPayload)
     values = {"detail": None, "stop_requested": True, "observers_told": False, "ended_ms": WALL_MS}
-    return write(connection, row, change, **ended(last, change.error_code), **values, **counted(crashes))
+    written = write(connection, row, change, **ended(last, change.error_code), **values, **counted(crashes))
+    return replace(written, messages=_for_tasks(connection, row))
+
+
+def _for_tasks(connection: Connection, row: Row[Any]) -> tuple[Message, ...]:
+    """Return what has a worker revoke the tasks that an ended run waited for; only workers reach their brokers."""
+    if not row.fence or not has_waits(connection, row.id):
+        return ()
+    ids = {name: getattr(row, name) for name in ("queue", "tenant", "trace_id", "correlation_id")}
+    return (LookAtTasksMessage(run_id=row.id, **ids),)
 
 
 def answer(connection: Connection, row: Row[Any], event: Payload, *, is_last: bool) -> CommitResult:

@@ -9,10 +9,12 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
-from bus.messages.run_agent import RunAgentMessage, RunAgentWire
+from bus.messages.message import Message
+from bus.messages.registry import messages
 from cli.dev.error_catalogue import catalogue
 from config.definitions.capability import CapabilityFields
 from config.folders import ROOT
@@ -69,9 +71,13 @@ def _described(model: Any) -> Json:
     return schema
 
 
-def _message() -> Json:
-    text = f"The argument of the Celery task `{RunAgentMessage.name}`: {RunAgentMessage.__doc__}"
-    return _described(RunAgentWire) | {"title": RunAgentMessage.name, "description": text}
+def _message(kind: type[Message]) -> Json:
+    text = f"The argument of the Celery task `{kind.name}`: {kind.__doc__}"
+    return _described(get_type_hints(kind.to_wire)["return"]) | {"title": kind.name, "description": text}
+
+
+def _file_of(kind: type[Message]) -> str:
+    return f"{kind.name.removeprefix('callboard.').replace('_', '-')}-message"
 
 
 def _contexts() -> Json:
@@ -106,7 +112,10 @@ def _code(code: str, meaning: str) -> Json:
 
 
 CONTRACTS: tuple[Contract, ...] = (
-    Contract(name="run-agent-message", direction=Direction.BOTH, schema=_message),
+    *(
+        Contract(name=_file_of(kind), direction=Direction.BOTH, schema=partial(_message, kind))
+        for kind in messages().values()
+    ),
     Contract(name="event", direction=Direction.OUTPUT, schema=_event),
     Contract(name="problem", direction=Direction.OUTPUT, schema=_problem),
     Contract(name="tool", direction=Direction.OUTPUT, schema=lambda: schema_of(CatalogueTool)),

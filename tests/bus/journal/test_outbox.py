@@ -13,6 +13,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from bus.journal import outbox as relays
 from bus.journal.outbox import Relay
+from bus.messages.look_at_tasks import LookAtTasksMessage
 from bus.messages.message import Message
 from bus.messages.run_agent import RunAgentMessage
 from config.clock import epoch_ms
@@ -320,3 +321,31 @@ def test_a_database_that_is_away_does_not_end_the_relay(small_harness: JournalHa
     relay.stop()
 
     assert post.run_ids == [second.run_id]
+
+
+LOOK = LookAtTasksMessage(run_id="run_1")
+
+
+def test_a_message_without_a_row_is_published_beside_the_wake_ups(harness: JournalHarness, relay: Relay, post: Post):
+    accepted = harness.accept()
+
+    relay.send_soon(LOOK)
+    relay.publish_soon(accepted.run_id)
+    assert relay.settle(20)
+
+    assert sorted(post.run_ids) == sorted(["run_1", accepted.run_id])
+    until_gone(harness)
+
+
+def test_a_message_without_a_row_is_lost_while_the_broker_is_away(harness: JournalHarness, relay: Relay, post: Post):
+    post.is_closed = True
+    relay.send_soon(LOOK)
+    assert relay.settle(20)
+    post.is_closed = False
+
+    relay.publish_soon(harness.accept().run_id)
+    assert relay.settle(20)
+
+    assert LOOK not in post.sent
+    assert len(post.sent) == 1
+    assert not relay.is_failing

@@ -15,8 +15,10 @@ from bus.journal.records.task_wait import TaskWait
 from bus.journal.states.codes import Reason
 from bus.journal.states.release import Release
 from bus.journal.unowned.task_waits import KnownWait, TaskWaits
+from bus.messages.look_at_tasks import LookAtTasksMessage
 from config.database.tables import timers
-from tests.bus.journal_harness import JournalHarness, Owner
+from config.identity.principal import Principal
+from tests.bus.journal_harness import JournalHarness, Owner, cancel
 from tests.bus.questions import question
 
 WAIT = TaskWait(task_id="key_1", application="shop", task="shop.refund", left_ms=60_000)
@@ -140,3 +142,19 @@ def test_a_call_that_is_made_again_waits_for_another_task(harness: JournalHarnes
         Claim(connection, lease).write(FirstCommit(waits={f"step_{run_id}": again}))
 
     assert known(harness, run_id).wait.task_id == "key_1.2"
+
+
+def test_the_stop_of_a_run_that_waits_for_a_task_asks_workers_to_look(harness: JournalHarness) -> None:
+    run_id = released(harness)
+
+    written, again = (cancel(harness.database, Principal(), run_id, "ann") for _ in range(2))
+
+    assert [(type(message), message.run_id) for message in written.messages] == [(LookAtTasksMessage, run_id)]
+    assert (again.status, again.messages) == ("cancelled", ())
+    assert known(harness, run_id).is_given_up, "the worker that looks finds what is to be revoked"
+
+
+def test_the_stop_of_a_run_without_tasks_asks_workers_nothing(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
+
+    assert cancel(harness.database, Principal(), run_id, "ann").messages == ()
