@@ -21,6 +21,7 @@ from agents.run_contexts import RunContexts, contexts_of, facts_of
 from agents.spending import Spending
 from agents.tools.isolation.sandbox import Quota
 from agents.tools.requests.sample import Sample
+from agents.tools.spans.collector import collecting
 from agents.tools.tool import Tool
 from bus.journal import (
     DRAINED,
@@ -43,6 +44,7 @@ from config.errors import CallboardError, Retryable
 from config.identity.contexts import GoldenContext, SecurityContext
 from config.identity.folders import sandbox_folder
 from config.policy_decision import ALLOW_ALL, CallFacts, Policy
+from config.redacted_data import cleaned_data
 from config.sealing import Original, sealer_of
 from config.settings import Settings
 from observers.base import AgentObserver
@@ -278,6 +280,22 @@ class RunContext:
             yield
         finally:
             del self._deadlines[one]
+
+    @contextmanager
+    def keeping_spans(self, keep: Callable[[list[Mapping[str, Any]]], None]) -> Iterator[None]:
+        """Give ``keep`` the HTTP requests, statements and file operations of the body, if there are any, also if it
+        fails; what guardrails replace is replaced. Where the settings say so, nothing is kept.
+        """
+        if not self.settings.spans:
+            yield
+            return
+        with collecting() as collector:
+            try:
+                yield
+            finally:
+                spans = collector.close()
+                if spans:
+                    keep(cleaned_data(self.guardrails.scan, spans, []))
 
     @property
     def is_within_time(self) -> bool:

@@ -11,7 +11,6 @@ from typing import Any
 from agents.context import RunContext
 from agents.steps.call_decision import CallDecision
 from agents.steps.call_record import CallOutcome, CallRecord
-from agents.steps.spanned import spanned
 from agents.steps.task_work import IN_PLACE_S, TaskWork
 from agents.tool_errors import ToolTimeout
 from agents.tools.call_context import ToolContext
@@ -77,7 +76,7 @@ class CallWork:
         try:
             with (
                 self._context.within(2 * self._timeout_s),
-                spanned(self._context, self.spans.extend),
+                self._context.keeping_spans(self.spans.extend),
             ):  # it may have to wait for a thread
                 failpoint("tool")
                 for name, reference in tool.secrets.items():  # before the tool does anything

@@ -17,7 +17,6 @@ from agents.models.cost import cost_of
 from agents.models.open import open_stream
 from agents.models.retry import may_retry, retry_delay_s
 from agents.models.streams.chunk import Usage
-from agents.steps.spanned import spanned
 from agents.steps.streaming import StreamedResponseWrapper
 from agents.steps.tool_step import ToolStep
 from bus.journal import Commit, HistoryItem, OpenStep, StepEnded, StepStarted, Totals, canonical_digest
@@ -161,7 +160,7 @@ class ModelStep:
         while True:
             try:
                 within = self._context.within(timeouts.connect_s + timeouts.total_s)
-                with within, spanned(self._context, self._spans.extend):
+                with within, self._context.keeping_spans(self._spans.extend):
                     return await self._attempt()
             except CallboardError as error:
                 if not may_retry(self.attempt, error):

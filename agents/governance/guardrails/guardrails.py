@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import orjson
 
 from agents.governance.guardrails.errors import InputBlocked, OutputBlocked, ResultBlocked, SecretInArguments
-from agents.governance.guardrails.result import GuardrailResult, blocks, reasons_of
 from agents.governance.guardrails.scan import Scan, scan_of
 from agents.governance.guardrails.stream import StreamRedactor
 from config.definitions.guardrails.checks import Checks, GuardrailFields
@@ -18,6 +18,23 @@ from config.redaction import own_redactor
 Seal = Callable[[str, Any], None]
 """Keeps an original: what it is (``config.sealing.Original.what``), and the text or JSON data."""
 PLAIN = GuardrailFields()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GuardrailResult:
+    """The outcome of the checks."""
+
+    input_type: Literal["run_input", "tool_output", "tool_arguments", "model_text"]
+    redacted_input: Any
+    """What may be kept: without what was found, where ``validation_passed``."""
+    validation_passed: bool
+    """Whether no check blocks it."""
+    reasons: tuple[str, ...] = ()
+    """What was found: ``redacted: secrets``, ``blocked: email``; never the text itself."""
+
+    @property
+    def is_redacted(self) -> bool:
+        return self.validation_passed and bool(self.reasons)
 
 
 class Guardrails:
@@ -69,7 +86,7 @@ class Guardrails:
         cleaned_data(scan_of(self._fields.input), arguments, found)
         found = [one for one in found if one.action == "block"]
         if secrets or found:
-            raise InputBlocked(reasons_of([*secrets, *found]))
+            raise InputBlocked(_reasons_of([*secrets, *found]))
 
     def given(self, value: Any) -> Any:
         """Return what a person gives to a run, JSON data, as it may be kept.
@@ -79,8 +96,8 @@ class Guardrails:
         """
         found: list[Detection] = []
         shown = cleaned_data(scan_of(self._fields.input), value, found)
-        if blocks(found):
-            raise InputBlocked(reasons_of(found))
+        if _blocks(found):
+            raise InputBlocked(_reasons_of(found))
         return shown
 
     def metadata(self, metadata: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
@@ -116,8 +133,8 @@ class Guardrails:
         shown, found = self._cleaned(result)
         if found:
             self.seal(f"result {tool}", result)
-        if blocks(found):
-            raise ResultBlocked(reasons_of(found))
+        if _blocks(found):
+            raise ResultBlocked(_reasons_of(found))
         return shown
 
     def check_output(self, result: Any) -> GuardrailResult:
@@ -157,8 +174,8 @@ UNGUARDED = Guardrails()
 
 
 def _require_unblocked(found: Sequence[Detection]) -> None:
-    if blocks(found):
-        raise OutputBlocked(reasons_of(found))
+    if _blocks(found):
+        raise OutputBlocked(_reasons_of(found))
 
 
 def _too_long(checks: Checks, text: str) -> list[Detection]:
@@ -167,12 +184,12 @@ def _too_long(checks: Checks, text: str) -> list[Detection]:
 
 
 def _result(input_type: Any, shown: Any, found: Sequence[Detection]) -> GuardrailResult:
-    is_blocked = blocks(found)
+    is_blocked = _blocks(found)
     return GuardrailResult(
         input_type=input_type,
         redacted_input=None if is_blocked else shown,
         validation_passed=not is_blocked,
-        reasons=reasons_of(found),
+        reasons=_reasons_of(found),
     )
 
 
@@ -183,3 +200,16 @@ def _each_text(value: Any, clean: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
         return {clean(key): _each_text(item, clean) for key, item in value.items()}
     return [_each_text(item, clean) for item in value] if isinstance(value, list) else value
+
+
+def _reasons_of(found: Iterable[Detection]) -> tuple[str, ...]:
+    """Return each finding once, as a reason."""
+    return tuple(dict.fromkeys(f"{_DONE[one.action]}: {one.name}" for one in found))
+
+
+def _blocks(found: Iterable[Detection]) -> bool:
+    """Return whether one of the checks that found something blocks."""
+    return any(one.action == "block" for one in found)
+
+
+_DONE = {"redact": "redacted", "block": "blocked"}
