@@ -25,11 +25,10 @@ NO_ACTOR = re.compile(
 )
 PRIVATE_NAMES = re.compile(r"\b(?!test_house\b)(?:\w+_)?(?:world|house|hands|upkeep)\b")
 QUOTING = {
-    "agents/models/demo/texts.py",
     "config/database/migrations/versions/0002_survival.py",
     "tests/backends.py",
 }
-"""Files with a story for the page, with the name of an index, and with a user of Unix."""
+"""Files with the name of an index, and with a user of Unix."""
 
 
 def test_no_name_hides_what_it_is() -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
+import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
+from sqlalchemy import event
 
 from agents.catalogue import as_tool
 from agents.governance.guardrails.deployment import guard_of
@@ -19,13 +24,14 @@ from agents.models.scripted.script import ScriptedModel
 from agents.process import Process, use_process
 from agents.registry import AgentRegistry
 from agents.runner import Runner
-from agents.testing.databases import give_back, take_database
 from agents.tools.tool import Tool
 from bus.celery_app import Publisher
 from bus.journal import Journal
 from bus.payloads import EndPayload, Payload, ResponsePayload, ToolResultPayload, WithdrawnPayload
-from config.database.engine import Database
+from config.database.engine import Database, open_database
+from config.database.migrate import migrate
 from config.definitions.agent import AgentDefinition, pinned_definition
+from config.forks import after_fork
 from config.settings import Settings
 from observers.invoker import drain
 
@@ -193,3 +199,64 @@ def _settings(database: Database, agents_dir: str | Path | None, chosen: dict[st
             **chosen,
         },
     )
+
+
+# --- databases --------------------------------------------------------------------------------------
+
+_free: list[Database] = []
+"""Databases of kits that have ended: one is emptied and reused, because its engine has compiled the statements already.
+
+A kit's other files are in its folder, so that consecutive kits have equal settings, and observers and tools are looked
+up once."""
+
+
+def take_database() -> Database:
+    """Return an empty database with the schema of this code, for one user at a time."""
+    database = _free.pop() if _free else _new_database()
+    place = Path(str(database.engine.url.database))
+    for leftover in place.parent.iterdir():
+        if leftover.is_dir():
+            shutil.rmtree(leftover)
+        elif leftover != place:  # which its engine knows by its inode
+            leftover.unlink(missing_ok=True)
+    place.write_bytes(_schema())
+    return database
+
+
+def give_back(database: Database) -> None:
+    """Make a closed database available for the next kit, which empties it and its folder."""
+    _free.append(database)
+
+
+def _new_database() -> Database:
+    folder = tempfile.mkdtemp(prefix="callboard-kit-")
+    atexit.register(_remove, folder, os.getpid())
+    database = open_database(f"sqlite:///{folder}/callboard.db")
+    # No test turns the power off, so no commit waits for the disk.
+    event.listen(database.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
+    return database
+
+
+@lru_cache(maxsize=1)
+def _schema() -> bytes:
+    """Return the bytes of an empty database file, since migrating takes longer than most tests."""
+    with tempfile.TemporaryDirectory(prefix="callboard-kit-") as folder:
+        file = Path(folder) / "empty.db"
+        migrate(
+            Settings(
+                _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own
+                state_dir=Path(folder),
+                database_url=f"sqlite:///{file}",
+            )
+        )
+        return file.read_bytes()
+
+
+def _remove(folder: str, pid: int) -> None:
+    if os.getpid() == pid:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@after_fork
+def _forget() -> None:
+    _free.clear()

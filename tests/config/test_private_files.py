@@ -165,7 +165,7 @@ ELSEWHERE = {
     "cli/supervisor/embedded_redis.py": "a folder of 0700, in place of one set aside",
     "cli/commands/crashtest.py": "a temporary folder of its own",
     "cli/supervisor/output.py": "the null device alone",
-    "agents/testing/databases.py": "a temporary folder of its own",
+    "agents/testing/kit.py": "a temporary folder of its own",
     "agents/tools/isolation/sandbox.py": "beneath a descriptor, O_NOFOLLOW and 0600 itself",
     "bus/journal/states/document.py": "a document of the checkout",
     "cli/dev/commands/bench.py": "a document of the checkout",

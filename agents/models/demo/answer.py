@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import count
+from itertools import count, cycle, islice
 from typing import TYPE_CHECKING, Any
 
 from agents.models.demo.own_tools import Offer, command_in, lookup_in, offers_of
 from agents.models.demo.schema_filler import fill
 from agents.models.demo.shipped_tools import RULES, calls_in
-from agents.models.demo.texts import NOT_KNOWN, NOTE, THOUGHTS, listed, rendered, story
 from agents.models.errors import ModelFailed
 from agents.models.scripted.script import Call, Turn, words
 
@@ -28,6 +27,18 @@ _WORDS = re.compile(r"\bwrite (\d{1,4}) words\b", re.IGNORECASE)
 _GREETING = re.compile(r"(?:hello|hi|hey|good (?:morning|day|evening))(?: there)?[.!]?", re.IGNORECASE)
 _SAY = re.compile(r"say[:,]?\s+(.+)", re.IGNORECASE | re.DOTALL)
 _FAIL = re.compile(r"(?:please )?fail\b(?: (once|halfway))?", re.IGNORECASE)
+NOTE = (
+    "*I am the demo model, a small program and not a language model. "
+    "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY and start again for a real one.*"
+)
+NOT_KNOWN = "I know only a few kinds of short sentences. These work here:"
+THOUGHTS = (
+    "I look for numbers, then for places, then for the names of files. A language model would weigh every word against "
+    "every other here; I compare with a list. "
+)
+_STORY = "The stage manager pins up the next call before the bell, and the house fills."
+MAX_ROWS, MAX_RESULT = 50, 2000
+"""Rows of a table and characters of another result that are shown."""
 
 PlannedCall = tuple[str, Mapping[str, Any]]
 """A tool and its arguments."""
@@ -133,3 +144,40 @@ def _wire_call(call: ModelCall, position: int, name: str, said: Mapping[str, Any
     seed = f"{len(call.messages)}/{position}/{call.messages[-1]}"
     digest = hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()
     return Call(id=f"call_{digest[:24]}", name=name, arguments=json.dumps(said, ensure_ascii=False))
+
+
+def story(words: int) -> str:
+    """Return exactly so many words, the same ones each time."""
+    return " ".join(islice(cycle(_STORY.split()), words)).rstrip(".") + "."
+
+
+def listed(opening: str, sentences: Iterable[str]) -> str:
+    """Return sentences that work, below an opening."""
+    lines = "\n".join(f"- {sentence}" for sentence in sentences)
+    return f"{opening}\n\n{lines}" + ("\n\nFor each … write a value, several words in quotes." if "…" in lines else "")
+
+
+def rendered(name: str, result: Any) -> str:
+    """Return a result as a table, a list of facts, a block of text or a sentence."""
+    if isinstance(result, dict) and {"columns", "rows"} <= set(result):
+        return _table(result["columns"], result["rows"])
+    files = result.get("files") if isinstance(result, dict) else None
+    if files and all(isinstance(file, dict) for file in files):
+        return _table([*files[0]], [[*file.values()] for file in files])
+    if isinstance(result, dict):
+        return "\n".join([f"`{name}` answered:\n", *(f"- {key}: {_cell(value)}" for key, value in result.items())])
+    text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+    if "\n" in text:
+        return f"`{name}` answered:\n\n```\n{text[:MAX_RESULT].rstrip().replace('```', '` ` `')}\n```"
+    return f"`{name}` answered **{text[:MAX_RESULT]}**"
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    heads = [str(name).replace("_", " ") for name in columns]
+    rulers = ["---:" if isinstance(cell, int | float) else "---" for cell in (rows or [heads])[0]]
+    lines = [heads, rulers, *([_cell(cell) for cell in row] for row in rows[:MAX_ROWS])]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int | float) else "" if value is None else str(value).replace("|", "\\|")

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+import zlib
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
@@ -16,7 +18,6 @@ import httpx
 
 from agents.models.call import address_of
 from agents.models.errors import ModelFailed, ModelRefused
-from agents.models.http.inflate import inflated
 from agents.models.http.provider_call import in_provider_call
 from config.egress.errors import HostNotAllowed, UrlRefused
 from config.egress.operators import require_operators_url, require_operators_url_here
@@ -36,6 +37,20 @@ _UNCOMPRESSED = {"accept-encoding": "identity"}
 """Compression would delay tokens until a block is full."""
 _REMADE = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 """Headers that do not fit a body that was cut or decompressed."""
+PIECE_BYTES = 256 * 1024
+"""Most bytes that one step yields."""
+MAX_RATIO = 100
+"""Most decompressed bytes per compressed byte, over the whole body; event streams reach 20, gzip at most 1032."""
+_FREE_BYTES = 8 * 1024 * 1024
+"""Decompressed bytes up to which the ratio is not checked."""
+_KNOWN = frozenset({"gzip", "x-gzip", "deflate"})
+_GZIP_OR_ZLIB = 47
+"""zlib's ``wbits`` that recognises both headers."""
+KNOWN_S = 60.0
+"""Seconds that a host which was looked up passes without another lookup."""
+MAX_KNOWN = 1000
+_passed: dict[str, float] = {}
+"""Origin of an address that passed -> until when, by the monotonic clock."""
 
 
 def install_guard() -> None:
@@ -160,12 +175,6 @@ def _refuse_redirect(answer: httpx.Response) -> None:
 
 # --- the address ----------------------------------------------------------------------------------------
 
-KNOWN_S = 60.0
-"""Seconds that a host which was looked up passes without another lookup."""
-MAX_KNOWN = 1000
-_passed: dict[str, float] = {}
-"""Origin of an address that passed -> until when, by the monotonic clock."""
-
 
 @after_fork
 def _renew() -> None:
@@ -212,3 +221,67 @@ def _note(origin: str) -> None:
     if len(_passed) >= MAX_KNOWN:
         _passed.clear()
     _passed[origin] = time.monotonic() + KNOWN_S
+
+
+# --- decompression ----------------------------------------------------------------------------------
+
+
+class Inflated(httpx.AsyncByteStream, httpx.SyncByteStream):
+    """The decompressed body of a response, gzip or zlib; on a loop, other tasks run between two steps.
+
+    Reading it raises ModelFailed where the body is malformed, or a decompression bomb.
+    """
+
+    def __init__(self, answer: httpx.Response) -> None:
+        self._answer = answer
+        self._zlib = zlib.decompressobj(_GZIP_OR_ZLIB)
+        self._taken = self._given = 0
+
+    def _steps(self, data: bytes) -> Iterator[bytes]:
+        """Yield the decompressed form of the next bytes, in pieces of at most ``PIECE_BYTES``."""
+        self._taken += len(data)
+        try:
+            while data:
+                piece = self._zlib.decompress(data, PIECE_BYTES)
+                data = self._zlib.unconsumed_tail
+                self._given += len(piece)
+                if self._given > max(_FREE_BYTES, MAX_RATIO * self._taken):
+                    raise ModelFailed("the provider's answer is a compressed bomb; it was not read further.")
+                if piece:
+                    yield piece
+        except zlib.error as error:
+            raise ModelFailed("the provider's answer is compressed and broken; it cannot be read.") from error
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for data in self._answer.aiter_raw():
+            for piece in self._steps(data):
+                yield piece
+                await asyncio.sleep(0)
+
+    def __iter__(self) -> Iterator[bytes]:
+        for data in self._answer.iter_raw():
+            yield from self._steps(data)
+
+    async def aclose(self) -> None:
+        await self._answer.aclose()
+
+    def close(self) -> None:
+        self._answer.close()
+
+
+def inflated(answer: httpx.Response) -> Inflated | None:
+    """Return the response's body decompressed; None where it is not compressed.
+
+    Raises:
+        ModelFailed: the body is compressed by another method than gzip and deflate.
+    """
+    encoding = answer.headers.get("content-encoding", "identity").strip().lower()
+    if encoding in ("", "identity"):
+        return None
+    if encoding not in _KNOWN:
+        raise ModelFailed(
+            f"the provider's answer (HTTP {answer.status_code}) is compressed by {encoding[:20]!r}, which was not "
+            "asked for; check `api_base:` and the proxies before it.",
+            provider_status=answer.status_code,
+        )
+    return Inflated(answer)

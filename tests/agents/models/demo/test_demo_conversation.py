@@ -6,8 +6,7 @@ import pytest
 
 from agents.catalogue import find_tool
 from agents.models.call import ModelCall
-from agents.models.demo.answer import answer
-from agents.models.demo.texts import NOTE
+from agents.models.demo.answer import NOTE, answer
 from agents.prompt.messages import offered
 from config.project import shipped_entries
 from config.settings import read_settings
