@@ -299,7 +299,7 @@ INSIDE = {
     "bus.journal.records.steps": "the bench times it alone",
     "bus.journal.version": "a later version of the journal",
     "bus.journal.states.crashes": "limits of crashes",
-    "bus.journal.stores.write_probe": "how long a result is kept",
+    "bus.journal.storage.write_probe": "how long a result is kept",
 }
 """Modules that tests of other rooms reach into, and what for."""
 

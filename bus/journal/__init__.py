@@ -98,8 +98,8 @@ if TYPE_CHECKING:
     from bus.journal.states.lease import Lease
     from bus.journal.states.release import DRAINED, Release
     from bus.journal.sticky import StickyApproval
-    from bus.journal.stores.mcp_logins import McpLogins, SealedLogin
-    from bus.journal.stores.new_internal_event import NewInternalEvent
+    from bus.journal.storage.mcp_logins import McpLogins, SealedLogin
+    from bus.journal.storage.new_internal_event import NewInternalEvent
     from bus.journal.unowned.task_waits import KnownWait, TaskWaits
     from bus.journal.unowned.transitions import CommitResult
     from bus.journal.version import require_readable_journal
@@ -127,9 +127,9 @@ _NAMES = {
     "paging.pages": "PAGE_BYTES",
     "log.progress": "OpenStep Progress",
     "log.writer": "RunWriter",
-    "stores.mcp_logins": "McpLogins SealedLogin",
+    "storage.mcp_logins": "McpLogins SealedLogin",
     "records.new_call": "NO_MODEL TOOL AcceptedCall NewCall",
-    "stores.new_internal_event": "NewInternalEvent",
+    "storage.new_internal_event": "NewInternalEvent",
     "records.originals": "Unsealed unseal_originals",
     "ownership.admission": "pool_problem",
     "ownership.claims": "Begun ClaimTerms Refused Waiting",

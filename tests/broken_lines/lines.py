@@ -423,7 +423,7 @@ LINES = (
         file="bus/journal/acceptance/accept.py",
         text="if is_correlation_id(found) and not has_secret(found) else None",
         broken="if is_correlation_id(found) else None",
-        tests="tests/bus/journal/stores/test_internal_events.py",
+        tests="tests/bus/journal/storage/test_internal_events.py",
     ),
     Line(
         promise="no secret is kept as an idempotency key",

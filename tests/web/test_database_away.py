@@ -243,7 +243,7 @@ def test_a_viewer_stays_while_its_page_cannot_be_read(app, runner, journal, monk
 @pytest.fixture
 def quick_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that was found counts for the next who asks."""
-    monkeypatch.setattr("bus.journal.stores.write_probe.FRESH_S", 0.0)
+    monkeypatch.setattr("bus.journal.storage.write_probe.FRESH_S", 0.0)
 
 
 def states(client: Any) -> list[tuple[int, str]]:

@@ -211,7 +211,7 @@ def test_any_number_of_strangers_costs_one_look_at_the_health(
     door: Any, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("web.process.FRESH_S", 60.0)
-    monkeypatch.setattr("bus.journal.stores.write_probe.FRESH_S", 60.0)
+    monkeypatch.setattr("bus.journal.storage.write_probe.FRESH_S", 60.0)
     first, asked = door.get("/health"), []
     event.listen(journal.database.engine, "before_cursor_execute", lambda *args: asked.append(args[2]))
 

@@ -6,10 +6,10 @@ from bus.journal.decisions.links import ApprovalLinks
 from bus.journal.ownership.tools import Tools
 from bus.journal.ownership.workers import Workers
 from bus.journal.sticky import StickyApprovals
-from bus.journal.stores.internal_events import InternalEvents
-from bus.journal.stores.mcp_logins import McpLogins
-from bus.journal.stores.mcp_manifests import McpManifests
-from bus.journal.stores.write_probe import WriteProbe
+from bus.journal.storage.internal_events import InternalEvents
+from bus.journal.storage.mcp_logins import McpLogins
+from bus.journal.storage.mcp_manifests import McpManifests
+from bus.journal.storage.write_probe import WriteProbe
 from config.database.engine import Database
 
 

@@ -11,8 +11,8 @@ from bus.identity.errors import FORBIDDEN
 from bus.journal import IDEMPOTENCY_CONFLICT, IdempotencyKey
 from bus.journal.paging import pages
 from bus.journal.retention.retention import Swept, sweep
-from bus.journal.stores.internal_events import InternalEvents
-from bus.journal.stores.new_internal_event import NewInternalEvent
+from bus.journal.storage.internal_events import InternalEvents
+from bus.journal.storage.new_internal_event import NewInternalEvent
 from config.database.tables import idempotency_keys, internal_events, runs
 from config.identity.principal import Principal, Role, Verb
 from config.limits import Tenants, TenantSettings

@@ -17,7 +17,7 @@ from bus.identity.access import logged_for, require_may_log, rows_for
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.paging.lists import has_correlation, newest_first
 from bus.journal.paging.pages import Pages
-from bus.journal.stores.new_internal_event import NewInternalEvent
+from bus.journal.storage.new_internal_event import NewInternalEvent
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database
 from config.database.tables import internal_events, runs

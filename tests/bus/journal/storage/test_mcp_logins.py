@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlalchemy import select
 
-from bus.journal.stores.mcp_logins import McpLogins, SealedLogin
+from bus.journal.storage.mcp_logins import McpLogins, SealedLogin
 from config.database.engine import Database
 from config.database.tables import audit
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bus.journal.stores.mcp_manifests import McpManifests
+from bus.journal.storage.mcp_manifests import McpManifests
 from config.database.engine import Database
 
 
