@@ -19,17 +19,8 @@ from agents.steps.output import parse_output, repair_messages, response_format
 from agents.steps.tool_step import ToolStep
 from agents.tools.execution.large_text import in_thread_if_large
 from agents.tools.tool import Tool
-from bus.journal import (
-    Commit,
-    Ending,
-    FirstCommit,
-    OpenStep,
-    Progress,
-    Reason,
-    StickyOver,
-    end_commit,
-    end_event,
-)
+from bus.journal.errors import StickyOver
+from bus.journal.owner import Commit, Ending, FirstCommit, OpenStep, Progress, Reason, end_commit, end_event
 from config.definitions.agent import AgentDefinition
 
 CALLS_AT_ONCE = 16

@@ -17,7 +17,8 @@ from agents.tool_run import ToolRun
 from agents.tools.arguments import parse_arguments, validate_arguments
 from agents.tools.requests.questions import missing_form
 from agents.tools.tool import Tool
-from bus.journal import AcceptedCall, CodeVersion, OpenStep, Progress
+from bus.journal.errors import CodeVersion
+from bus.journal.owner import AcceptedCall, OpenStep, Progress
 from config.definitions.agent import AgentDefinition, pinned_definition
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable, ToolUnknown
 from config.effects import POLICIES, Effect

@@ -23,18 +23,9 @@ from agents.tools.isolation.sandbox import Quota
 from agents.tools.requests.sample import Sample
 from agents.tools.spans.collector import collecting
 from agents.tools.tool import Tool
-from bus.journal import (
-    DRAINED,
-    Commit,
-    Journal,
-    Lease,
-    Past,
-    Release,
-    RunWriter,
-    StaleOwner,
-    StickyApproval,
-    Took,
-)
+from bus.journal import Journal
+from bus.journal.errors import StaleOwner
+from bus.journal.owner import DRAINED, Commit, Lease, Past, Release, RunWriter, StickyApproval, Took
 from bus.loop import ProcessLoop
 from bus.payloads import EndPayload, Payload
 from config.capabilities import Classification

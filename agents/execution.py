@@ -24,19 +24,16 @@ from agents.run_contexts import contexts_of
 from agents.run_work import RunWork
 from agents.spending import Spending
 from agents.steps.sample_step import sampling
-from bus.journal import (
-    NO_MODEL,
-    STOPPED,
+from bus.journal import Journal
+from bus.journal.clients import NO_MODEL, STOPPED
+from bus.journal.errors import CodeVersion, PrincipalDisabled, StaleOwner
+from bus.journal.owner import (
     Claim,
-    CodeVersion,
     Commit,
     Ending,
-    Journal,
     Lease,
-    PrincipalDisabled,
     Reason,
     Release,
-    StaleOwner,
     Totals,
     end_commit,
     require_readable_journal,

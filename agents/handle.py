@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bus.journal import CONTROLS, ApprovalDecided, CommitResult, Control, Decided, Decision, Journal, parse_cursor
+from bus.journal import Journal
+from bus.journal.approvals import Decision
+from bus.journal.clients import CONTROLS, CommitResult, Control, Decided
+from bus.journal.errors import ApprovalDecided
+from bus.journal.readers import parse_cursor
 from bus.payloads import EndPayload, Payload, StatusPayload, decode
 from config.identity.principal import Principal
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from bus.journal import Lease
+from bus.journal.owner import Lease
 from config.identity.contexts import DeclaredContext, GoldenContext, SecurityContext, reference_of, trace_id_of_run
 from config.settings import Settings
 from observers.base import AgentFacts, RunFacts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from bus.journal import Ending, FirstCommit
+from bus.journal.owner import Ending, FirstCommit
 
 
 class RunWork(Protocol):

@@ -18,7 +18,9 @@ from agents.prompt.texts import check_call, check_objective, check_thread_id
 from agents.registry import AgentRegistry
 from bus.dispatcher import INLINE, OTHERS, Dispatcher
 from bus.identity.credentials.grants import SECRET_NAME, GrantForm, PresentedGrant
-from bus.journal import NO_MODEL, CallersTransaction, IdempotencyKey, Journal, NewCall, NewRun, RunUnknown
+from bus.journal import Journal
+from bus.journal.clients import NO_MODEL, CallersTransaction, IdempotencyKey, NewCall, NewRun
+from bus.journal.errors import RunUnknown
 from bus.routes import BrokerTransport, InlineTransport
 from config.database.shared_secret import shared_secret
 from config.definitions.agent import AgentDefinition

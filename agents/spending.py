@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bus.journal import Totals
+from bus.journal.owner import Totals
 
 
 class Spending:

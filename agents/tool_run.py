@@ -11,7 +11,7 @@ from agents.models.streams.tool_calls import ToolCall
 from agents.steps import open_calls
 from agents.steps.tool_step import ToolStep
 from agents.tools.tool import Tool
-from bus.journal import AcceptedCall, Commit, Ending, FirstCommit, Progress, Totals, end_commit, end_event
+from bus.journal.owner import AcceptedCall, Commit, Ending, FirstCommit, Progress, Totals, end_commit, end_event
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
 

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from agents.handle import RunHandle
-from bus.journal import ApprovalOver, ApprovalUnknown, Decision
+from bus.journal.approvals import Decision
+from bus.journal.errors import ApprovalOver, ApprovalUnknown
 from cli.output.choice import choose
 from cli.output.json import print_json
 from cli.output.question import label, question_lines

@@ -12,7 +12,7 @@ from config.identity.contexts import GoldenContext
 from config.settings import Settings
 
 if TYPE_CHECKING:
-    from bus.journal import HotLog
+    from bus.journal.owner import HotLog
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -20,7 +20,7 @@ from config.settings import Settings
 from observers.base import HOOKS, AgentObserver, LiveObserver
 
 if TYPE_CHECKING:
-    from bus.journal import HotLog
+    from bus.journal.owner import HotLog
 
 SIGNALS = "signals"
 

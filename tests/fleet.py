@@ -16,7 +16,7 @@ from typing import IO
 
 from pydantic import SecretStr
 
-from bus.journal import Workers
+from bus.journal.stores import Workers
 from cli.supervisor.child import guarded
 from config.database.engine import open_database
 from config.private_files import open_private, private_folder

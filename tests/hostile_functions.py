@@ -34,8 +34,8 @@ from agents.tools.mcp.connection.traffic import EventValues, TooMuch, require_fl
 from agents.tools.results import MAX_BYTES, to_result
 from agents.tools.schema import describe
 from bus.broker.envelope import command_of, rewrite_item
-from bus.journal import Line
 from bus.journal.log.line import to_line, unpack
+from bus.journal.readers import Line
 from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import decode
 from config.database.error_codes import named_error

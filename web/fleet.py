@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bus.journal import WaitReason
+    from bus.journal.readers import WaitReason
     from web.process import WebProcess
 
 START_UP_S = 90.0
@@ -47,7 +47,7 @@ def execution_of(process: WebProcess, fleet: Sequence[Mapping[str, Any]]) -> Exe
     Raises:
         DefinitionUnreadable: the agents cannot be read, so their queues are not known.
     """
-    from bus.journal import serves  # the first request opens the journal
+    from bus.journal.stores import serves  # the first request opens the journal
 
     queues = _queues_in_use(process)
     unserved = [queue for queue in queues if not any(serves(worker, queue) for worker in fleet)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from bus.journal import Line
+from bus.journal.readers import Line
 from config.clock import epoch_ms
 from web.feeds.page import frame
 from web.feeds.viewers import Stream, Viewer

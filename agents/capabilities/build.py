@@ -17,7 +17,7 @@ from agents.tools.runners.endpoint import EndpointRunner
 from agents.tools.runners.process import ProcessRunner
 from agents.tools.schema import build_tool
 from agents.tools.tool import Tool
-from bus.journal import canonical_digest
+from bus.journal.clients import canonical_digest
 from config.capabilities import INWARD, OUTWARD, TRUSTED, UNTRUSTED
 from config.definitions.capability import CapabilityDefinition, RetryRule
 from config.definitions.dotted_path import NotImportable, import_path, require_own

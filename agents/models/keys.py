@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from agents.models.auto import resolve_model
 from agents.models.call import ModelCall, is_in_process
 from agents.models.errors import ModelKeyMissing
-from bus.journal import NO_MODEL
+from bus.journal.clients import NO_MODEL
 from config.definitions.agent import AgentDefinition
 
 

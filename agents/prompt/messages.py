@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from agents.tools.tool import Tool
-from bus.journal import HistoryItem
+from bus.journal.owner import HistoryItem
 from config.definitions.agent import AgentDefinition
 
 Message = dict[str, Any]

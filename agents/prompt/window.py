@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from zlib import crc32
 
-from bus.journal import HistoryItem, Past
+from bus.journal.owner import HistoryItem, Past
 
 STEADY_PART = 0.75
 """A truncated window has between this part of ``max_chars`` and all of it."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from bus.journal import StickyApproval
+from bus.journal.owner import StickyApproval
 from bus.payloads import Outcome, Payload
 from config.errors import ModelVisible
 from config.policy_decision import TOOLS_OWN, PolicyDecision, Verdict

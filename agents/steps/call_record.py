@@ -11,22 +11,9 @@ from agents.prompt.texts import readable_call
 from agents.steps.call_decision import CallDecision
 from agents.tools.requests.questions import CallAsks
 from agents.tools.tool import Tool
-from bus.journal import (
-    BEFORE,
-    FORM,
-    NO_ANSWER,
-    USED_UP,
-    Commit,
-    HistoryItem,
-    OpenStep,
-    PersonAnswer,
-    Question,
-    StepEnded,
-    StepStarted,
-    TaskWait,
-    canonical_digest,
-    stored_question,
-)
+from bus.journal.approvals import BEFORE, FORM, NO_ANSWER, USED_UP, PersonAnswer, Question, stored_question
+from bus.journal.clients import canonical_digest
+from bus.journal.owner import Commit, HistoryItem, OpenStep, StepEnded, StepStarted, TaskWait
 from bus.payloads import Outcome, Payload, ToolPayload, ToolResultPayload
 from config.effects import Effect
 from config.errors import ModelVisible

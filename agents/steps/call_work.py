@@ -21,7 +21,8 @@ from agents.tools.requests.questions import CallAsks
 from agents.tools.requests.reports import CallReports
 from agents.tools.results import validate_output
 from agents.tools.tool import Tool
-from bus.journal import Commit, StaleOwner
+from bus.journal.errors import StaleOwner
+from bus.journal.owner import Commit
 from bus.payloads import Outcome, Payload
 from config.definitions.secret_reference import required_secret
 from config.effects import Recovery

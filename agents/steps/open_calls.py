@@ -11,7 +11,8 @@ from agents.errors import OutcomeUnknown, PolicyRefused
 from agents.models.streams.tool_calls import ToolCall
 from agents.steps.tool_step import ToolStep
 from agents.tools.tool import Tool
-from bus.journal import DRAINED, Commit, Ending, FirstCommit, OpenStep, Reason, Release, TaskWait, canonical_digest
+from bus.journal.clients import canonical_digest
+from bus.journal.owner import DRAINED, Commit, Ending, FirstCommit, OpenStep, Reason, Release, TaskWait
 from bus.payloads import Payload, StatusPayload
 from config.definitions.agent import AgentDefinition
 from config.policy_decision import PolicyDecision

@@ -15,7 +15,9 @@ from agents.models.open import open_stream
 from agents.steps.model_step import ModelStep
 from agents.steps.streaming import StreamedResponseWrapper
 from agents.tools.requests.sample import Sample, SampleAnswer, SampleRequest
-from bus.journal import NO_MODEL, Commit, StaleOwner, StepEnded, StepStarted, Totals
+from bus.journal.clients import NO_MODEL
+from bus.journal.errors import StaleOwner
+from bus.journal.owner import Commit, StepEnded, StepStarted, Totals
 from config.definitions.agent import AgentDefinition
 
 log = logging.getLogger(__name__)

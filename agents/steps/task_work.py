@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from agents.tools.requests.task_call import TaskCall, TaskOutcome
-from bus.journal import OpenStep, TaskWait
+from bus.journal.owner import OpenStep, TaskWait
 from config.effects import Effect, Recovery
 from config.errors import CallboardError, Retryable, ToolCutOff
 

@@ -14,7 +14,8 @@ from agents.steps.governed import LOST, accepted_end, judge_result
 from agents.steps.stages import decide, decide_remotely, request_of
 from agents.tool_errors import CallRejected
 from agents.tools.tool import Tool
-from bus.journal import Commit, Ending, OpenStep, Question, StepStarted, TaskWait, result_of_cut_off
+from bus.journal.approvals import Question
+from bus.journal.owner import Commit, Ending, OpenStep, StepStarted, TaskWait, result_of_cut_off
 from bus.payloads import Payload, ToolPayload
 from config.effects import Recovery
 

@@ -86,7 +86,7 @@ class ToolContext:
 
     def answer_to(self, form: Mapping[str, Any], text: str) -> Any:
         """Return a person's answer to a question; None while there is none."""
-        from bus.journal import form_digest  # brings SQLAlchemy, which few that import this module need
+        from bus.journal.approvals import form_digest  # brings SQLAlchemy, which few that import this module need
 
         return self.given.get(form_digest(text, form))
 

@@ -14,7 +14,9 @@ from agents.handle import RunHandle
 from agents.runner import Runner
 from agents.tool_errors import ArgumentsInvalid
 from agents.tools.arguments import parse_arguments
-from bus.journal import ApprovalDecided, ApprovalOver, ApprovalUnknown, Decided, Decision
+from bus.journal.approvals import Decision
+from bus.journal.clients import Decided
+from bus.journal.errors import ApprovalDecided, ApprovalOver, ApprovalUnknown
 from cli import options
 from cli.bulk_approvals import Selection, decide_several, open_calls
 from cli.durations import seconds_of

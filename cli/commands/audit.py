@@ -11,7 +11,7 @@ import orjson
 from bus.identity.audit import chain
 from bus.identity.audit.anchors import SECRET_NAME, Anchor, Anchors, anchors_in
 from bus.identity.audit.entry import AuditEntry
-from bus.journal import unseal_originals
+from bus.journal.readers import unseal_originals
 from cli import options
 from cli.command_group import CommandGroup
 from cli.main import FAILED, SUCCEEDED, CallerPath

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from bus.journal import CONTROLS
+from bus.journal.clients import CONTROLS
 from bus.payloads import TERMINAL
 from cli import options
 from cli.open_runner import open_runner

@@ -46,7 +46,7 @@ def logs(run_id: str | None, follow: bool, lines: int | None, **flags: object) -
 
 def _is_known(run_id: str, settings: Settings) -> bool:
     """Return whether the database has the run: its lines may be on another machine, or not written yet."""
-    from bus.journal import RunUnknown  # the journal and its libraries, which reading files does not need
+    from bus.journal.errors import RunUnknown  # the journal and its libraries, which reading files does not need
     from cli.open_runner import open_runner
 
     try:

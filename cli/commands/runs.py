@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from bus.journal import STATUSES, RunFilter
+from bus.journal.readers import STATUSES, RunFilter
 from cli import options
 from cli.command_group import CommandGroup
 from cli.commands.remove import rm_runs

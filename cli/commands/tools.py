@@ -14,7 +14,7 @@ from agents.process import Process, current_process
 from agents.runner import Runner
 from agents.tool_errors import ArgumentsInvalid
 from agents.tools.arguments import MAX_BYTES, parse_arguments
-from bus.journal import LoadedTool
+from bus.journal.stores import LoadedTool
 from cli import options
 from cli.command_group import CommandGroup
 from cli.detach import leave_to_workers

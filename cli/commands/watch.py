@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import click
 
 from agents.runner import Runner
-from bus.journal import parse_cursor
+from bus.journal.readers import parse_cursor
 from cli import options
 from cli.open_runner import open_runner
 from cli.output.following import follow

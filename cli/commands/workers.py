@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from bus.journal import Workers
+from bus.journal.stores import Workers
 from cli import options
 from cli.open_runner import open_database_of
 from cli.output.json import print_json

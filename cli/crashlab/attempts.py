@@ -15,7 +15,8 @@ import orjson
 
 from agents.handle import RunHandle
 from agents.runner import Runner
-from bus.journal import Decision, RunRecord, read_record, run_of_thread, steps_of
+from bus.journal.approvals import Decision
+from bus.journal.readers import RunRecord, read_record, run_of_thread, steps_of
 from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import TERMINAL, ResponsePayload
 from cli.crashlab import ledger

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from bus.journal import RunRecord
+from bus.journal.readers import RunRecord
 from cli.crashlab.attempts import AttemptResult, call_name
 from cli.crashlab.ledger import BEGAN, RETURNED, Entry
 from config.effects import Changes, Effect

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from bus.journal import Line, RunRecord, canonical_digest
+from bus.journal.clients import canonical_digest
+from bus.journal.readers import Line, RunRecord
 
 Facts = Mapping[str, Any]
 Texts = dict[tuple[str, str], str]

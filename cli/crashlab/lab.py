@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from bus.journal import RunRecord
+from bus.journal.readers import RunRecord
 from cli.crashlab import attempts, ledger
 from cli.crashlab.attempts import WATCH, AttemptResult, Subject, Trial, call_name
 from cli.crashlab.effects import Effects

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import click
 
-from bus.journal import run_of_thread, steps_of
+from bus.journal.readers import run_of_thread, steps_of
 from config.database.engine import open_database
 
 Steps = Mapping[str, tuple[str, str]]

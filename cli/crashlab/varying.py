@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from bus.journal import RunRecord
+from bus.journal.readers import RunRecord
 
 Place = tuple[str, ...]
 """A call, as ``call_name`` writes it, and the way to a value in its result."""

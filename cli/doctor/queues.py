@@ -10,7 +10,8 @@ from kombu import Connection as BrokerConnection
 from agents.registry import AgentRegistry
 from bus.broker.celery_config import MEMORY_BROKER, queue_of
 from bus.broker.celery_rules import broken_rules
-from bus.journal import Runs, Workers
+from bus.journal.readers import Runs
+from bus.journal.stores import Workers
 from bus.keys import Keys
 from bus.running_redis import with_running_redis
 from cli.doctor import Judged, Verdicts, fail, ok, warn

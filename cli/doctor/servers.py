@@ -6,7 +6,7 @@ import asyncio
 from contextlib import closing, suppress
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from bus.journal import database_id, is_shared
+from bus.journal.stores import database_id, is_shared
 from bus.keys import Keys
 from bus.redis_wire import connect
 from bus.running_redis import with_running_redis

@@ -9,7 +9,7 @@ from socket import gethostname
 from typing import Any
 
 from agents.registry import AgentRegistry
-from bus.journal import Workers, abandoned_calls, missing_keys, pool_problem
+from bus.journal.stores import Workers, abandoned_calls, missing_keys, pool_problem
 from cli.doctor import Verdicts, fail, ok, warn
 from cli.doctor.database import reading_database
 from config.clock import epoch_ms

@@ -48,7 +48,7 @@ def login(server: str, tenant: str | None, no_browser: bool, port: int | None, t
 
     with open_database_of(settings, create=True) as database:
         from agents.tools.mcp.oauth.login import keep_login, log_in  # takes half a second
-        from bus.journal import McpLogins
+        from bus.journal.stores import McpLogins
 
         account = asyncio.run(log_in(definition, show, port=port, timeout_s=timeout_s))
         of_tenant = tenant or settings.tenant
@@ -68,7 +68,7 @@ def logout(server: str, tenant: str | None, **flags: Any) -> None:
     definition, of_tenant = known_server(server, settings), tenant or settings.tenant
     with open_database_of(settings) as database:
         from agents.tools.mcp.oauth.login import log_out
-        from bus.journal import McpLogins
+        from bus.journal.stores import McpLogins
 
         logins, sealer = McpLogins(database), sealer_of(settings) or Sealer(())
         done = asyncio.run(log_out(logins, sealer, of_tenant, definition, by=settings.principal))

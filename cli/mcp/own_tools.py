@@ -9,7 +9,7 @@ from typing import Any
 
 from agents.compatibility import LoadedAgent, try_load
 from agents.process import Process
-from bus.journal import LoadedTool
+from bus.journal.stores import LoadedTool
 from handlers.worker.tool_catalogue import loaded_tools
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from agents.runner import Runner
-from bus.journal import WaitReason
+from bus.journal.readers import WaitReason
 from cli.doctor.workers import restart_sentence
 from cli.open_runner import open_runner
 from cli.output.json import print_json

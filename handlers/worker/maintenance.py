@@ -21,7 +21,7 @@ from agents.run_contexts import facts_of
 from bus.gc_tuning import FreeMemory, return_large_blocks
 from bus.identity.audit.configuration import note_settings
 from bus.identity.audit.due_heads import KnownHeads
-from bus.journal import Reason, require_readable_journal
+from bus.journal.owner import Reason, require_readable_journal
 from bus.payloads import EndPayload
 from bus.queues import served_queues
 from config.errors import CallboardError, Permanent

@@ -29,7 +29,7 @@ from agents.tools.spans.hooks import enable_hooks
 from bus.broker.celery_rules import broken_rules
 from bus.celery_app import refuse_greenlets, require_broker_setting, serve_queues
 from bus.gc_tuning import collect_rarely, freeze_gc
-from bus.journal import LoadedTool, WorkerRow, pool_problem
+from bus.journal.stores import LoadedTool, WorkerRow, pool_problem
 from bus.liveness import start_liveness
 from bus.loop import stop_process_loop
 from bus.queues import served_queues

@@ -11,7 +11,7 @@ from functools import partial
 from agents.compatibility import try_load
 from agents.execution import ClaimedRun, begin_run, import_for
 from agents.process import Process
-from bus.journal import Begun, ClaimTerms, Refused, Waiting
+from bus.journal.owner import Begun, ClaimTerms, Refused, Waiting
 from bus.messages.run_agent import RunAgentMessage
 from bus.queues import ServedQueues
 from config.errors import CallboardError, Retryable

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from agents.compatibility import LoadedAgent
 from agents.tools.tool import Tool
-from bus.journal import LoadedTool, ToolMetadata
+from bus.journal.stores import LoadedTool, ToolMetadata
 from config.definitions.agent import AgentDefinition
 
 

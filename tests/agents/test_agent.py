@@ -15,8 +15,11 @@ from agents.handle import RunHandle
 from agents.models.errors import ModelFailed, ModelRefused
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import tool
-from bus.journal import CURSOR_AHEAD, CURSOR_INVALID, Control, Reason, Release, steps_of
+from bus.journal.clients import Control
 from bus.journal.endings import NOT_KNOWN
+from bus.journal.errors import CURSOR_AHEAD, CURSOR_INVALID
+from bus.journal.owner import Reason, Release
+from bus.journal.readers import steps_of
 from bus.payloads import (
     EndPayload,
     ErrorPayload,

@@ -13,8 +13,10 @@ from agents.handle import RunHandle
 from agents.steps.stages import CHANGED
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.tool import tool
-from bus.journal import DECISION_REFUSED, EDIT_REFUSED, Decision, steps_of
+from bus.journal.approvals import Decision
+from bus.journal.errors import DECISION_REFUSED, EDIT_REFUSED
 from bus.journal.ownership.reaper import fire
+from bus.journal.readers import steps_of
 from bus.payloads import ApprovalPayload, EndPayload, ErrorPayload, ToolResultPayload
 from config.database.tables import approvals
 from config.identity.principal import Principal

@@ -12,8 +12,9 @@ from agents.testing import AgentKit, Call, Turn
 from agents.tools.tool import tool
 from bus.identity.audit.chain import entries, verify
 from bus.identity.audit.entry import AuditEntry
-from bus.journal import Decision, steps_of
+from bus.journal.approvals import Decision
 from bus.journal.log.group_commit import GroupCommit
+from bus.journal.readers import steps_of
 from bus.payloads import ApprovalPayload
 from config.database.errors import DatabaseUnreachable
 

@@ -20,7 +20,9 @@ from agents.runner import Runner
 from agents.steps import task_work
 from agents.tools.requests.task_call import TaskOutcome
 from bus.celery_tasks.application import close_applications
-from bus.journal import Decision, TaskWait, steps_of
+from bus.journal.approvals import Decision
+from bus.journal.owner import TaskWait
+from bus.journal.readers import steps_of
 from bus.payloads import StatusPayload, ToolResultPayload, decode
 from config.database.migrate import migrate
 from config.effects import Effect

@@ -19,7 +19,9 @@ from agents.execution import execute
 from agents.models.errors import ModelKeyMissing
 from agents.process import current_process
 from agents.testing import AgentKit, Call, Turn
-from bus.journal import Decision, StaleOwner, WorkerRow
+from bus.journal.approvals import Decision
+from bus.journal.errors import StaleOwner
+from bus.journal.stores import WorkerRow
 from bus.messages.run_agent import RunAgentMessage
 from bus.queues import served_queues
 from config.database.tables import approvals, definitions, runs, steps, timers

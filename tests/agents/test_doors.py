@@ -27,7 +27,9 @@ from agents.tool_errors import OutputUnfit
 from agents.tools.call_context import ToolContext, current_call
 from agents.tools.results import validate_output
 from agents.tools.tool import Tool, tool
-from bus.journal import Commit, Decision, Lease, PrincipalDisabled, StepStarted
+from bus.journal.approvals import Decision
+from bus.journal.errors import PrincipalDisabled
+from bus.journal.owner import Commit, Lease, StepStarted
 from bus.payloads import ToolResultPayload, encode
 from cli.main import status_of
 from cli.mcp.stdio import stdio_service

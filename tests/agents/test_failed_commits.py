@@ -9,7 +9,7 @@ import pytest
 
 from agents.steps.tool_step import ToolStep
 from agents.testing import AgentKit, Call, Turn
-from bus.journal import read_record
+from bus.journal.readers import read_record
 from cli.crashlab.invariants import not_recovered
 from config.identity.principal import Principal
 from tests.agents import sample_tools

@@ -18,7 +18,8 @@ from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.call_context import current_call
 from agents.tools.tool import tool
-from bus.journal import Decision, IdempotencyKey
+from bus.journal.approvals import Decision
+from bus.journal.clients import IdempotencyKey
 from bus.payloads import ApprovalPayload, ErrorPayload, MessagePayload, ToolPayload, ToolResultPayload, encode
 from config.database.tables import metadata
 from config.errors import BadRequest, ToolFailed

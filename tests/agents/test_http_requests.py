@@ -10,7 +10,7 @@ import pytest
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.http import http_get, http_request
-from bus.journal import Decision
+from bus.journal.approvals import Decision
 from bus.payloads import ToolResultPayload
 from config.definitions.errors import DefinitionInvalid
 from config.limits import Tenants, TenantSettings

@@ -9,8 +9,9 @@ import pytest
 
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
-from bus.journal import Decision, steps_of
+from bus.journal.approvals import Decision
 from bus.journal.endings import GIVEN_UP
+from bus.journal.readers import steps_of
 from bus.payloads import ToolPayload, ToolResultPayload
 from tests.agents import http_tools
 from tests.agents.tools.shop_server import Shop, answer, close

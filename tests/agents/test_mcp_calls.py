@@ -16,7 +16,8 @@ from agents.catalogue import forget
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.mcp.pool import close_pools
-from bus.journal import APPROVER_REFUSED, Decision
+from bus.journal.approvals import Decision
+from bus.journal.errors import APPROVER_REFUSED
 from bus.payloads import ApprovalPayload, EndPayload, ToolPayload, ToolResultPayload
 from config.identity.principal import Principal, Role
 from config.tracing import trace_id_of, traced

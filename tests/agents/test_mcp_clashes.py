@@ -13,7 +13,7 @@ import pytest
 from agents.catalogue import forget, tools_of
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.mcp.pool import close_pools
-from bus.journal import Decision
+from bus.journal.approvals import Decision
 from bus.payloads import ApprovalPayload, EndPayload, ToolResultPayload
 from cli.doctor.agents import check_policy
 from config.definitions.agent import load_definition

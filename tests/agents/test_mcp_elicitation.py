@@ -14,7 +14,7 @@ from agents.catalogue import forget
 from agents.handle import RunHandle
 from agents.testing import AgentKit
 from agents.tools.mcp.pool import close_pools
-from bus.journal import Decision
+from bus.journal.approvals import Decision
 from bus.payloads import ApprovalPayload, EndPayload, ToolLogPayload, ToolResultPayload
 from tests.agents.tools.mcp.calls.test_notifications import TALKING
 from tests.agents.tools.mcp.conftest import FAKE

@@ -21,8 +21,10 @@ from agents.governance.guardrails.guardrails import Guardrails
 from agents.process import Process
 from agents.registry import AgentRegistry
 from agents.runner import Runner
-from bus.journal import CONNECTION_UNUSABLE, IDEMPOTENCY_CONFLICT, IdempotencyKey, Journal, RunUnknown
+from bus.journal import Journal
 from bus.journal.acceptance import accept as accepting
+from bus.journal.clients import IdempotencyKey
+from bus.journal.errors import CONNECTION_UNUSABLE, IDEMPOTENCY_CONFLICT, RunUnknown
 from bus.journal.idempotency import used_before
 from bus.messages.message import Message
 from config.database.errors import DatabaseBusy

@@ -19,7 +19,7 @@ from agents.steps.stages import POLICY_CHANGED
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import Tool, current_call, tool
 from agents.tools.files import list_files, read_file, write_file
-from bus.journal import Decision
+from bus.journal.approvals import Decision
 from bus.payloads import ApprovalPayload, EndPayload, ToolPayload, ToolResultPayload
 from config.database.tables import steps
 

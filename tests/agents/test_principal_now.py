@@ -19,7 +19,7 @@ from bus.identity.credentials import keys
 from bus.identity.credentials.key_form import SECRET_NAME, KeyForm
 from bus.identity.credentials.keys import ApiKey
 from bus.identity.principals import disable, sign_in
-from bus.journal import Decision
+from bus.journal.approvals import Decision
 from bus.journal.ownership.reaper import fire
 from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import StatusPayload

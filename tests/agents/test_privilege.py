@@ -17,7 +17,8 @@ from agents.tools.tool import tool
 from bus.identity.credentials import grants as table
 from bus.identity.credentials.grants import Grant, GrantForm
 from bus.identity.errors import GRANT_REFUSED
-from bus.journal import Decision, IdempotencyKey
+from bus.journal.approvals import Decision
+from bus.journal.clients import IdempotencyKey
 from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import StatusPayload
 from config.database.shared_secret import shared_secret

@@ -13,7 +13,10 @@ from agents.testing import AgentKit, Call, Turn
 from agents.tools.ask_user import ask_user
 from agents.tools.call_context import current_call
 from agents.tools.tool import tool
-from bus.journal import ANSWER_REFUSED, ApprovalOver, Decision, canonical_digest, steps_of
+from bus.journal.approvals import Decision
+from bus.journal.clients import canonical_digest
+from bus.journal.errors import ANSWER_REFUSED, ApprovalOver
+from bus.journal.readers import steps_of
 from bus.payloads import ApprovalPayload, ToolResultPayload
 from tests.raising import raises
 

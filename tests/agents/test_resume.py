@@ -22,7 +22,9 @@ from agents.catalogue import wrap_tools
 from agents.handle import RunHandle
 from agents.models.call import ModelCall
 from agents.testing import AgentKit, Call, Turn
-from bus.journal import Decision, RunRecord, StaleOwner, read_record
+from bus.journal.approvals import Decision
+from bus.journal.errors import StaleOwner
+from bus.journal.readers import RunRecord, read_record
 from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import TERMINAL, ResponsePayload
 from cli.crashlab import ledger

@@ -8,7 +8,7 @@ from agents.errors import AgentUnknown
 from agents.models.scripted.script import Turn
 from agents.testing.kit import AgentKit
 from bus.identity.errors import AGENT_FORBIDDEN
-from bus.journal import RunUnknown
+from bus.journal.errors import RunUnknown
 from config.identity.principal import Principal, Role, Verb
 from tests.raising import raises
 

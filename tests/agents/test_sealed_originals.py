@@ -14,7 +14,8 @@ from sqlalchemy import select, update
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.tool import tool
 from bus.identity.audit import chain
-from bus.journal import RunUnknown, unseal_originals
+from bus.journal.errors import RunUnknown
+from bus.journal.readers import unseal_originals
 from cli.main import status_of
 from config.database.tables import sealed_originals
 from config.identity.principal import LOCAL, Principal

@@ -16,7 +16,9 @@ from agents.context import RunContext
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.tool import Tool, tool
-from bus.journal import Decision, StickyApproval, steps_of
+from bus.journal.approvals import Decision
+from bus.journal.owner import StickyApproval
+from bus.journal.readers import steps_of
 from bus.payloads import ApprovalPayload, ToolResultPayload
 from config.identity.principal import Principal
 

@@ -15,7 +15,7 @@ from agents.steps import call_work
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import ToolContext
 from agents.tools.execution import executor
-from bus.journal import read_record
+from bus.journal.readers import read_record
 from cli.crashlab.invariants import not_recovered
 
 pytestmark = pytest.mark.parity  # a race against the clock

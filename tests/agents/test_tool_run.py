@@ -11,7 +11,10 @@ from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.call_context import current_call
 from agents.tools.tool import tool
-from bus.journal import IDEMPOTENCY_CONFLICT, Decision, IdempotencyKey, canonical_digest, read_record
+from bus.journal.approvals import Decision
+from bus.journal.clients import IdempotencyKey, canonical_digest
+from bus.journal.errors import IDEMPOTENCY_CONFLICT
+from bus.journal.readers import read_record
 from bus.payloads import EndPayload, ErrorPayload, StatusPayload, ToolPayload, ToolResultPayload
 from cli.crashlab.invariants import not_recovered
 from config.definitions.errors import ToolUnknown

@@ -15,7 +15,7 @@ from agents.models.call import ModelCall
 from agents.process import current_process
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import tool
-from bus.journal import RunFilter
+from bus.journal.readers import RunFilter
 from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import StatusPayload
 from config.database.tables import runs

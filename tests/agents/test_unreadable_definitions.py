@@ -22,7 +22,8 @@ from agents.registry import AgentRegistry
 from agents.tools.mcp.server_states import ServerFiles
 from bus.celery_tasks.application import find_application
 from bus.identity.credentials.certificates import CertificatePrincipals
-from bus.journal import CodeVersion, Progress
+from bus.journal.errors import CodeVersion
+from bus.journal.owner import Progress
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionUnreadable
 from config.identity.principal import Principal

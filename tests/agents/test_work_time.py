@@ -6,7 +6,7 @@ import time
 
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.tool import tool
-from bus.journal import Decision
+from bus.journal.approvals import Decision
 from bus.payloads import ApprovalPayload, EndPayload
 
 WAIT_S = 0.5

@@ -163,7 +163,7 @@ def _play(harness: JournalHarness) -> str:
 
 
 async def _work(owner: Any, step_id: str) -> None:
-    from bus.journal import Commit
+    from bus.journal.owner import Commit
     from bus.payloads import EndPayload
 
     for number in (1, 2):
@@ -180,7 +180,7 @@ async def _work(owner: Any, step_id: str) -> None:
 
 
 async def _answer(owner: Any, number: int, step_id: str) -> tuple[Any, Any, Any]:
-    from bus.journal import HistoryItem, StepEnded
+    from bus.journal.owner import HistoryItem, StepEnded
     from bus.payloads import MessagePayload, ResponsePayload
 
     message_id = f"msg_{number}"
@@ -192,7 +192,7 @@ async def _answer(owner: Any, number: int, step_id: str) -> tuple[Any, Any, Any]
 
 
 def _model_step(number: int) -> Any:
-    from bus.journal import StepStarted
+    from bus.journal.owner import StepStarted
     from config.ids import new_id
 
     return StepStarted(
@@ -205,7 +205,7 @@ def _model_step(number: int) -> Any:
 
 
 def _call(number: int) -> tuple[Any, Any]:
-    from bus.journal import StepStarted
+    from bus.journal.owner import StepStarted
     from bus.payloads import ToolPayload
     from config.ids import new_id
 
@@ -231,7 +231,7 @@ def _call(number: int) -> tuple[Any, Any]:
 
 
 def _result(step_id: str, number: int) -> tuple[Any, Any, Any]:
-    from bus.journal import HistoryItem, StepEnded
+    from bus.journal.owner import HistoryItem, StepEnded
     from bus.payloads import ToolResultPayload
 
     data = {"call_id": f"call_{number}", "name": "calculator", "outcome": "done", "result": 391}

@@ -30,7 +30,8 @@ import psutil
 import redis as redis_py
 
 from agents.governance.guardrails.guardrails import Guardrails
-from bus.journal import Journal, NewRun
+from bus.journal import Journal
+from bus.journal.clients import NewRun
 from bus.loop import new_event_loop
 from bus.payloads import ResponsePayload, encode
 from config.database.migrate import migrate

@@ -27,7 +27,8 @@ from agents.tools.execution.executor import call_tool
 from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.spans.hooks import enable_hooks, remove_hooks
 from bus.gc_tuning import freeze_gc
-from bus.journal import Journal, Past
+from bus.journal import Journal
+from bus.journal.owner import Past
 from config.definitions.guardrails.checks import Checks, GuardrailFields
 from tests.bench.command import Effort, run, say
 from tests.bench.report import Bar, Figure, Report

@@ -19,7 +19,8 @@ from agents.registry import AgentRegistry
 from agents.runner import Runner
 from bus.identity.credentials import keys
 from bus.identity.credentials.key_form import SECRET_NAME, KeyForm
-from bus.journal import Commit, HistoryItem, Journal, StepStarted
+from bus.journal import Journal
+from bus.journal.owner import Commit, HistoryItem, StepStarted
 from bus.payloads import EndPayload, MessagePayload, Payload, ToolPayload, ToolResultPayload, encode
 from config.database.migrate import migrate
 from config.database.shared_secret import shared_secret

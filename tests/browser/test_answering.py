@@ -13,7 +13,8 @@ import orjson
 import pytest
 from playwright.sync_api import Browser, Locator, Route, expect
 
-from bus.journal import Decision, approvals
+from bus.journal import approvals
+from bus.journal.approvals import Decision
 from bus.payloads import ToolResultPayload
 from config.identity.principal import Principal, Role
 from tests.browser.answering import Counter, opened_counter

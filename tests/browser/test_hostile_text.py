@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
-from bus.journal import Decision
+from bus.journal.approvals import Decision
 from config.identity.principal import Principal
 from config.text.visible import visible
 from tests.browser.answering import Counter, opened_counter

@@ -15,7 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from agents.runner import Runner
-from bus.journal import Decision, approvals
+from bus.journal import approvals
+from bus.journal.approvals import Decision
 from cli.commands.approve import approve
 from cli.main import status_of
 from cli.output.question import question_lines
@@ -370,7 +371,7 @@ def test_enter_decides_nothing(terminal: Terminal, at_terminal: Callable[..., An
 
 def finish(run_id: str, text: str = "done") -> None:
     """Resume an answered run, as a worker would."""
-    from bus.journal import Commit, HistoryItem
+    from bus.journal.owner import Commit, HistoryItem
     from bus.payloads import EndPayload, MessagePayload
 
     with opened() as runner:

@@ -14,7 +14,7 @@ import click
 import orjson
 import pytest
 
-from bus.journal import WorkerRow, Workers
+from bus.journal.stores import WorkerRow, Workers
 from cli import options
 from cli.main import status_of
 from cli.output.wait_reasons import warn_of_no_worker

@@ -16,7 +16,8 @@ from agents.models import lite
 from agents.models.call import ModelCall
 from agents.process import Process, current_process
 from agents.testing import AgentKit, Call, Turn
-from bus.journal import Claim, ClaimTerms, Decision
+from bus.journal.approvals import Decision
+from bus.journal.owner import Claim, ClaimTerms
 from bus.journal.states.crashes import ALWAYS_SUSPECT_AFTER
 from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import ApprovalPayload, ErrorPayload, Payload

@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from agents.handle import RunHandle
 from agents.process import current_process
-from bus.journal import steps_of
+from bus.journal.readers import steps_of
 from bus.payloads import Payload, ResponsePayload, WithdrawnPayload
 from config.database.tables import runs
 from handlers.worker.poller import Poller

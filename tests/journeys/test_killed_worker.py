@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from agents.handle import RunHandle
-from bus.journal import Decision
+from bus.journal.approvals import Decision
 from bus.journal.ownership.lease_manager import RETRY_S
 from bus.journal.states.crashes import GRACE_BEATS
 from bus.payloads import Payload, WithdrawnPayload

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from bus.journal import WorkerRow
+from bus.journal.stores import WorkerRow
 from config.settings import Settings
 from tests.app_harness import AppHarness
 from tests.fleet import Worker

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from agents.handle import RunHandle
-from bus.journal import Decision
+from bus.journal.approvals import Decision
 from bus.payloads import ApprovalPayload, Payload, ResponsePayload, ToolPayload, encode
 from tests.app_harness import AppHarness
 from tests.fleet import Worker

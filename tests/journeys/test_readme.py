@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bus.journal import Workers
+from bus.journal.stores import Workers
 from config.database.engine import open_database
 from config.database.migrate import migrate
 from config.folders import ROOT

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bus.journal import Decision
+from bus.journal.approvals import Decision
 from tests.app_harness import AppHarness
 from tests.fleet import Worker
 from tests.journeys.neighbour import neighbour, read_until_it_speaks, run_row, shown, standing, step_rows, until

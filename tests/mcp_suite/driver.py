@@ -28,7 +28,7 @@ from agents.tools.mcp.oauth.login import keep_login, log_in
 from agents.tools.mcp.oauth.requests import OAuthAsker
 from agents.tools.mcp.pool import mcp_pool
 from agents.tools.mcp.tool_builder import mcp_tools
-from bus.journal import Decision
+from bus.journal.approvals import Decision
 from bus.loop import process_loop
 from bus.payloads import StatusPayload
 from config.definitions.errors import ToolUnknown

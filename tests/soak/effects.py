@@ -9,7 +9,8 @@ from functools import cached_property
 
 from sqlalchemy import Connection, select
 
-from bus.journal import RunRecord, canonical_digest
+from bus.journal.clients import canonical_digest
+from bus.journal.readers import RunRecord
 from cli.crashlab.effects import Effects
 from cli.crashlab.invariants import Facts, claims_of
 from config.database.tables import controls

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, delete, insert, text, update
 
 from agents.handle import RunHandle
 from agents.runner import Runner
-from bus.journal import Decision
+from bus.journal.approvals import Decision
 from config.database.engine import open_database
 from config.database.migrate import migrate
 from config.database.tables import controls, events, outbox, runs, steps

@@ -18,7 +18,7 @@ from sqlalchemy import func, select
 
 from bus.identity.audit.anchors import SECRET_NAME, anchors_in
 from bus.identity.audit.chain import tenants, verify
-from bus.journal import Workers
+from bus.journal.stores import Workers
 from bus.payloads import TERMINAL
 from cli.crashlab.invariants import claims_of
 from config.database.engine import Database, open_database

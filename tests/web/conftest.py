@@ -17,7 +17,9 @@ from agents.governance.guardrails.guardrails import Guardrails
 from agents.process import Process
 from agents.registry import AgentRegistry
 from agents.runner import Runner
-from bus.journal import Commit, HistoryItem, Journal, RunWriter, WorkerRow
+from bus.journal import Journal
+from bus.journal.owner import Commit, HistoryItem, RunWriter
+from bus.journal.stores import WorkerRow
 from bus.payloads import EndPayload, MessagePayload, Payload, ResponsePayload, encode
 from config.database.migrate import migrate
 from config.settings import Settings

@@ -30,8 +30,8 @@ from web.app import create_app
 ROOT = Path(__file__).parents[2]
 HEAVY = ("litellm", "openai", "alembic", "rich", "mcp", "handlers", "agents.models.lite", "agents.tools.calculator")
 VALUES = (
-    "approvals controls errors idempotency log log.line log.pages new_internal_event queries queries.until states "
-    "states.codes who"
+    "approvals clients controls errors idempotency log log.line on_demand paging paging.pages queries queries.until readers "
+    "states states.codes storage storage.new_internal_event"
 )
 """Modules of ``bus.journal`` that requests need before there is a journal."""
 SHOW = f"print([name for name in {HEAVY!r} if name in sys.modules]);"
@@ -272,7 +272,7 @@ def test_tools_of_servers_and_applications_are_no_modules(client, settings: Sett
 
 
 def test_health_counts_workers(client, journal) -> None:
-    from bus.journal import WorkerRow
+    from bus.journal.stores import WorkerRow
 
     alone = client.get("/health").json
     journal.stores.workers.renew(WorkerRow(id="w1", host="h", pid=1, pool="threads", slots=10, busy=0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from bus.journal import canonical_digest
+from bus.journal.clients import canonical_digest
 from config.identity.principal import Principal
 from tests.bus.questions import (
     ADDRESS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents.runner import Runner
-from bus.journal import Commit, StepStarted
+from bus.journal.owner import Commit, StepStarted
 from config.policy_decision import PolicyDecision, Verdict
 from tests.web.conftest import RunOwner, accept
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from bus.journal import Journal, Line
+from bus.journal import Journal
 from bus.journal.log.line import to_line
+from bus.journal.readers import Line
 from bus.payloads import ErrorPayload
 from config.database.errors import DatabaseUnreachable
 from tests.web.conftest import RunOwner, accept, eventually, process_of

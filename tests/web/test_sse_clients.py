@@ -10,7 +10,7 @@ import orjson
 import pytest
 from httpx_sse import EventSource
 
-from bus.journal import Line
+from bus.journal.readers import Line
 from web.feeds.page import BEAT, RETRY, frame
 
 FIRST, LAST = 8, 12

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from bus.journal import LoadedTool, ToolMetadata, WorkerRow, canonical_digest
+from bus.journal.clients import canonical_digest
+from bus.journal.stores import LoadedTool, ToolMetadata, WorkerRow
 
 SCHEMA = {"type": "object", "properties": {"zone": {"type": "string"}}}
 

@@ -18,7 +18,7 @@ from web.process import current_process
 
 if TYPE_CHECKING:
     from agents.handle import RunHandle
-    from bus.journal import Line
+    from bus.journal.readers import Line
 
 log = logging.getLogger(__name__)
 

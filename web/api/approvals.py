@@ -9,24 +9,22 @@ from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
 from agents.governance.guardrails.errors import InputBlocked
-from bus.journal import (
+from bus.journal.approvals import DEFAULT_LINK_S, MOST_LINK_S, Decision
+from bus.journal.errors import (
     ANSWER_REFUSED,
     APPROVER_REFUSED,
     ARGUMENTS_DIFFER,
     DECISION_REFUSED,
-    DEFAULT_LINK_S,
     EDIT_REFUSED,
     IDEMPOTENCY_CONFLICT,
     LINK_NOT_YOURS,
     LINK_OVER,
     LINK_UNKNOWN,
-    MOST_LINK_S,
     SCOPE_REFUSED,
     STICKY_UNKNOWN,
     ApprovalDecided,
     ApprovalOver,
     ApprovalUnknown,
-    Decision,
     RunUnknown,
 )
 from config.errors import BadRequest, Permanent

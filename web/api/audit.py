@@ -8,7 +8,7 @@ from flask import Blueprint, Response
 from pydantic import Field
 
 from bus.identity.audit import chain
-from bus.journal import RunUnknown
+from bus.journal.errors import RunUnknown
 from config.clock import stamp
 from config.sealing import SealKeyMissing, sealer_of
 from web.api.answers import answer
@@ -98,7 +98,7 @@ def unseal(run_id: RunId, body: Unseal) -> Response:
     """Return the originals of what guardrails removed from a run; the audit log has who read them, and why."""
     process = current_process()
     sealer = sealer_of(process.settings)
-    from bus.journal import unseal_originals  # the first request opens the journal
+    from bus.journal.readers import unseal_originals  # the first request opens the journal
 
     found = unseal_originals(process.journal.database, sealer, current_principal(), run_id, body.reason.strip())
     shown = [{"id": one.id, "what": one.what, "at": stamp(one.created_ms), "original": one.value} for one in found]

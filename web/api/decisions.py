@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from flask import Blueprint, Response
 
-from bus.journal import RunUnknown
+from bus.journal.errors import RunUnknown
 from config.policy_decision import Verdict
 from web.api.answers import answer
 from web.auth.authentication import current_principal

@@ -8,7 +8,8 @@ from typing import Annotated
 from flask import Blueprint, Response, request
 from pydantic import Field
 
-from bus.journal import CURSOR_AHEAD, CURSOR_INVALID, Line, RunUnknown
+from bus.journal.errors import CURSOR_AHEAD, CURSOR_INVALID, RunUnknown
+from bus.journal.readers import Line
 from bus.payloads import TERMINAL
 from web.api.answers import answer
 from web.auth.authentication import current_principal, require_still_valid

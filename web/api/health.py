@@ -127,7 +127,7 @@ def _facts(process: WebProcess) -> tuple[dict[str, Any], int]:
         detail = str(error) if _sees_machines() else error.public
         return {"status": "degraded", "database": error.code, "detail": redact(detail)}, 503
     from agents.tools.mcp.server_states import fleet_states
-    from bus.journal import abandoned_calls, missing_keys  # the first request opens the journal
+    from bus.journal.stores import abandoned_calls, missing_keys  # the first request opens the journal
 
     workers = len(fleet)
     parts: dict[str, Any] = {"database": "ok", "redis": _redis(process), "workers": workers}
@@ -229,7 +229,7 @@ def _redis(process: WebProcess) -> str:
 
 async def _try(url: str, journal: Journal) -> str:
     """Write to Redis, since a full one would answer a PING, too, and look for workers of another database."""
-    from bus.journal import is_shared  # the first request opens the journal
+    from bus.journal.stores import is_shared  # the first request opens the journal
 
     own_id = await journal.loop.read(journal.live.database_id)
     async with asyncio.timeout(REDIS_TIMEOUT_S):

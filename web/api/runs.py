@@ -8,13 +8,9 @@ from flask import Blueprint, Response, url_for
 from pydantic import Field
 
 from bus.identity.errors import GRANT_REFUSED
-from bus.journal import (
-    CONTROLS,
-    IDEMPOTENCY_CONFLICT,
-    RUN_OPEN,
-    RunStatus,
-    RunUnknown,
-)
+from bus.journal.clients import CONTROLS
+from bus.journal.errors import IDEMPOTENCY_CONFLICT, RUN_OPEN, RunUnknown
+from bus.journal.readers import RunStatus
 from bus.payloads import TERMINAL
 from web.api.answers import accepted, answer, end_of, run_with_questions
 from web.api.starting import STARTING, start_run

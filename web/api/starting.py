@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
 from agents.governance.guardrails.errors import InputBlocked
 from bus.identity.errors import AGENT_FORBIDDEN
-from bus.journal import IDEMPOTENCY_CONFLICT, THREAD_OF_OTHER_AGENT, TOO_MANY_RUNS, ThreadUnknown
+from bus.journal.errors import IDEMPOTENCY_CONFLICT, THREAD_OF_OTHER_AGENT, TOO_MANY_RUNS, ThreadUnknown
 from config.definitions.errors import DefinitionInvalid
 from config.tracing import correlate
 from web.auth.authentication import current_principal

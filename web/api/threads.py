@@ -9,7 +9,8 @@ from pydantic import Field
 
 from agents.errors import AgentUnknown
 from bus.identity.errors import AGENT_FORBIDDEN
-from bus.journal import RUN_OPEN, MessagesUntil, RunStatus, ThreadUnknown
+from bus.journal.errors import RUN_OPEN, ThreadUnknown
+from bus.journal.readers import MessagesUntil, RunStatus
 from bus.payloads import Outcome
 from config.definitions.errors import DefinitionInvalid
 from config.text.stored_texts import TITLE_CHARS

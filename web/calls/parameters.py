@@ -15,7 +15,8 @@ from flask import request
 from pydantic import AfterValidator, Field, GetCoreSchemaHandler, PlainValidator, ValidationInfo, WithJsonSchema
 from pydantic_core.core_schema import CoreSchema, int_schema, no_info_before_validator_function
 
-from bus.journal import IdempotencyKey, MessagesUntil, canonical_digest, parse_cursor
+from bus.journal.clients import IdempotencyKey, canonical_digest
+from bus.journal.readers import MessagesUntil, parse_cursor
 from config.errors import BadRequest
 from config.text.stored_texts import stored_name
 from web.calls.fields import Input, Maybe

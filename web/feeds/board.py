@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
-from bus.journal import Line
+from bus.journal.readers import Line
 from config.errors import CallboardError
 from config.identity.principal import Principal
 from web.feeds.page import frame

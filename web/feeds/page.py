@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from bus.journal import PAGE_BYTES, Line
+from bus.journal.readers import PAGE_BYTES, Line
 
 if TYPE_CHECKING:
     from bus.journal import Journal

@@ -10,14 +10,15 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from bus.journal import RunUnknown
+from bus.journal.errors import RunUnknown
 from config.errors import CallboardError, Retryable
 from web.feeds.backlog import Backlog
 from web.feeds.page import SLICE_BYTES, Frame, Page, PageReader, frame
 from web.feeds.viewers import Stream, Viewer
 
 if TYPE_CHECKING:
-    from bus.journal import Journal, Line
+    from bus.journal import Journal
+    from bus.journal.readers import Line
 
 log = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from mcp.types import (
     UnsubscribeRequestParams,
 )
 
-from bus.journal import canonical_digest
+from bus.journal.clients import canonical_digest
 from config.identity.principal import Principal
 from web.errors import Unauthenticated
 from web.mcp.errors import said

@@ -15,7 +15,8 @@ from mcp import MCPError
 from mcp.types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from bus.journal import ApprovalDecided, ApprovalOver, ApprovalUnknown, Decision
+from bus.journal.approvals import Decision
+from bus.journal.errors import ApprovalDecided, ApprovalOver, ApprovalUnknown
 from config.errors import CallboardError
 from config.identity.principal import Reach, Verb
 from config.text.visible import visible

@@ -20,7 +20,7 @@ from mcp.types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from bus.journal import RunUnknown, ThreadUnknown
+from bus.journal.errors import RunUnknown, ThreadUnknown
 from config.errors import BadRequest
 from config.identity.principal import Principal
 from web.mcp.arguments import require_plain

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 import orjson
 from mcp.types import CallToolResult, TextContent
 
-from bus.journal import RunStatus
+from bus.journal.readers import RunStatus
 from bus.payloads import TERMINAL
 from config.definitions.schemas.json_schema import schema_errors
 from config.tracing import current_trace_id

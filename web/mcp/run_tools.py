@@ -9,7 +9,7 @@ import orjson
 from mcp.types import CallToolResult, Tool, ToolAnnotations
 from pydantic import Field
 
-from bus.journal import Line, RunStatus, parse_cursor
+from bus.journal.readers import Line, RunStatus, parse_cursor
 from bus.payloads import TERMINAL
 from web.calls.fields import Input
 from web.mcp.arguments import read_arguments

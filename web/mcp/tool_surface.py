@@ -17,7 +17,8 @@ from agents.tool_errors import RoleMissing
 from bus.identity.envelope import CallEnvelope, verify_golden_call_envelope
 from bus.identity.envelope_nonces import SqlNonces
 from bus.identity.errors import EnvelopeRefused
-from bus.journal import IdempotencyKey, RunUnknown, canonical_digest
+from bus.journal.clients import IdempotencyKey, canonical_digest
+from bus.journal.errors import RunUnknown
 from config.errors import BadRequest
 from config.identity.principal import Principal
 from config.text.suggestions import did_you_mean

@@ -12,7 +12,8 @@ import anyio
 import orjson
 
 from agents.handle import RunHandle
-from bus.journal import Line, RunUnknown
+from bus.journal.errors import RunUnknown
+from bus.journal.readers import Line
 from config.text.visible import visible
 from web.mcp.service import Acting, Context, Service
 

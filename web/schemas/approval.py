@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bus.journal import RunStatus
+from bus.journal.readers import RunStatus
 from config.effects import OnExpiry, Scope
 from web.calls.fields import Answer, Maybe
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from bus.journal import RunStatus
+from bus.journal.readers import RunStatus
 from config.capabilities import Classification
 from config.identity.principal import Role
 from web.calls.fields import Answer, Maybe

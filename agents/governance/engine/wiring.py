@@ -8,7 +8,7 @@ from sqlalchemy import Row
 
 from agents.errors import PolicyRefused
 from agents.governance.engine.governance import RULE, Governance, GovernedRun
-from bus.journal import Lease
+from bus.journal.owner import Lease
 from bus.payloads import EndPayload
 from config.identity.contexts import GoldenContext, SecurityContext
 from config.policy_decision import Verdict

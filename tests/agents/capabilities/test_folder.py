@@ -9,7 +9,7 @@ from agents.catalogue import tools_of
 from agents.steps.call_record import version_of
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.isolation.errors import CapabilityFailed, ContainersDisabled
-from bus.journal import Decision
+from bus.journal.approvals import Decision
 from bus.payloads import ToolResultPayload
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
 from config.effects import Effect

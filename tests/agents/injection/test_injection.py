@@ -20,7 +20,7 @@ from agents.tools.http import http_get, http_request
 from agents.tools.sql.query import sql_query
 from agents.tools.supplies import ORDERS, order_supplies
 from agents.tools.tool import tool
-from bus.journal import Decision
+from bus.journal.approvals import Decision
 from bus.payloads import ApprovalPayload, EndPayload, Payload
 from config.identity.folders import sandbox_folder
 from config.identity.principal import Principal, Role

@@ -14,7 +14,7 @@ from agents.tools.files import list_files, read_file, write_file
 from agents.tools.http import http_get
 from agents.tools.sql.query import sql_query
 from agents.tools.tool import tool
-from bus.journal import Decision
+from bus.journal.approvals import Decision
 from bus.payloads import ApprovalPayload, EndPayload
 from tests.agents.injection.obedience import Site
 

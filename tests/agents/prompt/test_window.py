@@ -10,7 +10,7 @@ import pytest
 from agents.prompt.messages import LEFT_OUT, LOST_RESULT, messages_for
 from agents.prompt.window import STEADY_PART, Window
 from agents.testing import AgentKit, Call, Turn
-from bus.journal import HistoryItem, Past
+from bus.journal.owner import HistoryItem, Past
 from config.definitions.agent import AgentDefinition
 
 BOUND = 4000

@@ -10,7 +10,7 @@ import pytest
 
 from agents.models.streams.chunk import Usage
 from agents.testing import AgentKit, Turn
-from bus.journal import RunWriter
+from bus.journal.owner import RunWriter
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 

@@ -23,7 +23,9 @@ from agents.steps.stages import CHANGED, NEEDS_APPROVAL, POLICY_CHANGED, CallReq
 from agents.steps.tool_step import ToolStep
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import Tool, tool
-from bus.journal import Commit, Decision, OpenStep, Past, PersonAnswer, canonical_digest
+from bus.journal.approvals import Decision, PersonAnswer
+from bus.journal.clients import canonical_digest
+from bus.journal.owner import Commit, OpenStep, Past
 from bus.payloads import ToolResultPayload
 from config.capabilities import Classification
 from config.database.tables import steps

@@ -19,8 +19,10 @@ from agents.steps.call_work import NOT_YET
 from agents.steps.tool_step import ToolStep
 from agents.testing import AgentKit
 from agents.tools import tool
-from bus.journal import STOPPED, Past, StaleOwner, StepEnded
+from bus.journal.clients import STOPPED
 from bus.journal.endings import NOT_FINISHED, NOT_KNOWN
+from bus.journal.errors import StaleOwner
+from bus.journal.owner import Past, StepEnded
 from bus.journal.ownership import lease_manager as lease_manager_module
 from bus.journal.ownership import leases
 from config.database.engine import Database

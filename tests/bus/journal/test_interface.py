@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
-from pathlib import Path
+import pkgutil
+import tomllib
 
 import pytest
 
 import bus.journal
+from bus.journal.on_demand import modules_of
+from config.folders import ROOT
 
-IMPORTS = {
-    alias.name: node.module
-    for node in ast.walk(ast.parse(Path(bus.journal.__file__).read_text()))
-    if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.startswith("bus.journal.")
-    for alias in node.names
-}
-"""What type checkers read: names, each with its module."""
+BY_ACTOR = [f"bus.journal.{name}" for name in ("clients", "owner", "readers", "stores")]
+INTERFACE = ["bus.journal", *BY_ACTOR, "bus.journal.approvals", "bus.journal.errors"]
+NAMES = [
+    (module, name, home)
+    for module in ("bus.journal", *BY_ACTOR)
+    for name, home in modules_of(importlib.import_module(module).__file__ or "").items()
+]
+MOST_NAMES = 40
+"""Of one module of the interface: what a room that plays one part has to know."""
 
 
-def test_programs_and_type_checkers_get_the_same_names():
-    assert bus.journal.MODULES == IMPORTS
+@pytest.mark.parametrize(("module", "name", "home"), NAMES)
+def test_a_name_is_that_of_its_module(module: str, name: str, home: str):
+    value = getattr(importlib.import_module(module), name)
+
+    assert value is getattr(importlib.import_module(home), name)
 
 
-@pytest.mark.parametrize(("name", "module"), IMPORTS.items())
-def test_a_name_is_that_of_its_module(name: str, module: str):
-    assert getattr(bus.journal, name) is getattr(importlib.import_module(module), name)
+def test_each_name_has_one_place_and_no_part_has_many():
+    names = [name for _, name, _ in NAMES]
+
+    assert len(names) == len(set(names))
+    assert max(sum(module == part for module, _, _ in NAMES) for part in BY_ACTOR) <= MOST_NAMES
+
+
+def test_what_is_not_the_interface_is_forbidden_to_other_rooms():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    [forbidden] = (contract["forbidden_modules"] for contract in contracts if contract["id"] == "journal")
+    inside = {module.name for module in pkgutil.iter_modules(bus.journal.__path__, "bus.journal.")}
+
+    assert set(forbidden) == inside - set(INTERFACE)
 
 
 def test_a_name_that_is_not_there_is_no_attribute():

@@ -12,7 +12,9 @@ import pytest
 from agents.models.errors import ModelFailed
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import tool
-from bus.journal import Decision, Line, RunRecord, canonical_digest, read_record
+from bus.journal.approvals import Decision
+from bus.journal.clients import canonical_digest
+from bus.journal.readers import Line, RunRecord, read_record
 from bus.payloads import ApprovalPayload
 from cli.crashlab.attempts import AttemptResult
 from cli.crashlab.effects import Effects

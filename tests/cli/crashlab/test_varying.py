@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bus.journal import RunRecord
+from bus.journal.readers import RunRecord
 from cli.crashlab.invariants import differences
 from cli.crashlab.varying import Varying, without
 

@@ -9,7 +9,7 @@ import pytest
 from celery import Celery
 
 from bus.broker.celery_config import celery_config
-from bus.journal import WorkerRow, Workers
+from bus.journal.stores import WorkerRow, Workers
 from cli.doctor import Verdicts
 from config.database.engine import Database, open_database
 from config.project import own_version

@@ -3,7 +3,7 @@ from socket import gethostname
 
 import pytest
 
-from bus.journal import WorkerRow, Workers, pool_problem
+from bus.journal.stores import WorkerRow, Workers, pool_problem
 from cli.doctor.workers import check_workers, clocks, connections, own_skew_ms
 from config.clock import epoch_ms
 from config.database.engine import open_database

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from bus.celery_app import app
-from bus.journal import pool_problem
+from bus.journal.stores import pool_problem
 from config.settings import Settings
 from handlers.worker import process
 

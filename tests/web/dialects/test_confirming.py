@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from bus.journal import Commit, Decision, HistoryItem, Question, StepEnded
+from bus.journal.approvals import Decision, Question
+from bus.journal.owner import Commit, HistoryItem, StepEnded
 from config.identity.principal import LOCAL
 from tests.bus.questions import answer_of, asks, question, question_before, question_form
 from tests.bus.racing import at_once

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bus.journal import Commit, Decision, HistoryItem
+from bus.journal.approvals import Decision
+from bus.journal.owner import Commit, HistoryItem
 from config.identity.principal import LOCAL
 from tests.bus.questions import asks, question_before
 from tests.web.conftest import RunOwner

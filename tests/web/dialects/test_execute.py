@@ -11,7 +11,7 @@ from flask.testing import FlaskClient
 
 from agents.testing import AgentKit
 from agents.tools.tool import tool
-from bus.journal import Decision
+from bus.journal.approvals import Decision
 from tests.web.conftest import process_of
 from tests.web.contract import require_no_difference, watch
 from web.app import create_app

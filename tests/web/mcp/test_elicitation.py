@@ -11,7 +11,7 @@ from mcp import Client, MCPError
 from mcp.client.session import ClientRequestContext
 from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult, InputRequiredResult
 
-from bus.journal import Decision
+from bus.journal.approvals import Decision
 from config.identity.principal import Principal, Verb
 from tests.web.mcp import counter
 from tests.web.mcp.conftest import Place

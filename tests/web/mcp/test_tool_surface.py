@@ -11,7 +11,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp.types import TextResourceContents
 
-from bus.journal import Decision
+from bus.journal.approvals import Decision
 from cli.dev.error_catalogue import catalogue
 from config.definitions.schemas.json_schema import schema_errors
 from config.identity.principal import Principal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, Response, url_for
 
 from bus.identity.credentials.tickets import issue
-from bus.journal import RunUnknown
+from bus.journal.errors import RunUnknown
 from config.clock import stamp
 from web.api.answers import answer
 from web.auth.authentication import current_caller, current_key_form, current_principal

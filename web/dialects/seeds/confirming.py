@@ -9,13 +9,13 @@ from typing import Annotated, Any
 from flask import Blueprint, Response
 from pydantic import Field
 
-from bus.journal import (
+from bus.journal.approvals import Decision
+from bus.journal.errors import (
     APPROVER_REFUSED,
     ARGUMENTS_DIFFER,
     IDEMPOTENCY_CONFLICT,
     ApprovalDecided,
     ApprovalOver,
-    Decision,
     ThreadUnknown,
 )
 from web.api.answers import answer

@@ -8,7 +8,9 @@ from flask import Blueprint, Response
 from pydantic import Field
 from typing_extensions import TypeAliasType
 
-from bus.journal import IDEMPOTENCY_CONFLICT, NewInternalEvent, RunStatus
+from bus.journal.clients import NewInternalEvent
+from bus.journal.errors import IDEMPOTENCY_CONFLICT
+from bus.journal.readers import RunStatus
 from config.tracing import MAX_CORRELATION_CHARS, correlate
 from web.api.answers import answer
 from web.auth.authentication import current_principal

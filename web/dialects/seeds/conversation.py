@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 from flask import Blueprint, Response
 
 from agents.errors import AgentUnknown
-from bus.journal import CONTROLS, RunUnknown, ThreadUnknown
+from bus.journal.clients import CONTROLS
+from bus.journal.errors import RunUnknown, ThreadUnknown
 from config.definitions.errors import DefinitionInvalid
 from web.api.answers import accepted, answer
 from web.api.starting import STARTING, start_run

@@ -21,7 +21,7 @@ from agents.tool_errors import (
     ToolNotOffered,
 )
 from bus.identity.errors import AGENT_FORBIDDEN, GRANT_REFUSED, EnvelopeRefused
-from bus.journal import IDEMPOTENCY_CONFLICT, TOO_MANY_RUNS, RunUnknown
+from bus.journal.errors import IDEMPOTENCY_CONFLICT, TOO_MANY_RUNS, RunUnknown
 from bus.payloads import TERMINAL
 from config.definitions.errors import DefinitionInvalid
 from config.errors import ErrorKind

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from bus.journal import STOPPED, Line
+from bus.journal.clients import STOPPED
+from bus.journal.readers import Line
 from config.errors import CallboardError
 from web.feeds.backlog import Backlog
 from web.feeds.viewers import Stream, Viewer

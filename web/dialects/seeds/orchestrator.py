@@ -12,10 +12,8 @@ from typing_extensions import TypeAliasType
 
 from agents.governance.engine.errors import EngineUnavailable
 from agents.models.errors import ModelFailed, ModelTimeout
-from bus.journal import (
-    CodeVersion,
-    RunStatus,
-)
+from bus.journal.errors import CodeVersion
+from bus.journal.readers import RunStatus
 from config.text.stored_texts import stored_name
 from web.api.answers import answer, end_of, status_of
 from web.api.starting import STARTING, start_run

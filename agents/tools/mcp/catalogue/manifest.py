@@ -17,7 +17,7 @@ from agents.tools.call_context import current_call
 from agents.tools.mcp.catalogue.listed import ServerTool, from_json
 from agents.tools.mcp.catalogue.unaccepted_tools import UNACCEPTED
 from agents.tools.mcp.stores import opened_journal
-from bus.journal import ANSWERED_BY
+from bus.journal.approvals import ANSWERED_BY
 from config.errors import ToolFailed
 from config.identity.principal import Role
 from config.text.visible import visible

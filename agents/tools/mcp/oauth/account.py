@@ -14,7 +14,7 @@ import orjson
 from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken, ProtectedResourceMetadata
 from pydantic import BaseModel, ConfigDict
 
-from bus.journal import SealedLogin
+from bus.journal.stores import SealedLogin
 from config.clock import epoch_ms
 from config.definitions.mcp.server import McpServerDefinition
 from config.forks import after_fork

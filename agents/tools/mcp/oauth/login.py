@@ -19,7 +19,7 @@ from agents.tool_errors import McpServerDown
 from agents.tools.mcp.oauth.account import OAuthAccount, bound_to, opened_login, place_of, sealed_login
 from agents.tools.mcp.oauth.flow import OAuthFlow
 from agents.tools.mcp.oauth.requests import OAuthAsker
-from bus.journal import McpLogins, SealedLogin
+from bus.journal.stores import McpLogins, SealedLogin
 from config.definitions.mcp.server import McpServerDefinition
 from config.egress.errors import HostNotAllowed, UrlRefused
 from config.egress.target import parse_target

@@ -15,7 +15,7 @@ from agents.tool_errors import McpLoginNeeded, McpServerDown
 from agents.tools.mcp.oauth.account import OAuthAccount, bound_to, opened_login, place_of, sealed_login
 from agents.tools.mcp.oauth.flow import OAuthFlow
 from agents.tools.mcp.stores import opened_journal
-from bus.journal import McpLogins, SealedLogin
+from bus.journal.stores import McpLogins, SealedLogin
 from config.database.engine import open_database
 from config.database.migrate import require_current, require_installation
 from config.definitions.mcp.server import McpServerDefinition

@@ -18,7 +18,8 @@ from agents.governance.policy.source import PolicySource
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.tool import tool
-from bus.journal import Decision, canonical_digest
+from bus.journal.approvals import Decision
+from bus.journal.clients import canonical_digest
 from bus.payloads import ApprovalPayload, ErrorPayload, ToolPayload, ToolResultPayload
 from config.database.tables import approvals, steps
 from config.policy_decision import CallFacts, PolicyDecision, Verdict

@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import text
 
 from agents.testing import AgentKit, Turn
-from bus.journal import ClaimTerms
 from bus.journal.actors import owner as owners
+from bus.journal.owner import ClaimTerms
 from bus.journal.ownership.leases import claim_on, confirm
 from bus.payloads import StatusPayload
 from config.database.errors import DatabaseUnreachable

@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import func, select, text, update
 
 from bus.identity.errors import FORBIDDEN
-from bus.journal import IDEMPOTENCY_CONFLICT, IdempotencyKey
+from bus.journal.clients import IdempotencyKey
+from bus.journal.errors import IDEMPOTENCY_CONFLICT
 from bus.journal.paging import pages
 from bus.journal.retention.retention import Swept, sweep
 from bus.journal.storage.internal_events import InternalEvents

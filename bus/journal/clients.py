@@ -1,0 +1,18 @@
+"""The journal's interface for clients: what starts, stops and answers runs, and what comes of it."""
+
+from typing import TYPE_CHECKING
+
+from bus.journal.on_demand import on_demand
+
+if TYPE_CHECKING:
+    from bus.journal.acceptance.accept import NewRun
+    from bus.journal.acceptance.callers_transaction import CallersTransaction
+    from bus.journal.controls import CONTROLS, Control
+    from bus.journal.decisions.decisions import Decided
+    from bus.journal.idempotency import IdempotencyKey, canonical_digest
+    from bus.journal.records.new_call import NO_MODEL, TOOL, NewCall
+    from bus.journal.states.codes import STOPPED
+    from bus.journal.storage.new_internal_event import NewInternalEvent
+    from bus.journal.unowned.transitions import CommitResult
+else:
+    __getattr__ = on_demand(globals())

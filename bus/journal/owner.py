@@ -1,0 +1,26 @@
+"""The journal's interface for the owners of runs: claims, commits, steps, and how a run ends, waits or is released."""
+
+from typing import TYPE_CHECKING
+
+from bus.journal.on_demand import on_demand
+
+if TYPE_CHECKING:
+    from bus.journal.endings import Took, end_commit, end_event, result_of_cut_off
+    from bus.journal.live.hotlog import HotLog
+    from bus.journal.log.commit import Commit
+    from bus.journal.log.progress import OpenStep, Progress
+    from bus.journal.log.writer import RunWriter
+    from bus.journal.ownership.claims import Begun, ClaimTerms, Refused, Waiting
+    from bus.journal.ownership.leases import Claim, FirstCommit
+    from bus.journal.records.new_call import AcceptedCall
+    from bus.journal.records.steps import StepEnded, StepStarted, Totals
+    from bus.journal.records.task_wait import TaskWait
+    from bus.journal.records.threads import HistoryItem, Past
+    from bus.journal.states.codes import Ending, Reason
+    from bus.journal.states.lease import Lease
+    from bus.journal.states.release import DRAINED, Release
+    from bus.journal.sticky import StickyApproval
+    from bus.journal.unowned.task_waits import KnownWait
+    from bus.journal.version import require_readable_journal
+else:
+    __getattr__ = on_demand(globals())
