@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agents.governance.engine.answer import INPUT, OUTPUT, EngineAnswer, InputType
 from agents.governance.engine.errors import EngineInputCut, EngineUnavailable, NoUsableAnswer
-from agents.governance.engine.shown import merged, shown
+from agents.governance.engine.redaction import merged, redact_for_engine
 from agents.tools.execution.large_text import chars_of, in_thread_if_large
 from bus.payloads import ErrorPayload, Payload
 from config.clock import stamp
@@ -90,7 +90,7 @@ class Governance:
 
     async def before(self, call: GovernedCall) -> Judgement:
         """Return what the engine decides about a call that is about to be made."""
-        sent, is_cut = await _shown(dict(call.arguments))
+        sent, is_cut = await _redacted(dict(call.arguments))
         is_open = self._opens(call)
         event = self._event("ActivityStarted", **_fields(call), activity_input=[sent], is_cut=is_cut)
         try:
@@ -114,8 +114,8 @@ class Governance:
 
         Without an answer its result is kept back only with ``fail_closed``: the call has happened.
         """
-        arguments, is_input_cut = await _shown(dict(call.arguments))
-        sent, is_output_cut = await _shown(output)
+        arguments, is_input_cut = await _redacted(dict(call.arguments))
+        sent, is_output_cut = await _redacted(output)
         is_cut, is_open = is_input_cut or is_output_cut, self._when_silent != "fail_closed"
         facts = {"activity_output": sent, "status": status, "duration_ms": duration_ms, "is_cut": is_cut}
         facts |= {"activity_input": [arguments], "spans": list(spans), "span_count": len(spans)}
@@ -132,7 +132,7 @@ class Governance:
 
     async def report(self, event_type: str, **facts: Any) -> EngineAnswer | None:
         """Send an event of the run's life; None where the engine gave no usable answer."""
-        parts = {name: await _shown(value) for name, value in facts.items()}
+        parts = {name: await _redacted(value) for name, value in facts.items()}
         is_cut = any(is_part_cut for _, is_part_cut in parts.values())
         event = self._event(event_type, **{name: value for name, (value, _) in parts.items()}, is_cut=is_cut)
         input_type: InputType = INPUT if event_type == "WorkflowStarted" else OUTPUT
@@ -181,8 +181,8 @@ class Governance:
         return Judgement(decision=decision, notes=[note])
 
 
-async def _shown(value: Any) -> tuple[Any, bool]:
-    return await in_thread_if_large(chars_of(value), shown, value)
+async def _redacted(value: Any) -> tuple[Any, bool]:
+    return await in_thread_if_large(chars_of(value), redact_for_engine, value)
 
 
 def _fields(call: GovernedCall) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agents.governance.engine import governance
-from agents.governance.engine.shown import shown
+from agents.governance.engine.redaction import redact_for_engine
 from agents.governance.policy.local import LocalPolicy
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import arguments as tool_arguments
@@ -55,7 +55,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
 
         monkeypatch.setattr(owner, name, watched)
 
-    watch(governance, "shown")
+    watch(governance, "redact_for_engine")
     watch(governance, "merged")
     watch(tool_arguments, "schema_errors")
     watch(results, "schema_errors")
@@ -98,7 +98,7 @@ def test_no_decision_about_a_large_call_is_made_on_the_loop(kit: AgentKit, seen:
     played = kit.play()
 
     assert played.results("store") == [dict(list(pairs.items())[:FEWER])]
-    assert seen == {"decide": {False}, "schema_errors": {False}, "shown": {False}}
+    assert seen == {"decide": {False}, "schema_errors": {False}, "redact_for_engine": {False}}
 
 
 def test_what_an_engine_changes_of_a_large_call_is_examined_on_a_thread(
@@ -121,12 +121,12 @@ def test_what_an_engine_changes_of_a_large_call_is_examined_on_a_thread(
     played = kit.play()
 
     assert played.results("store") == [changed | {"k2": -2}]
-    assert seen == {"decide": {False}, "schema_errors": {False}, "shown": {False}, "merged": {False}}
+    assert seen == {"decide": {False}, "schema_errors": {False}, "redact_for_engine": {False}, "merged": {False}}
 
 
 def test_another_run_is_executed_during_a_decision(kit: AgentKit, monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine's view of the call is held back until a run that began after it has ended."""
-    original = shown
+    original = redact_for_engine
     ended: list[Any] = []
     other = kit.agent("other")
 
@@ -136,7 +136,7 @@ def test_another_run_is_executed_during_a_decision(kit: AgentKit, monkeypatch: p
             ended.append(handle.result(30))
         return original(value)
 
-    monkeypatch.setattr(governance, "shown", waiting)
+    monkeypatch.setattr(governance, "redact_for_engine", waiting)
     pairs = {f"k{number}": number for number in range(FEWER)}
     calls = [Turn(calls=[Call(name="store", arguments={"pairs": pairs})])]
     kit.model.script(*calls, Turn(text="Hello."), Turn(text="Done."))

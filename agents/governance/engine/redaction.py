@@ -19,7 +19,7 @@ MAX_SHOWN = 256 * 1024
 _CUT = "… (cut)"
 
 
-def shown(value: Any) -> tuple[Any, bool]:
+def redact_for_engine(value: Any) -> tuple[Any, bool]:
     """Return JSON data without secrets, and whether it is less than ``value``, or of another shape.
 
     Long texts are cut, and data that is too long as a whole becomes a text.
