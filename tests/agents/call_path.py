@@ -36,7 +36,7 @@ def main() -> None:
     from agents.testing import AgentKit
     from agents.tool_run import ToolRun
     from agents.tools.tool import tool
-    from bus.journal import RunWriter
+    from bus.journal.log.writer import RunWriter
     from tests.agents.governance.engine.engine_server import EngineServer
 
     @tool(effect="unsafe")
