@@ -134,13 +134,15 @@ def control(
             if request(connection, row, wanted.kind, by, is_stop=isinstance(wanted.to, Ending)):
                 _record(connection, principal, row, wanted, by)
             return untouched(row)
-        if isinstance(wanted.to, Ending):
-            written = end_run(connection, row, wanted.to)
-        else:
-            written = move(connection, row, wanted.to.status, wanted.to.reason)
+        written = _do(connection, row, wanted.to)
         _record(connection, principal, row, wanted, by)
     failpoint("unowned")
     return written
+
+
+def _do(connection: Connection, row: Row[Any], to: Ending | Release) -> CommitResult:
+    """End a run without an owner, or leave it in another state."""
+    return end_run(connection, row, to) if isinstance(to, Ending) else move(connection, row, to.status, to.reason)
 
 
 def _record(connection: Connection, principal: Principal, run: Row[Any], wanted: Control, by: str) -> None:

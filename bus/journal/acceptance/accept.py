@@ -195,11 +195,21 @@ def _accept(connection: Connection, new: NewRun, record: Record, limits: RunLimi
 
 def _insert(connection: Connection, new: NewRun, grant: Grant | None) -> dict[str, Any]:
     """Insert the run, the user's message and event 1, and return the run's row."""
-    now, title, run_id = epoch_ms(), stored_line(new.objective), new_id("run")
-    thread_key, thread_id, turn, is_private = _take_number(connection, new, title)
+    now_ms, title = epoch_ms(), stored_line(new.objective)
+    run = _run_row(new, grant, title, *_take_number(connection, new, title))
+    insert_run(connection, run)
+    write_originals(connection, run["id"], new.originals)
+    connection.execute(_INSERT_MESSAGE, _message_row(new, run, now_ms))
+    connection.execute(_INSERT_EVENT, event_row(_first_event(new, run, grant, now_ms), run["id"], run["thread_id"], 0))
+    return run
+
+
+def _run_row(
+    new: NewRun, grant: Grant | None, title: str, thread_key: int, thread_id: str, turn: int, is_private: bool
+) -> dict[str, Any]:
     credential, credential_id = acting_with.get()
-    run: dict[str, Any] = {
-        "id": run_id,
+    return {
+        "id": new_id("run"),
         "thread_key": thread_key,
         "thread_id": thread_id,
         "turn": turn,
@@ -224,29 +234,35 @@ def _insert(connection: Connection, new: NewRun, grant: Grant | None) -> dict[st
         **_columns_of(new.metadata or {}),
         "journal": OF_KIND[new.kind],
     }
-    insert_run(connection, run)
-    write_originals(connection, run_id, new.originals)
-    asked = {} if new.call is None else new.call.message_fields()
-    user_message = {
-        "thread_key": thread_key,
-        "number": turn,
-        "turn": turn,
-        "run_id": run_id,
+
+
+def _message_row(new: NewRun, run: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
+    fields = {} if new.call is None else new.call.message_fields()
+    return {
+        "thread_key": run["thread_key"],
+        "number": run["turn"],
+        "turn": run["turn"],
+        "run_id": run["id"],
         "id": new_id("msg"),
         "role": "user",
-        "data_json": orjson.dumps({"content": new.objective, **asked}).decode(),
+        "data_json": orjson.dumps({"content": new.objective, **fields}).decode(),
         "partial": False,
-        "created_ms": now,
+        "created_ms": now_ms,
     }
-    connection.execute(_INSERT_MESSAGE, user_message)
-    privilege = _privilege(grant) if grant is not None else None
-    ids = {"trace_id": run["trace_id"], "correlation_id": run["correlation_id"] or run["trace_id"]}
+
+
+def _first_event(new: NewRun, run: Mapping[str, Any], grant: Grant | None, now_ms: int) -> StatusPayload:
     context = None if new.declared is None else new.declared.golden(new.principal.id, run["trace_id"]).as_json()
-    first = StatusPayload(
-        seq=1, at=stamp(now), status="queued", agent=new.agent_id, privilege=privilege, context=context, **ids
+    return StatusPayload(
+        seq=1,
+        at=stamp(now_ms),
+        status="queued",
+        agent=new.agent_id,
+        privilege=_privilege(grant) if grant is not None else None,
+        context=context,
+        trace_id=run["trace_id"],
+        correlation_id=run["correlation_id"] or run["trace_id"],
     )
-    connection.execute(_INSERT_EVENT, event_row(first, run_id, thread_id, 0))
-    return run
 
 
 def _privilege(grant: Grant) -> dict[str, str]:

@@ -89,40 +89,75 @@ def decide(
             with an API key that it created; or the question is for a role that the principal has not.
         IDEMPOTENCY_CONFLICT: the key was used with another body.
     """
-    decided = partial(Decided, approval_id=approval_id)
     with database.write() as connection:
-        row = lock_allowed_run(connection, principal, Verb.DECIDE, run_id)
-        query = select(approvals).where(approvals.c.id == approval_id, approvals.c.run_id == run_id)
-        question = connection.execute(query).first()
-        if question is None:
-            raise ApprovalUnknown(approval_id=approval_id[:80])
-        if idempotency is not None and used_before(connection, principal, idempotency) is not None:
-            known = question.decision or "approve", question.decided_by or by  # one of several approvals
-            return decided(decision=known[0], by=known[1], written=untouched(row), is_new=False)
-        _require_open(connection, row, question, answer)
-        if answer.decision == "answer":
-            _require_role(question, principal)
-        if link is not None:
-            link.use(connection, question)
-        answer = _completed(question, answer)
-        if answer.decision == "approve" and question.approvers is not None:
-            person = person_behind(connection, principal.id, local)
-            asker = person_behind(connection, row.principal, local, (row.credential, row.credential_id))
-            if {row.principal, asker} & {person, by}:
-                raise APPROVER_REFUSED("the run is yours, and others have to approve this call.")
-            written = _approve(connection, row, question, answer, by, person)
-        else:
-            written = _answer(connection, row, question, answer, by)
-        if idempotency is not None:
-            remember(connection, principal, idempotency, run_id)
-        facts = {"run": run_id, "decision": answer.decision, "call": question.name, "arguments": question.digest}
-        facts["link"] = link.id if link is not None else None
-        facts["scope"], facts["scope_s"] = answer.scope, answer.scope_s
-        facts["edited"], facts["result"] = _digest(answer), _result_digest(answer)
-        facts["by"] = by if by != principal.id else None
-        record(connection, principal, Action.APPROVAL_DECIDED, "approval", approval_id, **facts)
-    failpoint("unowned")
+        decided = _decide(connection, principal, run_id, approval_id, answer, by, idempotency, link, local)
+    if decided.is_new:
+        failpoint("unowned")
+    return decided
+
+
+def _decide(
+    connection: Connection,
+    principal: Principal,
+    run_id: str,
+    approval_id: str,
+    answer: Decision,
+    by: str,
+    idempotency: IdempotencyKey | None,
+    link: UsedLink | None,
+    local: Principal,
+) -> Decided:
+    decided = partial(Decided, approval_id=approval_id)
+    row = lock_allowed_run(connection, principal, Verb.DECIDE, run_id)
+    query = select(approvals).where(approvals.c.id == approval_id, approvals.c.run_id == run_id)
+    question = connection.execute(query).first()
+    if question is None:
+        raise ApprovalUnknown(approval_id=approval_id[:80])
+    if idempotency is not None and used_before(connection, principal, idempotency) is not None:
+        known = question.decision or "approve", question.decided_by or by  # one of several approvals
+        return decided(decision=known[0], by=known[1], written=untouched(row), is_new=False)
+    _require_open(connection, row, question, answer)
+    if answer.decision == "answer":
+        _require_role(question, principal)
+    if link is not None:
+        link.use(connection, question)
+    answer = _completed(question, answer)
+    if answer.decision == "approve" and question.approvers is not None:
+        person = _other_person(connection, row, principal, by, local)
+        written = _approve(connection, row, question, answer, by, person)
+    else:
+        written = _answer(connection, row, question, answer, by)
+    if idempotency is not None:
+        remember(connection, principal, idempotency, run_id)
+    _record(connection, principal, row, question, answer, by, link)
     return decided(decision=answer.decision, by=by, written=written)
+
+
+def _other_person(connection: Connection, run: Row[Any], principal: Principal, by: str, local: Principal) -> str:
+    """Return who approves; raise ``APPROVER_REFUSED`` where that is the person whose run it is."""
+    person = person_behind(connection, principal.id, local)
+    asker = person_behind(connection, run.principal, local, (run.credential, run.credential_id))
+    if {run.principal, asker} & {person, by}:
+        raise APPROVER_REFUSED("the run is yours, and others have to approve this call.")
+    return person
+
+
+def _record(
+    connection: Connection,
+    principal: Principal,
+    run: Row[Any],
+    question: Row[Any],
+    answer: Decision,
+    by: str,
+    link: UsedLink | None,
+) -> None:
+    """Add the answer to the audit log."""
+    facts = {"run": run.id, "decision": answer.decision, "call": question.name, "arguments": question.digest}
+    facts["link"] = link.id if link is not None else None
+    facts["scope"], facts["scope_s"] = answer.scope, answer.scope_s
+    facts["edited"], facts["result"] = _digest(answer), _result_digest(answer)
+    facts["by"] = by if by != principal.id else None
+    record(connection, principal, Action.APPROVAL_DECIDED, "approval", question.id, **facts)
 
 
 def _approve(
