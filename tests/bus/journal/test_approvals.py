@@ -227,7 +227,7 @@ def test_an_approval_that_does_not_count_changes_nothing(
     decide(harness.database, ANA, run_id, approval_id, APPROVE, by="ana")
     before = harness.run_row(run_id)
 
-    with pytest.raises(refused):
+    with raises(refused):
         decide(harness.database, who, run_id, approval_id, answer, by=who.id)
 
     assert harness.run_row(run_id) == before
