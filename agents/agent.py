@@ -180,10 +180,10 @@ class Agent:
 
     # --- using tools
 
-    async def _use_tools(self, step: ModelStep, text: str, asked: Sequence[ToolCall]) -> ModelStep | None:
+    async def _use_tools(self, step: ModelStep, text: str, tool_calls: Sequence[ToolCall]) -> ModelStep | None:
         """Run every call of the answer and return the next model step, committed as started."""
-        await self._context.read_sticky(self._tools.get(call.name) for call in asked)
-        calls = [await self._checked(call) for call in asked]
+        await self._context.read_sticky(self._tools.get(call.name) for call in tool_calls)
+        calls = [await self._checked(call) for call in tool_calls]
         notes = await open_calls.ask_engine(self._context, calls)
         message = step.concluded(text, calls)
         release = self._context.release_as
@@ -198,7 +198,7 @@ class Agent:
         try:
             await self._context.save(change, then=lambda: self._track_calls(calls, step))
         except StickyOver:  # revoked since it was read
-            return await self._use_tools(step, text, asked)
+            return await self._use_tools(step, text, tool_calls)
         return None if release else await self._run_calls()
 
     async def _checked(self, call: ToolCall) -> ToolStep:

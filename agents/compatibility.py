@@ -99,7 +99,7 @@ def _with_cause(error: CallboardError, cause: CallboardError) -> CallboardError:
 
 
 def compatible_work(
-    loaded: LoadedAgent, context: RunContext, progress: Progress, asked: AcceptedCall | None
+    loaded: LoadedAgent, context: RunContext, progress: Progress, accepted: AcceptedCall | None
 ) -> RunWork:
     """Return what begins or resumes the run: its agent, or for a run of kind ``tool`` the call that it asks for.
 
@@ -109,7 +109,7 @@ def compatible_work(
     problem = incompatibility(loaded, context.lease.definition_digest, progress)
     if problem is not None:
         raise CodeVersion(problem)
-    return Agent(*loaded, context, progress) if asked is None else ToolRun(*loaded, context, asked, progress)
+    return Agent(*loaded, context, progress) if accepted is None else ToolRun(*loaded, context, accepted, progress)
 
 
 def incompatibility(loaded: LoadedAgent, digest: str, progress: Progress) -> str | None:

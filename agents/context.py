@@ -210,11 +210,11 @@ class RunContext:
         limit = self.settings.questions_per_hour
         if limit == 0 or count == 0:
             return
-        asked = await self.loop.read(
+        count_lately = await self.loop.read(
             self._journal.readers.runs.asked_lately, self.lease.tenant, self.lease.principal, limit
         )
-        if asked + count > limit:
-            raise TooManyQuestions(principal=self.lease.principal, asked=asked, limit=limit)
+        if count_lately + count > limit:
+            raise TooManyQuestions(principal=self.lease.principal, asked=count_lately, limit=limit)
 
     async def wait_expiry_ms(self) -> int:
         """Return when a wait that begins now expires, in ms since 1970 by the database's clock."""
@@ -265,12 +265,12 @@ class RunContext:
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
         """Expect the body to end within ``seconds``; several may run at once. See ``is_within_time``."""
-        one = object()
-        self._deadlines[one] = time.monotonic() + seconds + MARGIN_S
+        deadline = object()
+        self._deadlines[deadline] = time.monotonic() + seconds + MARGIN_S
         try:
             yield
         finally:
-            del self._deadlines[one]
+            del self._deadlines[deadline]
 
     @contextmanager
     def keeping_spans(self, keep: Callable[[list[Mapping[str, Any]]], None]) -> Iterator[None]:

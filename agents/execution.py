@@ -102,7 +102,7 @@ def begin_run(
         require_enabled(lease, process)
     except (CodeVersion, PrincipalDisabled) as error:
         return ClaimedRun(context_of(), None, error)
-    progress, asked = claim.progress(), claim.call()
+    progress, accepted = claim.progress(), claim.call()
     try:
         if missing is not None:
             raise missing
@@ -113,7 +113,7 @@ def begin_run(
             raise unusable(loaded, progress)
     except CallboardError as error:
         return ClaimedRun(context_of(), None, error)
-    (definition, tools), has_calls = loaded, bool(progress.calls) or asked is not None
+    (definition, tools), has_calls = loaded, bool(progress.calls) or accepted is not None
     context = context_of(
         chat_history=Window(claim.history(definition.history_chars), definition.history_chars),
         policy=policy,
@@ -124,7 +124,7 @@ def begin_run(
         on_cleared=on_cleared,
     )
     try:
-        agent = compatible_work(loaded, context, progress, asked)
+        agent = compatible_work(loaded, context, progress, accepted)
         process.model_keys.require(definition, lease.model)
         first = agent.begin()
     except CallboardError as error:

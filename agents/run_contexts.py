@@ -60,7 +60,7 @@ def _security(
 
 def facts_of(run: Lease | Row[Any], run_id: str, metadata: Mapping[str, Any]) -> tuple[AgentFacts, RunFacts]:
     """Return what observers get of a run, from its lease or its row."""
-    kept = DeclaredContext.from_json(run.context_json) if run.context_json is not None else None
+    declared = DeclaredContext.from_json(run.context_json) if run.context_json is not None else None
     agent = AgentFacts(id=run.agent_id, name=run.agent_name, model=run.model)
     return agent, RunFacts(
         run_id=run_id,
@@ -72,5 +72,7 @@ def facts_of(run: Lease | Row[Any], run_id: str, metadata: Mapping[str, Any]) ->
         metadata=metadata,
         trace_id=run.trace_id,
         correlation_id=run.correlation_id or run.trace_id,
-        golden=kept.golden(run.principal, run.trace_id or trace_id_of_run(run_id)) if kept is not None else None,
+        golden=declared.golden(run.principal, run.trace_id or trace_id_of_run(run_id))
+        if declared is not None
+        else None,
     )

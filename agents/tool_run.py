@@ -29,11 +29,11 @@ class ToolRun:
         definition: AgentDefinition,
         tools: Mapping[str, Tool],
         context: RunContext,
-        asked: AcceptedCall,
+        accepted: AcceptedCall,
         progress: Progress = Progress(),
     ) -> None:
         self._definition, self._tools, self._context = definition, tools, context
-        self._asked, self._progress = asked, progress
+        self._accepted, self._progress = accepted, progress
         self._call: ToolStep | None = None
         self._own = Totals() if progress.calls else Totals(steps=1)
         """What the call counts; the policy is asked about it before."""
@@ -49,9 +49,11 @@ class ToolRun:
             (step,) = prior
             self._call = open_calls.resumed(self._context, self._definition, self._tools, step)
             return open_calls.first_commit([self._call], prior)
-        asked = ToolCall(id=self._asked.call_id, name=self._asked.name, arguments_text=self._asked.arguments_text)
-        self._call = open_calls.new_step(self._context, self._definition, self._tools, asked)
-        events, sticky = [self._call.call_event(self._asked.message_id)], open_calls.sticky_of([self._call])
+        call = ToolCall(
+            id=self._accepted.call_id, name=self._accepted.name, arguments_text=self._accepted.arguments_text
+        )
+        self._call = open_calls.new_step(self._context, self._definition, self._tools, call)
+        events, sticky = [self._call.call_event(self._accepted.message_id)], open_calls.sticky_of([self._call])
         return FirstCommit(events=events, started=[self._call.started()], sticky=sticky)
 
     async def run(self) -> None:
@@ -75,7 +77,7 @@ class ToolRun:
     async def _end(self, call: ToolStep) -> None:
         assert call.work.end is not None, "run() comes first"
         result = call.work.end.result
-        closed = open_calls.outcomes([call], self._asked.message_id)
+        closed = open_calls.outcomes([call], self._accepted.message_id)
         error: CallboardError | None = OutcomeUnknown(str(result)) if call.is_unknown else call.work.end.error
         took = self._context.took
         if error is not None:
@@ -90,10 +92,10 @@ class ToolRun:
         if self._call.is_settled and not self._call.is_unknown:
             await self._end(self._call)
             return
-        await self._context.save(open_calls.given_back([self._call], self._asked.message_id))
+        await self._context.save(open_calls.given_back([self._call], self._accepted.message_id))
 
     async def finish(self, ending: Ending) -> None:
         """End the run early; the call gets a result."""
         calls = [self._call] if self._call is not None else []
-        closed = open_calls.cut_off(calls, self._asked.message_id, ending) if calls else Commit()
+        closed = open_calls.cut_off(calls, self._accepted.message_id, ending) if calls else Commit()
         await self._context.save(end_commit(ending, closed, self._total, self._context.took))

@@ -135,8 +135,8 @@ class ModelStep:
         return self._started("model")
 
     def _started(self, kind: str) -> StepStarted:
-        asked = {"model": self._call.model, "messages": self._call.messages, "tools": self._call.tools}
-        digest, key = canonical_digest(asked), new_id("key")
+        request = {"model": self._call.model, "messages": self._call.messages, "tools": self._call.tools}
+        digest, key = canonical_digest(request), new_id("key")
         return StepStarted(
             id=self.id,
             kind=kind,
@@ -224,11 +224,11 @@ class ModelStep:
         answer = self._stream
         assert answer is not None, "ask() comes first"
         reasoning = answer.reasoning
-        shown = [
+        calls_shown = [
             {"call_id": step.record.call.id, "name": step.record.call.name, "arguments": step.decision.arguments}
             for step in calls
         ]
-        payload = self._message(text or None, reasoning, tool_calls=shown or None)
+        payload = self._message(text or None, reasoning, tool_calls=calls_shown or None)
         data: dict[str, Any] = {"content": text}
         if reasoning:
             data["reasoning"] = reasoning
@@ -236,7 +236,7 @@ class ModelStep:
             data["thinking_blocks"] = answer.thinking_blocks
         if calls:
             sent = [{"arguments_text": step.record.call.arguments_text} for step in calls]
-            data["tool_calls"] = [entry | as_sent for entry, as_sent in zip(shown, sent, strict=True)]
+            data["tool_calls"] = [entry | as_sent for entry, as_sent in zip(calls_shown, sent, strict=True)]
         item = HistoryItem(id=self.message_id, role="assistant", data=data)
         result = {"message_id": self.message_id, "finish_reason": answer.finish_reason, "calls": len(answer.tool_calls)}
         return Commit(events=[*self._notes, payload], ended=[self._ended("done", result)], history=[item])
@@ -284,5 +284,5 @@ class ModelStep:
             return None
         if self._is_answered or self._stream.usage is not None:
             return self._stream.usage
-        asked = sum(len(str(message.get("content") or "")) for message in self._call.messages)
-        return Usage(input_tokens=max(1, asked // 4), output_tokens=self._pieces)
+        prompt_chars = sum(len(str(message.get("content") or "")) for message in self._call.messages)
+        return Usage(input_tokens=max(1, prompt_chars // 4), output_tokens=self._pieces)

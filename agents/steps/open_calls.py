@@ -95,8 +95,8 @@ async def ask_engine(context: RunContext, calls: Sequence[ToolStep]) -> list[Pay
     """Ask the governance engine about calls before they are begun; return the events to be committed with them."""
     if context.governance is None:
         return []
-    found = await asyncio.gather(*(call.ask_engine() for call in calls))
-    return [note for notes in found for note in notes]
+    notes_of_calls = await asyncio.gather(*(call.ask_engine() for call in calls))
+    return [note for notes in notes_of_calls for note in notes]
 
 
 async def ask_engine_about_begun(context: RunContext, calls: Sequence[ToolStep]) -> None:

@@ -78,13 +78,13 @@ def sampling(definition: AgentDefinition, context: RunContext) -> Sample:
 
 
 def _call(context: RunContext, definition: AgentDefinition, request: SampleRequest) -> ModelCall:
-    asked = f"{FRAME}\n\nThe program's instructions:\n{request.instructions}" if request.instructions else FRAME
+    instructions = f"{FRAME}\n\nThe program's instructions:\n{request.instructions}" if request.instructions else FRAME
     params = {**definition.params, "max_tokens": request.max_tokens}
     params |= {"temperature": request.temperature} if request.temperature is not None else {}
     params |= {"stop": list(request.stop)} if request.stop else {}
     return ModelCall(
         model=resolve_model(definition.model, os.environ) if context.lease.model == NO_MODEL else context.lease.model,
-        messages=[{"role": "system", "content": asked}, *request.messages],
+        messages=[{"role": "system", "content": instructions}, *request.messages],
         params=params,
         api_base=definition.api_base,
         api_key_env=definition.api_key_env,

@@ -76,8 +76,8 @@ class SlotPool:
     def deferred(self) -> set[str]:
         """Return and forget the runs that found no slot or were passed to ``want`` since the last call."""
         with self._lock:
-            found, self._deferred = self._deferred, set()
-            return found
+            run_ids, self._deferred = self._deferred, set()
+            return run_ids
 
     def close(self) -> None:
         """Take no more runs; those whose wake-up waits for a slot here are refused."""
