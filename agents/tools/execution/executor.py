@@ -67,9 +67,8 @@ async def call_tool(
 ) -> Any:
     """Call ``tool`` and return its result as JSON data.
 
-    Cancelling the caller cancels an async tool and abandons a plain one.
-
-    A plain tool first waits for a slot, at most ``timeout_s``; without one it is not called.
+    Cancelling the caller cancels an async tool and abandons a plain one. A plain tool first waits for a slot, at most
+    ``timeout_s``; without one it is not called.
 
     ``on_begin`` is called right before the tool is; until then a call that is cancelled was not made.
 
@@ -83,9 +82,7 @@ async def call_tool(
         CallAsks: it asked a person.
     """
     call = _in_task if tool.is_async else _in_thread
-    refusal = ABANDONED.refusal(tool.name)
-    if refusal is not None:
-        raise ToolFailed(f"{tool.name} was not called: {refusal}.")
+    _require_few_abandoned(tool)
     if not tool.is_async:
         await _take_slot(tool, timeout_s)
     on_begin()
@@ -95,13 +92,18 @@ async def call_tool(
     except TimeoutError as error:
         if not limit.expired():
             raise _failed(tool, error) from error
-        raise ToolTimeout(
-            f"{tool.name} did not answer within {timeout_s:g} seconds and was given up.", timeout_s=timeout_s
-        ) from error
+        problem = f"{tool.name} did not answer within {timeout_s:g} seconds and was given up."
+        raise ToolTimeout(problem, timeout_s=timeout_s) from error
     except (ModelVisible, CallAsks):
         raise
     except Exception as error:
         raise _failed(tool, error) from error
+
+
+def _require_few_abandoned(tool: Tool) -> None:
+    refusal = ABANDONED.refusal(tool.name)
+    if refusal is not None:
+        raise ToolFailed(f"{tool.name} was not called: {refusal}.")
 
 
 async def check_call(tool: Tool, context: ToolContext, timeout_s: float) -> Any:
