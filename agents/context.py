@@ -35,8 +35,8 @@ from config.errors import CallboardError, Retryable
 from config.identity.contexts import GoldenContext, SecurityContext
 from config.identity.folders import sandbox_folder
 from config.policy_decision import ALLOW_ALL, CallFacts, Policy
-from config.redacted_data import cleaned_data
-from config.sealing import Original, sealer_of
+from config.redaction.redacted_data import cleaned_data
+from bus.sealing import Original, sealer_of
 from config.settings import Settings
 from observers.base import AgentObserver
 from observers.invoker import ObserverInvoker

@@ -17,9 +17,9 @@ from agents.tools.tool import Tool
 from bus.celery_app import Publisher
 from bus.journal import Journal
 from bus.running_redis import with_running_redis
+from bus.sealing import sealer_of
 from config.database.migrate import require_current
 from config.forks import after_fork, leave_to_parent
-from config.sealing import sealer_of
 from config.settings import Settings, settings
 from observers.base import AgentObserver
 

@@ -22,13 +22,13 @@ from bus.journal import Journal
 from bus.journal.clients import NO_MODEL, CallersTransaction, IdempotencyKey, NewCall, NewRun
 from bus.journal.errors import RunUnknown
 from bus.routes import BrokerTransport, InlineTransport
+from bus.sealing import Original, sealer_of
 from config.database.shared_secret import shared_secret
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
 from config.forks import leave_to_parent
 from config.identity.contexts import DeclaredContext, declared_for
 from config.identity.principal import Principal, Verb
-from config.sealing import Original, sealer_of
 from config.settings import Settings
 from observers.base import AgentObserver
 

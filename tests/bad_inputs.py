@@ -34,8 +34,9 @@ from tests import hostile_schemas
 from tests.agents.tools.isolation import test_sandbox
 from tests.agents.tools.test_arguments import AMBIGUOUS as ARGUMENTS
 from tests.bus import garbage
-from tests.config import test_logs, test_redaction
+from tests.config import test_logs
 from tests.config.egress import test_hostile_urls
+from tests.config.redaction import test_redactor as test_redaction
 from tests.web.test_bodies import AMBIGUOUS, HOSTILE
 from web.calls.bodies import parse_object
 

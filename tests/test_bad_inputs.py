@@ -175,8 +175,8 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "a task as Celery shows it": (f"{_PLACES}test_celery_shows_ids_of_a_task_and_nothing_else",),
         "an error that a client gets": ("tests/web/test_app.py::test_errors_behind_the_door",),
         "usual forms of keys, and base64 of them": (
-            "tests/config/test_redaction.py::test_keys_of_the_usual_forms_are_gone_wherever_they_stand",
-            "tests/config/test_redaction.py::test_their_base64_is_gone_too",
+            "tests/config/redaction/test_redactor.py::test_keys_of_the_usual_forms_are_gone_wherever_they_stand",
+            "tests/config/redaction/test_redactor.py::test_their_base64_is_gone_too",
         ),
         "a secret in pieces": (
             f"{_LOGGER}test_a_secret_in_pieces_is_replaced_too",

@@ -22,8 +22,8 @@ from flask import Flask, g, request
 from bus.keys import Keys
 from config.errors import CallboardError
 from config.identity.principal import Principal
-from config.limits import LimitName
 from config.settings import Settings
+from config.settings.tenants import LimitName
 from web.auth.authentication import HEALTH_ENDPOINTS
 from web.errors import TOO_MANY_REQUESTS
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from werkzeug.http import parse_list_header
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from config.origins import UNIX, address_of_peer, listed, networks_in
+from config.egress.origins import UNIX, address_of_peer, listed, networks_in
 from config.settings import Settings
 
 if TYPE_CHECKING:

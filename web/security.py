@@ -12,8 +12,8 @@ from urllib.parse import unquote_plus
 from flask import Flask, Response, request
 from werkzeug.exceptions import NotFound
 
+from config.egress.origins import host_of, listed, origin_of
 from config.errors import BadRequest
-from config.origins import host_of, listed, origin_of
 from config.redaction import has_jwt
 from config.settings import Settings
 from web import cors

@@ -24,9 +24,9 @@ from config.definitions.dotted_path import NotImportable, import_path, require_o
 from config.definitions.errors import ToolUnknown
 from config.definitions.runner_spec import ContainerSpec, EndpointSpec, FunctionSpec, ProcessSpec, RunnerLimits
 from config.egress.errors import HostUnreachable
-from config.engine import engine_of
 from config.errors import ToolCutOff
 from config.settings import Settings
+from config.settings.container_engine import engine_of
 
 SAME = (
     "description version maintainer kind effect classification roles output_schema secrets hosts timeout_s confirm "

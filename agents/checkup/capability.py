@@ -13,9 +13,9 @@ from config.definitions.capability import CapabilityDefinition
 from config.definitions.errors import SECRET_MISSING, DefinitionInvalid
 from config.definitions.runner_spec import ContainerSpec, ProcessSpec
 from config.definitions.secret_reference import resolve_secret
-from config.engine import engine_of, engine_variables
 from config.errors import CallboardError
 from config.settings import Settings
+from config.settings.container_engine import engine_of, engine_variables
 
 INSPECT_S = 10.0
 OPEN_NETWORK = (

@@ -9,7 +9,7 @@ import urllib.request
 from collections.abc import Mapping
 from functools import lru_cache
 
-from config.provider_keys import has_key
+from config.redaction.provider_keys import has_key
 
 BY_KEY: Mapping[str, str] = {
     "ANTHROPIC_API_KEY": "anthropic/claude-haiku-5-5",

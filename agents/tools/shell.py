@@ -9,9 +9,9 @@ from pydantic import Field
 from agents.tools.isolation.limits import ProcessLimits
 from agents.tools.runners.container import Container, ContainerRunner
 from agents.tools.tool import tool, without_network
-from config.engine import engine_of
 from config.errors import ToolFailed
 from config.settings import settings
+from config.settings.container_engine import engine_of
 
 MAX_COMMAND = 32_000
 """Characters of the longest command."""

@@ -25,7 +25,7 @@ from config.database.tables import approvals, runs, steps, timers
 from config.definitions.schemas.json_schema import SchemaRefused
 from config.definitions.schemas.shown_schema import shown_schema
 from config.effects import OnExpiry
-from config.redacted_data import without_secrets
+from config.redaction.redacted_data import without_secrets
 from config.text.stored_texts import stored_text
 
 UNKNOWN = ("run_again", "take_as_done", "fail")

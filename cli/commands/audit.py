@@ -19,7 +19,7 @@ from cli.open_runner import open_database_of
 from cli.output.json import print_json, print_json_line
 from config.clock import stamp
 from config.database.shared_secret import known_secret
-from config.sealing import sealer_of
+from bus.sealing import sealer_of
 from config.settings import Settings
 from config.text.visible import visible
 

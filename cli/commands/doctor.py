@@ -15,8 +15,8 @@ from cli import options
 from cli.doctor import Check, Finding, Verdict
 from cli.output.json import print_json
 from cli.output.quoted import hanging
+from config.egress.origins import origin_of
 from config.errors import CallboardError
-from config.origins import origin_of
 from config.redaction import redact
 from config.settings import Settings
 from config.text.visible import visible

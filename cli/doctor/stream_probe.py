@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from config.origins import origin_of
+from config.egress.origins import origin_of
 
 EVENTS, INTERVAL_MS, IDLE_S = 5, 400, 20
 PATIENCE_S = 15.0

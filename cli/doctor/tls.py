@@ -8,8 +8,8 @@ from pathlib import Path
 
 from cli.doctor import Judged, Verdicts, fail, ok, warn
 from cli.supervisor import serving
+from config.egress.origins import host_of, networks_in
 from config.errors import SettingInvalid
-from config.origins import host_of, networks_in
 from config.settings import ROOT, Settings
 from config.tls import key_file
 

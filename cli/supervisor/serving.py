@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 from bus.identity.credentials.certificates import read_rules
 from bus.identity.credentials.local_token import local_token
 from bus.running_redis import with_running_redis
+from config.egress.origins import host_of
 from config.errors import Permanent, SettingInvalid, Topic
 from config.folders import ROOT
-from config.origins import host_of
 from config.private_files import open_private
-from config.provider_keys import without_keys
+from config.redaction.provider_keys import without_keys
 from config.redis.errors import RedisUnreachable
 from config.redis.server import require_broker, require_usable
 from config.settings import Settings

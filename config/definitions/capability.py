@@ -29,8 +29,8 @@ from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM
 from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
 from config.effects import Effect, OnExpiry
 from config.egress.policy import hosts_in
-from config.engine import is_engines_own
 from config.identity.principal import Role
+from config.settings.container_engine import is_engines_own
 from config.text.suggestions import did_you_mean
 
 CAPABILITY_ID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from config.definitions.credentials import require_no_credentials
 from config.egress.errors import UrlRefused
 from config.egress.target import parse_target
-from config.engine import is_image
+from config.settings.container_engine import is_image
 
 SECRET_IN_HEADER = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,63})\}")
 """Where a header's value has a secret: ``Bearer ${TOKEN}``."""

@@ -10,8 +10,8 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from config.egress.addresses import Address, is_public, is_risky
 from config.egress.errors import HostNotAllowed, UrlRefused
+from config.egress.origins import listed
 from config.egress.target import Target, host_name
-from config.origins import listed
 
 _ENTRY = re.compile(r"(?:\[([0-9A-Fa-f:./]{2,60})\]|([^:\[\]]{1,253}))(?::([0-9]{1,5}))?")
 _OTHER_PROTOCOLS = frozenset(

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from pydantic import Field, field_validator
 
-from config.engine import engine_of, is_image
-from config.limits import AllowedHosts
-from config.origins import listed
+from config.egress.origins import listed
+from config.settings.container_engine import engine_of, is_image
 from config.settings.sources import ROOT, Part
+from config.settings.tenants import AllowedHosts
 
 _DATABASE = re.compile(r"([A-Za-z_][A-Za-z0-9_-]{0,63})\s*=\s*((?!CALLBOARD_)[A-Za-z_][A-Za-z0-9_]{0,127})")
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, Field
 
 from config.identity.principal import NAME, NAME_FORM
-from config.limits import WITH_AUTHENTICATION, HotLogBudget, Limit, LimitName, Tenants, TenantSettings
 from config.settings.callers import CallerSettings
+from config.settings.tenants import WITH_AUTHENTICATION, HotLogBudget, Limit, LimitName, Tenants, TenantSettings
 from config.text.one_line import one_line
 from config.text.suggestions import did_you_mean
 
@@ -18,7 +18,7 @@ class LimitSettings(CallerSettings):
     """Part of ``Settings``; the limits that hold by default depend on ``auth``."""
 
     principal_requests_per_minute: Limit | None = None
-    """Requests of one principal; 0: any number. None, here and below: as ``config.limits`` says."""
+    """Requests of one principal; 0: any number. None, here and below: as ``config.settings.tenants`` says."""
     tenant_requests_per_minute: Limit | None = None
     """Requests of one tenant."""
     principal_open_runs: Limit | None = None

@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from config.origins import is_origin, listed, networks_in, origin_of
+from config.egress.origins import is_origin, listed, networks_in, origin_of
 from config.settings.contexts import ContextSettings
 
 DEVELOPMENT_ORIGIN = "http://localhost:5173"

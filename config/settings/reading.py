@@ -14,8 +14,8 @@ from pydantic_settings import SettingsError
 
 from config.errors import SettingInvalid
 from config.identity.principal import NAME_FORM
-from config.provider_keys import may_adopt
 from config.redaction import forget, register_secrets, secrets_in_url
+from config.redaction.provider_keys import may_adopt
 from config.redis.url import each_url
 from config.settings.limits import problem_of_section
 from config.settings.model import Settings

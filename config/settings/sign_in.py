@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
+from config.egress.origins import listed
 from config.identity.role_mapping import parse_mapping
-from config.origins import listed
 from config.settings.callers import CallerSettings
 
 

@@ -7,7 +7,7 @@ import logging
 
 from agents.tools.isolation.call_folder import calls_folder, remove_lost_folders
 from agents.tools.runners.container import remove_lost_containers
-from config.engine import engine_of
+from config.settings.container_engine import engine_of
 from config.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ from agents.tools.http import http_get, http_request
 from bus.journal.approvals import Decision
 from bus.payloads import ToolResultPayload
 from config.definitions.errors import DefinitionInvalid
-from config.limits import Tenants, TenantSettings
 from config.settings import Settings
+from config.settings.tenants import Tenants, TenantSettings
 from tests.agents.tools.shop_server import Shop, answer, close
 
 pytestmark = pytest.mark.parity

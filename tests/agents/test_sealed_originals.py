@@ -19,7 +19,7 @@ from bus.journal.readers import unseal_originals
 from cli.main import status_of
 from config.database.tables import sealed_originals
 from config.identity.principal import LOCAL, Principal
-from config.sealing import SealBroken, SealKeyMissing, sealer_of
+from bus.sealing import SealBroken, SealKeyMissing, sealer_of
 from tests.agents.governance.guardrails.samples import JWT, KEYS
 
 KEY = KEYS[0]

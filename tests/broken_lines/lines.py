@@ -335,10 +335,10 @@ LINES = (
     ),
     Line(
         promise="secrets are replaced in every text",
-        file="config/redaction.py",
+        file="config/redaction/redactor.py",
         text='_at_word("sk", "rk", "pk", then=r"[-_][A-Za-z0-9_-]{16,}"),',
         broken='_at_word("sk_", "rk", "pk", then=r"[-_][A-Za-z0-9_-]{16,}"),',
-        tests="tests/config/test_redaction.py",
+        tests="tests/config/redaction/test_redactor.py",
     ),
     Line(
         promise="no part of a secret is streamed before it is whole",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agents.models.auto import BY_KEY
-from config.provider_keys import NAMES_HELD
+from config.redaction.provider_keys import NAMES_HELD
 from tests.journeys.neighbour import until
 from tests.journeys.up import Up
 

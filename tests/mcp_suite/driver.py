@@ -31,10 +31,10 @@ from agents.tools.mcp.tool_builder import mcp_tools
 from bus.journal.approvals import Decision
 from bus.loop import process_loop
 from bus.payloads import StatusPayload
+from bus.sealing import sealer_of
 from config.definitions.errors import ToolUnknown
 from config.definitions.mcp.server import McpServerDefinition, load_server
 from config.egress.lookup import Resolver, resolve
-from config.sealing import sealer_of
 
 SCENARIO_S = 50.0
 CLIENT_METADATA = "https://conformance-test.local/client-metadata.json"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from config import redaction
-from config.provider_keys import without_keys
-from config.redaction import DIGESTS_HELD, REDACTED
+from config.redaction.provider_keys import without_keys
+from config.redaction.redactor import DIGESTS_HELD, REDACTED
 
 SECRET = "Zq8vT1mKx4Lw9RbN"
 

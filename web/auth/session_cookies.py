@@ -12,7 +12,7 @@ from typing import Any
 from flask import Response
 
 from bus.identity.credentials.session_form import SessionForm
-from config.origins import host_of, origin_of
+from config.egress.origins import host_of, origin_of
 from config.settings import Settings
 
 SESSION = "callboard_session"

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from bus.loop import ProcessLoop
 from config.identity.principal import Principal
-from config.limits import LimitName
+from config.settings.tenants import LimitName
 from web.errors import TOO_MANY_VIEWERS
 from web.feeds.reports import Reports
 

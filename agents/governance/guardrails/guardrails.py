@@ -12,11 +12,11 @@ from agents.governance.guardrails.errors import InputBlocked, OutputBlocked, Res
 from agents.governance.guardrails.scan import Scan, scan_of
 from agents.governance.guardrails.stream import StreamRedactor
 from config.definitions.guardrails.checks import Checks, GuardrailFields
-from config.redacted_data import Detection, cleaned_data
 from config.redaction import own_redactor
+from config.redaction.redacted_data import Detection, cleaned_data
 
 Seal = Callable[[str, Any], None]
-"""Keeps an original: what it is (``config.sealing.Original.what``), and the text or JSON data."""
+"""Keeps an original: what it is (``bus.sealing.Original.what``), and the text or JSON data."""
 PLAIN = GuardrailFields()
 
 

@@ -16,9 +16,9 @@ from config.definitions.guardrails.checks import Action, Checks
 from config.definitions.guardrails.linear import compiled, flat, spans_of
 from config.definitions.guardrails.openings import Start, any_start, covering, opening, starts
 from config.forks import after_fork
-from config.redacted_data import SECRET_NAMES, Detection
 from config.redaction import PATTERNS as SECRETS
 from config.redaction import REDACTED, Redactor, own_redactor
+from config.redaction.redacted_data import SECRET_NAMES, Detection
 
 START_CHARS = 4
 """Characters by which the fast test recognises that a match may begin."""

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Sequence
 
 from agents.governance.guardrails.scan import Scan
-from config.redacted_data import Detection
 from config.redaction import REDACTED
+from config.redaction.redacted_data import Detection
 
 MAX_HELD_CHARS = 16_384
 """Longest text that is held. A longer token, which began like a secret, is replaced up to the next blank."""

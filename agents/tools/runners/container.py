@@ -26,7 +26,7 @@ from agents.tools.isolation.errors import CapabilityFailed, ContainersDisabled, 
 from agents.tools.isolation.limits import ProcessLimits
 from agents.tools.runners.calling import call_variables, result_of, secret_values
 from agents.tools.runners.process import BEYOND_S
-from config.engine import Engine, engine_variables
+from config.settings.container_engine import Engine, engine_variables
 
 log = logging.getLogger(__name__)
 

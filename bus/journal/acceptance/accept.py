@@ -30,6 +30,7 @@ from bus.journal.states.rows import insert_run
 from bus.journal.version import OF_KIND
 from bus.messages.run_agent import FIELDS, RunAgentMessage
 from bus.payloads import StatusPayload
+from bus.sealing import Original
 from config.clock import epoch_ms, stamp
 from config.database.engine import WALL_MS, Database
 from config.database.tables import events, messages, runs, thread_agents, threads
@@ -37,7 +38,6 @@ from config.failpoints import failpoint
 from config.identity.contexts import DeclaredContext
 from config.identity.principal import LOCAL, Principal
 from config.ids import is_made, new_id
-from config.sealing import Original
 from config.text.stored_texts import has_secret, stored_line
 from config.tracing import current_correlation_id, current_trace_id, is_correlation_id, new_trace_id
 

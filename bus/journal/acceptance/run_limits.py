@@ -15,8 +15,8 @@ from sqlalchemy import Connection, Select, bindparam, literal, select
 from bus.journal.errors import too_many_runs
 from config.database.tables import runs
 from config.identity.principal import Principal
-from config.limits import LimitName
 from config.settings import Settings
+from config.settings.tenants import LimitName
 
 _OPEN = (runs.c.ended_ms.is_(None), runs.c.tenant == bindparam("tenant_"))
 _OWN, _QUEUED = runs.c.principal == bindparam("principal_"), runs.c.status == "queued"

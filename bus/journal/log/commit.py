@@ -23,11 +23,11 @@ from bus.journal.states.lease import Lease
 from bus.journal.states.release import Release
 from bus.journal.sticky import require_valid
 from bus.payloads import EndPayload, Payload
+from bus.sealing import Original
 from config.clock import epoch_ms
 from config.database.engine import WALL_MS
 from config.database.tables import messages, runs, threads
 from config.policy_decision import PolicyDecision
-from config.sealing import Original
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -34,10 +34,10 @@ from bus.payloads import (
     WithdrawnPayload,
     ranges_of,
 )
+from bus.sealing import Original
 from config.clock import epoch_ms, stamp
 from config.errors import CallboardError, Retryable
 from config.failpoints import failpoint
-from config.sealing import Original
 
 log = logging.getLogger(__name__)
 

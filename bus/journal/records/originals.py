@@ -13,10 +13,10 @@ from bus.identity.audit.entry import Action
 from bus.identity.audit.recording import record
 from bus.identity.errors import forbidden
 from bus.journal.errors import RunUnknown
+from bus.sealing import Original, Sealer, bound_to
 from config.database.engine import Database
 from config.database.tables import runs, sealed_originals
 from config.identity.principal import Principal, Verb
-from config.sealing import Original, Sealer, bound_to
 
 MAX_LISTED = 20
 """Names of originals that an entry of the audit log has."""

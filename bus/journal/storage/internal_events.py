@@ -23,7 +23,7 @@ from config.database.engine import WALL_MS, Database
 from config.database.tables import internal_events, runs
 from config.identity.principal import Principal, Verb
 from config.ids import new_id
-from config.redacted_data import without_secrets
+from config.redaction.redacted_data import without_secrets
 from config.text.stored_texts import stored_name
 
 

@@ -25,8 +25,8 @@ from config.egress.errors import RequestRefused, UrlRefused
 from config.egress.request import checked_headers
 from config.egress.target import Target, parse_target
 from config.identity.principal import Role
-from config.provider_keys import is_providers
 from config.redaction import is_secret, redact
+from config.redaction.provider_keys import is_providers
 from config.text.suggestions import did_you_mean, nearest
 
 SERVER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")

@@ -10,7 +10,7 @@ import pytest
 
 from agents.models import auto
 from agents.models.auto import BY_KEY, DEMO, OLLAMA, has_model, resolve_model
-from config.provider_keys import without_keys
+from config.redaction.provider_keys import without_keys
 from config.settings import ROOT
 
 pytestmark = pytest.mark.parity

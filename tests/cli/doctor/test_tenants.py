@@ -13,8 +13,8 @@ from cli.doctor.settings import check_tenants
 from config.database.engine import Database
 from config.database.migrate import migrate
 from config.identity.principal import Principal
-from config.limits import Tenants, TenantSettings
 from config.settings import Settings
+from config.settings.tenants import Tenants, TenantSettings
 from tests.cli.doctor.conftest import verdicts
 
 

@@ -19,7 +19,7 @@ from config.clock import epoch_ms
 from config.definitions.mcp.server import McpServerDefinition
 from config.forks import after_fork
 from config.redaction import register_secrets, set_secrets
-from config.sealing import Sealer
+from bus.sealing import Sealer
 
 
 class OAuthAccount(BaseModel):

@@ -24,7 +24,7 @@ from config.definitions.mcp.server import McpServerDefinition
 from config.egress.errors import HostNotAllowed, UrlRefused
 from config.egress.target import parse_target
 from config.ids import new_id
-from config.sealing import SealBroken, Sealer, SealKeyMissing
+from bus.sealing import SealBroken, Sealer, SealKeyMissing
 from config.text.visible import visible
 
 _PLAIN = re.compile(r"[A-Za-z0-9._~:/?#\[\]@%!*+,=&-]+")

@@ -21,7 +21,7 @@ from config.database.migrate import require_current, require_installation
 from config.definitions.mcp.server import McpServerDefinition
 from config.egress.target import parse_target
 from config.errors import CallboardError
-from config.sealing import SealBroken, Sealer, SealKeyMissing, sealer_of
+from bus.sealing import SealBroken, Sealer, SealKeyMissing, sealer_of
 from config.settings import Settings, settings
 
 T = TypeVar("T")

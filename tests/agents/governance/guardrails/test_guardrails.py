@@ -6,8 +6,8 @@ import pytest
 from agents.governance.guardrails.errors import InputBlocked, OutputBlocked, ResultBlocked, SecretInArguments
 from agents.governance.guardrails.guardrails import UNGUARDED, Guardrails
 from config.definitions.guardrails.checks import Checks, GuardrailFields
-from config.redacted_data import CUT
 from config.redaction import REDACTED, register_secrets
+from config.redaction.redacted_data import CUT
 from tests.agents.governance.guardrails.samples import KEYS
 
 KEY = KEYS[0]

@@ -6,7 +6,7 @@ import pytest
 
 from agents.governance.guardrails.scan import Scan, scan_of
 from config.definitions.guardrails.checks import Checks, PatternCheck
-from config.redacted_data import Detection, SecretScan, cleaned_data
+from config.redaction.redacted_data import Detection, SecretScan, cleaned_data
 from tests.agents.governance.guardrails.samples import KEYS, NAMED, PERSONAL, REGISTERED, redactor
 
 PATTERNS = (r"TICKET-\d{4,6}", r"(?i)^geheim: [^?]{3}", r"k\b$", r"größe-\w+")

@@ -5,8 +5,8 @@ import pytest
 from agents.governance.guardrails.scan import Scan
 from agents.governance.guardrails.stream import MAX_HELD_CHARS, StreamRedactor
 from config.definitions.guardrails.checks import Checks, PatternCheck
-from config.redacted_data import Detection
 from config.redaction import REDACTED, Redactor
+from config.redaction.redacted_data import Detection
 from tests.agents.governance.guardrails.samples import JWT, KEYS, NAMED, PEM, PERSONAL, REGISTERED, redactor
 from tests.hostile_text import SHAPES, cpu_s
 

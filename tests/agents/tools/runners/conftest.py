@@ -16,10 +16,10 @@ from agents.tools.runners.container import Container, ContainerRunner
 from agents.tools.runners.endpoint import EndpointRunner
 from agents.tools.runners.process import ProcessRunner
 from agents.tools.tool import Tool
-from config.engine import engine_of
 from config.errors import ToolFailed
 from config.identity.contexts import GoldenContext, SecurityContext
 from config.identity.principal import Role
+from config.settings.container_engine import engine_of
 from tests.agents.tools.runners.machines import (
     BEHAVE,
     container_engine,

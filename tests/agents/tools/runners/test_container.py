@@ -19,7 +19,7 @@ from agents.tools.runners.container import (
     container_name,
     remove_lost_containers,
 )
-from config.engine import engine_of, engine_variables, is_image
+from config.settings.container_engine import engine_of, engine_variables, is_image
 from tests.agents.tools.runners.machines import containers
 
 

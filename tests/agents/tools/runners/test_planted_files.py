@@ -17,7 +17,7 @@ from agents.tools.mcp.connection.traffic import Traffic
 from agents.tools.runners.container import Container, ContainerRunner
 from agents.tools.runners.process import ProcessRunner
 from config.definitions.mcp.server import McpServerDefinition
-from config.engine import Engine
+from config.settings.container_engine import Engine
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(60)]
 

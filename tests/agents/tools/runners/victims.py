@@ -19,7 +19,7 @@ from agents.tools.call_context import ToolContext, enter_call
 from agents.tools.isolation.call_sandbox import CallSandbox
 from agents.tools.runners.container import Container, ContainerRunner
 from agents.tools.runners.process import ProcessRunner
-from config.engine import engine_of
+from config.settings.container_engine import engine_of
 
 BEHAVE = Path(__file__).with_name("behave.sh")
 AT_ONCE = 8

@@ -16,8 +16,8 @@ from bus.loop import ProcessLoop
 from config.database.engine import Database
 from config.errors import SettingInvalid
 from config.identity.principal import Principal
-from config.limits import HOT_LOG_AT_LEAST, Tenants, TenantSettings
 from config.settings import Settings, read_settings
+from config.settings.tenants import HOT_LOG_AT_LEAST, Tenants, TenantSettings
 from tests.bus.journal.live.test_hotlog import sent
 from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, keyring
 

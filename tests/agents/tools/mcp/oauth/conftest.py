@@ -17,8 +17,8 @@ from agents.testing import AgentKit
 from agents.tools.mcp.oauth import tokens
 from agents.tools.mcp.oauth.login import keep_login, log_in
 from agents.tools.mcp.pool import close_pools
+from bus.sealing import Sealer, sealer_of
 from config.definitions.mcp.server import McpServerDefinition, load_server
-from config.sealing import Sealer, sealer_of
 from tests.agents.tools.mcp.oauth.login_server import LoginServer, browse, guarding
 
 Define = Callable[..., McpServerDefinition]

@@ -10,8 +10,8 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping
 
-from config.redaction import DIGESTS_HELD, is_secret, with_spellings
-from config.secret_digests import digests_of
+from config.redaction.redactor import DIGESTS_HELD, is_secret, with_spellings
+from config.redaction.secret_digests import digests_of
 
 NAMES_HELD = "_CALLBOARD_KEYS_HELD"
 """The variable with the comma-separated names of the parent's keys; this process has no key itself."""

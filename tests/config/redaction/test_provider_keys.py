@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from config.provider_keys import NAMES_HELD, has_key, without_keys
+from config.redaction.provider_keys import NAMES_HELD, has_key, without_keys
 from config.settings import adopt_env_file, reading
 
 SECRET = "0123456789abcdef"

@@ -5,9 +5,9 @@ from base64 import b64encode
 import pytest
 from pydantic import SecretStr
 
+from bus.sealing import Original, SealBroken, Sealer, SealKeyMissing, sealer_of
 from config.errors import SettingInvalid
 from config.redaction import REDACTED, redact
-from config.sealing import Original, SealBroken, Sealer, SealKeyMissing, sealer_of
 from config.settings import read_settings
 
 FORMER, PRESENT = os.urandom(32), os.urandom(32)

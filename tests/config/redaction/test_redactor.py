@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from config import redaction
-from config.redaction import (
+from config.redaction import redactor as redaction
+from config.redaction.redactor import (
     MAX_CHARS,
     REDACTED,
     Redactor,

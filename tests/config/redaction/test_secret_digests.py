@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from config.provider_keys import without_keys
-from config.redaction import DIGESTS_HELD, REDACTED, Redactor
-from config.secret_digests import MIN_CHARS
+from config.redaction.provider_keys import without_keys
+from config.redaction.redactor import DIGESTS_HELD, REDACTED, Redactor
+from config.redaction.secret_digests import MIN_CHARS
 
 SECRET = "Zq8vT1mKx4Lw9RbN"
 ODD = "p&ss/w0rd+with=marks!"

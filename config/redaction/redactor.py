@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from config.secret_digests import Digests
+from config.redaction.secret_digests import Digests
 
 REDACTED = "[redacted]"
 DIGESTS_HELD = "_CALLBOARD_DIGESTS_HELD"
