@@ -1,4 +1,4 @@
-"""The runner, the agent loop, models and tools.
+"""The runner, the agent loop, models and tools, and what governs their calls: policy, guardrails, remote engine.
 
 Nothing here depends on which observers exist (the invoker calls them) or on the transport of a message.
 """

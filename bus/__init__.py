@@ -1,4 +1,4 @@
-"""Messages, event payloads, routes, Celery, and the journal of runs, steps and events.
+"""Messages, event payloads, routes, Celery, the journal of runs, steps and events, and the identities' tables.
 
 Nothing here imports an agent, a tool, a model or the page: the bus transports messages without interpreting them.
 """

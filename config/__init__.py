@@ -1,4 +1,4 @@
-"""Settings, errors, the database with its migrations, and agent definitions.
+"""Settings, definitions, the database with its migrations, and the words and safeguards that all rooms share.
 
 Every other folder may import this one; it imports none of them.
 """
