@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from agents.tool_errors import McpServerDown
+from bus.sealing import Sealer, sealer_of
 from cli import options
 from cli.open_runner import open_database_of
-from bus.sealing import Sealer, sealer_of
 from config.settings import Settings
 
 _tenant = click.option("--tenant", type=options.NAME, metavar="T", help="Whose login; default CALLBOARD_TENANT.")

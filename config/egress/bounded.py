@@ -7,8 +7,9 @@ They may be private, and behind a proxy that the proxy variables name; the metad
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import httpx2
@@ -17,8 +18,7 @@ from config.egress.errors import HostNotAllowed, UrlRefused
 from config.egress.exchange import trusted
 from config.egress.informational import bound_informational
 from config.egress.operators import require_operators_url_here
-from config.egress.policy import allowed_in
-from config.settings import settings
+from config.egress.policy import Allowed
 
 _PLAIN = {"Accept-Encoding": "identity"}
 """Asks for answers without compression, whose size is the one that counts."""
@@ -33,6 +33,8 @@ class Bounds:
     """Seconds to connect, and until the next bytes."""
     total_s: float
     """Seconds for all of the body."""
+    allowed: Sequence[Allowed]
+    """Where the deployment's tools may send requests: what is named there may be asked, whatever its address is."""
 
     def client_options(self) -> dict[str, Any]:
         """Return the arguments of an httpx2 client, also of another library's, whose requests are bounded."""
@@ -40,7 +42,7 @@ class Bounds:
             "timeout": self.timeout_s,
             "verify": trusted(),
             "headers": _PLAIN,
-            "event_hooks": {"request": [guard], "response": [self._bound]},
+            "event_hooks": {"request": [partial(guard, self.allowed)], "response": [self._bound]},
         }
 
     def read(self, url: str) -> bytes:
@@ -84,7 +86,7 @@ class _BoundedStream(httpx2.SyncByteStream):
         self._stream.close()
 
 
-def guard(request: httpx2.Request) -> None:
+def guard(allowed: Sequence[Allowed], request: httpx2.Request) -> None:
     """Refuse a request to a cloud's metadata service, which a provider's document could name as one of its addresses.
 
     Raises:
@@ -92,6 +94,6 @@ def guard(request: httpx2.Request) -> None:
     """
     bound_informational()
     try:
-        require_operators_url_here(str(request.url), allowed_in(settings().http_allowed_hosts))
+        require_operators_url_here(str(request.url), allowed)
     except (HostNotAllowed, UrlRefused) as error:
         raise httpx2.ConnectError(str(error)) from error

@@ -12,7 +12,9 @@ from typing import Any
 
 from joserfc.jwk import Key
 
+from config.egress.policy import allowed_in
 from config.errors import CallboardError
+from config.settings import settings
 from web.errors import ISSUER_UNREACHABLE
 from web.jwt import algorithm_of, public_keys
 
@@ -102,7 +104,8 @@ class KeySet:
             return Path(self._source).read_bytes()
         from config.egress.bounded import Bounds  # takes 60 ms
 
-        return Bounds(max_bytes=MAX_BYTES, timeout_s=TIMEOUT_S, total_s=TOTAL_S).read(self._source)
+        allowed = allowed_in(settings().http_allowed_hosts)
+        return Bounds(max_bytes=MAX_BYTES, timeout_s=TIMEOUT_S, total_s=TOTAL_S, allowed=allowed).read(self._source)
 
     def _usable(self, document: dict[str, Any]) -> Iterator[tuple[str, Key]]:
         """Yield the keys of the allowed algorithms that have an id."""

@@ -17,6 +17,7 @@ from joserfc.jwk import KeySet
 
 from config.egress.bounded import Bounds
 from config.egress.errors import UrlRefused
+from config.egress.policy import allowed_in
 from config.egress.target import parse_target
 from config.settings import Settings
 from web.errors import Overloaded
@@ -149,7 +150,8 @@ class Provider:
         if not self._waiting.acquire(blocking=False):
             raise Overloaded("many people are signing in just now; try again in a moment.", retry_after_s=2)
         secret = self._settings.oidc_client_secret
-        bounds = Bounds(max_bytes=MAX_BYTES, timeout_s=TIMEOUT_S, total_s=TOTAL_S)
+        allowed = allowed_in(self._settings.http_allowed_hosts)
+        bounds = Bounds(max_bytes=MAX_BYTES, timeout_s=TIMEOUT_S, total_s=TOTAL_S, allowed=allowed)
         try:
             with OAuth2Client(
                 self._settings.oidc_client_id,

@@ -13,7 +13,7 @@ from config.folders import ROOT
 pytestmark = pytest.mark.parity
 
 ASKS = """
-import socket, sys, threading
+import functools, socket, sys, threading
 import httpx2
 from config.egress.bounded import guard
 
@@ -28,7 +28,7 @@ def answer():
     peer.close()
 
 threading.Thread(target=answer, daemon=True).start()
-with httpx2.Client(event_hooks={"request": [guard]}, timeout=10, trust_env=False) as client:
+with httpx2.Client(event_hooks={"request": [functools.partial(guard, ())]}, timeout=10, trust_env=False) as client:
     try:
         print(client.get(f"http://127.0.0.1:{port}/").text)
     except httpx2.TransportError as error:
