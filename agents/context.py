@@ -28,6 +28,7 @@ from bus.journal.errors import StaleOwner
 from bus.journal.owner import DRAINED, Commit, Lease, Past, Release, RunWriter, StickyApproval, Took
 from bus.loop import ProcessLoop
 from bus.payloads import EndPayload, Payload
+from bus.sealing import Original, sealer_of
 from config.capabilities import Classification
 from config.clock import epoch_ms
 from config.effects import Effect
@@ -36,7 +37,6 @@ from config.identity.contexts import GoldenContext, SecurityContext
 from config.identity.folders import sandbox_folder
 from config.policy_decision import ALLOW_ALL, CallFacts, Policy
 from config.redaction.redacted_data import cleaned_data
-from bus.sealing import Original, sealer_of
 from config.settings import Settings
 from observers.base import AgentObserver
 from observers.invoker import ObserverInvoker

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from _pytest.unraisableexception import gc_collect_iterations_key
 
-from config import redaction
+from config.redaction import redactor
 from config.settings import SEED_NAMES, Settings
 from tests import examples
 from tests.backends import PostgresCluster, RedisServer, find_chromium
@@ -129,11 +129,11 @@ def nothing_of_other_tests() -> Iterator[None]:
         abandoned.ABANDONED.forget()
     if unaccepted is not None:
         unaccepted.UNACCEPTED.forget()
-    before = set(redaction._registered)
+    before = set(redactor._registered)
     yield
-    if redaction._registered != before:
-        redaction._registered.intersection_update(before)
-        redaction.forget()
+    if redactor._registered != before:
+        redactor._registered.intersection_update(before)
+        redactor.forget()
 
 
 @pytest.fixture(scope="session", autouse=True)

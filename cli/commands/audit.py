@@ -12,6 +12,7 @@ from bus.identity.audit import chain
 from bus.identity.audit.anchors import SECRET_NAME, Anchor, Anchors, anchors_in
 from bus.identity.audit.entry import AuditEntry
 from bus.journal.readers import unseal_originals
+from bus.sealing import sealer_of
 from cli import options
 from cli.command_group import CommandGroup
 from cli.main import FAILED, SUCCEEDED, CallerPath
@@ -19,7 +20,6 @@ from cli.open_runner import open_database_of
 from cli.output.json import print_json, print_json_line
 from config.clock import stamp
 from config.database.shared_secret import known_secret
-from bus.sealing import sealer_of
 from config.settings import Settings
 from config.text.visible import visible
 

@@ -7,8 +7,8 @@ import logging
 
 from agents.tools.isolation.call_folder import calls_folder, remove_lost_folders
 from agents.tools.runners.container import remove_lost_containers
-from config.settings.container_engine import engine_of
 from config.settings import Settings
+from config.settings.container_engine import engine_of
 
 log = logging.getLogger(__name__)
 

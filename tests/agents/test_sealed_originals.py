@@ -16,10 +16,10 @@ from agents.tools.tool import tool
 from bus.identity.audit import chain
 from bus.journal.errors import RunUnknown
 from bus.journal.readers import unseal_originals
+from bus.sealing import SealBroken, SealKeyMissing, sealer_of
 from cli.main import status_of
 from config.database.tables import sealed_originals
 from config.identity.principal import LOCAL, Principal
-from bus.sealing import SealBroken, SealKeyMissing, sealer_of
 from tests.agents.governance.guardrails.samples import JWT, KEYS
 
 KEY = KEYS[0]

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from bus.identity.audit import chain
 from bus.journal.errors import RunUnknown
-from config.clock import stamp
 from bus.sealing import SealKeyMissing, sealer_of
+from config.clock import stamp
 from web.api.answers import answer
 from web.auth.authentication import current_principal, require_administrator
 from web.calls.call import call

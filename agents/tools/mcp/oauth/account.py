@@ -15,11 +15,11 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToke
 from pydantic import BaseModel, ConfigDict
 
 from bus.journal.stores import SealedLogin
+from bus.sealing import Sealer
 from config.clock import epoch_ms
 from config.definitions.mcp.server import McpServerDefinition
 from config.forks import after_fork
 from config.redaction import register_secrets, set_secrets
-from bus.sealing import Sealer
 
 
 class OAuthAccount(BaseModel):

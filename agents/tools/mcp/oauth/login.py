@@ -20,11 +20,11 @@ from agents.tools.mcp.oauth.account import OAuthAccount, bound_to, opened_login,
 from agents.tools.mcp.oauth.flow import OAuthFlow
 from agents.tools.mcp.oauth.requests import OAuthAsker
 from bus.journal.stores import McpLogins, SealedLogin
+from bus.sealing import SealBroken, Sealer, SealKeyMissing
 from config.definitions.mcp.server import McpServerDefinition
 from config.egress.errors import HostNotAllowed, UrlRefused
 from config.egress.target import parse_target
 from config.ids import new_id
-from bus.sealing import SealBroken, Sealer, SealKeyMissing
 from config.text.visible import visible
 
 _PLAIN = re.compile(r"[A-Za-z0-9._~:/?#\[\]@%!*+,=&-]+")

@@ -16,12 +16,12 @@ from agents.tools.mcp.oauth.account import OAuthAccount, bound_to, opened_login,
 from agents.tools.mcp.oauth.flow import OAuthFlow
 from agents.tools.mcp.stores import opened_journal
 from bus.journal.stores import McpLogins, SealedLogin
+from bus.sealing import SealBroken, Sealer, SealKeyMissing, sealer_of
 from config.database.engine import open_database
 from config.database.migrate import require_current, require_installation
 from config.definitions.mcp.server import McpServerDefinition
 from config.egress.target import parse_target
 from config.errors import CallboardError
-from bus.sealing import SealBroken, Sealer, SealKeyMissing, sealer_of
 from config.settings import Settings, settings
 
 T = TypeVar("T")
