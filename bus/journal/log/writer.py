@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 from bus.journal.errors import StaleOwner
 from bus.journal.log.audited import audit_calls
 from bus.journal.log.commit import Commit, record
-from bus.journal.log.events import block_row
+from bus.journal.log.deltas import UnfinishedDeltas
 from bus.journal.log.group_commit import GroupCommit, Last
 from bus.journal.states import owned
 from bus.journal.states.lease import Lease
@@ -31,8 +31,6 @@ from bus.payloads import (
     EndPayload,
     MessagePayload,
     Payload,
-    WithdrawnPayload,
-    ranges_of,
 )
 from bus.sealing import Original
 from config.clock import epoch_ms, stamp
@@ -67,11 +65,8 @@ class RunWriter:
         the commit that ended or released it. ``is_audited``: its calls are entries of the audit log."""
         self._is_audited = is_audited
         self.lease = lease
-        self._group = commits
-        self._loop = loop
-        self._notify = notify
-        self._on_wake = on_wake
-        self._on_left = on_left
+        self._group, self._loop, self._notify = commits, loop, notify
+        self._on_wake, self._on_left = on_wake, on_left
         self.claimed_s = time.monotonic()
         """When the run was claimed (monotonic): a writer is made in that transaction."""
         self._next = lease.next_seq
@@ -79,8 +74,7 @@ class RunWriter:
         self._may_be_written = False  # whether a commit was tried whose reply may have been lost
         self._is_repeated = False  # whether the last try found that an earlier one was committed
         self._top = lease.reserved_to
-        self._held: dict[str, list[tuple[Payload, int]]] = {}
-        self._sealed: dict[str, list[int]] = {}
+        self._deltas = UnfinishedDeltas()
         self._blocked: list[tuple[type[Payload], dict[str, str]]] = []
         self.originals: list[Original] = []
         """What guardrails removed something from since the last commit; the next one seals it."""
@@ -106,8 +100,7 @@ class RunWriter:
     @property
     def sealed_to(self) -> int:
         """Every number up to here is in SQL."""
-        first = [pieces[0][0].seq for pieces in self._held.values() if pieces]
-        return min(first) - 1 if first else self._next - 1
+        return (self._deltas.first_held or self._next) - 1
 
     @property
     def is_committing(self) -> bool:
@@ -116,7 +109,7 @@ class RunWriter:
 
     def seal_soon(self) -> None:
         """Seal the deltas in memory now, without waiting for their message."""
-        if self._held and not self.is_closed and (self._sealing is None or self._sealing.done()):
+        if self._deltas.held and not self.is_closed and (self._sealing is None or self._sealing.done()):
             self._sealing = asyncio.get_running_loop().create_task(self._seal_all())
 
     def lost_ownership(self, why: str = "was taken over by another owner") -> None:
@@ -150,7 +143,7 @@ class RunWriter:
         now = epoch_ms()
         payload = kind(seq=self._next, at=stamp(now), **fields)  # type: ignore[arg-type]  # each kind's own fields
         self._next += 1
-        self._held.setdefault(fields["message_id"], []).append((payload, now))
+        self._deltas.held.setdefault(fields["message_id"], []).append((payload, now))
         if self._top - self._next < RESERVE // 2:
             self._extend()
         self._notify(payload)
@@ -251,8 +244,8 @@ class RunWriter:
         final = [p.message_id for p in change.events if isinstance(p, MessagePayload)]
         is_last = change.release is not None or any(isinstance(p, EndPayload) for p in change.events)
         if is_last:  # a message that is not finished now will never be
-            gone = [message_id for message_id in {**self._held, **self._sealed} if message_id not in final]
-        events = [*self._withdrawal(gone), *change.events]
+            gone = self._deltas.messages_beside(final)
+        events = [*self._deltas.withdrawal(gone), *change.events]
         if gone and not events and not is_last:
             return []  # none of the messages' deltas was numbered
         if self._next + len(events) - 1 > self._top:
@@ -266,9 +259,7 @@ class RunWriter:
         numbered = [replace(payload, seq=self._next + i, at=at) for i, payload in enumerate(events)]
         woken = await self._save(change, numbered, self._blocks(final))
         self._next += len(numbered)
-        for message_id in (*final, *gone):
-            self._held.pop(message_id, None)
-            self._sealed.pop(message_id, None)
+        self._deltas.forget([*final, *gone])
         self.is_closed = is_last
         for payload in numbered:
             self._notify(payload)
@@ -278,16 +269,9 @@ class RunWriter:
             self._on_wake(woken)
         return numbered
 
-    def _withdrawal(self, message_ids: Sequence[str]) -> list[Payload]:
-        """Return the event that withdraws these messages' deltas, if any were delivered."""
-        held = [payload.seq for message_id in message_ids for payload, _ in self._held.get(message_id, ())]
-        sealed = [number for message_id in message_ids for number in self._sealed.get(message_id, ())]
-        return [WithdrawnPayload(ranges=ranges_of(held + sealed))] if held or sealed else []
-
     def _blocks(self, message_ids: Iterable[str]) -> list[dict[str, Any]]:
         """Return the rows that seal what is held of these messages."""
-        held = [pieces for message_id in message_ids if (pieces := self._held.get(message_id))]
-        return [block_row(pieces, self.lease.run_id, self.lease.fence) for pieces in held]
+        return self._deltas.blocks(message_ids, self.lease.run_id, self.lease.fence)
 
     async def _save(self, change: Commit, numbered: Sequence[Payload], blocks: Sequence[dict[str, Any]]) -> str | None:
         """Write this change exactly once, however often it is tried."""
@@ -389,7 +373,7 @@ class RunWriter:
 
     async def _seal_all(self) -> None:
         async with self._busy:
-            taken = {message_id: list(pieces) for message_id, pieces in self._held.items() if pieces}
+            taken = self._deltas.pieces()
             if self.is_over or not taken:
                 return
             blocks = self._blocks(taken)
@@ -400,6 +384,4 @@ class RunWriter:
             except CallboardError as error:  # the next call of ``seal_soon``, or the message's commit, tries again
                 log.warning("deltas were not sealed early run_id=%s: %s", self.lease.run_id, error)
                 return
-            for message_id, pieces in taken.items():
-                del self._held[message_id][: len(pieces)]
-                self._sealed.setdefault(message_id, []).extend(payload.seq for payload, _ in pieces)
+            self._deltas.note_sealed(taken)

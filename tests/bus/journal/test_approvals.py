@@ -34,6 +34,7 @@ from bus.journal.log.commit import Commit
 from bus.journal.queries.runs import Runs
 from bus.payloads import ApprovalPayload, MessagePayload, decode
 from config.database.tables import approvals, outbox, runs
+from config.errors import ErrorKind
 from config.identity.principal import Principal, Role
 from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, cancel
 from tests.bus.questions import (
@@ -221,7 +222,7 @@ def test_the_last_approval_that_is_needed_decides(harness: JournalHarness) -> No
     ids=["owner", "twice", "edited"],
 )
 def test_an_approval_that_does_not_count_changes_nothing(
-    harness: JournalHarness, who: Principal, answer: Decision, refused: type[Exception]
+    harness: JournalHarness, who: Principal, answer: Decision, refused: ErrorKind
 ) -> None:
     run_id, (approval_id,) = waiting(harness, question_before(approvers=2))
     decide(harness.database, ANA, run_id, approval_id, APPROVE, by="ana")

@@ -255,7 +255,7 @@ class Machine(RuleBasedStateMachine):
         self.faults[:] = [fault] if fault else []
         self._let(fake, lambda: _called(fake.writer.seal_soon))
         if fault is None and not fake.writer.is_stale:
-            assert not any(fake.writer._held.values())
+            assert not any(fake.writer._deltas.held.values())
 
     def release(self, fake: FakeOwner, fault: Fault | None) -> None:
         if self._commit(fake, fake.release, fault):
