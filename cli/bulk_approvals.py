@@ -54,9 +54,9 @@ class Selection:
             raise click.UsageError("--all shows the calls and asks once; leave --decision out, or name each approval.")
 
 
-def open_calls(asked: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def open_calls(questions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return those of the questions that ask whether a call may be made."""
-    return [one for one in asked if one["kind"] == "call"]
+    return [question for question in questions if question["kind"] == "call"]
 
 
 def decide_several(
@@ -71,41 +71,45 @@ def decide_several(
         UsageError: nothing was said, and this is no terminal; or a question named is about something else.
         ApprovalUnknown: a call to be shown is not open.
     """
-    asked = {one["approval_id"]: one for one in handle.approvals()}
-    calls = _selected(handle.run_id, which, asked, is_shown=decision is None)
+    questions = {question["approval_id"]: question for question in handle.approvals()}
+    calls = _selected(handle.run_id, which, questions, is_shown=decision is None)
     if decision is None and as_json:
         print_json(calls)
         return 0, None
     decision = decision or _ask_person(handle.run_id, calls)
     if decision is None:
         return 1, None
-    said = Decision(decision=decision, message=message)
-    answers = list(_decide_each(handle, calls, said, as_json))
+    choice = Decision(decision=decision, message=message)
+    answers = list(_decide_each(handle, calls, choice, as_json))
     counted = [status for status in answers if status]
     return int(len(counted) < len(answers)), counted[-1] if counted else None
 
 
-def _selected(run_id: str, which: Selection, asked: Mapping[str, Any], *, is_shown: bool) -> list[Mapping[str, Any]]:
+def _selected(
+    run_id: str, which: Selection, questions: Mapping[str, Any], *, is_shown: bool
+) -> list[Mapping[str, Any]]:
     if which.is_all:
-        calls = [one for one in open_calls(list(asked.values())) if which.tool in (None, one["name"])]
+        calls = [
+            question for question in open_calls(list(questions.values())) if which.tool in (None, question["name"])
+        ]
         if not calls:
             raise ApprovalOver(f"{run_id} has no open call {f'of {which.tool} ' if which.tool else ''}to approve.")
         return calls
-    others = [id_ for id_ in which.ids if id_ in asked and asked[id_]["kind"] != "call"]
+    others = [id_ for id_ in which.ids if id_ in questions and questions[id_]["kind"] != "call"]
     if others:
         raise click.UsageError(f"{others[0][:80]} asks about something else than a call; answer it by itself.")
     for id_ in which.ids if is_shown else ():
-        if id_ not in asked:
+        if id_ not in questions:
             raise ApprovalUnknown(approval_id=id_[:80])
-    return [asked.get(id_, {"approval_id": id_}) for id_ in dict.fromkeys(which.ids)]
+    return [questions.get(id_, {"approval_id": id_}) for id_ in dict.fromkeys(which.ids)]
 
 
 def _ask_person(run_id: str, calls: Sequence[Mapping[str, Any]]) -> str | None:
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
-    for one in calls:
-        for line in (*question_lines(one), ""):
+    for call in calls:
+        for line in (*question_lines(call), ""):
             click.echo(visible(line), err=is_terminal)
-    ids = " ".join(one["approval_id"] for one in calls)
+    ids = " ".join(call["approval_id"] for call in calls)
     if not is_terminal:
         click.echo(f"  ./callboard approve {run_id} {ids}  (with --decision approve or reject)")
         raise click.UsageError("nothing was decided; name a decision, as shown above.")
@@ -122,23 +126,23 @@ def _ask_person(run_id: str, calls: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def _decide_each(
-    handle: RunHandle, calls: Sequence[Mapping[str, Any]], said: Decision, as_json: bool
+    handle: RunHandle, calls: Sequence[Mapping[str, Any]], choice: Decision, as_json: bool
 ) -> Iterator[str | None]:
     """Decide about each call and print it; yields the run's status, or None where the decision did not count."""
-    for one in calls:
-        ids = {"run_id": handle.run_id, "approval_id": one["approval_id"]}
-        answer = Decision(decision=said.decision, message=said.message, digest=one.get("digest"))
+    for call in calls:
+        ids = {"run_id": handle.run_id, "approval_id": call["approval_id"]}
+        answer = Decision(decision=choice.decision, message=choice.message, digest=call.get("digest"))
         try:
-            decided = handle.decide(one["approval_id"], answer, by="terminal")
+            decided = handle.decide(call["approval_id"], answer, by="terminal")
         except Permanent as error:
             if as_json:
                 print_json({**ids, "code": error.code, **error.facts}, lines=True)
-            click.echo(visible(f"error: {one['approval_id']}: {error} [{error.code}]"), err=True)
+            click.echo(visible(f"error: {call['approval_id']}: {error} [{error.code}]"), err=True)
             yield None
             continue
         if as_json:
             facts = {"decision": decided.decision, "by": decided.by, "status": decided.written.status}
             print_json(ids | facts, lines=True)
         else:
-            click.echo(visible(f"decided: {label(decided.decision)} {one.get('name', '')} {one['approval_id']}."))
+            click.echo(visible(f"decided: {label(decided.decision)} {call.get('name', '')} {call['approval_id']}."))
         yield decided.written.status

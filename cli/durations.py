@@ -15,7 +15,7 @@ def seconds_of(text: str) -> int:
     Raises:
         BadRequest: it is not a number with a unit, or is zero.
     """
-    found = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text, re.ASCII)
-    if found is None:
+    match = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text, re.ASCII)
+    if match is None:
         raise BadRequest(f"'{text[:40]}' is not a duration; write a number and s, m, h or d, such as 30d.")
-    return int(found[1]) * SECONDS[found[2]]
+    return int(match[1]) * SECONDS[match[2]]

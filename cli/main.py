@@ -112,10 +112,10 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command and end the process with its status; an error is one message on stderr."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if any(word in COMMANDS for word in given):  # --help alone logs nothing, and importing logging takes 3 ms
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if any(word in COMMANDS for word in words):  # --help alone logs nothing, and importing logging takes 3 ms
         _log_errors_only()
-    status = status_of(given)
+    status = status_of(words)
     end_at_once()
     close_all()
     if "bus.loop" in sys.modules:  # --help needs none

@@ -71,8 +71,8 @@ def apply(**flags: object) -> Settings:
     Raises:
         SettingInvalid: a value cannot be used.
     """
-    given = {name: value for name, value in flags.items() if value is not None}
-    for name, value in given.items():
+    values = {name: value for name, value in flags.items() if value is not None}
+    for name, value in values.items():
         os.environ[f"CALLBOARD_{name.upper()}"] = str(value)
     settings.cache_clear()
     adopt_env_file()

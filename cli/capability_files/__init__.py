@@ -21,12 +21,12 @@ def files_of(kind: str, name: str, folder: Path, root: Path, image: str) -> dict
         "function.py.txt": root / f"{name}.py",
         "test.py.txt": root / "tests" / f"test_{name}.py",
     }
-    found = {}
-    for template, place in places.items():
+    files = {}
+    for template, target in places.items():
         path = FOLDER / kind / template
         if path.exists():
-            found[place] = _filled(path.read_text(), facts)
-    return found
+            files[target] = _filled(path.read_text(), facts)
+    return files
 
 
 def _filled(text: str, facts: Mapping[str, str]) -> str:

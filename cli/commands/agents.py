@@ -31,8 +31,8 @@ def agents(agent_ids: tuple[str, ...], quick: bool, as_json: bool) -> int:
     """List the agents, and check the file, the model and the tools of each."""
     settings = options.apply()
     registry = AgentRegistry(settings.agent_folders)
-    wanted = [_look_up(registry, agent_id) for agent_id in agent_ids] or registry.all()
-    rows = [_row(settings, found, deep=not quick) for found in wanted]
+    definitions = [_look_up(registry, agent_id) for agent_id in agent_ids] or registry.all()
+    rows = [_row(settings, definition, deep=not quick) for definition in definitions]
     if as_json:
         print_json(rows)
     else:
@@ -47,19 +47,19 @@ def _look_up(registry: AgentRegistry, agent_id: str) -> AgentDefinition | Defini
         return error
 
 
-def _row(settings: Settings, found: AgentDefinition | DefinitionInvalid, *, deep: bool) -> dict[str, Any]:
+def _row(settings: Settings, definition: AgentDefinition | DefinitionInvalid, *, deep: bool) -> dict[str, Any]:
     from agents.checkup.agent import deep_check, problem_of
 
-    if isinstance(found, DefinitionInvalid):
-        problem = problem_of(found)
+    if isinstance(definition, DefinitionInvalid):
+        problem = problem_of(definition)
         return {"id": None, "file": problem.file, "problems": [_plain(problem)]}
     return {
-        "id": found.id,
-        "name": found.name,
-        "model": found.model,
-        "description": found.description,
-        "tools": list(found.tools),
-        "problems": [_plain(problem) for problem in deep_check(found, settings)] if deep else [],
+        "id": definition.id,
+        "name": definition.name,
+        "model": definition.model,
+        "description": definition.description,
+        "tools": list(definition.tools),
+        "problems": [_plain(problem) for problem in deep_check(definition, settings)] if deep else [],
     }
 
 

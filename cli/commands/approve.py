@@ -69,7 +69,7 @@ def approve(
     revoke: str | None,
     as_json: bool,
     state_dir: object,
-    **said: str | None,
+    **words: str | None,
 ) -> int:
     """Answer an approval of RUN; without RUN, list the open ones of all runs.
 
@@ -77,20 +77,20 @@ def approve(
     The first answer counts.
     """
     for option, which in GOES_WITH.items():
-        if said[option] is not None and decision not in (None, which):
+        if words[option] is not None and decision not in (None, which):
             raise click.UsageError(f"--{option} goes with --decision {which} only.")
-    given: dict[str, Any] = {
-        "result": _result(said["result"]),
-        "arguments": _arguments(said["arguments"]),
-        "message": _message(said["message"]),
+    parts: dict[str, Any] = {
+        "result": _result(words["result"]),
+        "arguments": _arguments(words["arguments"]),
+        "message": _message(words["message"]),
     }
-    if said["duration"] is not None and said["scope"] is None:
+    if words["duration"] is not None and words["scope"] is None:
         raise click.UsageError("--for goes with --scope only.")
-    given["scope"], given["scope_s"] = said["scope"], _seconds(said["duration"])
-    if said["answer"] is not None:
-        decision, given["result"] = "answer", _arguments(said["answer"], "--answer")
+    parts["scope"], parts["scope_s"] = words["scope"], _seconds(words["duration"])
+    if words["answer"] is not None:
+        decision, parts["result"] = "answer", _arguments(words["answer"], "--answer")
     selection = Selection(ids=approval_ids, is_all=is_all, tool=tool)
-    selection.check(run_id, decision, only_one=[option for option in GOES_WITH if said[option] is not None])
+    selection.check(run_id, decision, only_one=[option for option in GOES_WITH if words[option] is not None])
     with open_runner(options.apply(state_dir=state_dir)) as runner:
         if list_sticky or revoke is not None:
             return _list_sticky(runner, as_json) if revoke is None else _revoke(runner, revoke, as_json)
@@ -100,48 +100,48 @@ def approve(
             return _list_open(runner, as_json)
         handle = runner.handle(run_id)
         if selection.is_several():
-            return _decide_several(runner, handle, selection, decision, given["message"], as_json)
+            return _decide_several(runner, handle, selection, decision, parts["message"], as_json)
         approval_id = next(iter(approval_ids), None)
         if decision is not None:
-            return _decide(runner, handle, approval_id, Decision(decision=decision, **given), as_json)
-        asked = _asked(handle, approval_id)
+            return _decide(runner, handle, approval_id, Decision(decision=decision, **parts), as_json)
+        questions = _asked(handle, approval_id)
         if as_json:
-            print_json(asked)
+            print_json(questions)
             return 0
-        answer = _ask_person(run_id, asked, given)
-        return 1 if answer is None else _decide(runner, handle, asked[0]["approval_id"], answer, as_json)
+        answer = _ask_person(run_id, questions, parts)
+        return 1 if answer is None else _decide(runner, handle, questions[0]["approval_id"], answer, as_json)
 
 
 def _list_open(runner: Runner, as_json: bool) -> int:
     """Print the open questions of all runs, the newest first."""
-    found, _ = runner.journal.readers.runs.inbox(runner.settings.local_principal)
+    questions, _ = runner.journal.readers.runs.inbox(runner.settings.local_principal)
     if as_json:
-        print_json(found)
-    elif not found:
+        print_json(questions)
+    elif not questions:
         click.echo("No run waits for an answer.")
-    for asked in _by_run(found) if not as_json else ():
-        run_id = asked[0]["run_id"]
-        click.echo(visible("\n".join([f"{run_id}  {asked[0]['agent']}", _listed(run_id, asked), ""])))
+    for of_run in _by_run(questions) if not as_json else ():
+        run_id = of_run[0]["run_id"]
+        click.echo(visible("\n".join([f"{run_id}  {of_run[0]['agent']}", _listed(run_id, of_run), ""])))
     return 0
 
 
-def _by_run(found: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+def _by_run(questions: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     """Return the questions of each run together, those of one tool one after the other."""
     runs: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for one in found:
-        runs.setdefault(one["run_id"], {}).setdefault(one["name"], []).append(one)
-    return [[one for of_tool in tools.values() for one in of_tool] for tools in runs.values()]
+    for question in questions:
+        runs.setdefault(question["run_id"], {}).setdefault(question["name"], []).append(question)
+    return [[question for of_tool in tools.values() for question in of_tool] for tools in runs.values()]
 
 
 def _list_sticky(runner: Runner, as_json: bool) -> int:
     """Print the approvals that hold for later calls too, the newest first."""
-    found = runner.journal.stores.sticky_approvals.page(runner.settings.local_principal, limit=200)
+    approvals = runner.journal.stores.sticky_approvals.page(runner.settings.local_principal, limit=200)
     if as_json:
-        print_json(found)
-    elif not found:
+        print_json(approvals)
+    elif not approvals:
         click.echo("No approval holds for later calls.")
-    for one in found if not as_json else ():
-        click.echo(visible(sticky_line(one)))
+    for approval in approvals if not as_json else ():
+        click.echo(visible(sticky_line(approval)))
     return 0
 
 
@@ -158,33 +158,33 @@ def _revoke(runner: Runner, sticky_id: str, as_json: bool) -> int:
 
 
 def _asked(handle: RunHandle, approval_id: str | None) -> list[dict[str, Any]]:
-    asked = [one for one in handle.approvals() if approval_id in (None, one["approval_id"])]
-    if not asked and approval_id is not None:
+    questions = [question for question in handle.approvals() if approval_id in (None, question["approval_id"])]
+    if not questions and approval_id is not None:
         raise ApprovalUnknown(approval_id=approval_id[:80])
-    return asked
+    return questions
 
 
 def _only(handle: RunHandle) -> dict[str, Any]:
-    asked = handle.approvals()
-    if not asked:  # another person may have answered in the meantime
+    questions = handle.approvals()
+    if not questions:  # another person may have answered in the meantime
         raise handle.last_decided() or ApprovalOver(f"{handle.run_id} has no open question; it is {handle.status()}.")
-    if len(asked) > 1:
-        listing = _listed(handle.run_id, asked)
-        raise click.UsageError(f"{handle.run_id} has {len(asked)} open questions; name one:\n{listing}")
-    return asked[0]
+    if len(questions) > 1:
+        listing = _listed(handle.run_id, questions)
+        raise click.UsageError(f"{handle.run_id} has {len(questions)} open questions; name one:\n{listing}")
+    return questions[0]
 
 
-def _listed(run_id: str, asked: Sequence[Mapping[str, Any]]) -> str:
+def _listed(run_id: str, questions: Sequence[Mapping[str, Any]]) -> str:
     parts = []
-    for one, command in zip(asked, answer_commands(run_id, asked), strict=True):
-        parts += [*question_lines(one), f"  {command}", ""]
-    parts += _together(run_id, asked)
+    for question, command in zip(questions, answer_commands(run_id, questions), strict=True):
+        parts += [*question_lines(question), f"  {command}", ""]
+    parts += _together(run_id, questions)
     return visible("\n".join(parts).rstrip())
 
 
-def _together(run_id: str, asked: Sequence[Mapping[str, Any]]) -> list[str]:
+def _together(run_id: str, questions: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the lines that say how to decide about several calls at once: all of the run, or those of one tool."""
-    names = Counter(one["name"] for one in open_calls(asked))
+    names = Counter(question["name"] for question in open_calls(questions))
     commands = [(f"all {names.total()} calls", f"./callboard approve {run_id} --all")] if names.total() > 1 else []
     if len(names) > 1:
         commands += [(f"{n} of {name}", f"{commands[0][1]} --tool {name}") for name, n in names.items() if n > 1]
@@ -194,39 +194,43 @@ def _together(run_id: str, asked: Sequence[Mapping[str, Any]]) -> list[str]:
 # --- asking ---------------------------------------------------------------------------------------
 
 
-def _ask_person(run_id: str, asked: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> Decision | None:
+def _ask_person(run_id: str, questions: Sequence[Mapping[str, Any]], parts: Mapping[str, Any]) -> Decision | None:
     """Show the question and return the answer typed at the terminal; None if the user postpones it."""
-    if not asked:
+    if not questions:
         raise ApprovalOver(f"{run_id} has no open question; `./callboard runs --why` says what runs wait for.")
-    if len(asked) > 1 or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        click.echo(_listed(run_id, asked))
-        what = "a decision" if len(asked) == 1 else "one of these questions"
+    if len(questions) > 1 or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        click.echo(_listed(run_id, questions))
+        what = "a decision" if len(questions) == 1 else "one of these questions"
         raise click.UsageError(f"nothing was decided; name {what}, as shown above.")
-    (one,) = asked
-    for line in question_lines(one):
+    (question,) = questions
+    for line in question_lines(question):
         click.echo(visible(line), err=True)
-    chosen = choose({decision: MEANINGS.get(decision, "") for decision in one["decisions"]})
+    chosen = choose({decision: MEANINGS.get(decision, "") for decision in question["decisions"]})
     if chosen is None:
         click.echo("Nothing was decided; the run keeps waiting.", err=True)
         return None
-    result = given["result"]
+    result = parts["result"]
     if chosen == "take_as_done" and result is None:
         result = _result(prompt("What did the call return? JSON or text, Enter for nothing") or None)
     if chosen == "answer":
-        result = _filled_in(one["input_schema"] or {})
-    arguments = given["arguments"] if chosen == "approve" else None
-    scope = {name: given[name] for name in ("scope", "scope_s")} if chosen == "approve" else {}
-    return Decision(decision=chosen, result=result, arguments=arguments, message=given["message"], **scope)
+        result = _filled_in(question["input_schema"] or {})
+    arguments = parts["arguments"] if chosen == "approve" else None
+    scope = {name: parts[name] for name in ("scope", "scope_s")} if chosen == "approve" else {}
+    return Decision(decision=chosen, result=result, arguments=arguments, message=parts["message"], **scope)
 
 
 def _filled_in(form: Mapping[str, Any]) -> dict[str, Any]:
     """Ask for each field of a form at the terminal until what was typed fits the form, and return it."""
     typed: dict[str, str] = {}
     while True:
-        for one in fields_of(form):
-            text = f"{one.label} ({one.kind}{'' if one.is_required else '; optional'})"
-            typed[one.name] = str(click.prompt(visible(text), default=typed.get(one.name, ""), err=True))
-        values = {one.name: one.value(typed[one.name]) for one in fields_of(form) if typed[one.name] or one.is_required}
+        for field in fields_of(form):
+            text = f"{field.label} ({field.kind}{'' if field.is_required else '; optional'})"
+            typed[field.name] = str(click.prompt(visible(text), default=typed.get(field.name, ""), err=True))
+        values = {
+            field.name: field.value(typed[field.name])
+            for field in fields_of(form)
+            if typed[field.name] or field.is_required
+        }
         problems = schema_errors(form, values)
         if not problems:
             return values

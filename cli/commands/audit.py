@@ -47,30 +47,30 @@ def verify(tenant: str | None, anchors: tuple[Path, ...], as_json: bool, **flags
         named = [(path, anchors_in([path], secret)) for path in anchors]
         known = [*own.signed, *(anchor for _, heads in named for anchor in heads.signed)]
         chosen = [tenant] if tenant else sorted({*chain.tenants(database), *(anchor.tenant for anchor in known)})
-        found = [chain.verify(database, one, known) for one in chosen]
+        chains = [chain.verify(database, verified, known) for verified in chosen]
     may_lack = bool(known) or not own.skipped
     is_proven = [_is_proven("the log files", own, may_lack), *(_is_proven(path, heads, False) for path, heads in named)]
     if as_json:
-        print_json([_facts(one) for one in found])
-    elif not found:
+        print_json([_facts(verified) for verified in chains])
+    elif not chains:
         click.echo("the audit log has no entries.")
     else:
-        for one in found:
-            _print_verified(one, known)
-    is_whole = all(one.broken is None for one in found)
+        for verified in chains:
+            _print_verified(verified, known)
+    is_whole = all(verified.broken is None for verified in chains)
     return SUCCEEDED if is_whole and all(is_proven) else FAILED
 
 
-def _is_proven(place: Path | str, heads: Anchors, may_lack: bool) -> bool:
+def _is_proven(where: Path | str, heads: Anchors, may_lack: bool) -> bool:
     """Say how many lines were skipped, and return whether a signed one is left, unless it may be lacking."""
     if heads.skipped:
         lines = "1 line" if heads.skipped == 1 else f"{heads.skipped} lines"
         why = "the form of a head without this installation's signature, skipped"
-        click.secho(f"warning: {place}: {lines} with {why}.", err=True, fg="yellow")
+        click.secho(f"warning: {where}: {lines} with {why}.", err=True, fg="yellow")
     is_proven = bool(heads.signed) or may_lack
     if not is_proven:
         why = "no line with a head that this installation signed; remove what a collector put before its lines"
-        click.secho(f"{place}: {why}.", err=True, fg="red", bold=True)
+        click.secho(f"{where}: {why}.", err=True, fg="red", bold=True)
     return is_proven
 
 
@@ -79,21 +79,21 @@ def _log_files(settings: Settings) -> list[Path]:
     return sorted(path for path in (settings.state / "logs").glob("*.log*") if not path.name.endswith(".lock"))
 
 
-def _facts(found: chain.Verified) -> dict[str, Any]:
-    facts: dict[str, Any] = {name: getattr(found, name) for name in ("tenant", "entries", "digest", "anchors")}
-    if found.broken is not None:
-        facts |= {"broken": found.broken, "problem": found.problem}
+def _facts(verified: chain.Verified) -> dict[str, Any]:
+    facts: dict[str, Any] = {name: getattr(verified, name) for name in ("tenant", "entries", "digest", "anchors")}
+    if verified.broken is not None:
+        facts |= {"broken": verified.broken, "problem": verified.problem}
     return facts
 
 
-def _print_verified(found: chain.Verified, known: list[Anchor]) -> None:
-    if found.broken is not None:
-        sentence = f"tenant {found.tenant}: entry {found.broken} is the first that is broken: {found.problem}."
+def _print_verified(verified: chain.Verified, anchors: list[Anchor]) -> None:
+    if verified.broken is not None:
+        sentence = f"tenant {verified.tenant}: entry {verified.broken} is the first that is broken: {verified.problem}."
         click.secho(sentence, fg="red", bold=True)
         return
-    heads = "1 head" if found.anchors == 1 else f"{found.anchors} heads"
-    click.echo(f"tenant {found.tenant}: {found.entries} entries, whole; compared with {heads} in log files.")
-    if not found.anchors:
+    heads = "1 head" if verified.anchors == 1 else f"{verified.anchors} heads"
+    click.echo(f"tenant {verified.tenant}: {verified.entries} entries, whole; compared with {heads} in log files.")
+    if not verified.anchors:
         why = "no log file has a head of it, so entries missing at the end, or a chain built anew, would not show"
         click.secho(f"warning: {why}; name collected log files with --anchors.", err=True, fg="yellow")
 
@@ -122,14 +122,16 @@ def unseal(run_id: str, reason: str, as_json: bool, **flags: object) -> int:
     if not reason.strip():
         raise click.BadParameter("it may not be empty", param_hint="--reason")
     with open_database_of(settings) as database:
-        found = unseal_originals(database, sealer_of(settings), settings.local_principal, run_id, reason.strip())
+        originals = unseal_originals(database, sealer_of(settings), settings.local_principal, run_id, reason.strip())
     if as_json:
-        print_json([{"what": one.what, "at": stamp(one.created_ms), "original": one.value} for one in found])
-    elif not found:
+        print_json(
+            [{"what": sealed.what, "at": stamp(sealed.created_ms), "original": sealed.value} for sealed in originals]
+        )
+    elif not originals:
         click.echo(f"run {visible(run_id)} has no sealed originals.")
-    for one in () if as_json else found:
-        text = one.value if isinstance(one.value, str) else orjson.dumps(one.value).decode()
-        click.echo(f"{stamp(one.created_ms)}  {visible(one.what)}\n{visible(text)}\n")
+    for sealed in () if as_json else originals:
+        text = sealed.value if isinstance(sealed.value, str) else orjson.dumps(sealed.value).decode()
+        click.echo(f"{stamp(sealed.created_ms)}  {visible(sealed.what)}\n{visible(text)}\n")
     return SUCCEEDED
 
 
@@ -142,12 +144,12 @@ def audit(tenant: str | None, limit: int, as_json: bool, **flags: object) -> int
     """List the newest entries of the audit log, the newest first."""
     settings = options.apply(**flags)
     with open_database_of(settings) as database:
-        found = chain.newest(database, tenant or settings.tenant, limit=limit)
+        entries = chain.newest(database, tenant or settings.tenant, limit=limit)
     if as_json:
-        print_json([{**entry.content(), "digest": entry.digest} for entry in found])
-    elif not found:
+        print_json([{**entry.content(), "digest": entry.digest} for entry in entries])
+    elif not entries:
         click.echo(f"the audit log of tenant '{tenant or settings.tenant}' has no entries.")
-    for entry in () if as_json else found:
+    for entry in () if as_json else entries:
         click.echo(visible(_line(entry)))
     return SUCCEEDED
 

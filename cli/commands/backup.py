@@ -19,9 +19,9 @@ from config.database.backup import back_up
 @options.state_dir
 def backup(file: Path, force: bool, as_json: bool, **flags: object) -> int:
     """Copy the database to FILE while everything runs; docs/operations.md says how to restore it."""
-    made = back_up(options.apply(**flags), file, force=force)
+    copy = back_up(options.apply(**flags), file, force=force)
     if as_json:
-        print_json({"file": str(made.file), "bytes": made.size, "kind": made.kind}, lines=True)
+        print_json({"file": str(copy.file), "bytes": copy.size, "kind": copy.kind}, lines=True)
     else:
-        click.echo(f"{made.file}: {made.size:,} bytes.")
+        click.echo(f"{copy.file}: {copy.size:,} bytes.")
     return 0

@@ -57,7 +57,7 @@ def new(name: str, runner: str, image: str) -> int:
 @options.as_json
 def list_capabilities(as_json: bool) -> int:
     """List the capabilities of the folders; their files are read and nothing is imported."""
-    rows = [_row(capability_id, found) for capability_id, found in _found(options.apply()).items()]
+    rows = [_row(capability_id, definition) for capability_id, definition in _found(options.apply()).items()]
     if as_json:
         print_json(rows)
         return 0
@@ -77,14 +77,14 @@ def check(ids: tuple[str, ...], as_json: bool) -> int:
     from agents.checkup.capability import problems_of, warnings_of
 
     settings = options.apply()
-    found = _found(settings)
-    unknown = [name for name in ids if name not in found]
+    definitions = _found(settings)
+    unknown = [name for name in ids if name not in definitions]
     if unknown:
-        shown = visible(unknown[0])[:80]
-        raise BadRequest(f"there is no capability '{shown}'; `./callboard capability list` lists them.")
+        name_text = visible(unknown[0])[:80]
+        raise BadRequest(f"there is no capability '{name_text}'; `./callboard capability list` lists them.")
     rows = [
         {"id": name, "problems": problems_of(name, settings), "warnings": warnings_of(name, settings)}
-        for name in ids or found
+        for name in ids or definitions
     ]
     if as_json:
         print_json(rows)
@@ -108,11 +108,11 @@ def _found(settings: Settings) -> dict[str, CapabilityDefinition | DefinitionInv
     return dict(declared(settings))
 
 
-def _row(capability_id: str, found: CapabilityDefinition | DefinitionInvalid) -> dict[str, Any]:
-    if isinstance(found, DefinitionInvalid):
-        return {"id": capability_id, "problem": str(found)}
+def _row(capability_id: str, definition: CapabilityDefinition | DefinitionInvalid) -> dict[str, Any]:
+    if isinstance(definition, DefinitionInvalid):
+        return {"id": capability_id, "problem": str(definition)}
     names = ("name", "version", "maintainer", "kind", "effect", "classification", "retired", "file")
-    return {"id": capability_id, "runner": found.runner.type} | {name: getattr(found, name) for name in names}
+    return {"id": capability_id, "runner": definition.runner.type} | {name: getattr(definition, name) for name in names}
 
 
 def _facts(row: dict[str, Any]) -> str:
@@ -126,14 +126,14 @@ def _refuse_name(name: str, settings: Settings) -> None:
     from agents.catalogue import TOOLS
     from config.definitions.capability import CAPABILITY_ID
 
-    shown = visible(name)[:80]
+    name_text = visible(name)[:80]
     if not CAPABILITY_ID.fullmatch(name) or "-" in name:
         problem = "write letters, digits and '_', at most 64, beginning with a letter."
-        raise BadRequest(f"'{shown}' is no name: {problem}")
+        raise BadRequest(f"'{name_text}' is no name: {problem}")
     if keyword.iskeyword(name) or name in sys.stdlib_module_names or name in FOLDERS:
-        raise BadRequest(f"'{shown}' is a word or a module of Python or Callboard; choose another name.")
+        raise BadRequest(f"'{name_text}' is a word or a module of Python or Callboard; choose another name.")
     if name in TOOLS.entries(settings):
-        raise BadRequest(f"'{shown}' is the name of a tool already; choose another name.")
+        raise BadRequest(f"'{name_text}' is the name of a tool already; choose another name.")
 
 
 def _shown(path: Path) -> str:

@@ -60,27 +60,27 @@ def crashtest(agent: str, text: str, route: str, model: str | None, yes: bool, a
     settings = options.apply()
     check_objective(text, settings.max_input_chars)
     definition = AgentRegistry(settings.agent_folders).get(agent)
-    asked = model or resolve_model(definition.model, os.environ)
+    model_name = model or resolve_model(definition.model, os.environ)
     if not yes:
         tools = ", ".join(definition.tools) or "none"
         sentence = (
-            f"This really calls {asked} and the agent's tools ({tools}): once undisturbed, and once for each place "
-            "where the run can be killed: six, and six for each tool call. --sample N limits it."
+            f"This really calls {model_name} and the agent's tools ({tools}): once undisturbed, and once for each "
+            "place where the run can be killed: six, and six for each tool call. --sample N limits it."
         )
         click.echo(sentence, err=True)
         options.confirm("Continue?")
-    compared = flags["compare"] or ("all" if asked.startswith("demo/") else "rules")
+    compared = flags["compare"] or ("all" if model_name.startswith("demo/") else "rules")
     seed = random.randrange(1_000_000) if flags["seed"] is None else flags["seed"]
     rules = {"is_same_each_time": compared == "all", "trust_overrides": flags["trust_overrides"]}
     subject = Subject(agent_id=definition.id, objective=text, **rules)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the folder is removed and the child ended
     with tempfile.TemporaryDirectory(prefix="callboard-crashtest-") as folder:
-        labs = _labs(Path(folder), definition, asked, subject, ROUTES[route])
+        labs = _labs(Path(folder), definition, model_name, subject, ROUTES[route])
         choice = Choice(flags["at"], flags["sample"], seed)
         reports = [_run_lab(route_name, lab, choice, as_json) for route_name, lab in labs.items()]
     is_well = not any(kill["wrong"] for report in reports for kill in report["kills"])
     if as_json:
-        head = {"agent": agent, "model": asked, "compared": compared, "seed": seed}
+        head = {"agent": agent, "model": model_name, "compared": compared, "seed": seed}
         print_json({**head, "is_well": is_well, "routes": reports})
     else:
         _print_conclusion(reports, compared == "all")
@@ -131,16 +131,16 @@ def _run_lab(route: str, lab: Lab, choice: Choice, as_json: bool) -> dict[str, A
 def _facts(case: Case) -> dict[str, Any]:
     kill = {"failpoint": str(case.place), "where": case.place.where, "was_killed": case.was_killed}
     status = case.record.run["status"] if case.record else None
-    found = {"effects": dict(case.effects), "wrong": list(case.violations)}
-    return {**kill, "status": status, "asked": case.asked, **found}
+    outcome = {"effects": dict(case.effects), "wrong": list(case.violations)}
+    return {**kill, "status": status, "asked": case.asked, **outcome}
 
 
 def _print_case(case: Case) -> None:
     mark = click.style("FAIL", fg="red", bold=True) if case.violations else click.style("ok  ", fg="green")
     killed = "killed" if case.was_killed else "not killed, it did not pass"
     ended = f"ended {case.record.run['status']}" if case.record is not None else "did not end"
-    asked = f"asked {_times(len(case.asked))}: {', '.join(case.asked)}, " if case.asked else ""
-    click.echo(f"{mark} {case.place!s:<17} {killed} {case.place.where} … {ended}, {asked}{_effects(case.effects)}")
+    answers = f"asked {_times(len(case.asked))}: {', '.join(case.asked)}, " if case.asked else ""
+    click.echo(f"{mark} {case.place!s:<17} {killed} {case.place.where} … {ended}, {answers}{_effects(case.effects)}")
     for violation in case.violations:
         click.secho(f"       {violation}", fg="red")
 

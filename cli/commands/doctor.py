@@ -95,9 +95,9 @@ def examine_address(url: str, key: str | None, idle_s: int) -> list[Finding]:
 
 def examine(settings: Settings) -> Iterator[Finding]:
     """Yield the findings of every check; a check that raises is a finding itself."""
-    for about, place in CHECKS.items():
+    for about, function in CHECKS.items():
         try:
-            check: Check = resolve_name(f"cli.doctor.{place}")
+            check: Check = resolve_name(f"cli.doctor.{function}")
             for verdict, text in check(settings):
                 yield Finding(about, verdict, redact(text))
         except CallboardError as error:

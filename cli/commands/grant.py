@@ -28,12 +28,12 @@ from config.text.visible import visible
 def grant(agent: str, reason: str, principal: str | None, minutes: int, as_json: bool, **flags: object) -> int:
     """Let one principal start one run of AGENT in privileged mode, and print the grant, once."""
     settings = options.apply(**flags)
-    said = {"principal": principal or settings.principal, "reason": reason}
-    said["agent_id"] = AgentRegistry(settings.agent_folders).get(agent).id
+    terms = {"principal": principal or settings.principal, "reason": reason}
+    terms["agent_id"] = AgentRegistry(settings.agent_folders).get(agent).id
     with open_database_of(settings, create=True) as database:
         form = _form_of(database)
         with database.write() as connection:
-            issued, text = table.issue(connection, form, settings.local_principal, **said, lifetime_s=60 * minutes)
+            issued, text = table.issue(connection, form, settings.local_principal, **terms, lifetime_s=60 * minutes)
     if as_json:
         print_json(issued.shown() | {"grant": text}, lines=True)
         return 0
@@ -62,14 +62,14 @@ def list_grants(limit: int, as_json: bool, **flags: object) -> int:
     """List the newest grants of CALLBOARD_TENANT, with the runs that have used them."""
     settings = options.apply(**flags)
     with open_database_of(settings) as database, database.read() as connection:
-        found = [one.shown() for one in table.of_tenant(connection, settings.tenant, limit=limit)]
+        rows = [row.shown() for row in table.of_tenant(connection, settings.tenant, limit=limit)]
     if as_json:
-        print_json(found)
+        print_json(rows)
         return 0
-    for one in found:
-        state = "revoked" if "revoked_at" in one else one.get("run_id", f"unused, until {one['expires_at']}")
-        who = f"{one['agent']} for {one['principal']}, by {one['issued_by']}: {one['reason']}"
-        click.echo(visible(f"{one['grant_id']}  {who}  ({state})"))
+    for row in rows:
+        state = "revoked" if "revoked_at" in row else row.get("run_id", f"unused, until {row['expires_at']}")
+        who = f"{row['agent']} for {row['principal']}, by {row['issued_by']}: {row['reason']}"
+        click.echo(visible(f"{row['grant_id']}  {who}  ({state})"))
     return 0
 
 

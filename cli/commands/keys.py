@@ -100,14 +100,14 @@ def _print_new(key: ApiKey, text: str, as_json: bool) -> None:
 def list_keys(tenant: str | None, as_json: bool, **flags: object) -> int:
     """List the keys, newest first, with those that ended."""
     with open_database_of(options.apply(**flags)) as database, database.read() as connection:
-        found = [key.shown() for key in table.of_tenant(connection, tenant)]
+        rows = [key.shown() for key in table.of_tenant(connection, tenant)]
     if as_json:
-        print_json(found)
-    elif not found:
+        print_json(rows)
+    elif not rows:
         click.echo("no keys. Create one: ./callboard keys create NAME")
     else:
-        for facts in found:
-            _print_key(facts)
+        for row in rows:
+            _print_key(row)
     return 0
 
 

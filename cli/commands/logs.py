@@ -33,11 +33,11 @@ def logs(run_id: str | None, follow: bool, lines: int | None, **flags: object) -
         what = f"nothing was logged of run '{visible(run_id)}' in {folder}, and there is no run of that id"
         click.echo(f"error: {what}; `./callboard runs` lists the runs.", err=True)
         return 1
-    shown = _Shown(TAIL if lines is None and follow and run_id is None else lines)
+    tail = _Shown(TAIL if lines is None and follow and run_id is None else lines)
     line = None
-    for line in log_lines(folder, run_id, follow=follow, pause=shown.pause):
-        shown.take(line.text)
-    shown.catch_up()
+    for line in log_lines(folder, run_id, follow=follow, pause=tail.pause):
+        tail.take(line.text)
+    tail.catch_up()
     if line is None:
         what = f"run '{visible(run_id)}'" if run_id else "any run"
         click.echo(f"nothing was logged of {what} in {folder}.", err=True)

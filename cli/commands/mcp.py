@@ -59,24 +59,28 @@ def tools(server: str | None, as_json: bool, **flags: Any) -> int:
 
     with open_runner(options.apply(**flags), create=True) as runner:
         settings, journal = runner.settings, runner.journal
-        known = read_servers(settings.mcp_servers_folders)[0].values()
-        chosen = [one for one in known if not one.disabled] if server is None else [server_of(server, settings)]
+        servers = read_servers(settings.mcp_servers_folders)[0].values()
+        chosen = (
+            [definition for definition in servers if not definition.disabled]
+            if server is None
+            else [server_of(server, settings)]
+        )
         answers = journal.loop.run(ask_all(chosen, settings.tenant))
-        users = users_of(journal, [one.id for one in runner.registry.seen_by(runner.principal)])
-        found = [
-            (one, tool_rows(one, said, journal, users), len(said[0]) + len(said[1]))
-            for one, said in zip(chosen, answers, strict=True)
-            if not isinstance(said, str)
+        users = users_of(journal, [definition.id for definition in runner.registry.seen_by(runner.principal)])
+        listed = [
+            (definition, tool_rows(definition, answer, journal, users), len(answer[0]) + len(answer[1]))
+            for definition, answer in zip(chosen, answers, strict=True)
+            if not isinstance(answer, str)
         ]
-    problems = [said for said in answers if isinstance(said, str)]
+    problems = [answer for answer in answers if isinstance(answer, str)]
     if as_json:
-        print_json([row for _, rows, _ in found for row in rows])
-    elif known and not chosen:
+        print_json([row for _, rows, _ in listed for row in rows])
+    elif servers and not chosen:
         click.echo("all MCP servers are disabled; remove `disabled: true` from the file of one.")
     elif not chosen:
         click.echo(no_servers(settings))
-    for one, rows, number in found if not as_json else ():
-        print_tools(one, rows, number)
+    for definition, rows, number in listed if not as_json else ():
+        print_tools(definition, rows, number)
     for problem in problems:
         click.secho(f"error: {visible(problem)}", err=True, fg="red")
     return 1 if problems else 0
@@ -85,7 +89,7 @@ def tools(server: str | None, as_json: bool, **flags: Any) -> int:
 @mcp.command()
 @click.argument("server")
 @click.argument("tool")
-@click.argument("given", metavar="[JSON]", required=False)
+@click.argument("text_argument", metavar="[JSON]", required=False)
 @click.option("--arguments", metavar="JSON", help="The same as JSON; - reads them from standard input.")
 @click.option("--agent", "agent_id", metavar="A", help="The agent as whose tool it is called, with its overrides.")
 @click.option("--detach", is_flag=True, help="Leave the call to the workers, print its run's id and return.")
@@ -95,7 +99,7 @@ def tools(server: str | None, as_json: bool, **flags: Any) -> int:
 def call(
     server: str,
     tool: str,
-    given: str | None,
+    text_argument: str | None,
     arguments: str | None,
     agent_id: str | None,
     detach: bool,
@@ -110,9 +114,9 @@ def call(
     from cli.mcp.calling import chosen_tool
     from cli.mcp.servers import server_of
 
-    if given is not None and arguments is not None:
+    if text_argument is not None and arguments is not None:
         raise click.UsageError("write the arguments once: as JSON behind the tool's name, or as --arguments.")
-    text = given if given is not None else arguments if arguments is not None else "{}"
+    text = text_argument if text_argument is not None else arguments if arguments is not None else "{}"
     values = typed_arguments(sys.stdin.read(MAX_BYTES + 1) if text == "-" else text)
     with open_runner(options.apply(**flags), create=True) as runner:
         server_of(server, runner.settings)
@@ -132,12 +136,12 @@ def inspect(server: str, as_json: bool, **flags: Any) -> int:
 
     with open_runner(options.apply(**flags), create=True) as runner:
         chosen = server_of(server, runner.settings)
-        found = runner.journal.loop.run(inspected(chosen, runner.settings.tenant))
+        facts = runner.journal.loop.run(inspected(chosen, runner.settings.tenant))
     if as_json:
-        print_json(found)
+        print_json(facts)
     else:
-        print_inspected(found)
-    return 1 if "problem" in found else 0
+        print_inspected(facts)
+    return 1 if "problem" in facts else 0
 
 
 @mcp.command()

@@ -46,11 +46,11 @@ def test(run_ids: tuple[str, ...], count: int, as_json: bool, **flags: Any) -> i
     policy = read_policy(settings.policy_places)
     with open_runner(settings) as runner:
         which = list(run_ids) or _newest(runner, count)
-        found = dry_run(policy, _calls(runner, which))
+        result = dry_run(policy, _calls(runner, which))
     if as_json:
-        print_json(_as_json(policy, found, len(which)))
+        print_json(_as_json(policy, result, len(which)))
     else:
-        _print(policy, found, len(which))
+        _print(policy, result, len(which))
     return 0
 
 
@@ -63,16 +63,16 @@ def policy(as_json: bool) -> int:
 
 def _check(as_json: bool) -> int:
     settings = options.apply()
-    found = read_policy(settings.policy_places)
-    warnings = warnings_of(found, vocabulary_of(settings))
+    policy = read_policy(settings.policy_places)
+    warnings = warnings_of(policy, vocabulary_of(settings))
     if as_json:
         rules = [
-            {"name": rule.name, "file": rule.file, "line": rule.line, "verdict": rule.verdict} for rule in found.rules
+            {"name": rule.name, "file": rule.file, "line": rule.line, "verdict": rule.verdict} for rule in policy.rules
         ]
-        print_json({"version": found.version, "rules": rules, "warnings": warnings})
+        print_json({"version": policy.version, "rules": rules, "warnings": warnings})
         return 0
-    click.echo(f"rules: {len(found.rules)}, version {found.version}")
-    for rule in found.rules:
+    click.echo(f"rules: {len(policy.rules)}, version {policy.version}")
+    for rule in policy.rules:
         click.echo(f"{click.style('✓', fg='green')} {rule.name}  {rule.verdict}  {rule.file}:{rule.line}")
     for warning in warnings:
         click.echo(f"{click.style('warning', fg='yellow')}: {visible(warning)}", err=True)
@@ -100,19 +100,19 @@ def _calls(runner: Runner, run_ids: list[str]) -> Iterator[PastCall]:
             )
 
 
-def _print(policy: LocalPolicy, found: DryRun, runs: int) -> None:
-    click.echo(f"{runs} runs, {found.calls['tool']} calls of tools and {found.calls['model']} of models")
+def _print(policy: LocalPolicy, result: DryRun, runs: int) -> None:
+    click.echo(f"{runs} runs, {result.calls['tool']} calls of tools and {result.calls['model']} of models")
     width = max(len("rule"), *(len(rule.name) for rule in policy.rules)) if policy.rules else 4
     click.secho(f"{'rule':<{width}}  matches  decides", dim=True)
     for rule in policy.rules:
-        remark = found.remark(rule.name, rule.fields.point)
-        counts = f"{found.matched[rule.name]:>7}  {found.decided[rule.name]:>7}"
+        remark = result.remark(rule.name, rule.fields.point)
+        counts = f"{result.matched[rule.name]:>7}  {result.decided[rule.name]:>7}"
         click.echo(f"{rule.name:<{width}}  {counts}  {click.style(remark, fg='yellow')}".rstrip())
-    click.echo(f"different from the recorded decisions: {len(found.differences)}")
-    for difference in found.differences[:MOST_SHOWN]:
+    click.echo(f"different from the recorded decisions: {len(result.differences)}")
+    for difference in result.differences[:MOST_SHOWN]:
         click.echo("  " + _sentence(difference))
-    if len(found.differences) > MOST_SHOWN:
-        click.secho(f"  and {len(found.differences) - MOST_SHOWN} more: --json", dim=True)
+    if len(result.differences) > MOST_SHOWN:
+        click.secho(f"  and {len(result.differences) - MOST_SHOWN} more: --json", dim=True)
 
 
 def _sentence(difference: Difference) -> str:
@@ -122,33 +122,33 @@ def _sentence(difference: Difference) -> str:
     return f"{call.run_id} step {call.number} {visible(call.facts.name)}: {then} -> {now.verdict} ({now.rule}){reason}"
 
 
-def _as_json(policy: LocalPolicy, found: DryRun, runs: int) -> dict[str, Any]:
+def _as_json(policy: LocalPolicy, result: DryRun, runs: int) -> dict[str, Any]:
     rules = [
         {
             "name": rule.name,
             "point": rule.fields.point,
-            "matches": found.matched[rule.name],
-            "decides": found.decided[rule.name],
-            "remark": found.remark(rule.name, rule.fields.point) or None,
+            "matches": result.matched[rule.name],
+            "decides": result.decided[rule.name],
+            "remark": result.remark(rule.name, rule.fields.point) or None,
         }
         for rule in policy.rules
     ]
     return {
         "version": policy.version,
         "runs": runs,
-        "calls": {"tool": found.calls["tool"], "model": found.calls["model"]},
+        "calls": {"tool": result.calls["tool"], "model": result.calls["model"]},
         "rules": rules,
-        "differences": [_difference(one) for one in found.differences],
+        "differences": [_difference(difference) for difference in result.differences],
     }
 
 
-def _difference(one: Difference) -> dict[str, Any]:
+def _difference(difference: Difference) -> dict[str, Any]:
     return {
-        "run_id": one.call.run_id,
-        "number": one.call.number,
-        "at": stamp(one.call.at_ms),
-        "point": one.call.facts.point,
-        "name": one.call.facts.name,
-        "then": {"verdict": one.call.verdict, "rule": one.call.rule} if one.call.verdict else None,
-        "now": one.now.as_json(),
+        "run_id": difference.call.run_id,
+        "number": difference.call.number,
+        "at": stamp(difference.call.at_ms),
+        "point": difference.call.facts.point,
+        "name": difference.call.facts.name,
+        "then": {"verdict": difference.call.verdict, "rule": difference.call.rule} if difference.call.verdict else None,
+        "now": difference.now.as_json(),
     }

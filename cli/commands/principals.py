@@ -23,12 +23,12 @@ def principals() -> None:
 def list_principals(tenant: str | None, as_json: bool, **flags: object) -> int:
     """List the principals, by tenant and name."""
     with open_database_of(options.apply(**flags)) as database, database.read() as connection:
-        found = table.known(connection, tenant)
+        rows = table.known(connection, tenant)
     if as_json:
-        print_json(found)
+        print_json(rows)
         return 0
-    for facts in found:
-        click.echo(f"{'disabled' if facts['disabled'] else 'enabled':<8}  {facts['tenant']}/{facts['id']}")
+    for row in rows:
+        click.echo(f"{'disabled' if row['disabled'] else 'enabled':<8}  {row['tenant']}/{row['id']}")
     return 0
 
 

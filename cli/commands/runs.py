@@ -42,7 +42,7 @@ def spans_of(run_id: str, as_json: bool, **flags: object) -> int:
     elif not any(call["spans"] for call in calls):
         click.echo("no call of the run has spans.")
     else:
-        for call in (one for one in calls if one["spans"] or one["kind"] == "tool"):
+        for call in (row for row in calls if row["spans"] or row["kind"] == "tool"):
             click.echo(f"{call['number']:>4}  {visible(call['name'])}  {call['outcome']}")
             for span in call["spans"]:
                 click.echo(f"      {_line(span)}")
@@ -91,32 +91,32 @@ def runs(
         if trace_id or correlation_id:
             raise click.UsageError("--why selects by --agent and --thread; leave --trace and --correlation out.")
         return print_why(options.apply(**flags), why or None, agent, thread_id, limit, as_json)
-    wanted: RunFilter = {"status": status, "agent": agent, "thread_id": thread_id}
-    wanted |= {"trace_id": trace_id, "correlation_id": correlation_id, "limit": limit + 1}
+    filters: RunFilter = {"status": status, "agent": agent, "thread_id": thread_id}
+    filters |= {"trace_id": trace_id, "correlation_id": correlation_id, "limit": limit + 1}
     with open_runner(options.apply(**flags)) as runner:
-        found = runner.journal.readers.runs.newest(runner.principal, **wanted)
-        if not found and agent is not None:
+        rows = runner.journal.readers.runs.newest(runner.principal, **filters)
+        if not rows and agent is not None:
             require_known_agent(runner, agent)
-    found, is_more = found[:limit], len(found) > limit
+    rows, is_more = rows[:limit], len(rows) > limit
     if as_json:
-        print_json(found)
-    elif not found and (status or agent or thread_id or trace_id or correlation_id):
+        print_json(rows)
+    elif not rows and (status or agent or thread_id or trace_id or correlation_id):
         click.echo("no run matches; leave out the filters (--status, --agent, …) to list all.")
-    elif not found:
+    elif not rows:
         click.echo('no runs. Start one: ./callboard run assistant "What is 17 * 23?"')
     else:
-        _print(found)
+        _print(rows)
     if is_more:
         more = f"these are the newest {limit}; there are more: --limit, --status, --agent, --thread."
         click.secho(more, err=True, dim=True)
     return 0
 
 
-def _print(found: list[dict[str, Any]]) -> None:
+def _print(runs_found: list[dict[str, Any]]) -> None:
     width = columns() if sys.stdout.isatty() else 0
-    agent_width = max(len(run["agent"]) for run in found)
-    took_width = max(len("succeeded"), *(len(_took(run)) for run in found))
-    rows = [(run, _facts(run, agent_width, took_width), _title(run)) for run in found]
+    agent_width = max(len(run["agent"]) for run in runs_found)
+    took_width = max(len("succeeded"), *(len(_took(run)) for run in runs_found))
+    rows = [(run, _facts(run, agent_width, took_width), _title(run)) for run in runs_found]
     is_narrow = 0 < width < max(len(facts) for _, facts, _ in rows) + TITLE_COLUMNS
     for run, facts, title in rows:
         line = f"{mark_of(run['status'])} {facts}"

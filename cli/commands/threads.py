@@ -34,20 +34,20 @@ def threads(thread_id: str | None, search: str | None, limit: int, as_json: bool
     """List the threads, most recently used first; with THREAD, show its messages."""
     with open_runner(options.apply(**flags)) as runner:
         if thread_id is None:
-            found = runner.journal.readers.threads.newest(runner.principal, search=search, limit=limit + 1)
+            rows = runner.journal.readers.threads.newest(runner.principal, search=search, limit=limit + 1)
         else:
-            found = runner.journal.readers.threads.messages(runner.principal, thread_id, limit=PAGE + 1)
-    shown = found[: limit if thread_id is None else PAGE]
+            rows = runner.journal.readers.threads.messages(runner.principal, thread_id, limit=PAGE + 1)
+    page = rows[: limit if thread_id is None else PAGE]
     if as_json:
-        print_json(shown)
+        print_json(page)
     elif thread_id is not None:
-        for message in shown:
+        for message in page:
             _say(message)
-    elif not found:
+    elif not rows:
         click.echo("no threads.")
     else:
-        _list(shown)
-    if len(found) > len(shown):
+        _list(page)
+    if len(rows) > len(page):
         click.secho(_more(thread_id, limit), err=True, dim=True)
     return 0
 
@@ -59,10 +59,10 @@ def _more(thread_id: str | None, limit: int) -> str:
     return f"these are the first {PAGE} messages; there are more: the page and {where} show them."
 
 
-def _list(shown: list[dict[str, Any]]) -> None:
+def _list(page: list[dict[str, Any]]) -> None:
     width = columns() if sys.stdout.isatty() else 0
-    longest = max(len(thread["thread_id"]) for thread in shown)
-    for thread in shown:
+    longest = max(len(thread["thread_id"]) for thread in page)
+    for thread in page:
         going = " ●" if "open_run" in thread else ""
         when = thread["updated_at"][:16].replace("T", " ")
         facts = f"{thread['thread_id']:<{min(longest, MOST_ID_COLUMNS)}}  {when}  {thread['agent']:<12} "

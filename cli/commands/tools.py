@@ -52,9 +52,9 @@ def call(
     The result goes to standard output, progress to standard error; --json prints the events of the call's run.
     Ctrl-C stops the call.
     """
-    given = typed_arguments(sys.stdin.read(MAX_BYTES + 1) if arguments == "-" else arguments)
+    values = typed_arguments(sys.stdin.read(MAX_BYTES + 1) if arguments == "-" else arguments)
     with open_runner(options.apply(**flags), create=True) as runner:
-        handle = runner.call_tool(name, given, agent_id=agent_id, detached=detach, grant=grant)
+        handle = runner.call_tool(name, values, agent_id=agent_id, detached=detach, grant=grant)
         return call_and_follow(runner, handle, detach=detach, no_wait=no_wait, as_json=as_json)
 
 
@@ -99,14 +99,14 @@ def tools(agent_id: str | None, as_json: bool, **flags: Any) -> int:
     with open_runner(options.apply(**flags), create=True) as runner:
         if agent_id is not None:
             runner.registry.get(agent_id)
-        chosen = [one.id for one in runner.registry.seen_by(runner.principal) if agent_id in (None, one.id)]
-        found = sorted(loaded_tools(_loadable(current_process(), chosen)), key=lambda one: (one.name, one.digest))
+        chosen = [tool.id for tool in runner.registry.seen_by(runner.principal) if agent_id in (None, tool.id)]
+        loaded = sorted(loaded_tools(_loadable(current_process(), chosen)), key=lambda tool: (tool.name, tool.digest))
     if as_json:
-        print_json([_shown(one) for one in found])
-    elif not found:
+        print_json([_shown(tool) for tool in loaded])
+    elif not loaded:
         click.echo("These agents have no tools; name some under `tools:` of a definition.")
     else:
-        _print(found)
+        _print(loaded)
     return 0
 
 
@@ -114,11 +114,11 @@ def _loadable(process: Process, agent_ids: list[str]) -> list[LoadedAgent]:
     """Return the agents that can be loaded; the others are warned of."""
     loaded = []
     for agent_id in agent_ids:
-        one = try_load(process, agent_id)
-        if isinstance(one, tuple):
-            loaded.append(one)
+        agent = try_load(process, agent_id)
+        if isinstance(agent, tuple):
+            loaded.append(agent)
         else:
-            click.secho(visible(f"warning: agent '{agent_id}' is left out: {one}"), err=True, fg="yellow")
+            click.secho(visible(f"warning: agent '{agent_id}' is left out: {agent}"), err=True, fg="yellow")
     return loaded
 
 
@@ -127,10 +127,10 @@ def _shown(tool: LoadedTool) -> dict[str, Any]:
     return facts | {"agents": sorted(tool.agents)}
 
 
-def _print(found: list[LoadedTool]) -> None:
-    name_width = max(len(one.name) for one in found)
-    effect_width = max(len(one.effect) for one in found)
-    for one in found:
-        summary = fit(visible(one.description.split("\n")[0]), MAX_DESCRIPTION_CHARS)
-        agents = ", ".join(sorted(one.agents))
-        click.echo(f"{one.name:<{name_width}}  {one.effect:<{effect_width}}  {summary}  ({agents})")
+def _print(tools_found: list[LoadedTool]) -> None:
+    name_width = max(len(tool.name) for tool in tools_found)
+    effect_width = max(len(tool.effect) for tool in tools_found)
+    for tool in tools_found:
+        summary = fit(visible(tool.description.split("\n")[0]), MAX_DESCRIPTION_CHARS)
+        agents = ", ".join(sorted(tool.agents))
+        click.echo(f"{tool.name:<{name_width}}  {tool.effect:<{effect_width}}  {summary}  ({agents})")

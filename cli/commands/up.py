@@ -166,8 +166,8 @@ def _keep_redis(supervisor: Supervisor, redis: EmbeddedRedis, output: Output) ->
     def prepare(child: Child) -> None:
         redis.clear()
         if child.quick_deaths == 2 and not child.ready.is_set():
-            place = redis.set_aside()
-            output.warn(f"the embedded Redis could not read its data; it was moved to {place}. Nothing is lost.")
+            folder = redis.set_aside()
+            output.warn(f"the embedded Redis could not read its data; it was moved to {folder}. Nothing is lost.")
 
     spec = ChildSpec(name="redis", argv=redis.argv, before=prepare, parent_died=signal.SIGTERM, umask=PRIVATE_UMASK)
     return supervisor.keep(spec)

@@ -34,12 +34,12 @@ def workers(as_json: bool, **flags: object) -> int:
 
 def _say(worker: Mapping[str, Any]) -> None:
     queues = ", ".join(map(visible, worker["queues"])) or "its default queue"
-    place = f"{visible(worker['host'])} process {worker['pid']}"
-    click.echo(f"{place}  {worker['pool']}  {worker['busy']} of {worker['slots']} runs  {queues}")
+    process = f"{visible(worker['host'])} process {worker['pid']}"
+    click.echo(f"{process}  {worker['pool']}  {worker['busy']} of {worker['slots']} runs  {queues}")
     for tool, number in worker["abandoned"].items():
         click.secho(f"  {number} calls of {visible(tool)} were given up and have not ended", fg="yellow")
     for variables, agents in worker["missing_keys"].items():
         click.secho(f"  {visible(variables)} is not set; {', '.join(map(visible, agents))} need it", fg="yellow")
-    for name, said in worker["mcp_servers"].items():
-        if said["state"] != "disabled":
-            click.echo(f"  MCP server {visible(name)}: {state_text(said)}")
+    for name, server_state in worker["mcp_servers"].items():
+        if server_state["state"] != "disabled":
+            click.echo(f"  MCP server {visible(name)}: {state_text(server_state)}")

@@ -150,8 +150,8 @@ def _open(trial: Trial, points: str) -> tuple[Runner, Recorder | None]:
 
 
 def environment(trial_settings: Settings) -> dict[str, str]:
-    given = trial_settings.model_dump(exclude_unset=True, mode="json")
-    return {f"CALLBOARD_{name.upper()}": "" if value is None else str(value) for name, value in given.items()}
+    values = trial_settings.model_dump(exclude_unset=True, mode="json")
+    return {f"CALLBOARD_{name.upper()}": "" if value is None else str(value) for name, value in values.items()}
 
 
 def _result(runner: Runner, trial: Trial, recorder: Recorder | None = None) -> AttemptResult:
@@ -188,15 +188,15 @@ def _stop_in_time(trial: Trial, handle: RunHandle) -> None:
 
 def _answer(trial: Trial, runner: Runner, handle: RunHandle) -> bool:
     """Answer every open approval as a person who checked the target system would; return whether there was one."""
-    asked = handle.approvals()
+    questions = handle.approvals()
     with runner.journal.database.read() as connection:
         keys = {step["call_id"]: step["idempotency_key"] for step in steps_of(connection, handle.run_id)}
     entries = ledger.read(trial.ledger)
-    for question in asked:
+    for question in questions:
         key = keys[question["call_id"]]
         arrived = [entry for entry in entries if entry.key == key]
         handle.decide(question["approval_id"], _decision(trial, question, arrived), by="crash lab")
-    return bool(asked)
+    return bool(questions)
 
 
 def _decision(trial: Trial, question: Mapping[str, Any], arrived: Sequence[ledger.Entry]) -> Decision:
@@ -207,23 +207,23 @@ def _decision(trial: Trial, question: Mapping[str, Any], arrived: Sequence[ledge
         return Decision(decision=offered[0], scope=next(iter(question["scopes"]), None))
     if not arrived:
         return Decision(decision="run_again")
-    known = trial.returned.get(call_name(question["name"], question["arguments"]))
-    result = next((entry.result for entry in arrived if entry.mark == ledger.RETURNED), known)
+    returned = trial.returned.get(call_name(question["name"], question["arguments"]))
+    result = next((entry.result for entry in arrived if entry.mark == ledger.RETURNED), returned)
     return Decision(decision="take_as_done", result=result)
 
 
 def filled_in(form: Mapping[str, Any]) -> dict[str, Any]:
     """Return an answer to a form that has its required fields, each with a plain value of its kind."""
     required = form.get("required", ())
-    return {one.name: _plain(one) for one in fields_of(form) if one.name in required}
+    return {field.name: _plain(field) for field in fields_of(form) if field.name in required}
 
 
-def _plain(one: FormField) -> Any:
-    least = one.schema.get("minimum", 1)
+def _plain(field: FormField) -> Any:
+    least = field.schema.get("minimum", 1)
     by_kind = {"string": "an answer", "integer": least, "number": least, "boolean": True, "array": [], "object": {}}
-    if one.choices and not one.is_list:
-        return one.choices[0]
-    return by_kind.get(str(one.schema.get("type")), "an answer")
+    if field.choices and not field.is_list:
+        return field.choices[0]
+    return by_kind.get(str(field.schema.get("type")), "an answer")
 
 
 def call_name(tool: str, arguments: Mapping[str, Any]) -> str:

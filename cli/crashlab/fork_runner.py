@@ -121,8 +121,8 @@ def _kill(pid: int) -> None:
 
 
 def _set_up(log: Path) -> None:
-    for asked in ASKED_TO_END:
-        signal.signal(asked, signal.SIG_DFL)
+    for signal_number in ASKED_TO_END:
+        signal.signal(signal_number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ASKED_TO_END)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

@@ -121,9 +121,9 @@ def _end(record: RunRecord) -> Iterator[str]:
         if step["ended_ms"] is None:
             yield f"its step {step['number']} ({step['name']}) has no end"
     pieced, final = pieced_texts(record.events), final_texts(record.events)
-    for place in sorted(pieced.keys() | final.keys()):
-        if pieced.get(place) != final.get(place):
-            yield f"its deltas add up to {pieced.get(place)!r:.100} and its message is {final.get(place)!r:.100}"
+    for message in sorted(pieced.keys() | final.keys()):
+        if pieced.get(message) != final.get(message):
+            yield f"its deltas add up to {pieced.get(message)!r:.100} and its message is {final.get(message)!r:.100}"
 
 
 # --- steps, approvals, history ------------------------------------------------------------------------
@@ -150,7 +150,10 @@ def _approvals(record: RunRecord) -> Iterator[str]:
             yield f"its approval {row['id']} was decided {row['decision']}, and its log has {logged}"
         if row["used_ms"] is not None and (row["decided_ms"] is None or row["used_ms"] < row["decided_ms"]):
             yield f"its approval {row['id']} was used before it was decided"
-        step, its = steps.get(row["step_id"]), [one for one in record.approvals if one["step_id"] == row["step_id"]]
+        step, its = (
+            steps.get(row["step_id"]),
+            [approval for approval in record.approvals if approval["step_id"] == row["step_id"]],
+        )
         if row["digest"] != canonical_digest(orjson.loads(row["arguments_json"])):
             yield f"its approval {row['id']} shows other arguments than those it is bound to"
         if step is not None and step["arguments_digest"] not in {row["digest"], *map(_decided_digest, its)}:
@@ -166,14 +169,14 @@ BEGUN = ("started", "done", "unknown")
 
 def _is_approved(step: Facts, approvals: Sequence[Facts]) -> bool:
     """Return whether an approval for the arguments of a step was given and used."""
-    given = [one for one in approvals if one["decision"] == "approve" and one["used_ms"] is not None]
-    return any(_decided_digest(one) == step["arguments_digest"] for one in given)
+    answers = [answer for answer in approvals if answer["decision"] == "approve" and answer["used_ms"] is not None]
+    return any(_decided_digest(answer) == step["arguments_digest"] for answer in answers)
 
 
 def _decided_digest(approval: Facts) -> str:
     """Return the digest of the arguments that an approval lets a call be made with."""
-    given = orjson.loads(approval["decision_json"]) if approval["decision_json"] else {}
-    return str(given.get("digest") or approval["digest"])
+    decision = orjson.loads(approval["decision_json"]) if approval["decision_json"] else {}
+    return str(decision.get("digest") or approval["digest"])
 
 
 def _history(record: RunRecord) -> Iterator[str]:
@@ -298,8 +301,8 @@ def pieced_texts(events: Sequence[Facts]) -> Texts:
     texts = Texts()
     for event in events:
         if event["type"] in TEXTS and event["seq"] not in gone:
-            place = event["message_id"], event["type"]
-            texts[place] = texts.get(place, "") + event["content"]
+            message = event["message_id"], event["type"]
+            texts[message] = texts.get(message, "") + event["content"]
     return texts
 
 

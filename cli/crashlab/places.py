@@ -58,8 +58,8 @@ class Choice(NamedTuple):
     def of(self, places: Sequence[Place]) -> Sequence[Place]:
         if self.at:
             if unknown := set(self.at) - {str(place) for place in places}:
-                known = ", ".join(map(str, places))
-                raise click.UsageError(f"the run does not pass {', '.join(sorted(unknown))}; it passes {known}.")
+                names = ", ".join(map(str, places))
+                raise click.UsageError(f"the run does not pass {', '.join(sorted(unknown))}; it passes {names}.")
             return [place for place in places if str(place) in self.at]
         if self.sample is None or self.sample >= len(places):
             return places
@@ -96,46 +96,50 @@ def places_of(passed: Sequence[Passed]) -> list[Place]:
     """Return the passed places in order, each with its number and description."""
     counted: Counter[str] = Counter()
     numbered = []
-    for one in passed:
-        counted[one.place] += 1
-        numbered.append((one, counted[one.place]))
+    for passage in passed:
+        counted[passage.place] += 1
+        numbered.append((passage, counted[passage.place]))
     changes = _changes(numbered)
-    return [Place(name=one.place, number=number, where=_where(one, number, changes)) for one, number in numbered]
+    return [
+        Place(name=passage.place, number=number, where=_where(passage, number, changes)) for passage, number in numbered
+    ]
 
 
 def _changes(numbered: Sequence[tuple[Passed, int]]) -> dict[tuple[str, int], str]:
     """Return what each commit changed, and each wake-up, by place and number."""
     changes = {}
     before = None
-    for one, number in numbered:
-        before = before or one
-        if one.place == "publish":
-            changes[one.place, number] = "the wake-up"
-        elif one.place in ("accept", "claim", "commit", "unowned"):
-            changes[one.place, number] = f"the commit that {' and '.join(_changed(before, one)) or 'added to the log'}"
-            before = one
+    for passage, number in numbered:
+        before = before or passage
+        if passage.place == "publish":
+            changes[passage.place, number] = "the wake-up"
+        elif passage.place in ("accept", "claim", "commit", "unowned"):
+            changes[passage.place, number] = (
+                f"the commit that {' and '.join(_changed(before, passage)) or 'added to the log'}"
+            )
+            before = passage
     return changes
 
 
-def _changed(before: Passed, one: Passed) -> Iterator[str]:
+def _changed(before: Passed, after: Passed) -> Iterator[str]:
     was_started = {step_id for step_id, (_, state) in before.steps.items() if state == "started"}
-    is_started = {step_id for step_id, (_, state) in one.steps.items() if state == "started"}
-    if one.place == "accept":
+    is_started = {step_id for step_id, (_, state) in after.steps.items() if state == "started"}
+    if after.place == "accept":
         yield "accepted the run"
-    if one.place == "claim":
+    if after.place == "claim":
         yield "claimed the run"
-    if ended := [what for step_id, (what, _) in one.steps.items() if step_id in was_started - is_started]:
+    if ended := [what for step_id, (what, _) in after.steps.items() if step_id in was_started - is_started]:
         yield f"ended {', '.join(ended)}"
-    if began := [what for step_id, (what, _) in one.steps.items() if step_id in is_started - was_started]:
+    if began := [what for step_id, (what, _) in after.steps.items() if step_id in is_started - was_started]:
         yield f"started {', '.join(began)}"
-    if one.place != "claim" and before.status and one.status != before.status:
-        yield f"left the run {one.status}"
+    if after.place != "claim" and before.status and after.status != before.status:
+        yield f"left the run {after.status}"
 
 
-def _where(one: Passed, number: int, changes: Mapping[tuple[str, int], str]) -> str:
-    if one.place in ("tool", "tool-after"):
-        open_calls = [what for what, state in one.steps.values() if state == "started" and what.startswith("`")]
+def _where(passage: Passed, number: int, changes: Mapping[tuple[str, int], str]) -> str:
+    if passage.place in ("tool", "tool-after"):
+        open_calls = [what for what, state in passage.steps.values() if state == "started" and what.startswith("`")]
         name = open_calls[0] if len(open_calls) == 1 else f"one of {', '.join(open_calls)}"
-        return f"{'before' if one.place == 'tool' else 'after'} {name} was called"
-    base = one.place.removesuffix("-before")
-    return f"{'after' if base == one.place else 'just before'} {changes.get((base, number), base)}"
+        return f"{'before' if passage.place == 'tool' else 'after'} {name} was called"
+    base = passage.place.removesuffix("-before")
+    return f"{'after' if base == passage.place else 'just before'} {changes.get((base, number), base)}"

@@ -32,7 +32,10 @@ class Varying:
 
 def without(record: RunRecord, values: Iterable[str]) -> RunRecord:
     """Return the record with a mark in place of these values."""
-    output, messages = _marked(record.run.get("output"), values), [_marked(one, values) for one in record.messages]
+    output, messages = (
+        _marked(record.run.get("output"), values),
+        [_marked(message, values) for message in record.messages],
+    )
     return replace(record, run={**record.run, "output": output}, messages=messages)
 
 

@@ -77,7 +77,7 @@ def _files_of(name: str) -> tuple[str, ...]:
     """Return the files that ``import name`` runs: the packages on the way, and the module."""
     parts = name.split(".")
     places = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
-    files = (f"{place}{ending}" for place in places for ending in (".py", "/__init__.py"))
+    files = (f"{stem}{ending}" for stem in places for ending in (".py", "/__init__.py"))
     return tuple(file for file in files if (ROOT / file).is_file())
 
 

@@ -240,8 +240,8 @@ def _environment(copy: Path, **extra: str) -> dict[str, str]:
 
     Compiling anew is half of collecting the tests and a quarter of starting a worker, in each of hundreds of processes.
     """
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment = child_environment(kept, **extra)
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment = child_environment(variables, **extra)
     paths = environment["PYTHONPATH"].split(os.pathsep)
     return environment | {"PYTHONPATH": os.pathsep.join(str(copy) if path == str(ROOT) else path for path in paths)}
 

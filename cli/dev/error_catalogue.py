@@ -143,22 +143,22 @@ def _first_paragraph(kind: type[CallboardError]) -> str:
 
 
 def document() -> str:
-    found = [*catalogue().values()]
+    entries = [*catalogue().values()]
     return "\n".join(
-        [HEAD, *(line for topic in Topic for line in _section(topic, found)), *_names(found), "", TAIL, ""]
+        [HEAD, *(line for topic in Topic for line in _section(topic, entries)), *_names(entries), "", TAIL, ""]
     )
 
 
-def _section(topic: Topic, found: list[ErrorEntry]) -> list[str]:
+def _section(topic: Topic, entries: list[ErrorEntry]) -> list[str]:
     columns = OTHER_COLUMNS.get(topic, USUAL)
-    rows = [[cell(entry) for cell in columns.values()] for entry in found if entry.topic is topic]
+    rows = [[cell(entry) for cell in columns.values()] for entry in entries if entry.topic is topic]
     introduction = [INTRODUCTIONS[topic], ""] if topic in INTRODUCTIONS else []
     return [f"## {topic}", "", *introduction, *_table([*columns], rows), ""]
 
 
-def _names(found: list[ErrorEntry]) -> list[str]:
+def _names(entries: list[ErrorEntry]) -> list[str]:
     here = dict(NO_ERROR)
-    for entry in found:
+    for entry in entries:
         if entry.seed_name is not None:
             here[entry.seed_name] = (
                 f"{here[entry.seed_name]}, `{entry.code}`" if entry.seed_name in here else f"`{entry.code}`"

@@ -158,10 +158,10 @@ def _unignored(root: Path) -> Iterator[str]:
     """Yield the files that ``.gitignore`` does not name."""
     lines = (root / ".gitignore").read_text().split() if (root / ".gitignore").exists() else ()
     ignored = shutil.ignore_patterns(".git", *(line.rstrip("/") for line in lines))
-    for place, folders, names in os.walk(root):
-        left_out = ignored(place, [*folders, *names])
+    for folder, folders, names in os.walk(root):
+        left_out = ignored(folder, [*folders, *names])
         folders[:] = sorted(set(folders) - left_out)
-        yield from (os.path.relpath(os.path.join(place, name), root) for name in set(names) - left_out)
+        yield from (os.path.relpath(os.path.join(folder, name), root) for name in set(names) - left_out)
 
 
 def _git(root: Path, *words: str) -> list[str]:

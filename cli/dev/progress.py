@@ -38,17 +38,17 @@ class GroupProgress:
 
     def note(self, line: bytes) -> str | None:
         """Note what ``tests/progress.py`` said; return the name of a test that failed just now."""
-        said = json.loads(line)
-        self.total = said.get("total", self.total)
-        if "began" in said:
-            self.running[said["began"]] = self.clock()
-        if "ended" not in said:
+        report = json.loads(line)
+        self.total = report.get("total", self.total)
+        if "began" in report:
+            self.running[report["began"]] = self.clock()
+        if "ended" not in report:
             return None
-        test = said["ended"]
+        test = report["ended"]
         self.running.pop(test, None)
-        self.seconds[test] = said["seconds"]
-        self.outcomes[said["outcome"]] += 1
-        if said["outcome"] != "failed":
+        self.seconds[test] = report["seconds"]
+        self.outcomes[report["outcome"]] += 1
+        if report["outcome"] != "failed":
             return None
         self.failed.append(test)
         return str(test)
@@ -78,10 +78,10 @@ def follow(progress: GroupProgress, pipe: int, out: TextIO | None = None) -> Non
     unfinished = b""
     while True:
         if select.select([pipe], [], [], max(0.0, show_at - time.monotonic()))[0]:
-            said = os.read(pipe, 65536)
-            if not said:
+            chunk = os.read(pipe, 65536)
+            if not chunk:
                 break
-            *lines, unfinished = (unfinished + said).split(b"\n")
+            *lines, unfinished = (unfinished + chunk).split(b"\n")
             for failed in filter(None, map(progress.note, lines)):
                 _show(f"FAILED    {failed}", out, live=live, stays=True)
         if time.monotonic() >= show_at:

@@ -22,27 +22,27 @@ PARTS = ("connect_s", "first_token_s", "between_chunks_s")
 
 def check_agents(settings: Settings) -> Verdicts:
     """Yield the problems of each agent, and whether the default agent exists."""
-    found = AgentRegistry(settings.agent_folders).all()
+    definitions = AgentRegistry(settings.agent_folders).all()
     problems: list[Problem] = []
-    for definition in found:
+    for definition in definitions:
         if isinstance(definition, DefinitionInvalid):
             problems.append(problem_of(definition))
         else:
             problems.extend(deep_check(definition, settings))
     yield from (("fail" if problem.severity == "error" else "warn", str(problem)) for problem in problems)
-    usable = [definition for definition in found if isinstance(definition, AgentDefinition)]
+    usable = [definition for definition in definitions if isinstance(definition, AgentDefinition)]
     for definition in usable:
         yield from timeouts(definition)
     ids = {definition.id for definition in usable}
-    if found and settings.default_agent not in ids:
+    if definitions and settings.default_agent not in ids:
         yield fail(
             f"CALLBOARD_DEFAULT_AGENT is '{settings.default_agent}', which does not exist; set it to one of "
             f"{', '.join(sorted(ids))}"
         )
-    if not found:
+    if not definitions:
         yield warn(f"there are none in {settings.agents_dir}; add a YAML file")
     elif not problems:
-        yield ok(f"{len(found)} can be used")
+        yield ok(f"{len(definitions)} can be used")
 
 
 def timeouts(definition: AgentDefinition) -> Verdicts:

@@ -79,12 +79,12 @@ def _keys_of_the_local_principal(settings: Settings) -> Verdicts:
         valid = _valid_keys(settings)
     except (DatabaseUnreachable, SchemaNew, SchemaOld):  # the database's own check says so
         return
-    found = [key["id"] for key in valid if (key["tenant"], key["name"]) == (settings.tenant, settings.principal)]
-    if found:
-        more = f" and {len(found) - MOST_IDS} more" if len(found) > MOST_IDS else ""
+    ids = [key["id"] for key in valid if (key["tenant"], key["name"]) == (settings.tenant, settings.principal)]
+    if ids:
+        more = f" and {len(ids) - MOST_IDS} more" if len(ids) > MOST_IDS else ""
         yield warn(
             f"valid API keys act as '{settings.principal}', this installation's own principal, so they reach the "
-            f"terminal's runs: {', '.join(found[:MOST_IDS])}{more}. Revoke them (`./callboard keys revoke ID`) and "
+            f"terminal's runs: {', '.join(ids[:MOST_IDS])}{more}. Revoke them (`./callboard keys revoke ID`) and "
             "create keys of other names, or set another CALLBOARD_PRINCIPAL."
         )
 
@@ -96,6 +96,6 @@ def _valid_keys(settings: Settings) -> list[dict[str, Any]]:
     with closing(open_database(settings.database)) as database:
         require_current(database)
         with database.read() as connection:
-            found = [key.shown() for key in keys.of_tenant(connection, None)]
+            rows = [key.shown() for key in keys.of_tenant(connection, None)]
     now = stamp()
-    return [key for key in found if "revoked_at" not in key and key.get("expires_at", now) >= now]
+    return [key for key in rows if "revoked_at" not in key and key.get("expires_at", now) >= now]

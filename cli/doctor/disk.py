@@ -113,4 +113,4 @@ def read_mounts(mountinfo: str) -> list[Mount]:
 
 def _plain(field: str) -> str:
     r"""Return the field with its escapes decoded; the kernel writes a blank as ``\040``."""
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), field)
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), field)

@@ -75,9 +75,13 @@ def _judged_tools(server: McpServerDefinition, tools: list[Tool]) -> Judged:
     usable, left_out = sorted_out(tools)
     left_out |= with_bad_schemas(server, usable)
     count = sum(server.includes(name) for name in usable.keys() - left_out.keys())
-    said = f"{server.name}: {count} of {tools_read(len(names))} may be used"
-    wanted = sorted(name for name in left_out if server.includes(name))
-    return warn(f"{said}; `./callboard mcp tools {server.name}` says why {_few(wanted)} not") if wanted else ok(said)
+    sentence = f"{server.name}: {count} of {tools_read(len(names))} may be used"
+    unusable = sorted(name for name in left_out if server.includes(name))
+    return (
+        warn(f"{sentence}; `./callboard mcp tools {server.name}` says why {_few(unusable)} not")
+        if unusable
+        else ok(sentence)
+    )
 
 
 def _few(names: list[str]) -> str:

@@ -28,12 +28,12 @@ INSPECT = "Inspect it, and delete it if you did not put it there."
 def check_folders(_: Settings) -> Verdicts:
     """Yield the installed packages that have the name of a folder of ours."""
     require_own_folders()
-    found = foreign_packages()
-    for folder, file in found.items():
+    foreign = foreign_packages()
+    for folder, file in foreign.items():
         yield warn(
             f"{file} has the name of our folder {folder}/; ours wins while ./callboard starts things. Uninstall it."
         )
-    if not found:
+    if not foreign:
         yield ok("each import finds Callboard's own folder")
 
 

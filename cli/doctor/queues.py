@@ -65,11 +65,11 @@ def check_queues(settings: Settings, database: Database) -> Verdicts:
 
 def _agents_by_queue(settings: Settings) -> dict[str, list[str]]:
     """Return the agents that name a queue, by queue; ``check_agents`` reports broken definitions."""
-    found: dict[str, list[str]] = {}
+    agents: dict[str, list[str]] = {}
     for agent in AgentRegistry(settings.agent_folders).all():
         if isinstance(agent, AgentDefinition) and agent.queue is not None:
-            found.setdefault(agent.queue, []).append(agent.id)
-    return found
+            agents.setdefault(agent.queue, []).append(agent.id)
+    return agents
 
 
 def _unserved(settings: Settings, name: str, queued: int, messages: int, agents: list[str]) -> Judged:
@@ -141,14 +141,14 @@ def _lists(url: str, prefix: str) -> dict[str, int]:
     """Return the lengths of the lists under the prefix, which kombu would leave out here."""
     import redis
 
-    found: dict[str, int] = {}
+    lengths: dict[str, int] = {}
     cursor = 0
     with redis.Redis.from_url(url, socket_timeout=5, socket_connect_timeout=CONNECT_TIMEOUT_S) as client:
         for _ in range(MAX_ROUNDS):
             cursor, keys = client.scan(cursor, match=f"{prefix}*", count=1000, _type="list")
             for key in set(keys):
                 name = key.decode(errors="replace").removeprefix(prefix).partition(PRIORITY)[0]
-                found[name] = found.get(name, 0) + int(client.llen(key))
+                lengths[name] = lengths.get(name, 0) + int(client.llen(key))
             if cursor == 0:
                 break
-    return found
+    return lengths

@@ -149,6 +149,6 @@ def _unused(settings: Settings, database: Database) -> Verdicts:
     """Yield the sections of tenants that the database does not know: a new one, or a mistake in the name."""
     with database.read() as connection:
         unused = tenants.unused(connection, sorted(settings.tenants))
-        known = {settings.tenant, *tenants.with_keys(connection)}
+        names = {settings.tenant, *tenants.with_keys(connection)}
     for name in unused:
-        yield ok(f"{name}: nothing in the database is of this tenant yet.{did_you_mean(name, known)}")
+        yield ok(f"{name}: nothing in the database is of this tenant yet.{did_you_mean(name, names)}")

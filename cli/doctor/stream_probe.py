@@ -116,10 +116,10 @@ def _problem(answer: http.client.HTTPResponse, seen: Observation) -> Mapping[str
     if not seen.headers.get("content-type", "").startswith("application/problem+json"):
         return {}
     try:
-        found = json.loads(answer.read(MAX_BODY_BYTES))
+        body = json.loads(answer.read(MAX_BODY_BYTES))
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return body if isinstance(body, dict) else {}
 
 
 def _arrivals(lines: Iterator[str], began: float) -> Iterator[Arrival]:

@@ -71,7 +71,11 @@ def outdated(settings: Settings, workers: Iterable[Worker]) -> Verdicts:
 
 def restart_sentence(settings: Settings, workers: Iterable[Worker]) -> str:
     """Return `` Restart the workers: …`` where code was changed after one of this machine had started, or nothing."""
-    own = [datetime.fromisoformat(one["started_at"]).timestamp() for one in workers if one["host"] == gethostname()]
+    own = [
+        datetime.fromisoformat(worker["started_at"]).timestamp()
+        for worker in workers
+        if worker["host"] == gethostname()
+    ]
     agents = [agent for agent in AgentRegistry(settings.agent_folders).all() if isinstance(agent, AgentDefinition)]
     named = {path for agent in agents for path in (*agent.tools, *agent.observers)} | {*settings.plugin_paths}
     paths = sorted(path for path in named if re.fullmatch(r"[\w.]+:[\w.]+", path) and not path.startswith(_NO_MODULES))
@@ -80,9 +84,9 @@ def restart_sentence(settings: Settings, workers: Iterable[Worker]) -> str:
 
 def abandoned(workers: Iterable[Worker]) -> Verdicts:
     """Yield the calls that workers gave up and that still run; each keeps a thread of its worker."""
-    found = abandoned_calls(workers)
-    if found:
-        names = ", ".join(f"{number} of {visible(tool)}" for tool, number in found.items())
+    calls = abandoned_calls(workers)
+    if calls:
+        names = ", ".join(f"{number} of {visible(tool)}" for tool, number in calls.items())
         yield warn(
             f"calls of tools that were given up have not ended: {names}. Give what blocks in them a time limit, or "
             "move it into a program that can be killed (docs/capabilities.md); restarting the workers ends them."

@@ -25,18 +25,20 @@ def chosen_tool(runner: Runner, server: str, tool: str, agent_id: str | None) ->
     """
     if agent_id is not None:
         named = runner.registry.startable(runner.principal, agent_id)
-        found = _tool_of(named, server, tool)
-        if found is None:
+        tool_found = _tool_of(named, server, tool)
+        if tool_found is None:
             line = f"{PREFIX}{server}/{tool}"
             raise BadRequest(
                 f"the agent '{agent_id}' does not have '{line}'; name it in its `tools:`, or omit --agent."
             )
-        return found
+        return tool_found
     default = runner.settings.default_agent
-    for agent in sorted(runner.registry.seen_by(runner.principal), key=lambda one: (one.id != default, one.id)):
-        found = _tool_of(agent, server, tool)
-        if found is not None:
-            return found
+    for agent in sorted(
+        runner.registry.seen_by(runner.principal), key=lambda definition: (definition.id != default, definition.id)
+    ):
+        tool_found = _tool_of(agent, server, tool)
+        if tool_found is not None:
+            return tool_found
     return _of_no_agent(server, tool)
 
 
@@ -47,7 +49,9 @@ def _tool_of(agent: AgentDefinition, server: str, tool: str) -> Chosen | None:
     loaded = try_load(current_process(), agent.id)
     if isinstance(loaded, CallboardError):
         raise loaded
-    return next(((one.name, agent) for one in loaded[1].values() if one.mcp == (server, tool)), None)
+    return next(
+        ((tool_loaded.name, agent) for tool_loaded in loaded[1].values() if tool_loaded.mcp == (server, tool)), None
+    )
 
 
 def _of_no_agent(server: str, tool: str) -> Chosen:

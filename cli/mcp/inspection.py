@@ -75,7 +75,7 @@ async def _asked(session: McpSession) -> dict[str, Any]:
     async with asyncio.timeout(LIST_S):
         usable, refused = await listing(session)
         listed_s = time.monotonic()
-        said = await session.ask(_greeting)
+        greeting = await session.ask(_greeting)
         counts = {name: await _count(session, ask) for name, ask in LISTS.items()}
     refused |= with_bad_schemas(session.server, usable)
     tools = {
@@ -84,7 +84,7 @@ async def _asked(session: McpSession) -> dict[str, Any]:
         "unusable_tools": refused,
     }
     times = {"ready_ms": _ms(ready_s - began_s), "list_ms": _ms(listed_s - ready_s)}
-    return {**said, **tools, **{name: number for name, number in counts.items() if number is not None}, **times}
+    return {**greeting, **tools, **{name: number for name, number in counts.items() if number is not None}, **times}
 
 
 async def _greeting(session: ClientSession) -> dict[str, Any]:
@@ -120,37 +120,37 @@ def _ms(seconds: float) -> int:
     return round(seconds * 1000)
 
 
-def print_inspected(found: Mapping[str, Any]) -> None:
+def print_inspected(facts: Mapping[str, Any]) -> None:
     """Print what was found, a fact a line."""
-    where = " ".join(found["command"]) if "command" in found else found["url"]
-    lines = {"file": found["file"], found["transport"]: where}
-    if "protocol" in found:
-        lines |= _lines(found)
+    where = " ".join(facts["command"]) if "command" in facts else facts["url"]
+    lines = {"file": facts["file"], facts["transport"]: where}
+    if "protocol" in facts:
+        lines |= _lines(facts)
     for name, text in lines.items():
         if text:
             click.echo(f"{name:<13} {hanging(visible(str(text)))}")
-    for name, why in found.get("unusable_tools", {}).items():
+    for name, why in facts.get("unusable_tools", {}).items():
         click.secho(f"left out      {visible(name)[:80]}: {why}", fg="yellow")
-    if found.get("stderr"):
+    if facts.get("stderr"):
         click.secho("its standard error ends with:", dim=True)
-        click.echo("\n".join(f"  {line}" for line in found["stderr"].split("\n")[-20:]))
-    if "problem" in found:
-        click.secho(f"cannot be used: {visible(found['problem'])}", fg="red", err=True)
-    if "remedy" in found:
-        click.echo(found["remedy"], err=True)
+        click.echo("\n".join(f"  {line}" for line in facts["stderr"].split("\n")[-20:]))
+    if "problem" in facts:
+        click.secho(f"cannot be used: {visible(facts['problem'])}", fg="red", err=True)
+    if "remedy" in facts:
+        click.echo(facts["remedy"], err=True)
 
 
-def _lines(found: Mapping[str, Any]) -> dict[str, str]:
-    era = "with the handshake" if found["has_handshake"] else "without a handshake"
-    counts = [f"tools: {_at_least(found['tools'])} ({found['included_tools']} included)"]
-    counts += [f"{name.replace('_', ' ')}: {_at_least(found[name])}" for name in LISTS if name in found]
+def _lines(facts: Mapping[str, Any]) -> dict[str, str]:
+    era = "with the handshake" if facts["has_handshake"] else "without a handshake"
+    counts = [f"tools: {_at_least(facts['tools'])} ({facts['included_tools']} included)"]
+    counts += [f"{name.replace('_', ' ')}: {_at_least(facts[name])}" for name in LISTS if name in facts]
     return {
-        "server": found["server"] or "",
-        "protocol": f"{found['protocol']}, {era}",
-        "capabilities": ", ".join(found["capabilities"]) or "none",
+        "server": facts["server"] or "",
+        "protocol": f"{facts['protocol']}, {era}",
+        "capabilities": ", ".join(facts["capabilities"]) or "none",
         "has": ", ".join(counts),
-        "time": f"ready after {found['ready_ms']} ms, tools listed after {found['list_ms']} ms more",
-        "instructions": found["instructions"],
+        "time": f"ready after {facts['ready_ms']} ms, tools listed after {facts['list_ms']} ms more",
+        "instructions": facts["instructions"],
     }
 
 

@@ -29,16 +29,16 @@ class OwnTools:
         if journal.stores.workers.alive():
             return journal.stores.tools.listed(agent_ids)
         loaded = (self._load(agent_id) for agent_id in agent_ids)
-        found = loaded_tools(one for one in loaded if one is not None)
-        return sorted((_shown(one) for one in found), key=lambda one: (one["name"], one["digest"]))
+        tools = loaded_tools(row for row in loaded if row is not None)
+        return sorted((_shown(row) for row in tools), key=lambda row: (row["name"], row["digest"]))
 
     def _load(self, agent_id: str) -> LoadedAgent | None:
         digest = self._process.registry.get(agent_id).digest
         if digest not in self._loaded:
-            found = try_load(self._process, agent_id)
-            if not isinstance(found, tuple):
-                log.warning("the tools of agent '%s' are left out: %s", agent_id, found)
-            self._loaded[digest] = found if isinstance(found, tuple) else None
+            agent = try_load(self._process, agent_id)
+            if not isinstance(agent, tuple):
+                log.warning("the tools of agent '%s' are left out: %s", agent_id, agent)
+            self._loaded[digest] = agent if isinstance(agent, tuple) else None
         return self._loaded[digest]
 
 

@@ -28,7 +28,7 @@ def server_rows(settings: Settings, journal: Journal) -> list[dict[str, Any]]:
     servers, broken = read_servers(settings.mcp_servers_folders)
     states = fleet_states(journal.stores.workers.alive())
     rows = [_row(server, states.get(server.name), journal) for server in servers.values()]
-    rows += [{"name": name_of(one), "state": "invalid", "reason": str(one)} for one in broken]
+    rows += [{"name": name_of(error), "state": "invalid", "reason": str(error)} for error in broken]
     return sorted(rows, key=lambda row: str(row["name"]))
 
 
@@ -41,7 +41,7 @@ def no_servers(settings: Settings) -> str:
     return f"no MCP servers; describe one in {where} (docs/mcp-servers.md).{problem}"
 
 
-def _row(server: McpServerDefinition, said: Mapping[str, Any] | None, journal: Journal) -> dict[str, Any]:
+def _row(server: McpServerDefinition, state: Mapping[str, Any] | None, journal: Journal) -> dict[str, Any]:
     pinned = {
         tool: digest
         for tool, digest in journal.stores.mcp_manifests.digests(server.name).items()
@@ -55,7 +55,7 @@ def _row(server: McpServerDefinition, said: Mapping[str, Any] | None, journal: J
         "pinned_tools": len(pinned),
         "manifest": manifest_of(pinned),
     }
-    return {**own, **(said if said is not None and not server.disabled else {}), **facts}
+    return {**own, **(state if state is not None and not server.disabled else {}), **facts}
 
 
 def manifest_of(digests: Mapping[str, str]) -> str | None:
@@ -101,10 +101,10 @@ def known_server(name: str, settings: Settings) -> McpServerDefinition:
         BadRequest: there is none.
     """
     servers, broken = read_servers(settings.mcp_servers_folders)
-    own: DefinitionInvalid | None = next((one for one in broken if name_of(one) == name), None)
+    own: DefinitionInvalid | None = next((error for error in broken if name_of(error) == name), None)
     if own is not None:
         raise own
     if name not in servers:
-        known = f" Known servers: {', '.join(sorted(servers))}." if servers else " There is none in config/mcp_servers."
-        raise BadRequest(f"there is no MCP server '{visible(name[:80])}'.{did_you_mean(name, servers)}{known}")
+        hint = f" Known servers: {', '.join(sorted(servers))}." if servers else " There is none in config/mcp_servers."
+        raise BadRequest(f"there is no MCP server '{visible(name[:80])}'.{did_you_mean(name, servers)}{hint}")
     return servers[name]

@@ -81,12 +81,12 @@ def _caller(runner: Runner) -> Callable[[], tuple[Principal, tuple[str, str]]]:
     verifier = KeyVerifier(runner.journal)
 
     def caller() -> tuple[Principal, tuple[str, str]]:
-        found = verifier.caller(secret.get_secret_value())
-        if found is None:
+        verified = verifier.caller(secret.get_secret_value())
+        if verified is None:
             raise Unauthenticated(
                 "CALLBOARD_MCP_API_KEY is no valid API key; `./callboard keys create NAME` makes one."
             )
-        return found.principal, (found.credential.kind, found.credential.id)
+        return verified.principal, (verified.credential.kind, verified.credential.id)
 
     return caller
 
@@ -170,10 +170,10 @@ class AnsweredLines:
 
     async def receive(self) -> SessionMessage:
         """Return the next message."""
-        while isinstance(found := await self._incoming.receive(), Exception):
+        while isinstance(item := await self._incoming.receive(), Exception):
             error = ErrorData(code=PARSE_ERROR, message=SENTENCE, data={"trace_id": new_trace_id()})
             await self._outgoing.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=error)))
-        message: SessionMessage = found
+        message: SessionMessage = item
         return message
 
     async def aclose(self) -> None:

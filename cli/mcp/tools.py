@@ -59,12 +59,12 @@ async def _ask(manager: MCPClientManager, server: McpServerDefinition) -> Listed
 
 def users_of(journal: Journal, agent_ids: Sequence[str]) -> Users:
     """Return the names by which agents know the tools of MCP servers, as workers have loaded them."""
-    found: dict[tuple[str, str], list[tuple[str, list[str]]]] = {}
-    for one in journal.stores.tools.listed(agent_ids):
-        if one["mcp"]:
-            key = one["mcp"]["server"], one["mcp"]["tool"]
-            found.setdefault(key, []).append((one["name"], one["agents"]))
-    return found
+    users: dict[tuple[str, str], list[tuple[str, list[str]]]] = {}
+    for row in journal.stores.tools.listed(agent_ids):
+        if row["mcp"]:
+            key = row["mcp"]["server"], row["mcp"]["tool"]
+            users.setdefault(key, []).append((row["name"], row["agents"]))
+    return users
 
 
 def tool_rows(server: McpServerDefinition, listed: Listed, journal: Journal, users: Users) -> list[dict[str, Any]]:
@@ -88,20 +88,20 @@ def tool_rows(server: McpServerDefinition, listed: Listed, journal: Journal, use
 
 
 def _row(server: McpServerDefinition, now: ServerTool, pinned: str | None, users: Users) -> dict[str, Any]:
-    known = now if pinned is None else from_json(pinned)
+    accepted = now if pinned is None else from_json(pinned)
     row: dict[str, Any] = {
         "server": server.name,
         "tool": now.name,
-        "state": "new" if pinned is None else "pinned" if known.digest == now.digest else "changed",
-        "manifest": known.digest,
+        "state": "new" if pinned is None else "pinned" if accepted.digest == now.digest else "changed",
+        "manifest": accepted.digest,
         "hints": dict(now.annotations),
         "hints_trusted": server.trusted_hints,
         "used_as": [{"name": name, "agents": agents} for name, agents in users.get((server.name, now.name), [])],
     }
     if row["state"] == "changed":
-        row["differences"] = [one._asdict() for one in differences(known, now)]
+        row["differences"] = [difference._asdict() for difference in differences(accepted, now)]
     try:
-        tool = build_mcp_tool(server, known)
+        tool = build_mcp_tool(server, accepted)
     except SchemaRefused as error:
         return row | {"state": "left_out", "reason": str(error)}
     facts = {"name": tool.name, "effect": str(tool.effect), "timeout_s": tool.timeout_s}
@@ -129,10 +129,10 @@ def _print_tool(row: Mapping[str, Any], width: int) -> None:
     if row["state"] != "changed":
         return
     click.secho("    the server has changed it; agents use the definition before", fg="yellow")
-    for one in row["differences"]:
-        click.echo(f"    {one['field']}")
-        click.secho(_indented("- ", one["before"]), fg="red")
-        click.secho(_indented("+ ", one["now"]), fg="green")
+    for difference in row["differences"]:
+        click.echo(f"    {difference['field']}")
+        click.secho(_indented("- ", difference["before"]), fg="red")
+        click.secho(_indented("+ ", difference["now"]), fg="green")
     command = f"./callboard mcp call {row['server']} {row['tool']} JSON"
     click.echo(f"    the next call asks whether to accept it, such as: {command}")
 
@@ -141,8 +141,8 @@ def _notes(row: Mapping[str, Any]) -> str:
     """Return what the server hints, and which agents use the tool, by another name where they do."""
     hints = [word for hint, word in HINTS.items() if row["hints"].get(hint) is True]
     users = [
-        ", ".join(one["agents"]) + (f" as {one['name']}" if one["name"] != row["name"] else "")
-        for one in row["used_as"]
+        ", ".join(user["agents"]) + (f" as {user['name']}" if user["name"] != row["name"] else "")
+        for user in row["used_as"]
     ]
     notes = ([f"says: {', '.join(hints)}"] if hints else []) + users
     return f"  ({'; '.join(notes)})" if notes else ""

@@ -21,27 +21,27 @@ def print_decisions(settings: Settings, run_id: str, as_json: bool) -> int:
     Raises:
         RunUnknown: there is no such run.
     """
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     with open_runner(settings) as runner:
         is_more = True
         while is_more:
-            after = found[-1]["number"] if found else 0
+            after = rows[-1]["number"] if rows else 0
             page = runner.journal.readers.runs.decisions(runner.principal, run_id, after=after, limit=_PAGE)
-            found, is_more = found + page, len(page) == _PAGE
+            rows, is_more = rows + page, len(page) == _PAGE
     if as_json:
-        print_json(found)
-    elif not found:
+        print_json(rows)
+    elif not rows:
         click.echo("the run has made no call yet.")
-    for one in [] if as_json else found:
-        click.echo(_line(one))
+    for row in [] if as_json else rows:
+        click.echo(_line(row))
     return 0
 
 
-def _line(one: dict[str, Any]) -> str:
-    verdict = click.style(f"{one['verdict']:<16}", fg=_COLOURS.get(one["verdict"]))
-    seen = f"  [{', '.join(one['seen'])}]" if one.get("seen") else ""
-    reason = f"  {visible(one['reason'])}" if one.get("reason") else ""
-    approved = f"  {visible(one['approved'])}" if one.get("approved") else ""
-    remote = f"  remote engine: {visible(one['remote'])}" if one.get("remote") else ""
-    call = f"{one['number']:>4}  {one['point']:<5}  {visible(one['name']):<24}"
-    return f"{call}  {verdict}  {one['rule']}{reason}{approved}{seen}{remote}"
+def _line(row: dict[str, Any]) -> str:
+    verdict = click.style(f"{row['verdict']:<16}", fg=_COLOURS.get(row["verdict"]))
+    seen = f"  [{', '.join(row['seen'])}]" if row.get("seen") else ""
+    reason = f"  {visible(row['reason'])}" if row.get("reason") else ""
+    approved = f"  {visible(row['approved'])}" if row.get("approved") else ""
+    remote = f"  remote engine: {visible(row['remote'])}" if row.get("remote") else ""
+    call = f"{row['number']:>4}  {row['point']:<5}  {visible(row['name']):<24}"
+    return f"{call}  {verdict}  {row['rule']}{reason}{approved}{seen}{remote}"

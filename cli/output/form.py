@@ -46,9 +46,9 @@ class FormField:
     def kind(self) -> str:
         """What it takes, in words."""
         if self.choices is not None:
-            shown = ", ".join(_text(choice) for choice in self.choices[:MAX_CHOICES])
+            choices = ", ".join(_text(choice) for choice in self.choices[:MAX_CHOICES])
             more = ", …" if len(self.choices) > MAX_CHOICES else ""
-            return f"{'any of' if self.is_list else 'one of'} {shown}{more}"
+            return f"{'any of' if self.is_list else 'one of'} {choices}{more}"
         kinds = {"string": "text", "integer": "a whole number", "number": "a number", "boolean": "yes or no"}
         return kinds.get(str(self.schema.get("type")), "JSON")
 
@@ -68,10 +68,10 @@ class FormField:
 
     def _choice(self, typed: str) -> Any:
         """Return the choice with this text or this number, from 1; the text where there is none."""
-        found = [choice for choice in self.choices or () if _text(choice) == typed]
-        if not found and typed.isdecimal() and 0 < int(typed) <= len(self.choices or ()):
-            found = [(self.choices or ())[int(typed) - 1]]
-        return found[0] if found else typed
+        matches = [choice for choice in self.choices or () if _text(choice) == typed]
+        if not matches and typed.isdecimal() and 0 < int(typed) <= len(self.choices or ()):
+            matches = [(self.choices or ())[int(typed) - 1]]
+        return matches[0] if matches else typed
 
 
 def fields_of(form: Mapping[str, Any]) -> list[FormField]:
@@ -85,18 +85,22 @@ def fields_of(form: Mapping[str, Any]) -> list[FormField]:
 
 def _resolved(form: Mapping[str, Any], schema: Any) -> Mapping[str, Any]:
     """Return a field's schema with its own reference to the form's ``$defs``, or its one branch besides null, taken."""
-    found = schema if isinstance(schema, Mapping) else {}
+    resolved = schema if isinstance(schema, Mapping) else {}
     for _ in range(4):
-        branches = [one for one in found.get("anyOf", ()) if isinstance(one, Mapping) and one.get("type") != "null"]
-        if isinstance(found.get("$ref"), str):
-            target = form.get("$defs", {}).get(found["$ref"].rpartition("/")[2], {})
+        branches = [
+            branch
+            for branch in resolved.get("anyOf", ())
+            if isinstance(branch, Mapping) and branch.get("type") != "null"
+        ]
+        if isinstance(resolved.get("$ref"), str):
+            target = form.get("$defs", {}).get(resolved["$ref"].rpartition("/")[2], {})
         elif len(branches) == 1:
             target = branches[0]
         else:
             break
-        found = {**target, **{key: value for key, value in found.items() if key not in ("$ref", "anyOf")}}
-    items = found.get("items")
-    return {**found, "items": _resolved(form, items)} if isinstance(items, Mapping) else found
+        resolved = {**target, **{key: value for key, value in resolved.items() if key not in ("$ref", "anyOf")}}
+    items = resolved.get("items")
+    return {**resolved, "items": _resolved(form, items)} if isinstance(items, Mapping) else resolved
 
 
 def _items(schema: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -19,18 +19,18 @@ WORDS = {
 }
 
 
-def state_text(said: Mapping[str, Any]) -> str:
+def state_text(row: Mapping[str, Any]) -> str:
     """Return a server's state with what belongs to it, on one line."""
-    state = str(said["state"])
+    state = str(row["state"])
     parts = [WORDS.get(state, visible(state))]
-    if said.get("sessions", 0) > 1:
-        parts.append(f"{said['sessions']} sessions")
-    if said.get("tools") is not None:
-        parts.append(f"{said['tools']} tools")
-    if said.get("changed"):
-        parts.append(f"changed: {visible(', '.join(said['changed']))}")
+    if row.get("sessions", 0) > 1:
+        parts.append(f"{row['sessions']} sessions")
+    if row.get("tools") is not None:
+        parts.append(f"{row['tools']} tools")
+    if row.get("changed"):
+        parts.append(f"changed: {visible(', '.join(row['changed']))}")
     if state == "backing_off":
-        left_s = said.get("next_try_s", 0)
+        left_s = row.get("next_try_s", 0)
         parts.append(f"again in {left_s:g} s" if left_s else "the next call tries again")
     text = ", ".join(parts)
-    return f"{text}: {visible(' '.join(said['reason'].split()))}" if said.get("reason") else text
+    return f"{text}: {visible(' '.join(row['reason'].split()))}" if row.get("reason") else text

@@ -54,37 +54,39 @@ def of_payload(payload: ApprovalPayload) -> Mapping[str, Any]:
     return {name: getattr(payload, name) for name in names} | {"input_schema": payload.form or payload.input_schema}
 
 
-def question_lines(asked: Mapping[str, Any]) -> list[str]:
+def question_lines(question: Mapping[str, Any]) -> list[str]:
     """Return a question's lines with the whole call, since the answer applies to exactly this call."""
-    reason = asked.get("reason") or "A decision is needed."
-    schema, arguments = asked.get("input_schema") or {}, asked.get("arguments") or {}
-    lines = [f"{asked.get('name') or 'the run'} asks: {reason}", *argument_lines(arguments)]
-    if "answer" in (asked.get("decisions") or ()):
+    reason = question.get("reason") or "A decision is needed."
+    schema, arguments = question.get("input_schema") or {}, question.get("arguments") or {}
+    lines = [f"{question.get('name') or 'the run'} asks: {reason}", *argument_lines(arguments)]
+    if "answer" in (question.get("decisions") or ()):
         lines += [f"  {line}" for line in field_lines(schema)]
     else:
         lines += default_lines(schema, arguments)
-        lines += [f"  {says}" for says in (schema.get("description"), effect_words(asked.get("effect"))) if says]
-    if (asked.get("approvers") or 1) > 1:
-        names = ", ".join(asked.get("approved_by") or ()) or "none yet"
-        lines.append(f"  {asked['approvers']} persons have to approve it, not the run's owner; approved by: {names}.")
-    if asked.get("scopes"):
-        minutes = max(1, (asked.get("scope_s") or 0) // 60)
-        scopes = " or ".join(f"--scope {scope}" for scope in asked["scopes"])
+        lines += [f"  {says}" for says in (schema.get("description"), effect_words(question.get("effect"))) if says]
+    if (question.get("approvers") or 1) > 1:
+        names = ", ".join(question.get("approved_by") or ()) or "none yet"
+        lines.append(
+            f"  {question['approvers']} persons have to approve it, not the run's owner; approved by: {names}."
+        )
+    if question.get("scopes"):
+        minutes = max(1, (question.get("scope_s") or 0) // 60)
+        scopes = " or ".join(f"--scope {scope}" for scope in question["scopes"])
         lines.append(f"  An approval may hold for later calls too, for up to {minutes} minutes: {scopes}.")
-    if until := asked.get("expires_at"):
-        what = EXPIRIES.get(asked.get("on_expiry") or "fail", "the run continues")
+    if until := question.get("expires_at"):
+        what = EXPIRIES.get(question.get("on_expiry") or "fail", "the run continues")
         lines.append(f"  Without an answer by {until[:16].replace('T', ' ')} UTC {what}.")
     return lines
 
 
 def default_lines(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
     """Return a line for each argument that the call leaves out and the tool has a default for."""
-    given = {
+    defaults = {
         name: field["default"]
         for name, field in (schema.get("properties") or {}).items()
         if name not in arguments and isinstance(field, Mapping) and field.get("default") is not None
     }
-    return [f"{line}  (default)" for line in argument_lines(given)] if given else []
+    return [f"{line}  (default)" for line in argument_lines(defaults)] if defaults else []
 
 
 def effect_words(effect: str | None) -> str:
@@ -94,19 +96,19 @@ def effect_words(effect: str | None) -> str:
 
 def field_lines(form: Mapping[str, Any]) -> list[str]:
     """Return a line for each field of a form: its name, what it takes, and whether it may be left empty."""
-    return [f"{one.label} ({one.kind}{'' if one.is_required else ', optional'})" for one in fields_of(form)]
+    return [f"{field.label} ({field.kind}{'' if field.is_required else ', optional'})" for field in fields_of(form)]
 
 
-def answer_commands(run_id: str, asked: Sequence[Mapping[str, Any]]) -> list[str]:
+def answer_commands(run_id: str, questions: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the commands that answer these questions, one each.
 
     A pasted command asks before it decides: one that decided at once could repeat a call by accident.
     """
-    several = len(asked) > 1
+    several = len(questions) > 1
     return [
-        f"./callboard approve {run_id}{' ' + one['approval_id'] if several else ''}  "
-        f"(or with --decision {_or(one.get('decisions') or tuple(MEANINGS))})"
-        for one in asked
+        f"./callboard approve {run_id}{' ' + question['approval_id'] if several else ''}  "
+        f"(or with --decision {_or(question.get('decisions') or tuple(MEANINGS))})"
+        for question in questions
     ]
 
 
@@ -115,13 +117,13 @@ def label(decision: str) -> str:
     return "fail the run" if decision == "fail" else decision.replace("_", " ")
 
 
-def sticky_line(one: Mapping[str, Any]) -> str:
+def sticky_line(approval: Mapping[str, Any]) -> str:
     """Return a line about an approval that holds for later calls too."""
-    where = f"thread {one['thread_id']}" if one.get("thread_id") else "all its threads"
-    until = one["expires_at"][:16].replace("T", " ")
-    state = f"until {until} UTC" if one["is_valid"] else "ended"
-    whose = f"{one['name']} of {one['agent']}, {where}, {one['principal']}"
-    return f"{one['sticky_id']}  {whose}: {one['approved_by']}, {state}"
+    where = f"thread {approval['thread_id']}" if approval.get("thread_id") else "all its threads"
+    until = approval["expires_at"][:16].replace("T", " ")
+    state = f"until {until} UTC" if approval["is_valid"] else "ended"
+    whose = f"{approval['name']} of {approval['agent']}, {where}, {approval['principal']}"
+    return f"{approval['sticky_id']}  {whose}: {approval['approved_by']}, {state}"
 
 
 def _json(value: Any) -> str:

@@ -38,24 +38,24 @@ def print_why(
         RunUnknown: there is no run ``run_id``.
     """
     with open_runner(settings) as runner:
-        found = runner.journal.readers.runs.explain(runner.principal, run_id=run_id, agent=agent, thread_id=thread_id)
-        if not found and agent is not None:
+        rows = runner.journal.readers.runs.explain(runner.principal, run_id=run_id, agent=agent, thread_id=thread_id)
+        if not rows and agent is not None:
             require_known_agent(runner, agent)
         restart = restart_sentence(runner.settings, runner.journal.stores.workers.alive())
-        ended = runner.journal.readers.runs.row(runner.principal, run_id) if run_id and not found else None
-    wanted = [with_starting(one, runner.settings.state) for one in found[:limit]]
+        ended = runner.journal.readers.runs.row(runner.principal, run_id) if run_id and not rows else None
+    page = [with_starting(row, runner.settings.state) for row in rows[:limit]]
     if as_json:
-        print_json([_facts(one) for one in wanted])
+        print_json([_facts(row) for row in page])
     elif ended is not None:
         reason = f" ({ended.reason})" if ended.reason and ended.status != "succeeded" else ""
         spent = took(max(0, ended.ended_ms - ended.created_ms), ended.work_ms)
         ended_as = f"{ended.status}{reason} after {spent}"
         click.echo(f"{run_id} has ended: {ended_as}; `./callboard watch {run_id}` shows what happened.")
-    elif not wanted:
+    elif not page:
         click.echo("no run is open.")
-    for one in [] if as_json else wanted:
-        click.echo(f"{mark_of(one.status)} {one.run_id}  {one.agent}  {visible(one.title)}  ({_so_far(one)})")
-        click.echo(f"    {visible(one.sentence)}")
+    for row in [] if as_json else page:
+        click.echo(f"{mark_of(row.status)} {row.run_id}  {row.agent}  {visible(row.title)}  ({_so_far(row)})")
+        click.echo(f"    {visible(row.sentence)}")
     if restart and not as_json:
         click.secho(restart.strip(), err=True, fg="yellow")
     return 0

@@ -52,15 +52,15 @@ def _compile(source: str, name: str, *arguments: str) -> int:
 
 def entries(lock: str) -> dict[str, str]:
     """Return a lock's packages: version and platforms, as they stand in the first line -> all lines."""
-    found: dict[str, str] = {}
+    packages: dict[str, str] = {}
     first = ""
     for line in lock.splitlines(keepends=True):
         if line[0].isalnum():
             first = line.partition(" \\")[0]
-            found[first] = ""
+            packages[first] = ""
         if first:  # the lines before the first package are comments
-            found[first] += line
-    return found
+            packages[first] += line
+    return packages
 
 
 def _leave_out(tests: Path, production: Path) -> None:

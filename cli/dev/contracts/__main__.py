@@ -45,8 +45,8 @@ def write(folder: Path) -> None:
 
 def changes_since_release() -> list[str]:
     """Return a sentence for each change since the last release that other programs do not survive."""
-    known = {contract.file(RELEASED).name for contract in CONTRACTS}
-    gone = [file.stem for file in sorted(RELEASED.glob("*.json")) if file.name not in known]
+    names = {contract.file(RELEASED).name for contract in CONTRACTS}
+    gone = [file.stem for file in sorted(RELEASED.glob("*.json")) if file.name not in names]
     problems = [f"{name}: the contract was removed; keep it, since programs use it." for name in gone]
     for contract in CONTRACTS:
         file = contract.file(RELEASED)

@@ -22,12 +22,12 @@ _SIMPLE = ("string", "number", "integer", "boolean", "null", "array")
 
 def incompatibilities(contract: Contract, released: Schema, present: Schema) -> list[str]:
     """Return a sentence for each change since the release that others do not survive."""
-    found: dict[str, None] = {}
+    breaks: dict[str, None] = {}
     if contract.direction is not Direction.OUTPUT:
-        found |= dict.fromkeys(_Comparison(released, present, is_input=True).problems())
+        breaks |= dict.fromkeys(_Comparison(released, present, is_input=True).problems())
     if contract.direction is not Direction.INPUT:
-        found |= dict.fromkeys(_Comparison(released, present, is_input=False).problems())
-    return [f"{contract.name}: {problem}" for problem in found]
+        breaks |= dict.fromkeys(_Comparison(released, present, is_input=False).problems())
+    return [f"{contract.name}: {problem}" for problem in breaks]
 
 
 class _Comparison:
@@ -120,34 +120,34 @@ class _Comparison:
         before, after = old.get("properties", {}), new.get("properties", {})
         needed_before, needed_after = set(old.get("required", ())), set(new.get("required", ()))
         for name, schema in before.items():
-            place = f"{where}.{name}".lstrip(".")
+            path = f"{where}.{name}".lstrip(".")
             if name not in after:
-                yield f"{place} was removed; keep it, and say in its description what replaces it."
+                yield f"{path} was removed; keep it, and say in its description what replaces it."
                 continue
             if not self._is_input and name in needed_before - needed_after:
-                yield f"{place} may be absent now; write it always, as before."
+                yield f"{path} may be absent now; write it always, as before."
             if self._is_input and name not in needed_after and _default(schema) != _default(after[name]):
-                yield f"{place} has another default; keep the one that programs without the field rely on."
-            yield from self._schemas(schema, after[name], place)
+                yield f"{path} has another default; keep the one that programs without the field rely on."
+            yield from self._schemas(schema, after[name], path)
         if self._is_input:
             for name in sorted(needed_after - needed_before):
-                place = f"{where}.{name}".lstrip(".")
-                yield f"{place} is required now; make it optional, with a default that means what was meant without it."
+                path = f"{where}.{name}".lstrip(".")
+                yield f"{path} is required now; make it optional, with a default that means what was meant without it."
 
 
 def _variants(root: Schema, schema: Any) -> dict[str, Schema]:
     """Return the alternatives of a schema by names that stay: the value of the field `type`, the name of the class, or
     the JSON type; ``any`` for one that accepts all.
     """
-    found: dict[str, Schema] = {}
-    for name, one in _alternatives(root, schema, ""):
-        fixed = one.get("properties", {}).get("type", {}).get("const")
-        kinds = [str(fixed)] if fixed is not None else [name] if name else _kinds_of(one)
-        found |= dict.fromkeys(kinds, one)
-    if len(found) == 1:  # the name of a class says nothing where there is one alternative
-        [(name, one)] = found.items()
-        return dict.fromkeys(_kinds_of(one), one)
-    return found
+    variants: dict[str, Schema] = {}
+    for name, alternative in _alternatives(root, schema, ""):
+        fixed = alternative.get("properties", {}).get("type", {}).get("const")
+        kinds = [str(fixed)] if fixed is not None else [name] if name else _kinds_of(alternative)
+        variants |= dict.fromkeys(kinds, alternative)
+    if len(variants) == 1:  # the name of a class says nothing where there is one alternative
+        [(name, alternative)] = variants.items()
+        return dict.fromkeys(_kinds_of(alternative), alternative)
+    return variants
 
 
 def _alternatives(root: Schema, schema: Any, name: str) -> Iterator[tuple[str, Schema]]:
@@ -160,15 +160,19 @@ def _alternatives(root: Schema, schema: Any, name: str) -> Iterator[tuple[str, S
         target: Any = root
         for part in schema["$ref"].removeprefix("#/").split("/"):
             target = target[part]
-        found = [*_alternatives(root, target, name)]
-        yield from found if len(found) > 1 else [(name if one.get("type") == "object" else "", one) for _, one in found]
+        alternatives = [*_alternatives(root, target, name)]
+        yield from (
+            alternatives
+            if len(alternatives) > 1
+            else [(name if alternative.get("type") == "object" else "", alternative) for _, alternative in alternatives]
+        )
         return
-    inner = [one for keyword in ("anyOf", "oneOf") for one in schema.get(keyword, ())]
-    if inner and all("const" in one for one in inner):  # an enum with a text beside each value
+    inner = [alternative for keyword in ("anyOf", "oneOf") for alternative in schema.get(keyword, ())]
+    if inner and all("const" in alternative for alternative in inner):  # an enum with a text beside each value
         yield name, _enum_of(inner)
         return
-    for one in inner:
-        yield from _alternatives(root, one, "")
+    for alternative in inner:
+        yield from _alternatives(root, alternative, "")
     if not inner:
         yield name, schema
 
@@ -179,7 +183,7 @@ _ENUMS: dict[tuple[Any, ...], Schema] = {}
 
 
 def _enum_of(constants: Iterable[Schema]) -> Schema:
-    values = tuple(one["const"] for one in constants)
+    values = tuple(constant["const"] for constant in constants)
     return _ENUMS.setdefault(values, {"type": "string", "enum": list(values)})
 
 
