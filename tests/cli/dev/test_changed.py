@@ -29,4 +29,4 @@ def test_what_is_not_in_the_import_graph_selects_all(name: str) -> None:
 
 
 def test_a_module_named_in_a_string_counts_as_imported() -> None:
-    assert "bus/routes.py" in import_graph()["handlers/run_agent.py"]
+    assert "bus/messages/run_agent.py" in import_graph()["handlers/run_agent.py"]
