@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bus.identity.errors import EnvelopeRefused
-from config.settings.envelopes import KEY_ID
+from config.settings.callers import KEY_ID
 
 HEADER = "Callboard-Envelope"
 """The header of HTTP that has the envelope of a request."""

@@ -1,23 +1,31 @@
-"""The settings of agents and of what they use."""
+"""The settings of agents and their tools, of the MCP server, and of a remote governance engine."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
+from config.egress.errors import UrlRefused
 from config.egress.origins import listed
+from config.egress.target import parse_target
+from config.identity.context_fields import InitiatorId, TokenRef, roles_in
+from config.identity.principal import Role
 from config.settings.container_engine import engine_of, is_image
-from config.settings.sources import ROOT, Part
+from config.settings.servers import ServerSettings
+from config.settings.sources import ROOT
 from config.settings.tenants import AllowedHosts
 
 _DATABASE = re.compile(r"([A-Za-z_][A-Za-z0-9_-]{0,63})\s*=\s*((?!CALLBOARD_)[A-Za-z_][A-Za-z0-9_]{0,127})")
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9\[][A-Za-z0-9.:_\]-]{0,255}(?:/[A-Za-z0-9._~/-]{0,200})?")
+"""Without a user's name and a query."""
 
 
-class AgentSettings(Part):
-    """Part of ``Settings``."""
+class AgentSettings(ServerSettings):
+    """Part of ``Settings``; ``trusted_network`` applies to the engine's server, too."""
 
     agents_dir: str = "config/agents"
     """One or more folders of agent definitions, separated by ``:``; the first one that has an id wins."""
@@ -132,3 +140,82 @@ class AgentSettings(Part):
     def tool_module_names(self) -> tuple[str, ...]:
         """The modules a dotted path may name, in order; ``.`` stands for those of the working folder."""
         return tuple(listed(self.tool_modules))
+
+    # --- the MCP server
+
+    mcp_capability_behavior: Literal["await", "start"] = "await"
+    """What a call of an MCP client returns: ``await`` its result, ``start`` the run's id at once."""
+    mcp_await_s: float = Field(default=45.0, gt=0, le=3600)
+    """Seconds that a call waits for its result; then it returns the run's id. Most clients give up after 60."""
+    mcp_api_key: SecretStr | None = None
+    """The API key as whose principal ``./callboard mcp serve`` acts; None: as the installation's own."""
+
+    mcp_initiator_id: InitiatorId | None = None
+    """Whom the runs of ``./callboard mcp serve`` are for, a name for records that gives no right; None: its
+    principal."""
+    mcp_roles: str | None = None
+    """Comma-separated roles that ``./callboard mcp serve`` acts with, of those that its principal has; ``none``: with
+    none of them. None: with all."""
+    mcp_token_ref: TokenRef | None = None
+    """Names the credential behind the client of ``./callboard mcp serve``, never its text; None: that of its key."""
+    mcp_status_url: str | None = None
+    """How the addresses of runs begin in results of ``./callboard mcp serve``; None: ``public_url``."""
+
+    @field_validator("mcp_api_key", "mcp_initiator_id", "mcp_roles", "mcp_token_ref", "mcp_status_url", mode="before")
+    @classmethod
+    def _nothing_is_none(cls, value: object) -> object:
+        return value or None
+
+    @field_validator("mcp_roles")
+    @classmethod
+    def _are_roles(cls, value: str | None) -> str | None:
+        if value is not None:
+            roles_in(value)
+        return value
+
+    @field_validator("mcp_status_url")
+    @classmethod
+    def _is_address(cls, value: str | None) -> str | None:
+        if value is not None and not _ADDRESS.fullmatch(value):
+            raise ValueError("it has to be an address without a query, such as https://callboard.example.org")
+        return None if value is None else value.rstrip("/")
+
+    @property
+    def mcp_role_set(self) -> frozenset[Role] | None:
+        """The roles that ``./callboard mcp serve`` acts with at most; None: all of its principal's."""
+        return None if self.mcp_roles is None else roles_in(self.mcp_roles)
+
+    # --- a remote governance engine
+
+    governance_url: str | None = None
+    """Address of the engine, whose ``/governance/evaluate`` is asked about each call. None: no engine is asked."""
+    governance_api_key: SecretStr | None = None
+    """What authenticates this deployment to the engine."""
+    governance_policy: Literal["by_effect", "fail_open", "fail_closed"] = "by_effect"
+    """What becomes of a call when the engine gives no usable answer: with ``by_effect``, calls of models and of pure
+    tools are made, and others are not."""
+    governance_timeout_s: float = Field(default=2.0, gt=0, le=2)
+    """Seconds that one answer of the engine may take."""
+
+    @field_validator("governance_url", "governance_api_key", mode="before")
+    @classmethod
+    def _no_engine_is_unset(cls, value: object) -> object:
+        return value or None
+
+    @model_validator(mode="after")
+    def _engine_is_safe(self) -> Self:
+        if self.governance_url is None:
+            return self
+        try:
+            target = parse_target(self.governance_url)
+        except UrlRefused as error:
+            raise ValueError(f"CALLBOARD_GOVERNANCE_URL is no address: {error}") from error
+        is_local = target.host == "localhost" or (target.address is not None and target.address.is_loopback)
+        if target.scheme == "http" and not (is_local or self.trusted_network):
+            raise ValueError(
+                "CALLBOARD_GOVERNANCE_URL has to be an https:// address: calls and the key would be sent in plain "
+                "text; http:// needs CALLBOARD_TRUSTED_NETWORK=true"
+            )
+        if "?" in target.path:
+            raise ValueError("CALLBOARD_GOVERNANCE_URL has to be an address without a query")
+        return self

@@ -1,12 +1,14 @@
-"""The settings of limits, and the tenants that have settings of their own."""
+"""The settings of limits, and of the contexts in which runs work."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, field_validator
 
+from config.identity.context_fields import ContextName, CostCenter, DataClassification
+from config.identity.contexts import DeclaredContext
 from config.identity.principal import NAME, NAME_FORM
 from config.settings.callers import CallerSettings
 from config.settings.tenants import WITH_AUTHENTICATION, HotLogBudget, Limit, LimitName, Tenants, TenantSettings
@@ -15,7 +17,7 @@ from config.text.suggestions import did_you_mean
 
 
 class LimitSettings(CallerSettings):
-    """Part of ``Settings``; the limits that hold by default depend on ``auth``."""
+    """Part of ``Settings``."""
 
     principal_requests_per_minute: Limit | None = None
     """Requests of one principal; 0: any number. None, here and below: as ``config.settings.tenants`` says."""
@@ -60,6 +62,39 @@ class LimitSettings(CallerSettings):
         if value is None:
             return WITH_AUTHENTICATION[name] if self.auth != "none" else 0
         return value
+
+    # --- contexts
+
+    app_id: ContextName = "callboard"
+    """The application that runs are started for."""
+    environment: ContextName | None = None
+    """The environment in which they work, such as ``production``; None: ``deployment``."""
+    cost_center: CostCenter | None = None
+    """What they are charged to."""
+    data_classification: DataClassification | None = None
+    """How the data is classified that they are about: ``PUBLIC``, ``INTERNAL`` or ``RESTRICTED``."""
+    require_contexts: bool = False
+    """Whether workers refuse runs that were started without contexts, instead of completing them by these settings."""
+
+    @field_validator("environment", "cost_center", "data_classification", mode="before")
+    @classmethod
+    def _empty_context_is_unset(cls, value: object) -> object:
+        return value or None
+
+    @field_validator("app_id", mode="before")
+    @classmethod
+    def _nothing_is_the_default(cls, value: object) -> object:
+        return value or "callboard"
+
+    def declared_context(self, tenant: str) -> DeclaredContext:
+        """Return what this deployment declares of the runs of a tenant."""
+        own = self.tenants.get(tenant)
+        return DeclaredContext(
+            app_id=self.app_id,
+            environment=self.environment or self.deployment,
+            cost_center=(own.cost_center if own is not None else None) or self.cost_center,
+            data_classification=(own.data_classification if own is not None else None) or self.data_classification,
+        )
 
 
 def problem_of_section(error: Mapping[str, Any]) -> str | None:

@@ -5,29 +5,11 @@ from __future__ import annotations
 from pydantic import model_validator
 
 from config.settings.agents import AgentSettings
-from config.settings.contexts import ContextSettings
-from config.settings.envelopes import EnvelopeSettings
-from config.settings.governance import GovernanceSettings
-from config.settings.mcp import McpSettings
 from config.settings.network import NetworkSettings
-from config.settings.records import RecordSettings
-from config.settings.service_tokens import ServiceTokenSettings
-from config.settings.sign_in import SignInSettings
 from config.settings.workers import WorkerSettings
 
 
-class Settings(
-    AgentSettings,
-    WorkerSettings,
-    RecordSettings,
-    NetworkSettings,
-    ContextSettings,
-    SignInSettings,
-    ServiceTokenSettings,
-    EnvelopeSettings,
-    GovernanceSettings,
-    McpSettings,
-):
+class Settings(AgentSettings, WorkerSettings, NetworkSettings):
     """All settings. A field's variable is ``CALLBOARD_`` and its name in capitals."""
 
     @model_validator(mode="after")

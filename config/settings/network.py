@@ -8,13 +8,13 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from config.egress.origins import is_origin, listed, networks_in, origin_of
-from config.settings.contexts import ContextSettings
+from config.settings.limits import LimitSettings
 
 DEVELOPMENT_ORIGIN = "http://localhost:5173"
 """Of a page that Vite serves while it is developed."""
 
 
-class NetworkSettings(ContextSettings):
+class NetworkSettings(LimitSettings):
     """Part of ``Settings``."""
 
     host: str = "127.0.0.1"

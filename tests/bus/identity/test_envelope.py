@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from bus.identity.envelope import CallEnvelope, sign, verify, verify_golden_call_envelope
 from bus.identity.errors import EnvelopeRefused
 from config.errors import CallboardError
-from config.settings.envelopes import parse_keys
+from config.settings.callers import parse_keys
 
 SECRET = b"5d2f0c8a91b34e67d0f1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f7"
 OTHER = b"0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"
