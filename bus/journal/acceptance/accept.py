@@ -13,10 +13,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from bus.identity.audit.entry import Action
-from bus.identity.audit.recording import acting_with
+from bus.identity.audit.recording import acting_with, record_state
 from bus.identity.audit.recording import record as audit
 from bus.identity.credentials.grants import Grant, PresentedGrant, use
-from bus.journal.acceptance.configuration import record_configuration, remember_configuration
 from bus.journal.acceptance.definition_store import pin, remember_pinned
 from bus.journal.acceptance.run_limits import RunLimits, require_room
 from bus.journal.errors import THREAD_OF_OTHER_AGENT, ThreadUnknown
@@ -347,3 +346,24 @@ def _add_agent(connection: Connection, thread_key: int, agent_id: str) -> None:
     dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
     adding = dialect.insert(thread_agents).values(thread_key=thread_key, agent_id=agent_id)
     connection.execute(adding.on_conflict_do_nothing())
+
+
+# --- with which definition a tenant's runs are accepted ---------------------------------------------
+
+_recorded: dict[tuple[str, str, str], str] = {}
+"""Database, tenant and agent -> the digest that this process accepted its last run with."""
+
+
+def record_configuration(connection: Connection, principal: Principal, agent_id: str, digest: str) -> None:
+    """Record the definition, in the transaction that accepts a run, if it is not the last one that was recorded.
+
+    The principal is the first that started a run with it; who edited the file is not known here.
+    """
+    if _recorded.get((str(connection.engine.url), principal.tenant, agent_id)) == digest:
+        return
+    record_state(connection, principal, Action.AGENT_CONFIGURED, "agent", agent_id, {"definition": digest})
+
+
+def remember_configuration(database: Database, tenant: str, agent_id: str, digest: str) -> None:
+    """Remember what is recorded; to be called after the transaction was committed."""
+    _recorded[str(database.engine.url), tenant, agent_id] = digest

@@ -16,7 +16,6 @@ from bus.journal.log.events import last_error
 from bus.journal.paging.lists import has_correlation, newest_first, present
 from bus.journal.paging.pages import Pages
 from bus.journal.queries.board import Board, board_rows
-from bus.journal.queries.call_spans import call_spans
 from bus.journal.queries.decided_calls import PAGE, RUN_COLUMNS, DecidedCall, decided_calls, decisions_of
 from bus.journal.queries.inbox import asked_lately, inbox
 from bus.journal.queries.run_contexts import CONTEXT_COLUMNS, golden_of, run_contexts
@@ -26,7 +25,7 @@ from bus.journal.states.conditions import OPEN
 from bus.payloads import TERMINAL, ErrorPayload
 from config.clock import stamp
 from config.database.engine import Database
-from config.database.tables import runs
+from config.database.tables import runs, steps
 from config.errors import BadRequest
 from config.identity.principal import Principal, Verb
 
@@ -329,4 +328,27 @@ def _crashes(crashes_json: str) -> list[dict[str, Any]]:
     return [
         {name: fact for name, fact in one.items() if name not in ("owner", "shared")}
         for one in orjson.loads(crashes_json)
+    ]
+
+
+# --- calls with their spans -------------------------------------------------------------------------
+
+
+def call_spans(connection: Connection, run_id: str) -> list[dict[str, Any]]:
+    """Return the calls that have ended, in order: step, kind, name, outcome, and ``spans`` as recorded."""
+    names = ("id", "number", "kind", "name", "call_id", "status", "spans_json")
+    columns = [steps.c[name] for name in names]
+    wanted = (steps.c.run_id == run_id, steps.c.ended_ms.is_not(None))
+    rows = connection.execute(select(*columns).where(*wanted).order_by(steps.c.number))
+    return [
+        {
+            "step_id": row.id,
+            "number": row.number,
+            "kind": row.kind,
+            "name": row.name,
+            **({"call_id": row.call_id} if row.call_id is not None else {}),
+            "outcome": row.status,
+            "spans": orjson.loads(row.spans_json) if row.spans_json is not None else [],
+        }
+        for row in rows
     ]

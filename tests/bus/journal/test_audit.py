@@ -10,7 +10,7 @@ import pytest
 from bus.identity.audit.chain import entries, verify
 from bus.identity.audit.entry import AuditEntry
 from bus.identity.errors import FORBIDDEN
-from bus.journal.acceptance import configuration
+from bus.journal.acceptance import accept as accepting
 from bus.journal.acceptance import definition_store as pinned
 from bus.journal.approvals import Decision
 from bus.journal.decisions.decisions import decide
@@ -33,7 +33,7 @@ VIEWER = Principal(id="vic", roles=frozenset({Role.VIEWER}))
 
 @pytest.fixture(autouse=True)
 def _as_in_a_new_process() -> None:
-    configuration._recorded.clear()
+    accepting._recorded.clear()
     pinned._known.clear()
 
 
@@ -115,7 +115,7 @@ def test_retention_is_recorded_as_a_count_and_leaves_the_log_alone(harness: Jour
 def test_an_agents_definition_is_recorded_when_a_tenants_runs_begin_to_use_it(harness: JournalHarness) -> None:
     for digest in ("a", "a", "b", "a"):
         harness.accept(definition_digest=digest * 64)
-        configuration._recorded.clear()  # as another process would
+        accepting._recorded.clear()  # as another process would
     harness.accept(definition_digest="a" * 64, principal=OPERATOR)
     harness.accept(definition_digest="a" * 64, principal=Principal(tenant="acme", id="eve"))
 
