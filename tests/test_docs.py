@@ -54,6 +54,12 @@ def test_no_setting_is_explained_that_does_not_exist():
     assert explained == {name.upper() for name in Settings.model_fields}
 
 
+def test_few_settings_stand_first():
+    _, first, *_ = page("configuration.md").split("\n## ")
+
+    assert 20 <= len(re.findall(r"^\| `CALLBOARD_", first, re.MULTILINE)) <= 25
+
+
 @pytest.mark.parametrize("kind", EVENT_TYPES.values())
 def test_every_event_type_is_explained_with_its_hook(kind):
     assert f"| `{kind.type}` | `{kind.hook}` |" in page("observers.md")
