@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from agents.agent import Agent
 from agents.catalogue import tools_of
 from agents.context import RunContext
-from agents.errors import AgentUnknown, RunFailed
+from agents.errors import AgentUnknown, run_failed
 from agents.governance.guardrails.deployment import guardrails_of
 from agents.process import Process
 from agents.run_work import RunWork
@@ -41,7 +41,7 @@ def try_load(process: Process, agent_id: str, digest: str = "") -> LoadedAgent |
         return error
     except Exception:  # one agent's code or definition; no other run may be affected
         log.exception("agent could not be loaded agent_id=%s", agent_id)
-        return RunFailed()
+        return run_failed()
 
 
 def load_agent(process: Process, agent_id: str, digest: str = "") -> LoadedAgent:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from agents.errors import TooManyQuestions
+from agents.errors import TOO_MANY_QUESTIONS
 from agents.governance.engine.governance import Governance
 from agents.governance.engine.wiring import governance_of
 from agents.governance.guardrails.guardrails import UNGUARDED, Guardrails, Seal
@@ -205,7 +205,7 @@ class RunContext:
         """Return unless the runs of the principal would ask more questions within an hour than they may.
 
         Raises:
-            TooManyQuestions: they would.
+            TOO_MANY_QUESTIONS: they would.
         """
         limit = self.settings.questions_per_hour
         if limit == 0 or count == 0:
@@ -214,7 +214,7 @@ class RunContext:
             self._journal.readers.runs.asked_lately, self.lease.tenant, self.lease.principal, limit
         )
         if count_lately + count > limit:
-            raise TooManyQuestions(principal=self.lease.principal, asked=count_lately, limit=limit)
+            raise TOO_MANY_QUESTIONS(principal=self.lease.principal, asked=count_lately, limit=limit)
 
     async def wait_expiry_ms(self) -> int:
         """Return when a wait that begins now expires, in ms since 1970 by the database's clock."""

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from config.errors import Internal, Permanent, Topic
+from config.errors import CallboardError, Internal, Permanent, Topic
 from config.text.suggestions import did_you_mean
 
+INPUT_EMPTY = Permanent.row(
+    "input_empty",
+    "The input is empty.",
+    text="the input is empty; send a sentence for the agent to work on.",
+    remedy="Send a message.",
+)
 
-class InputEmpty(Permanent):
-    """The input is empty."""
-
-    code = "input_empty"
-    remedy = "Send a message."
-    text = "the input is empty; send a sentence for the agent to work on."
-
-
-class InputTooLarge(Permanent):
-    """The input is longer than `CALLBOARD_MAX_INPUT_CHARS`."""
-
-    code = "input_too_large"
-    status = 413
-    remedy = "Put long material in a file the agent can read."
-    text = (
+INPUT_TOO_LARGE = Permanent.row(
+    "input_too_large",
+    "The input is longer than `CALLBOARD_MAX_INPUT_CHARS`.",
+    status=413,
+    text=(
         "the input has {size:,} characters and the limit is {limit:,}; put long material in a file the agent can read, "
         "and name the file."
-    )
+    ),
+    remedy="Put long material in a file the agent can read.",
+)
 
 
 class AgentUnknown(Permanent):
@@ -51,50 +49,49 @@ class AgentUnknown(Permanent):
         return f"agent '{self.facts['agent_id'][:80]}' is not configured; GET /v1/agents lists those that are."
 
 
-class ObserverTravels(Permanent):
-    """An observer object was given for a run that a worker executes."""
-
-    code = "observer_travels"
-    remedy = "Name it in the agent's `observers:`."
-
-    def __init__(self, names: Iterable[str]) -> None:
-        super().__init__(
-            f"observer objects cannot travel to a worker ({', '.join(names)}); name them in the agent's "
-            "`observers:` instead, or run synchronously."
-        )
+OBSERVER_TRAVELS = Permanent.row(
+    "observer_travels",
+    "An observer object was given for a run that a worker executes.",
+    remedy="Name it in the agent's `observers:`.",
+)
 
 
-class OutcomeUnknown(Permanent):
-    """An unsafe call was interrupted, its outcome is unknown, and the agent has `on_unknown: fail`."""
-
-    code = "outcome_unknown"
-    status = 502
-    topic = Topic.RUN
-    over_http = False
-    remedy = "Check the other system, then start a new run."
+def observer_travels(names: Iterable[str]) -> CallboardError:
+    return OBSERVER_TRAVELS(
+        f"observer objects cannot travel to a worker ({', '.join(names)}); name them in the agent's "
+        "`observers:` instead, or run synchronously."
+    )
 
 
-class PolicyRefused(Permanent):
-    """The policy does not let the run call its model, or ends the run because of a call."""
+OUTCOME_UNKNOWN = Permanent.row(
+    "outcome_unknown",
+    "An unsafe call was interrupted, its outcome is unknown, and the agent has `on_unknown: fail`.",
+    status=502,
+    topic=Topic.RUN,
+    over_http=False,
+    remedy="Check the other system, then start a new run.",
+)
 
-    code = "policy_refused"
-    status = 403
-    topic = Topic.RUN
-    remedy = "Read the rule that the sentence names; it, or the request, has to change."
-    text = "the policy's rule '{rule}' ends the run. {reason}"
+POLICY_REFUSED = Permanent.row(
+    "policy_refused",
+    "The policy does not let the run call its model, or ends the run because of a call.",
+    status=403,
+    topic=Topic.RUN,
+    text="the policy's rule '{rule}' ends the run. {reason}",
+    remedy="Read the rule that the sentence names; it, or the request, has to change.",
+)
 
-
-class SecurityContextMissing(Permanent):
-    """The run was started without a record of its credential or its trace id, and the deployment requires both."""
-
-    code = "security_context_missing"
-    topic = Topic.RUN
-    over_http = False
-    text = (
+SECURITY_CONTEXT_MISSING = Permanent.row(
+    "security_context_missing",
+    "The run was started without a record of its credential or its trace id, and the deployment requires both.",
+    topic=Topic.RUN,
+    over_http=False,
+    text=(
         "SecurityContext not set in workflow memo: the run's row has no credential or no trace id. Start the run "
         "again, or allow such runs by CALLBOARD_REQUIRE_CONTEXTS=false."
-    )
-    remedy = "An earlier release, or another program, has started the run; start it again ([contexts](contexts.md))."
+    ),
+    remedy="An earlier release, or another program, has started the run; start it again ([contexts](contexts.md)).",
+)
 
 
 class OutputInvalid(Permanent):
@@ -107,20 +104,19 @@ class OutputInvalid(Permanent):
     remedy = "One repair, then the run fails; a simpler schema or another model may help."
 
 
-class RunFailed(Internal):
-    """A run met an unexpected exception; the worker's log has the traceback."""
+def run_failed() -> Internal:
+    """Return the error of a run that met an unexpected exception; the worker's log has the traceback."""
+    return Internal("the run failed with an unexpected error; the worker's log has the details.")
 
-    text = "the run failed with an unexpected error; the worker's log has the details."
 
-
-class TooManyQuestions(Permanent):
-    """The runs of the principal have asked persons as many questions as they may within an hour."""
-
-    code = "too_many_questions"
-    topic = Topic.RUN
-    over_http = False
-    remedy = "Start a new run later. The limit is `CALLBOARD_QUESTIONS_PER_HOUR`."
-    text = (
+TOO_MANY_QUESTIONS = Permanent.row(
+    "too_many_questions",
+    "The runs of the principal have asked persons as many questions as they may within an hour.",
+    topic=Topic.RUN,
+    over_http=False,
+    text=(
         "the runs of '{principal}' have asked {asked} questions within an hour and may ask {limit}. Start a new run "
         "later, or let an approval hold for later calls."
-    )
+    ),
+    remedy="Start a new run later. The limit is `CALLBOARD_QUESTIONS_PER_HOUR`.",
+)

@@ -11,7 +11,7 @@ from functools import partial
 
 from agents.compatibility import LoadedAgent, compatible_work, unusable
 from agents.context import RunContext, may_be_sticky
-from agents.errors import RunFailed, SecurityContextMissing
+from agents.errors import SECURITY_CONTEXT_MISSING, run_failed
 from agents.governance.engine.wiring import report_end, report_start
 from agents.governance.guardrails.deployment import guardrails_of
 from agents.governance.guardrails.guardrails import Guardrails
@@ -107,7 +107,7 @@ def begin_run(
         if missing is not None:
             raise missing
         if contexts.security is None:
-            raise SecurityContextMissing
+            raise SECURITY_CONTEXT_MISSING()
         policy = process.policies.current()
         if isinstance(loaded, CallboardError):
             raise unusable(loaded, progress)
@@ -131,7 +131,7 @@ def begin_run(
         return ClaimedRun(context, None, error)
     except Exception:
         log.exception("agent could not begin run_id=%s", lease.run_id)
-        return ClaimedRun(context, None, RunFailed())
+        return ClaimedRun(context, None, run_failed())
     first = replace(first, events=context.writer.number(first.events))
     claim.write(first)  # an error from here on is the database's and rolls the claim back
     return ClaimedRun(context, agent, events=first.events)
@@ -223,7 +223,7 @@ async def _work(journal: Journal, agent: RunWork, context: RunContext) -> None:
         await _finish(journal, agent, context, Ending.failed(error))
     except Exception:
         log.exception("run failed unexpectedly run_id=%s", context.lease.run_id)
-        await _finish(journal, agent, context, Ending.failed(RunFailed()))
+        await _finish(journal, agent, context, Ending.failed(run_failed()))
 
 
 async def _finish(journal: Journal, agent: RunWork, context: RunContext, ending: Ending) -> None:
@@ -234,7 +234,7 @@ async def _finish(journal: Journal, agent: RunWork, context: RunContext, ending:
         raise
     except Exception:
         log.exception("run is ended by its journal alone run_id=%s", context.lease.run_id)
-        await journal.owner.fail_owned(context.lease, ending.error or RunFailed())
+        await journal.owner.fail_owned(context.lease, ending.error or run_failed())
 
 
 async def _give_up(journal: Journal, context: RunContext, error: CallboardError) -> None:

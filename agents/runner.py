@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from agents.errors import ObserverTravels
+from agents.errors import observer_travels
 from agents.governance.guardrails.deployment import guardrails_of
 from agents.governance.guardrails.guardrails import Guardrails
 from agents.handle import RunHandle
@@ -123,10 +123,10 @@ class Runner:
         Raises:
             AgentUnknown, DefinitionInvalid: there is no such agent, or its file is broken.
             AGENT_FORBIDDEN: the agent's definition, or the credential, does not let the principal start it.
-            InputEmpty, InputTooLarge, BadRequest: the objective or the thread's name cannot be used.
-            InputBlocked: a guardrail blocks the objective.
+            INPUT_EMPTY, INPUT_TOO_LARGE, BadRequest: the objective or the thread's name cannot be used.
+            INPUT_BLOCKED: a guardrail blocks the objective.
             GRANT_REFUSED: the grant is not for this start, or cannot be used any more.
-            ObserverTravels: an observer object was given for a run that a worker executes.
+            OBSERVER_TRAVELS: an observer object was given for a run that a worker executes.
             THREAD_OF_OTHER_AGENT, ThreadUnknown: the principal may not continue the thread; see
                 ``bus.journal.acceptance.accept``.
             CONNECTION_UNUSABLE: the connection is closed, in autocommit, of another database or the parent process's.
@@ -179,9 +179,9 @@ class Runner:
 
         Raises:
             AgentUnknown, DefinitionInvalid, AGENT_FORBIDDEN: see ``run``.
-            BadRequest, InputTooLarge: the name or the arguments cannot be kept.
+            BadRequest, INPUT_TOO_LARGE: the name or the arguments cannot be kept.
             GRANT_REFUSED: see ``run``.
-            InputBlocked: the arguments have a secret, or a guardrail blocks them.
+            INPUT_BLOCKED: the arguments have a secret, or a guardrail blocks them.
         """
 
         def kind(objective: str, guardrails: Guardrails) -> _Kind:
@@ -285,7 +285,7 @@ class Runner:
         """Commit a run and send its message, unless an earlier request made the run, or the caller commits."""
         own, route = self._own(), self._dispatcher.route(new.queue, detached=new.detached)
         if local and route is not self._inline:
-            raise ObserverTravels(type(observer).__name__ for observer in local)
+            raise observer_travels(type(observer).__name__ for observer in local)
         if connection is not None:
             accepted = own.journal.clients.accept_on(
                 CallersTransaction(connection, own.journal.database), new, route.record

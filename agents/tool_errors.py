@@ -24,67 +24,69 @@ class ArgumentsInvalid(ModelVisible):
     remedy = "The model corrects what the sentence names, and calls again."
 
 
-class ToolNotOffered(ModelVisible):
-    """The agent has no tool of this name."""
-
-    code = "tool_not_offered"
-    status = 404
-    over_http = True
-    remedy = "Use a name that `./callboard tools` lists for the agent."
-
-    def __init__(self, name: str, known: Iterable[str]) -> None:
-        names = list(known)
-        shown = ", ".join(names[:MAX_LISTED]) or "none"
-        more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
-        super().__init__(
-            f"There is no tool '{name}'.{did_you_mean(name, names)} The agent's tools: {shown}{more}.", name=name
-        )
+TOOL_NOT_OFFERED = ModelVisible.row(
+    "tool_not_offered",
+    "The agent has no tool of this name.",
+    status=404,
+    over_http=True,
+    remedy="Use a name that `./callboard tools` lists for the agent.",
+)
 
 
-class RoleMissing(ModelVisible):
-    """The tool may be called by principals with certain roles only, and the run's has none of them."""
-
-    code = "role_missing"
-    status = 403
-    over_http = True
-    seed_name = "UNAUTHORIZED"
-    remedy = "A principal with one of the roles that the sentence names may call it."
-
-    def __init__(self, name: str, needed: Iterable[str]) -> None:
-        roles = ", ".join(sorted(needed))
-        super().__init__(f"Not done: '{name}' may be called by principals with the role {roles} only.", name=name)
+def tool_not_offered(name: str, known: Iterable[str]) -> ModelVisible:
+    names = list(known)
+    shown = ", ".join(names[:MAX_LISTED]) or "none"
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return TOOL_NOT_OFFERED(
+        f"There is no tool '{name}'.{did_you_mean(name, names)} The agent's tools: {shown}{more}.", name=name
+    )
 
 
-class GoldenContextMissing(ModelVisible):
-    """The run was started without a context that says for which application and environment it works, and the
-    deployment requires one, or what its row has is none. The tool was not called."""
+ROLE_MISSING = ModelVisible.row(
+    "role_missing",
+    "The tool may be called by principals with certain roles only, and the run's has none of them.",
+    status=403,
+    over_http=True,
+    seed_name="UNAUTHORIZED",
+    remedy="A principal with one of the roles that the sentence names may call it.",
+)
 
-    code = "golden_context_missing"
-    status = 403
-    over_http = True
-    text = (
+
+def role_missing(name: str, needed: Iterable[str]) -> ModelVisible:
+    roles = ", ".join(sorted(needed))
+    return ROLE_MISSING(f"Not done: '{name}' may be called by principals with the role {roles} only.", name=name)
+
+
+GOLDEN_CONTEXT_MISSING = ModelVisible.row(
+    "golden_context_missing",
+    (
+        "The run was started without a context that says for which application and environment it works, and "
+        "the deployment requires one, or what its row has is none. The tool was not called."
+    ),
+    status=403,
+    over_http=True,
+    text=(
         "GoldenContext not set in workflow memo: the run's row has no context, so '{name}' was not called. Start the "
         "run again."
-    )
-    remedy = "An earlier release, or another program, has started the run; start it again ([contexts](contexts.md))."
+    ),
+    remedy="An earlier release, or another program, has started the run; start it again ([contexts](contexts.md)).",
+)
 
+CALL_BLOCKED = ModelVisible.row(
+    "call_blocked",
+    "The policy blocks the call; the tool was not called.",
+    status=403,
+    over_http=True,
+    remedy="Read the rule that the sentence names; it, or the call, has to change.",
+)
 
-class CallBlocked(ModelVisible):
-    """The policy blocks the call; the tool was not called."""
-
-    code = "call_blocked"
-    status = 403
-    over_http = True
-    remedy = "Read the rule that the sentence names; it, or the call, has to change."
-
-
-class CallRejected(ModelVisible):
-    """A person rejected the call; the tool was not called."""
-
-    code = "call_rejected"
-    status = 403
-    over_http = True
-    remedy = "Ask the person, or make another call."
+CALL_REJECTED = ModelVisible.row(
+    "call_rejected",
+    "A person rejected the call; the tool was not called.",
+    status=403,
+    over_http=True,
+    remedy="Ask the person, or make another call.",
+)
 
 
 class ToolTimeout(ModelVisible):
@@ -94,34 +96,33 @@ class ToolTimeout(ModelVisible):
     remedy = "Allow more time by the tool's `timeout_s` or the agent's `timeouts.tool_s`, or make the tool faster."
 
 
-class SandboxFull(ModelVisible):
-    """The file would exceed the quota of the sandbox, in bytes or in files."""
+SANDBOX_FULL = ModelVisible.row(
+    "sandbox_full",
+    "The file would exceed the quota of the sandbox, in bytes or in files.",
+    remedy="The model removes files or writes less.",
+)
 
-    code = "sandbox_full"
-    remedy = "The model removes files or writes less."
+
+STORAGE_FULL = ModelVisible.row(
+    "storage_full",
+    "The disk of the worker's state folder has no space or no inodes left, or cannot be written; nothing was changed "
+    "there.",
+    remedy="Make room on the disk of the state folder, or make it writable; the sentence says what it lacks.",
+)
+STORAGE_PROBLEMS = MappingProxyType(
+    {
+        errno.ENOSPC: "its disk has no space, or no inodes, left",
+        errno.EDQUOT: "the quota of its disk is used up",
+        errno.EROFS: "its disk is read-only",
+    }
+)
+"""The system's numbers of errors that mean it, in words."""
 
 
-class StorageFull(ModelVisible):
-    """The disk of the worker's state folder has no space or no inodes left, or cannot be written; nothing was changed
-    there."""
-
-    code = "storage_full"
-    remedy = "Make room on the disk of the state folder, or make it writable; the sentence says what it lacks."
-
-    _REASONS = MappingProxyType(
-        {
-            errno.ENOSPC: "its disk has no space, or no inodes, left",
-            errno.EDQUOT: "the quota of its disk is used up",
-            errno.EROFS: "its disk is read-only",
-        }
-    )
-    NUMBERS = frozenset(_REASONS)
-    """Numbers of the system's errors that mean it."""
-
-    def __init__(self, problem: str, error: OSError) -> None:
-        number = error.errno or 0
-        reason = self._REASONS.get(number, os.strerror(number).lower())
-        super().__init__(f"{problem}: {reason}. The operator of the worker has to mend that.", reason=reason)
+def storage_full(problem: str, error: OSError) -> ModelVisible:
+    number = error.errno or 0
+    reason = STORAGE_PROBLEMS.get(number, os.strerror(number).lower())
+    return STORAGE_FULL(f"{problem}: {reason}. The operator of the worker has to mend that.", reason=reason)
 
 
 class PathRefused(ModelVisible):

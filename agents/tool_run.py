@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from agents.context import RunContext
-from agents.errors import OutcomeUnknown
+from agents.errors import OUTCOME_UNKNOWN
 from agents.models.streams.tool_calls import ToolCall
 from agents.steps import open_calls
 from agents.steps.tool_step import ToolStep
@@ -78,7 +78,7 @@ class ToolRun:
         assert call.work.end is not None, "run() comes first"
         result = call.work.end.result
         closed = open_calls.outcomes([call], self._accepted.message_id)
-        error: CallboardError | None = OutcomeUnknown(str(result)) if call.is_unknown else call.work.end.error
+        error: CallboardError | None = OUTCOME_UNKNOWN(str(result)) if call.is_unknown else call.work.end.error
         took = self._context.took
         if error is not None:
             await self._context.save(end_commit(Ending.failed(error), closed, self._total, took))

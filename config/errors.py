@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
+
+E = TypeVar("E", bound="CallboardError")
 
 
 class Topic(StrEnum):
@@ -62,7 +64,7 @@ class CallboardError(Exception):
         over_http: bool | None = None,
         public_text: str | None = None,
         seed_name: str | None = None,
-    ) -> ErrorRow:
+    ) -> ErrorRow[Self]:
         """Return an error of this family that no code catches by a class; the arguments are its attributes."""
         return ErrorRow(
             family=cls,
@@ -89,10 +91,10 @@ class CallboardError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ErrorRow:
+class ErrorRow(Generic[E]):
     """An error that no code catches by a class of its own: ``raise NO_STARTERS(agent_id=...)``."""
 
-    family: type[CallboardError]
+    family: type[E]
     """The class of what is raised."""
     code: str
     meaning: str
@@ -105,7 +107,7 @@ class ErrorRow:
     public_text: str | None
     seed_name: str | None
 
-    def __call__(self, message: str | None = None, **facts: Any) -> CallboardError:
+    def __call__(self, message: str | None = None, **facts: Any) -> E:
         """Return an error of the family with the attributes of this row."""
         error = self.family(self.text.format(**facts) if message is None else message, **facts)
         for name in ("code", "status", "topic", "remedy", "over_http", "public_text", "seed_name"):
@@ -113,7 +115,7 @@ class ErrorRow:
         return error
 
 
-ErrorKind = type[CallboardError] | ErrorRow
+ErrorKind = type[CallboardError] | ErrorRow[Any]
 """What has a code: a class, or a row of one."""
 
 

@@ -44,8 +44,8 @@ class CapabilityRunner(Protocol):
         When it is cancelled, or its worker dies, everything that it started is ended.
 
         Raises:
-            CapabilityFailed, OutputNotJson: the call failed.
-            ToolCutOff, OutputTooLong: it may have taken effect.
+            CapabilityFailed, OUTPUT_NOT_JSON: the call failed.
+            ToolCutOff, OUTPUT_TOO_LONG: it may have taken effect.
             SECRET_MISSING: nothing was started.
         """
         ...

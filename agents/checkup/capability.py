@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from agents.capabilities.folder import declared
 from agents.catalogue import find_tool
-from agents.tools.isolation.errors import ContainersDisabled, ImageMissing
+from agents.tools.isolation.errors import CONTAINERS_DISABLED, IMAGE_MISSING
 from config.definitions.capability import CapabilityDefinition
 from config.definitions.errors import SECRET_MISSING, DefinitionInvalid
 from config.definitions.runner_spec import ContainerSpec, ProcessSpec
@@ -66,7 +66,7 @@ def _missing_image(definition: CapabilityDefinition, settings: Settings) -> Iter
         return
     engine = engine_of(settings.containers)
     if engine is None:
-        yield str(ContainersDisabled())
+        yield str(CONTAINERS_DISABLED())
         return
     asking = [*engine.command, "image", "inspect", "--", definition.runner.image]
     try:
@@ -75,4 +75,4 @@ def _missing_image(definition: CapabilityDefinition, settings: Settings) -> Iter
         yield f"{engine.command[0]} does not answer on this machine; install it, or correct CALLBOARD_CONTAINERS."
     else:
         if asked.returncode != 0:
-            yield str(ImageMissing(image=definition.runner.image))
+            yield str(IMAGE_MISSING(image=definition.runner.image))

@@ -6,14 +6,13 @@ from typing import Any
 
 from config.errors import Permanent, Retryable, Topic
 
-
-class ModelUnknown(Permanent):
-    """LiteLLM or the provider does not know the model."""
-
-    code = "model_unknown"
-    topic = Topic.CONFIGURATION
-    over_http = False
-    remedy = "Write `provider/model`."
+MODEL_UNKNOWN = Permanent.row(
+    "model_unknown",
+    "LiteLLM or the provider does not know the model.",
+    topic=Topic.CONFIGURATION,
+    over_http=False,
+    remedy="Write `provider/model`.",
+)
 
 
 class ModelKeyMissing(Permanent):
@@ -62,27 +61,24 @@ class ModelFailed(Retryable):
         self.retry_after_s = retry_after_s
 
 
-class ModelTimeout(Retryable):
-    """A timeout of the agent's `timeouts` expired."""
+MODEL_TIMEOUT = Retryable.row(
+    "model_timeout",
+    "A timeout of the agent's `timeouts` expired.",
+    status=504,
+    topic=Topic.RUN,
+    over_http=False,
+    remedy="Up to three attempts, then the run fails; start a new one later, or allow more time.",
+)
 
-    code = "model_timeout"
-    status = 504
-    topic = Topic.RUN
-    over_http = False
-    remedy = "Up to three attempts, then the run fails; start a new one later, or allow more time."
-
-
-class ModelRefused(Permanent):
-    """The provider refuses this request permanently.
-
-    It answered with a 4xx.
-    """
-
-    code = "model_refused"
-    status = 502
-    topic = Topic.RUN
-    over_http = False
-    remedy = "The run fails; the sentence has the provider's reason."
+MODEL_REFUSED = Permanent.row(
+    "model_refused",
+    "The provider refuses this request permanently.",
+    status=502,
+    topic=Topic.RUN,
+    over_http=False,
+    remedy="The run fails; the sentence has the provider's reason.",
+)
+"""It answered with a 4xx."""
 
 
 def is_temporary(status: int) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.models.auto import offer_of
 from agents.models.error_bodies import FINAL_KINDS, MAX_READ_CHARS, ProviderMessage, parse_error_body
-from agents.models.errors import ModelFailed, ModelKeyMissing, ModelRefused, ModelTimeout, ModelUnknown, is_temporary
+from agents.models.errors import MODEL_REFUSED, MODEL_TIMEOUT, MODEL_UNKNOWN, ModelFailed, ModelKeyMissing, is_temporary
 from agents.models.lite import litellm_module
 from agents.models.providers import unknown_provider
 from config.clock import utc_now
@@ -123,13 +123,13 @@ def _answered(status: int, headers: Any, said: ProviderMessage, call: ModelCall)
     if status in (401, 403):
         return _key_refused(f"{provider} did not accept the key (HTTP {status}): {said.text}.", facts, call)
     if status == 404:
-        return ModelUnknown(
+        return MODEL_UNKNOWN(
             f"the provider does not know model '{call.model}' at {call.address}: {said.text}. "
             f"{offer_of(call.model) or CHECK_NAMES}",
             **facts,
         )
     if said.kinds & FINAL_KINDS:
-        return ModelRefused(
+        return MODEL_REFUSED(
             f"{provider} gives no more (HTTP {status}): {said.text}. "
             "Trying again will not help; check the plan and the credit of the account behind the key.",
             **facts,
@@ -139,14 +139,14 @@ def _answered(status: int, headers: Any, said: ProviderMessage, call: ModelCall)
         return ModelFailed(
             f"{provider} {what} (HTTP {status}): {said.text}.", retry_after_s=retry_after_s(headers), **facts
         )
-    return _unknown(call) or ModelRefused(
+    return _unknown(call) or MODEL_REFUSED(
         f"{provider} refused the request (HTTP {status}): {said.text}. "
         "It will refuse it again; change the request or the agent's definition.",
         **facts,
     )
 
 
-def _unknown(call: ModelCall) -> ModelUnknown | None:
+def _unknown(call: ModelCall) -> CallboardError | None:
     """Return the error for a model whose provider LiteLLM does not know; None where it does."""
     try:
         litellm_module().get_llm_provider(model=call.model, api_base=call.api_base)
@@ -165,7 +165,7 @@ def _key_refused(refusal: str, facts: dict[str, Any], call: ModelCall) -> Callbo
         )
     else:
         remedy = f"Check the key in {call.api_key_env or 'the environment'} and what it may do."
-    return ModelRefused(f"{refusal} {remedy}", **facts)
+    return MODEL_REFUSED(f"{refusal} {remedy}", **facts)
 
 
 def _key_error(call: ModelCall, names: list[str]) -> ModelKeyMissing:
@@ -186,7 +186,7 @@ def _missing_keys(model: str) -> list[str]:
     return [] if found.get("keys_in_environment") else list(found.get("missing_keys") or [])
 
 
-def too_slow(which: str, call: ModelCall) -> ModelTimeout:
+def too_slow(which: str, call: ModelCall) -> CallboardError:
     """Return the error for the timer ``which``, a field of the call's timeouts."""
     limit = f"{getattr(call.timeouts, which):g} s"
     what = {
@@ -195,7 +195,7 @@ def too_slow(which: str, call: ModelCall) -> ModelTimeout:
         "between_chunks_s": f"'{call.model}' fell silent for {limit} in the middle of its answer; raise",
         "total_s": f"'{call.model}' did not finish its answer within {limit}; if it needs longer, raise",
     }[which]
-    return ModelTimeout(f"{what} timeouts.{which} of the agent.", which=which, limit_s=getattr(call.timeouts, which))
+    return MODEL_TIMEOUT(f"{what} timeouts.{which} of the agent.", which=which, limit_s=getattr(call.timeouts, which))
 
 
 def _unanswered(chain: list[BaseException], call: ModelCall) -> CallboardError:
@@ -204,7 +204,7 @@ def _unanswered(chain: list[BaseException], call: ModelCall) -> CallboardError:
 
     certificate = next((link for link in chain if isinstance(link, ssl.SSLCertVerificationError)), None)
     if certificate is not None:
-        return ModelRefused(
+        return MODEL_REFUSED(
             f"the certificate of {call.address} was not accepted: {certificate.verify_message}; "
             "check `api_base:`, or set SSL_CERT_FILE to your own authority's certificate.",
             model=call.model,

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from agents.models.call import ModelCall, is_in_process
-from agents.models.errors import ModelRefused, ModelUnknown
+from agents.models.errors import MODEL_REFUSED, MODEL_UNKNOWN
 from agents.models.failures import failure_of, require_key, too_slow
 from agents.models.http.provider_call import in_provider_call, provider_call
 from agents.models.lite import litellm_module
@@ -51,8 +51,8 @@ async def open_stream(call: ModelCall) -> ModelStream:
     """Return the stream of ``call``: the provider has answered with 200, and nothing is read yet.
 
     Raises:
-        ModelKeyMissing, ModelUnknown, ModelRefused: the agent or the environment has to be changed.
-        ModelFailed, ModelTimeout: a retry may succeed.
+        ModelKeyMissing, MODEL_UNKNOWN, MODEL_REFUSED: the agent or the environment has to be changed.
+        ModelFailed, MODEL_TIMEOUT: a retry may succeed.
     """
     started = asyncio.get_running_loop().time()
     patience = min(call.timeouts.first_token_s, call.timeouts.total_s)
@@ -79,7 +79,7 @@ async def _open_by_litellm(call: ModelCall) -> ChunkReader:
     litellm = litellm_module()
     if call.model.startswith(_UNGUARDED):
         name = call.model.removeprefix(_UNGUARDED)
-        raise ModelUnknown(
+        raise MODEL_UNKNOWN(
             f"model '{call.model}' takes a route that follows redirects; write it as openai/{name}.", model=call.model
         )
     require_key(call)
@@ -92,7 +92,7 @@ async def _open_by_litellm(call: ModelCall) -> ChunkReader:
     except Exception as error:
         raise failure_of(error, call) from error
     if opened is None:  # LiteLLM drops parameters after a 422, and then gives up silently
-        raise ModelRefused(
+        raise MODEL_REFUSED(
             f"the provider of '{call.model}' refused the request (HTTP 422), also without the parameters it named; "
             "change the agent's params.",
             model=call.model,

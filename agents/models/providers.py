@@ -5,8 +5,9 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from agents.models.errors import ModelUnknown
+from agents.models.errors import MODEL_UNKNOWN
 from config.definitions.agent import AgentDefinition
+from config.errors import Permanent
 
 LISTS = (
     "types/utils.py",
@@ -21,7 +22,7 @@ def require_possible_provider(definition: AgentDefinition, model: str) -> None:
     """Check that LiteLLM may know the provider before the model's slash; in doubt LiteLLM decides later.
 
     Raises:
-        ModelUnknown: no file of LiteLLM has the word, so every run of this agent would fail.
+        MODEL_UNKNOWN: no file of LiteLLM has the word, so every run of this agent would fail.
     """
     provider, slash, name = model.partition("/")
     if not slash or not provider or ":" in name or definition.api_base is not None:  # `:` as in Replicate's versions
@@ -30,9 +31,9 @@ def require_possible_provider(definition: AgentDefinition, model: str) -> None:
         raise unknown_provider(model)
 
 
-def unknown_provider(model: str) -> ModelUnknown:
+def unknown_provider(model: str) -> Permanent:
     """Return the error for a model with an unknown provider."""
-    return ModelUnknown(
+    return MODEL_UNKNOWN(
         f"model '{model}' names no provider LiteLLM knows; write it as provider/model, "
         "for example openai/gpt-5-mini, anthropic/claude-sonnet-4-5 or demo/assistant.",
         model=model,

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from agents.errors import InputEmpty, InputTooLarge
+from agents.errors import INPUT_EMPTY, INPUT_TOO_LARGE
 from config.errors import BadRequest
 from config.text.stored_texts import stored_name
 
@@ -40,14 +40,14 @@ def check_objective(objective: str, max_chars: int) -> None:
     """Check that a text can be the input of a run.
 
     Raises:
-        InputEmpty, InputTooLarge, BadRequest: it cannot; ``max_chars`` is the limit.
+        INPUT_EMPTY, INPUT_TOO_LARGE, BadRequest: it cannot; ``max_chars`` is the limit.
     """
     if not isinstance(objective, str):
         raise BadRequest(f"the input has to be text, and this is {type(objective).__name__}.")
     if not objective.strip():
-        raise InputEmpty
+        raise INPUT_EMPTY()
     if len(objective) > max_chars:
-        raise InputTooLarge(size=len(objective), limit=max_chars)
+        raise INPUT_TOO_LARGE(size=len(objective), limit=max_chars)
     _check_text(objective, "the input")
 
 
@@ -56,7 +56,7 @@ def check_call(name: str, arguments: Mapping[str, Any]) -> str:
 
     Raises:
         BadRequest: the name or the arguments are no text, or no JSON object.
-        InputTooLarge: the arguments are larger than a model's may be.
+        INPUT_TOO_LARGE: the arguments are larger than a model's may be.
     """
     if not 0 < len(name) <= MAX_TOOL_NAME or not name.isprintable():
         raise BadRequest(f"the name of a tool has 1 to {MAX_TOOL_NAME} printable characters.")
@@ -66,7 +66,7 @@ def check_call(name: str, arguments: Mapping[str, Any]) -> str:
     except (TypeError, ValueError, RecursionError) as error:
         raise BadRequest("the arguments are no JSON data: use text, numbers, lists and objects.") from error
     if len(text) > MAX_ARGUMENTS_BYTES:
-        raise InputTooLarge(size=len(text), limit=MAX_ARGUMENTS_BYTES)
+        raise INPUT_TOO_LARGE(size=len(text), limit=MAX_ARGUMENTS_BYTES)
     return readable_call(name, arguments)
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agents.errors import PolicyRefused
+from agents.errors import POLICY_REFUSED
 from agents.governance.engine.governance import Governance, GovernedCall, Judgement, combined
 from agents.steps.call_decision import CallDecision, RefusedCall
 from agents.steps.call_record import CallOutcome, CallRecord
-from agents.tool_errors import ArgumentsInvalid, CallBlocked
+from agents.tool_errors import CALL_BLOCKED, ArgumentsInvalid
 from agents.tools.arguments import validate_arguments
 from agents.tools.execution.large_text import chars_of, in_thread_if_large
 from agents.tools.results import validate_output
@@ -55,16 +55,16 @@ async def accepted_end(record: CallRecord, end: CallOutcome, judged: Judgement) 
     A result that the engine changed has to conform to the tool's schema.
 
     Raises:
-        PolicyRefused: the engine ends the run.
+        POLICY_REFUSED: the engine ends the run.
     """
     decision = judged.decision
     if decision.verdict is Verdict.HALT:
-        raise PolicyRefused(rule=decision.rule, reason=decision.reason)
+        raise POLICY_REFUSED(rule=decision.rule, reason=decision.reason)
     if end.outcome == "unknown":
         return end
     if decision.verdict in (Verdict.BLOCK, Verdict.REQUIRE_APPROVAL):
         problem = f"The call was made, and its result is kept back: {decision.reason or decision.rule}"
-        return RefusedCall("failed", problem, CallBlocked(problem))
+        return RefusedCall("failed", problem, CALL_BLOCKED(problem))
     if not judged.is_output_changed:
         return end
     assert record.tool is not None
@@ -140,4 +140,4 @@ def _refused(record: CallRecord, decision: CallDecision, problem: str) -> CallDe
     """Refuse the call; if an earlier owner began it, its outcome may be unknown."""
     if record.is_open and record.effect.policy.is_unknown_when_cut_off:
         return replace(decision, refusal=RefusedCall("unknown", f"{LOST} It was not made again: {problem}", None))
-    return decision.refused(CallBlocked(f"Not done: {problem}"))
+    return decision.refused(CALL_BLOCKED(f"Not done: {problem}"))

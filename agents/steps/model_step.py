@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from agents.context import RunContext
-from agents.errors import PolicyRefused
+from agents.errors import POLICY_REFUSED
 from agents.governance.engine.errors import NoUsableAnswer
 from agents.governance.engine.governance import RULE, GovernedCall, combined
 from agents.models.call import ModelCall
@@ -107,7 +107,7 @@ class ModelStep:
         """Send the engine the answer's text, and return the text that is kept: as it is, or as the engine changed it.
 
         Raises:
-            PolicyRefused: the engine does not let the answer pass, or ends the run.
+            POLICY_REFUSED: the engine does not let the answer pass, or ends the run.
         """
         governance = self._context.governance
         if governance is None:
@@ -118,11 +118,11 @@ class ModelStep:
         self._notes += judged.notes
         decision = judged.decision
         if decision.verdict in _REFUSING:
-            raise judged.error or PolicyRefused(rule=decision.rule, reason=decision.reason)
+            raise judged.error or POLICY_REFUSED(rule=decision.rule, reason=decision.reason)
         if not judged.is_output_changed:
             return text
         if not isinstance(judged.output, str):
-            raise PolicyRefused(rule=RULE, reason="The engine replaced the answer by something that is no text.")
+            raise POLICY_REFUSED(rule=RULE, reason="The engine replaced the answer by something that is no text.")
         return judged.output
 
     @property
@@ -150,13 +150,13 @@ class ModelStep:
         """Call the model and return the answer; it was streamed as deltas, and failed attempts' deltas are withdrawn.
 
         Raises:
-            PolicyRefused: the policy does not allow the call.
+            POLICY_REFUSED: the policy does not allow the call.
             EngineUnavailable, EngineInputCut: there is no usable answer of the governance engine, and the operator's
                 setting is ``fail_closed``.
             CallboardError: the error of the last attempt that the retry policy allows.
         """
         if self.policy_decision.verdict in _REFUSING:
-            raise self._unanswered or PolicyRefused(rule=self.policy_decision.rule, reason=self.policy_decision.reason)
+            raise self._unanswered or POLICY_REFUSED(rule=self.policy_decision.rule, reason=self.policy_decision.reason)
         timeouts = self._call.timeouts
         while True:
             try:

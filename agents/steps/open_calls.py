@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from agents.context import RunContext
-from agents.errors import OutcomeUnknown, PolicyRefused
+from agents.errors import OUTCOME_UNKNOWN, POLICY_REFUSED
 from agents.models.streams.tool_calls import ToolCall
 from agents.steps.tool_step import ToolStep
 from agents.tools.tool import Tool
@@ -80,15 +80,15 @@ def require_wanted(calls: Sequence[ToolStep]) -> None:
     """Return unless a person or the policy decided that the run ends for one of the calls.
 
     Raises:
-        OutcomeUnknown: a person did.
-        PolicyRefused: the policy did.
+        OUTCOME_UNKNOWN: a person did.
+        POLICY_REFUSED: the policy did.
     """
     if any(call.record.is_answered("fail") for call in calls):
-        raise OutcomeUnknown("a call was cut off, and a person decided that the run fails for it.")
+        raise OUTCOME_UNKNOWN("a call was cut off, and a person decided that the run fails for it.")
     halted = (call.decision.policy_decision for call in calls if call.decision.is_halted)
     halting = next(halted, None)
     if halting is not None:
-        raise PolicyRefused(rule=halting.rule, reason=halting.reason)
+        raise POLICY_REFUSED(rule=halting.rule, reason=halting.reason)
 
 
 async def ask_engine(context: RunContext, calls: Sequence[ToolStep]) -> list[Payload]:
@@ -119,7 +119,7 @@ async def wait(context: RunContext, calls: Sequence[ToolStep], on_unknown: str) 
     """Release the run until a person has answered what these calls need, and their tasks have ended.
 
     Raises:
-        OutcomeUnknown: the outcome of one is unknown, and ``on_unknown`` says that the run fails then.
+        OUTCOME_UNKNOWN: the outcome of one is unknown, and ``on_unknown`` says that the run fails then.
     """
     asking = [call for call in calls if not call.work.is_pending]
     pending = {call.id: call.work.task.wait for call in calls if call.work.is_pending and call.work.task is not None}
@@ -141,12 +141,12 @@ async def _ask_a_person(
     ``pending``: by their steps, the tasks that are under way meanwhile.
 
     Raises:
-        OutcomeUnknown: the outcome of one is unknown, and ``on_unknown`` says that the run fails then.
-        TooManyQuestions: the runs of the principal have asked as many as they may within an hour.
+        OUTCOME_UNKNOWN: the outcome of one is unknown, and ``on_unknown`` says that the run fails then.
+        TOO_MANY_QUESTIONS: the runs of the principal have asked as many as they may within an hour.
     """
     unknown = [call for call in calls if call.is_unknown]
     if unknown and on_unknown == "fail":
-        raise OutcomeUnknown(
+        raise OUTCOME_UNKNOWN(
             f"it is not known whether {_names(unknown)} took effect, and the agent is configured to fail then; "
             "look at the other side before you start a new run."
         )

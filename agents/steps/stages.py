@@ -16,7 +16,13 @@ from agents.models.streams.tool_calls import ToolCall
 from agents.steps.call_decision import CallDecision
 from agents.steps.call_record import CallRecord, scopes_of, version_of
 from agents.steps.governed import ask_engine
-from agents.tool_errors import ArgumentsInvalid, CallBlocked, GoldenContextMissing, RoleMissing, ToolNotOffered
+from agents.tool_errors import (
+    CALL_BLOCKED,
+    GOLDEN_CONTEXT_MISSING,
+    ArgumentsInvalid,
+    role_missing,
+    tool_not_offered,
+)
 from agents.tools.arguments import parse_arguments, validate_arguments
 from agents.tools.requests.questions import missing_form
 from agents.tools.tool import Tool
@@ -133,11 +139,11 @@ def authorise(request: CallRequest, decision: CallDecision) -> CallDecision:
     """Let the call pass where there is such a tool, and the run's principal may call it."""
     tool, name, context = request.record.tool, request.record.call.name, request.context
     if tool is None:
-        return decision.refused(ToolNotOffered(name, request.tools), outcome="failed")
+        return decision.refused(tool_not_offered(name, request.tools), outcome="failed")
     if not tool.may_be_called_with(context.lease.roles):
-        return decision.refused(RoleMissing(name, tool.roles))
+        return decision.refused(role_missing(name, tool.roles))
     if context.golden is None:
-        return decision.refused(GoldenContextMissing(name=name))
+        return decision.refused(GOLDEN_CONTEXT_MISSING(name=name))
     return decision
 
 
@@ -182,7 +188,7 @@ def judge(request: CallRequest, decision: CallDecision) -> CallDecision:
     decision = replace(decision, policy_decision=judged, policy_version=version)
     if judged.verdict is Verdict.BLOCK:
         problem = f"Not done: the policy's rule '{judged.rule}' blocks it. {judged.reason}"
-        decision = decision.refused(CallBlocked(problem))
+        decision = decision.refused(CALL_BLOCKED(problem))
     if judged.arguments is None:
         return decision
     changed = _changed(decision.arguments, judged.arguments)
@@ -191,7 +197,7 @@ def judge(request: CallRequest, decision: CallDecision) -> CallDecision:
         validate_arguments(tool, decision.arguments)
     except ArgumentsInvalid as error:
         problem = f"the policy's rule '{judged.rule}' rewrote the arguments, and they do not fit: {error}"
-        return decision.refused(CallBlocked(f"Not done: {problem}"))
+        return decision.refused(CALL_BLOCKED(f"Not done: {problem}"))
     return decision
 
 

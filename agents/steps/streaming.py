@@ -10,7 +10,7 @@ from typing import Any
 
 from agents.governance.guardrails.errors import OutputBlocked
 from agents.governance.guardrails.guardrails import UNGUARDED, Guardrails
-from agents.models.errors import ModelFailed, ModelRefused
+from agents.models.errors import MODEL_REFUSED, ModelFailed
 from agents.models.failures import too_slow
 from agents.models.open import ModelStream
 from agents.models.streams.chunk import Chunk, Usage
@@ -85,9 +85,9 @@ class StreamedResponseWrapper:
         """Yield the batches, none of them empty; a stream can be read once.
 
         Raises:
-            ModelTimeout: one of the four timeouts passed; the message names its setting.
+            MODEL_TIMEOUT: one of the four timeouts passed; the message names its setting.
             ModelFailed: the stream is malformed, incomplete, empty or too long.
-            ModelRefused: the provider refused the request.
+            MODEL_REFUSED: the provider refused the request.
             OutputBlocked: a guardrail blocks what the model wrote.
         """
         if self._is_closed:
@@ -244,7 +244,7 @@ class StreamedResponseWrapper:
         if len(self._calls) or any(piece.strip() for piece in self._text):
             return
         if self.finish_reason == "content_filter":
-            raise ModelRefused(f"the provider's content filter kept back the answer of '{self._call.model}'.")
+            raise MODEL_REFUSED(f"the provider's content filter kept back the answer of '{self._call.model}'.")
         if self.finish_reason == "length":
             raise ModelFailed(
                 f"'{self._call.model}' used up its tokens before it began to answer; raise max_tokens in the "

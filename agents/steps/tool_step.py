@@ -12,7 +12,7 @@ from agents.steps.call_record import CallOutcome
 from agents.steps.call_work import CallWork
 from agents.steps.governed import LOST, accepted_end, judge_result
 from agents.steps.stages import decide, decide_remotely, request_of
-from agents.tool_errors import CallRejected
+from agents.tool_errors import CALL_REJECTED
 from agents.tools.tool import Tool
 from bus.journal.approvals import Question
 from bus.journal.owner import Commit, Ending, OpenStep, StepStarted, TaskWait, result_of_cut_off
@@ -178,7 +178,7 @@ class ToolStep:
         if answer is not None and answer.decision == "take_as_done":
             self.work.set_outcome("done", answer.taken)
         elif answer is not None and answer.decision == "reject":
-            self.work.set_outcome("refused", answer.refusal, CallRejected(answer.refusal))
+            self.work.set_outcome("refused", answer.refusal, CALL_REJECTED(answer.refusal))
         else:
             self.work.set_outcome("unknown", LOST)
 
@@ -186,7 +186,7 @@ class ToolStep:
         """Send the engine what was done; its answer may keep the result back, change it, or end the run.
 
         Raises:
-            PolicyRefused: the engine ends the run.
+            POLICY_REFUSED: the engine ends the run.
         """
         governance, work = self._context.governance, self.work
         if governance is None or work.end is None:

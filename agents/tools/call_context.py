@@ -59,7 +59,7 @@ class ToolContext:
         """The folder of the files, made when a tool asks for it; the call counts as one that reads and writes there.
 
         Raises:
-            StorageFull: it cannot be made.
+            STORAGE_FULL: it cannot be made.
         """
         return self.files.for_all()
 

@@ -100,7 +100,7 @@ def _require_possible_model(agent: str, settings: Settings) -> None:
     """Return if the agent's model can exist; checked before LiteLLM is imported, which takes seconds.
 
     Raises:
-        AgentUnknown, DefinitionInvalid, ModelUnknown: the run would fail.
+        AgentUnknown, DefinitionInvalid, MODEL_UNKNOWN: the run would fail.
     """
     definition = AgentRegistry(settings.agent_folders).get(agent)
     model = resolve_model(definition.model, os.environ)

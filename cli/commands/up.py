@@ -150,7 +150,7 @@ def wait_for_page(address: str, web: Child, supervisor: Supervisor, output: Outp
     """Return True when the page answers, False when a signal asked to stop before; say so if it takes long.
 
     Raises:
-        ChildHopeless: the web process ends at each start.
+        CHILD_HOPELESS: the web process ends at each start.
     """
     note = f"the page does not answer after {SLOW_PAGE_S:g} s; see logs/up.log in the state folder."
     with after(SLOW_PAGE_S, output.warn, note):

@@ -29,15 +29,14 @@ BACKLOG = 2048
 ROOT_WARNING = "ignore:You're running the worker with superuser privileges"
 """Celery's warning about root, ten lines a worker, which is usual in a container."""
 
-
-class PortInUse(Permanent):
-    """Another process listens there."""
-
-    code = "port_in_use"
-    status = 500
-    topic = Topic.MACHINE
-    over_http = False
-    remedy = "The sentence names a free port."
+PORT_IN_USE = Permanent.row(
+    "port_in_use",
+    "Another process listens there.",
+    status=500,
+    topic=Topic.MACHINE,
+    over_http=False,
+    remedy="The sentence names a free port.",
+)
 
 
 def require_loopback(settings: Settings) -> None:
@@ -105,7 +104,7 @@ def bind(settings: Settings, command: str) -> socket.socket:
     """Return a listening socket on the settings' host and port, which children may inherit.
 
     Raises:
-        PortInUse: another process listens there.
+        PORT_IN_USE: another process listens there.
         SettingInvalid: the host is not an address of this machine, or the port needs more rights.
     """
     try:
@@ -198,12 +197,12 @@ def clean_environment() -> dict[str, str]:
     return child_environment(kept, CALLBOARD_NO_CONFIG="1")
 
 
-def _bind_error(settings: Settings, command: str, error: OSError) -> PortInUse | SettingInvalid:
+def _bind_error(settings: Settings, command: str, error: OSError) -> Permanent:
     where = f"{settings.host}:{settings.port}"
     if error.errno == errno.EADDRINUSE:
         free = settings.port + 1 if settings.port < 65535 else 8000
         sentence = f"{where} is in use; choose another port: ./callboard {command} --port {free}"
-        return PortInUse(sentence, port=settings.port)
+        return PORT_IN_USE(sentence, port=settings.port)
     if error.errno == errno.EACCES:
         return SettingInvalid(f"this user may not bind port {settings.port}; choose one above 1023.")
     return SettingInvalid(f"{where} cannot be bound ({error.strerror}); use an address of this machine: 127.0.0.1.")

@@ -36,14 +36,13 @@ MAX_QUICK_DEATHS = 3
 Sink = Callable[[str, str], None]
 """Takes (name of the child, one line it wrote)."""
 
-
-class ChildHopeless(CallboardError):
-    """`up`: a process ends as soon as it is started."""
-
-    code = "child_hopeless"
-    topic = Topic.MACHINE
-    over_http = False
-    remedy = "Its last output is shown, and says why."
+CHILD_HOPELESS = CallboardError.row(
+    "child_hopeless",
+    "`up`: a process ends as soon as it is started.",
+    topic=Topic.MACHINE,
+    over_http=False,
+    remedy="Its last output is shown, and says why.",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,11 +111,11 @@ class Child:
         """Return unless the child cannot be kept running.
 
         Raises:
-            ChildHopeless: it is essential, was never ready, and had ``MAX_QUICK_DEATHS`` quick deaths.
+            CHILD_HOPELESS: it is essential, was never ready, and had ``MAX_QUICK_DEATHS`` quick deaths.
         """
         if self.spec.essential and self.quick_deaths >= MAX_QUICK_DEATHS and not self.ready.is_set():
             output = "\n".join(f"  | {line}" for line in self.tail)
-            raise ChildHopeless(f"{self.spec.name} ends as soon as it is started; its last output:\n{output}")
+            raise CHILD_HOPELESS(f"{self.spec.name} ends as soon as it is started; its last output:\n{output}")
 
     def _keep_running(self) -> None:
         while not self._stopping.is_set():
@@ -231,7 +230,7 @@ class Supervisor:
         """Return when a signal asked this process to stop; call ``look`` each second until then.
 
         Raises:
-            ChildHopeless: a child cannot be kept running.
+            CHILD_HOPELESS: a child cannot be kept running.
         """
         while not self.stop_asked.wait(1.0):
             look()

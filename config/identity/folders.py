@@ -12,14 +12,14 @@ from config.identity.principal import LOCAL, NAME, NAME_FORM
 _AGENT = r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}"
 
 
-class NameUnsafe(Permanent):
-    """The name of a tenant, a principal or an agent would become a path and is not a name."""
-
-    code = "name_unsafe"
-    topic = Topic.RUN
-    over_http = False
-    remedy = "The run fails; rename the tenant or principal."
-    text = "'{name:.80}' cannot be part of a path; it has to be {form}."
+NAME_UNSAFE = Permanent.row(
+    "name_unsafe",
+    "The name of a tenant, a principal or an agent would become a path and is not a name.",
+    topic=Topic.RUN,
+    over_http=False,
+    text="'{name:.80}' cannot be part of a path; it has to be {form}.",
+    remedy="The run fails; rename the tenant or principal.",
+)
 
 
 def sandbox_folder(state: Path, tenant: str, principal: str, agent_id: str) -> Path:
@@ -29,7 +29,7 @@ def sandbox_folder(state: Path, tenant: str, principal: str, agent_id: str) -> P
     begins with ``@``, so that neither is within the other.
 
     Raises:
-        NameUnsafe: a name is not one; nothing in it is decoded or normalised.
+        NAME_UNSAFE: a name is not one; nothing in it is decoded or normalised.
     """
     own = () if principal == LOCAL.id else (f"@{folder_name(principal)}",)
     return state.joinpath("sandbox", folder_name(tenant), *own, _agent_folder(agent_id))
@@ -39,7 +39,7 @@ def folder_name(name: str) -> str:
     """Return the folder of a tenant or a principal; names that differ by case alone have different ones anywhere.
 
     Raises:
-        NameUnsafe: it is not a name.
+        NAME_UNSAFE: it is not a name.
     """
     is_small = safe_name(name) == name.lower()
     return name if is_small else f"{name}~{hashlib.sha256(name.encode()).hexdigest()[:16]}"
@@ -47,7 +47,7 @@ def folder_name(name: str) -> str:
 
 def _agent_folder(agent_id: str) -> str:
     if re.fullmatch(_AGENT, agent_id) is None:
-        raise NameUnsafe(name=agent_id, form="the name of an agent's file without its ending")
+        raise NAME_UNSAFE(name=agent_id, form="the name of an agent's file without its ending")
     return agent_id
 
 
@@ -55,8 +55,8 @@ def safe_name(name: str) -> str:
     """Return the name if it is one.
 
     Raises:
-        NameUnsafe: it is not.
+        NAME_UNSAFE: it is not.
     """
     if re.fullmatch(NAME, name) is None:
-        raise NameUnsafe(name=name, form=NAME_FORM)
+        raise NAME_UNSAFE(name=name, form=NAME_FORM)
     return name

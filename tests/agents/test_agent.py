@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import update
 
 from agents.handle import RunHandle
-from agents.models.errors import ModelFailed, ModelRefused
+from agents.models.errors import MODEL_REFUSED, ModelFailed
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import tool
 from bus.journal.clients import Control
@@ -216,7 +216,7 @@ def test_gives_up_after_three_attempts_and_the_thread_stays_usable(kit: AgentKit
 
 
 def test_what_will_never_work_is_not_tried_again(kit: AgentKit) -> None:
-    kit.model.script(*[Turn(error=ModelRefused("no."))])
+    kit.model.script(*[Turn(error=MODEL_REFUSED("no."))])
 
     end = kit.run().result(10)
 

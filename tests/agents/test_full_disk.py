@@ -16,12 +16,13 @@ from typing import Any
 import pytest
 
 from agents.testing import AgentKit, Call, Turn
-from agents.tool_errors import StorageFull
+from agents.tool_errors import STORAGE_FULL
 from agents.tools import current_call, tool
 from agents.tools.files import list_files, read_file, write_file
 from agents.tools.isolation.call_folder import CallFolder
 from bus.payloads import ToolPayload, ToolResultPayload
 from tests.conftest import need
+from tests.raising import raises
 
 pytestmark = pytest.mark.parity
 
@@ -146,7 +147,7 @@ def test_a_program_whose_folder_cannot_be_made_does_not_begin(
     (disk / "calls").mkdir()
     spoil(disk)
 
-    with pytest.raises(StorageFull, match=reason), CallFolder(disk / "calls" / "more", wall_s=1):
+    with raises(STORAGE_FULL, match=reason), CallFolder(disk / "calls" / "more", wall_s=1):
         pytest.fail("it has begun")
 
     assert list((disk / "calls").iterdir()) == []

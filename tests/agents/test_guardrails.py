@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 from sqlalchemy import select
 
-from agents.governance.guardrails.errors import InputBlocked
+from agents.governance.guardrails.errors import INPUT_BLOCKED
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.call_context import current_call
@@ -26,6 +26,7 @@ from config.errors import BadRequest, ToolFailed
 from config.logs import JsonLines, TextLines
 from config.redaction import REDACTED, register_secrets
 from tests.agents.governance.guardrails.samples import JWT, KEYS, PEM
+from tests.raising import raises
 
 KEY = KEYS[0]
 OWN = "the-own-secret-77"
@@ -181,7 +182,7 @@ def test_a_blocked_input_stores_nothing_and_says_why(kit: AgentKit) -> None:
     kit.agent(guardrails={"input": {"pii": "block", "pii_kinds": ["card"], "max_chars": 50}})
 
     for text, reason in ((f"pay with {CARD}", "blocked: card"), ("x" * 51, "blocked: longer than 50 characters")):
-        with pytest.raises(InputBlocked) as caught:
+        with raises(INPUT_BLOCKED) as caught:
             kit.run(text)
         assert caught.value.facts["reasons"] == [reason]
 
@@ -245,7 +246,7 @@ def test_what_a_failed_attempt_held_back_does_not_get_into_the_next(kit: AgentKi
 
 
 def test_a_client_s_call_with_a_secret_is_refused_before_it_is_stored(kit: AgentKit) -> None:
-    with pytest.raises(InputBlocked, match="blocked: secrets"):
+    with raises(INPUT_BLOCKED, match="blocked: secrets"):
         kit.runner.call_tool("post", {"text": KEY}, agent_id="tester")
 
     assert KEY not in written(kit)
@@ -300,7 +301,7 @@ def waiting(kit: AgentKit) -> tuple[RunHandle, str]:
 def test_a_secret_in_edited_arguments_is_refused_and_the_question_stays_open(kit: AgentKit) -> None:
     handle, question = waiting(kit)
 
-    with pytest.raises(InputBlocked, match="blocked: secrets"):
+    with raises(INPUT_BLOCKED, match="blocked: secrets"):
         handle.decide(question, Decision(decision="approve", arguments={"item": KEY}))
 
     assert KEY not in written(kit)

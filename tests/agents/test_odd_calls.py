@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agents.runner import Runner
-from agents.tool_errors import ToolNotOffered
+from agents.tool_errors import tool_not_offered
 from bus.payloads import EndPayload, ToolPayload, ToolResultPayload
 from config.database.migrate import migrate
 from config.settings import Settings
@@ -137,7 +137,7 @@ def test_an_unknown_tool_is_answered(harness: AppHarness, name: str) -> None:
     ],
 )
 def test_an_unknown_tool_is_told_from_the_known_ones(known: list[str], said: str) -> None:
-    assert str(ToolNotOffered("nothing_like_it", known)).endswith(said)
+    assert str(tool_not_offered("nothing_like_it", known)).endswith(said)
 
 
 @pytest.mark.parametrize("id_", ["call_1", "", "call_x", "\x00", "x" * 10_000])

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, create_engine, make_url, text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from agents.errors import ObserverTravels
+from agents.errors import OBSERVER_TRAVELS
 from agents.governance.guardrails.guardrails import Guardrails
 from agents.process import Process
 from agents.registry import AgentRegistry
@@ -179,7 +179,7 @@ def test_a_broker_that_is_down_loses_nothing(settings: Settings, engine: Engine)
 
 
 def test_an_observer_object_cannot_travel_to_the_worker(runner: Runner, engine: Engine) -> None:
-    with engine.begin() as connection, pytest.raises(ObserverTravels):
+    with engine.begin() as connection, raises(OBSERVER_TRAVELS):
         runner.run("Pack it", "assistant", connection=connection, observers=[AgentObserver()])
 
 

@@ -9,7 +9,7 @@ from bus.errors import POOL_REFUSED
 from bus.identity.credentials.local_token import local_token
 from cli.commands.worker import refuse_pool
 from cli.supervisor.serving import (
-    PortInUse,
+    PORT_IN_USE,
     address_of,
     bind,
     is_loopback,
@@ -89,7 +89,7 @@ def test_a_port_in_use_names_another(settings):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
-        with pytest.raises(PortInUse, match=f"./callboard web --port {port + 1}"):
+        with raises(PORT_IN_USE, match=f"./callboard web --port {port + 1}"):
             bind(settings.model_copy(update={"port": port}), "web")
 
 

@@ -15,8 +15,9 @@ import pytest
 from cli.commands import up
 from cli.supervisor.liveness_pipe import ChildPipe
 from cli.supervisor.output import Output
-from cli.supervisor.supervisor import MAX_LINE_BYTES, Child, ChildHopeless, ChildSpec, Supervisor, pause_s
+from cli.supervisor.supervisor import CHILD_HOPELESS, MAX_LINE_BYTES, Child, ChildSpec, Supervisor, pause_s
 from config.clock import utc_now
+from tests.raising import raises
 
 pytestmark = pytest.mark.parity
 
@@ -156,7 +157,7 @@ def test_an_essential_child_that_never_lives_is_given_up_with_what_it_said(super
     child = supervisor.keep(python("print('no module named web.app'); raise SystemExit(3)"))
     lines.wait_for("starting it again", times=3)
 
-    with pytest.raises(ChildHopeless, match="no module named web"):
+    with raises(CHILD_HOPELESS, match="no module named web"):
         child.raise_if_hopeless()
 
 

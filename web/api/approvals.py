@@ -8,7 +8,7 @@ from flask import Blueprint, Response, request
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
-from agents.governance.guardrails.errors import InputBlocked
+from agents.governance.guardrails.errors import INPUT_BLOCKED
 from bus.journal.approvals import DEFAULT_LINK_S, MOST_LINK_S, Decision
 from bus.journal.errors import (
     ANSWER_REFUSED,
@@ -130,7 +130,7 @@ class Decide(Input):
         DECISION_REFUSED,
         EDIT_REFUSED,
         ANSWER_REFUSED,
-        InputBlocked,
+        INPUT_BLOCKED,
         SCOPE_REFUSED,
         ARGUMENTS_DIFFER,
         IDEMPOTENCY_CONFLICT,
@@ -246,7 +246,7 @@ def open_link(token: LinkToken) -> Response:
         ANSWER_REFUSED,
         SCOPE_REFUSED,
         ARGUMENTS_DIFFER,
-        InputBlocked,
+        INPUT_BLOCKED,
     ),
 )
 def decide_by_link(token: LinkToken, body: Decide) -> Response:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from agents.errors import AgentUnknown, InputEmpty, InputTooLarge
-from agents.governance.guardrails.errors import InputBlocked
+from agents.errors import INPUT_EMPTY, INPUT_TOO_LARGE, AgentUnknown
+from agents.governance.guardrails.errors import INPUT_BLOCKED
 from bus.identity.errors import AGENT_FORBIDDEN
 from bus.journal.errors import IDEMPOTENCY_CONFLICT, THREAD_OF_OTHER_AGENT, TOO_MANY_RUNS, ThreadUnknown
 from config.definitions.errors import DefinitionInvalid
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agents.handle import RunHandle
 
 STARTING = (
-    *(AgentUnknown, AGENT_FORBIDDEN, DefinitionInvalid, InputBlocked, InputEmpty, InputTooLarge),
+    *(AgentUnknown, AGENT_FORBIDDEN, DefinitionInvalid, INPUT_BLOCKED, INPUT_EMPTY, INPUT_TOO_LARGE),
     *(THREAD_OF_OTHER_AGENT, ThreadUnknown, IDEMPOTENCY_CONFLICT, TOO_MANY_RUNS),
 )
 """The errors of a start."""

@@ -10,8 +10,8 @@ from typing import TypeVar
 from mcp import MCPError
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
 
-from agents.tool_errors import ArgumentsInvalid, RoleMissing
-from agents.tools.isolation.errors import ContainersDisabled
+from agents.tool_errors import ROLE_MISSING, ArgumentsInvalid
+from agents.tools.isolation.errors import CONTAINERS_DISABLED
 from bus.identity.errors import EnvelopeRefused
 from config.definitions.errors import ToolUnknown
 from config.errors import CallboardError, ErrorKind, Internal
@@ -25,9 +25,9 @@ P = TypeVar("P")
 R = TypeVar("R")
 _KINDS: tuple[ErrorKind, ...] = (
     ArgumentsInvalid,
-    ContainersDisabled,
+    CONTAINERS_DISABLED,
     EnvelopeRefused,
-    RoleMissing,
+    ROLE_MISSING,
     ToolUnknown,
 )
 NAMES = {kind.code: kind.seed_name for kind in _KINDS if kind.seed_name is not None}

@@ -13,7 +13,7 @@ from mcp import MCPError
 from mcp.types import INVALID_PARAMS, CallToolRequestParams, CallToolResult, InputRequiredResult
 
 from agents.handle import RunHandle
-from agents.tool_errors import RoleMissing
+from agents.tool_errors import role_missing
 from bus.identity.envelope import CallEnvelope, verify_golden_call_envelope
 from bus.identity.envelope_nonces import SqlNonces
 from bus.identity.errors import EnvelopeRefused
@@ -163,7 +163,7 @@ class ToolSurface:
         if name not in offers:
             withheld = await self._service.act(caller, self._offers.withheld, caller.principal)
             if name in withheld:
-                raise RoleMissing(name, withheld[name])
+                raise role_missing(name, withheld[name])
             offers = await self._offers.settled(caller)
         if name not in offers:
             known = [*offers, *RUN_TOOLS]

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from agents.errors import PolicyRefused
+from agents.errors import POLICY_REFUSED
 from agents.governance.engine.governance import RULE, Governance, GovernedRun
 from bus.journal.owner import Lease
 from bus.payloads import EndPayload
@@ -46,11 +46,11 @@ async def report_start(governance: Governance | None, asked: Any) -> None:
     """Send that the run begins; without an answer it does, as each call of it is asked about.
 
     Raises:
-        PolicyRefused: the engine stops it.
+        POLICY_REFUSED: the engine stops it.
     """
     answer = await governance.report("WorkflowStarted", workflow_input=asked) if governance is not None else None
     if answer is not None and (answer.verdict in (Verdict.BLOCK, Verdict.HALT) or not answer.is_valid):
-        raise PolicyRefused(rule=answer.rule or RULE, reason=answer.reason)
+        raise POLICY_REFUSED(rule=answer.rule or RULE, reason=answer.reason)
 
 
 async def report_end(governance: Governance | None, end: EndPayload | None) -> None:

@@ -8,10 +8,16 @@ from typing import Any, Literal
 
 import orjson
 
-from agents.governance.guardrails.errors import InputBlocked, OutputBlocked, ResultBlocked, SecretInArguments
+from agents.governance.guardrails.errors import (
+    SECRET_IN_ARGUMENTS,
+    OutputBlocked,
+    input_blocked,
+    result_blocked,
+)
 from agents.governance.guardrails.scan import Scan, scan_of
 from agents.governance.guardrails.stream import StreamRedactor
 from config.definitions.guardrails.checks import Checks, GuardrailFields
+from config.errors import ModelVisible
 from config.redaction import own_redactor
 from config.redaction.redacted_data import Detection, cleaned_data
 
@@ -65,11 +71,11 @@ class Guardrails:
         """Return the input of a run as it may be kept.
 
         Raises:
-            InputBlocked: it may not.
+            INPUT_BLOCKED: it may not.
         """
         result = self.check_input(text)
         if not result.validation_passed:
-            raise InputBlocked(result.reasons)
+            raise input_blocked(result.reasons)
         if result.is_redacted:
             self.seal("input", text)
         return str(result.redacted_input)
@@ -78,7 +84,7 @@ class Guardrails:
         """Return if a client's tool call may be accepted; its arguments are not changed, so nothing is replaced.
 
         Raises:
-            InputBlocked: they have a secret, or what is blocked in inputs.
+            INPUT_BLOCKED: they have a secret, or what is blocked in inputs.
         """
         text = orjson.dumps(dict(arguments)).decode()
         secrets = [Detection("secrets", "block")] if self.call(text)[1] is not None else []
@@ -86,18 +92,18 @@ class Guardrails:
         cleaned_data(scan_of(self._fields.input), arguments, found)
         found = [one for one in found if one.action == "block"]
         if secrets or found:
-            raise InputBlocked(_reasons_of([*secrets, *found]))
+            raise input_blocked(_reasons_of([*secrets, *found]))
 
     def given(self, value: Any) -> Any:
         """Return what a person gives to a run, JSON data, as it may be kept.
 
         Raises:
-            InputBlocked: it may not.
+            INPUT_BLOCKED: it may not.
         """
         found: list[Detection] = []
         shown = cleaned_data(scan_of(self._fields.input), value, found)
         if _blocks(found):
-            raise InputBlocked(_reasons_of(found))
+            raise input_blocked(_reasons_of(found))
         return shown
 
     def metadata(self, metadata: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
@@ -106,7 +112,7 @@ class Guardrails:
 
     # --- what tools get and return
 
-    def call(self, arguments_text: str) -> tuple[str, SecretInArguments | None]:
+    def call(self, arguments_text: str) -> tuple[str, ModelVisible | None]:
         """Return the arguments that a model wrote, as they may be recorded, and why the call may not be made.
 
         A call keeps its arguments or is refused, so that what is recorded, approved and sent is always the same.
@@ -115,26 +121,26 @@ class Guardrails:
         clean = redactor.certain if self._fields.arguments == "refuse" else redactor.known
         if "\\" not in arguments_text:
             shown = clean(arguments_text)
-            return shown, None if shown == arguments_text else SecretInArguments()
+            return shown, None if shown == arguments_text else SECRET_IN_ARGUMENTS()
         try:
             written = orjson.loads(arguments_text)
             shown = _each_text(written, clean)
         except (orjson.JSONDecodeError, RecursionError):  # the call fails for it, or for what is replaced in it
             shown = redactor.whole(arguments_text)
-            return shown, None if shown == arguments_text else SecretInArguments()
-        return (arguments_text, None) if shown == written else (orjson.dumps(shown).decode(), SecretInArguments())
+            return shown, None if shown == arguments_text else SECRET_IN_ARGUMENTS()
+        return (arguments_text, None) if shown == written else (orjson.dumps(shown).decode(), SECRET_IN_ARGUMENTS())
 
     def output(self, tool: str, result: Any) -> Any:
         """Return a tool's result, JSON data, without what may not be kept.
 
         Raises:
-            ResultBlocked: the result is kept back as a whole.
+            RESULT_BLOCKED: the result is kept back as a whole.
         """
         shown, found = self._cleaned(result)
         if found:
             self.seal(f"result {tool}", result)
         if _blocks(found):
-            raise ResultBlocked(_reasons_of(found))
+            raise result_blocked(_reasons_of(found))
         return shown
 
     def check_output(self, result: Any) -> GuardrailResult:

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from agents.models.call import address_of
-from agents.models.errors import ModelFailed, ModelRefused
+from agents.models.errors import MODEL_REFUSED, ModelFailed
 from agents.models.http.provider_call import in_provider_call
 from config.egress.errors import HostNotAllowed, UrlRefused
 from config.egress.operators import require_operators_url, require_operators_url_here
@@ -100,7 +100,7 @@ async def _checked(answer: httpx.Response, *, stream: bool) -> httpx.Response:
     """Return the answer as LiteLLM may read it.
 
     Raises:
-        ModelRefused: it is a redirect.
+        MODEL_REFUSED: it is a redirect.
         ModelFailed: it is too long, or compressed by a method that was not asked for.
     """
     _refuse_redirect(answer)
@@ -165,7 +165,7 @@ def _refuse_redirect(answer: httpx.Response) -> None:
         target = str(answer.request.url.join(answer.headers["location"]))
     except (httpx.InvalidURL, ValueError):
         target = "an address that cannot be read"
-    raise ModelRefused(
+    raise MODEL_REFUSED(
         f"{url} answered with a redirect (HTTP {answer.status_code}) to {redact_start(address_of(target, ''), 200)}. "
         "Callboard does not follow it, because the prompt and the key would go there; write the address of the "
         "provider itself as `api_base:`.",
@@ -185,7 +185,7 @@ async def require_base(url: httpx.URL) -> None:
     """Return if a request may be sent there.
 
     Raises:
-        ModelRefused: its host is, or resolves to, a metadata service that the operator does not list.
+        MODEL_REFUSED: its host is, or resolves to, a metadata service that the operator does not list.
     """
     origin = _origin(url)
     if _passed.get(origin, 0.0) > time.monotonic():
@@ -193,7 +193,7 @@ async def require_base(url: httpx.URL) -> None:
     try:
         await require_operators_url(origin, allowed_in(settings().http_allowed_hosts))
     except (HostNotAllowed, UrlRefused) as error:
-        raise ModelRefused(f"the model was not asked: {error}") from error
+        raise MODEL_REFUSED(f"the model was not asked: {error}") from error
     _note(origin)
 
 
@@ -201,7 +201,7 @@ def require_base_here(url: httpx.URL) -> None:
     """Do the same for a client that blocks its thread.
 
     Raises:
-        ModelRefused: as ``require_base``.
+        MODEL_REFUSED: as ``require_base``.
     """
     origin = _origin(url)
     if _passed.get(origin, 0.0) > time.monotonic():
@@ -209,7 +209,7 @@ def require_base_here(url: httpx.URL) -> None:
     try:
         require_operators_url_here(origin, allowed_in(settings().http_allowed_hosts))
     except (HostNotAllowed, UrlRefused) as error:
-        raise ModelRefused(f"the model was not asked: {error}") from error
+        raise MODEL_REFUSED(f"the model was not asked: {error}") from error
     _note(origin)
 
 

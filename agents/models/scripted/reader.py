@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import TYPE_CHECKING
 
-from agents.models.errors import ModelRefused
+from agents.models.errors import MODEL_REFUSED
 from agents.models.scripted.script import MODELS, Turn, words
 from agents.models.streams.chunk import Chunk, ToolDelta, Usage
 
@@ -58,7 +58,7 @@ class ScriptedReader(TurnReader):
     def __init__(self, call: ModelCall) -> None:
         model = MODELS.get(call.model)
         if model is None:
-            raise ModelRefused(
+            raise MODEL_REFUSED(
                 f"there is no model '{call.model}' in this process: a scripted model is made by a test "
                 "(docs/testing.md)."
             )

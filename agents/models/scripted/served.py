@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from agents.models.errors import ModelFailed, ModelRefused, is_temporary
+from agents.models.errors import MODEL_REFUSED, ModelFailed, is_temporary
 from agents.models.failures import failure_of
 from agents.models.streams.openai import OpenAIWire
 from agents.models.streams.reader import ByteReader
@@ -25,7 +25,7 @@ async def open_served(call: ModelCall) -> ByteReader:
     """Return the answer of the server at the call's ``api_base``."""
     url = httpx.URL(f"{call.api_base}/chat/completions")
     if url.host not in _LOCAL:
-        raise ModelRefused(f"'{call.model}' has its script on this machine alone; address it as 127.0.0.1.")
+        raise MODEL_REFUSED(f"'{call.model}' has its script on this machine alone; address it as 127.0.0.1.")
     body = {
         "model": call.model.partition("/")[2],
         "messages": list(call.messages),
@@ -44,7 +44,7 @@ async def open_served(call: ModelCall) -> ByteReader:
         except httpx.HTTPError as error:
             raise failure_of(error, call) from error
         if response.status_code != 200:
-            kind = ModelFailed if is_temporary(response.status_code) else ModelRefused
+            kind = ModelFailed if is_temporary(response.status_code) else MODEL_REFUSED
             said = f"the server of '{call.model}' answered with HTTP {response.status_code}."
             raise kind(said, model=call.model, provider_status=response.status_code)
         until_opened.pop_all()

@@ -29,7 +29,7 @@ class ChunkReader(Protocol):
         """Return what arrived at once (empty: only signs of life), or None at the end.
 
         Raises:
-            ModelFailed, ModelRefused, ModelTimeout: see ``agents.models.failures``.
+            ModelFailed, MODEL_REFUSED, MODEL_TIMEOUT: see ``agents.models.failures``.
         """
 
     async def aclose(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from agents.models.error_bodies import FINAL_KINDS, parse_error_body
-from agents.models.errors import ModelFailed, ModelRefused, is_temporary
+from agents.models.errors import MODEL_REFUSED, ModelFailed, is_temporary
 from agents.models.streams.chunk import Chunk
 from agents.models.streams.sse_lines import EventLines
 from config.errors import CallboardError
@@ -56,7 +56,7 @@ class Wire(ABC):
 
         Raises:
             ModelFailed: the stream is malformed, or has a temporary error.
-            ModelRefused: it has a permanent error.
+            MODEL_REFUSED: it has a permanent error.
         """
         self.check()
         chunks: list[Chunk] = []
@@ -173,7 +173,7 @@ def not_a_stream(body: bytes, content_type: str) -> CallboardError:
 
 
 def carried_error(error: Any) -> CallboardError:
-    """Return the error of an error event in a 200 stream; ``ModelRefused`` where the request is at fault."""
+    """Return the error of an error event in a 200 stream; ``MODEL_REFUSED`` where the request is at fault."""
     facts = error if isinstance(error, dict) else {"message": str(error)}
     said = parse_error_body(facts)
     status = _status(facts)
@@ -181,7 +181,7 @@ def carried_error(error: Any) -> CallboardError:
         may_pass = is_temporary(status)
     else:
         may_pass = bool(said.kinds & _RETRYABLE_WORDS) or not said.kinds & _REFUSED_WORDS
-    kind = ModelFailed if may_pass and not said.kinds & FINAL_KINDS else ModelRefused
+    kind = ModelFailed if may_pass and not said.kinds & FINAL_KINDS else MODEL_REFUSED
     sentence = f"the provider broke off its answer with an error: {said.text or 'no reason given'}."
     return kind(sentence, provider_status=status, kinds=sorted(map(redact, said.kinds)))
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from agents.tool_errors import StorageFull
+from agents.tool_errors import storage_full
 from config.private_files import private_folder
 
 log = logging.getLogger(__name__)
@@ -35,14 +35,14 @@ class CallFolder:
         """Make it.
 
         Raises:
-            StorageFull: the disk is full, or cannot be written.
+            STORAGE_FULL: the disk is full, or cannot be written.
         """
         try:
             private_folder(self.home)
             private_folder(self.work)
         except OSError as error:
             self.__exit__()
-            raise StorageFull("no folder can be made for the call", error) from error
+            raise storage_full("no folder can be made for the call", error) from error
         return self
 
     def __exit__(self, *_: object) -> None:

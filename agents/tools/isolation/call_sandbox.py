@@ -12,7 +12,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from agents.tool_errors import StorageFull
+from agents.tool_errors import storage_full
 from config.errors import ToolFailed
 from config.policy_decision import READ_FROM
 from config.private_files import private_folder
@@ -38,14 +38,14 @@ class CallSandbox:
         """Return the folder, made where it is missing; the files have the labels of the call.
 
         Raises:
-            StorageFull: the folder or the labels cannot be written.
+            STORAGE_FULL: the folder or the labels cannot be written.
         """
         try:
             if not os.path.isdir(self._path):  # looking at all folders above takes a hundred times as long
                 private_folder(self._path)
             note_labels(self._path, self._labels)
         except OSError as error:
-            raise StorageFull("the sandbox folder cannot be written", error) from error
+            raise storage_full("the sandbox folder cannot be written", error) from error
         return self._path
 
     def for_all(self) -> Path:

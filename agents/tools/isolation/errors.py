@@ -12,34 +12,31 @@ class CapabilityFailed(ModelVisible):
     remedy = "The message ends with what the program wrote to its standard error, or the server's answer."
 
 
-class OutputNotJson(ModelVisible):
-    """The capability ended without an error, and its output is not one JSON value. It may have taken effect."""
-
-    code = "output_not_json"
-    remedy = (
+OUTPUT_NOT_JSON = ModelVisible.row(
+    "output_not_json",
+    "The capability ended without an error, and its output is not one JSON value. It may have taken effect.",
+    remedy=(
         "The capability's author writes one JSON value to the standard output, and everything else to standard error."
-    )
+    ),
+)
 
+OUTPUT_TOO_LONG = ToolCutOff.row(
+    "output_too_long",
+    "The capability wrote more than its limit and was ended.",
+    remedy="The capability writes less, or its file allows more by `limits.output_kb`.",
+)
 
-class OutputTooLong(ToolCutOff):
-    """The capability wrote more than its limit and was ended."""
+CONTAINERS_DISABLED = ModelVisible.row(
+    "containers_disabled",
+    "The worker starts no containers, so the call was not made.",
+    text="containers are off on this worker; the operator sets CALLBOARD_CONTAINERS=podman, or docker.",
+    seed_name="DAGGER_E2E_DISABLED",
+    remedy="Set `CALLBOARD_CONTAINERS` for the workers ([capabilities](capabilities.md#containers)).",
+)
 
-    code = "output_too_long"
-    remedy = "The capability writes less, or its file allows more by `limits.output_kb`."
-
-
-class ContainersDisabled(ModelVisible):
-    """The worker starts no containers, so the call was not made."""
-
-    code = "containers_disabled"
-    seed_name = "DAGGER_E2E_DISABLED"
-    text = "containers are off on this worker; the operator sets CALLBOARD_CONTAINERS=podman, or docker."
-    remedy = "Set `CALLBOARD_CONTAINERS` for the workers ([capabilities](capabilities.md#containers))."
-
-
-class ImageMissing(ModelVisible):
-    """The container image is not on the worker's machine; Callboard pulls none."""
-
-    code = "image_missing"
-    text = "the image {image} is not on the worker's machine; pull or build it there first."
-    remedy = "Pull or build the image on the machines of the workers."
+IMAGE_MISSING = ModelVisible.row(
+    "image_missing",
+    "The container image is not on the worker's machine; Callboard pulls none.",
+    text="the image {image} is not on the worker's machine; pull or build it there first.",
+    remedy="Pull or build the image on the machines of the workers.",
+)

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.tool_errors import PathRefused, SandboxFull, StorageFull
+from agents.tool_errors import SANDBOX_FULL, STORAGE_PROBLEMS, PathRefused, storage_full
 from agents.tools.isolation.openat import FOLDER_FLAGS, Opener, best_opener
 from agents.tools.spans.collector import span_if_collecting
 
@@ -95,7 +95,7 @@ class Sandbox:
         The file is replaced atomically. Writes at the same moment do not see each other, so they can exceed the quota.
 
         Raises:
-            SandboxFull: the sandbox would hold more than its quota.
+            SANDBOX_FULL: the sandbox would hold more than its quota.
         """
         with span_if_collecting("file", f"write {path}", path=path, mode="w") as one:
             size = self._write(path, text)
@@ -130,19 +130,19 @@ class Sandbox:
         return found
 
     def _require_room(self, root: int, names: list[str], size: int) -> None:
-        """Raise ``SandboxFull`` if the file with ``size`` bytes, and its missing folders, would exceed the quota."""
+        """Raise ``SANDBOX_FULL`` if the file with ``size`` bytes, and its missing folders, would exceed the quota."""
         found = dict(self._entries(root, (), MAX_LEVELS))
         path = tuple(names)
         new = [path[:depth] for depth in range(1, len(path) + 1) if path[:depth] not in found]
         used_bytes = sum(found.values()) - found.get(path, 0)
         quota = self._quota
         if quota.max_bytes and used_bytes + size > quota.max_bytes:
-            raise SandboxFull(
+            raise SANDBOX_FULL(
                 f"the file would have {size:,} bytes, the other files have {used_bytes:,}, and together "
                 f"{quota.max_bytes:,} are allowed; write less, or replace a file that is not needed with an empty text."
             )
         if new and quota.max_files and len(found) + len(new) > quota.max_files:
-            raise SandboxFull(
+            raise SANDBOX_FULL(
                 f"the sandbox has {len(found):,} files and folders, and {quota.max_files:,} are allowed; replace one "
                 "that is not needed instead of writing another."
             )
@@ -271,12 +271,12 @@ def _closing(descriptor: int) -> Iterator[int]:
 
 @contextmanager
 def _as_refusal(path: str) -> Iterator[None]:
-    """Turn an ``OSError`` into a ``PathRefused`` that names the path as it was given, or into a ``StorageFull``."""
+    """Turn an ``OSError`` into a ``PathRefused`` that names the path as it was given, or into a ``STORAGE_FULL``."""
     try:
         yield
     except OSError as error:
-        if error.errno in StorageFull.NUMBERS:
-            raise StorageFull("the file cannot be written", error) from error
+        if error.errno in STORAGE_PROBLEMS:
+            raise storage_full("the file cannot be written", error) from error
         reason = _REASONS.get(error.errno or 0, os.strerror(error.errno or 0).lower())
         raise _refused(path, reason) from error
 

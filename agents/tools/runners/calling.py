@@ -11,7 +11,7 @@ import orjson
 
 from agents.tools.call_context import ToolContext
 from agents.tools.isolation.child import Finished
-from agents.tools.isolation.errors import CapabilityFailed, OutputNotJson, OutputTooLong
+from agents.tools.isolation.errors import OUTPUT_NOT_JSON, OUTPUT_TOO_LONG, CapabilityFailed
 from config.definitions.secret_reference import required_secret
 from config.errors import ToolCutOff
 from config.identity.contexts import memo
@@ -61,13 +61,13 @@ def result_of(done: Finished, max_output: int) -> Any:
     """Return the JSON value that a command wrote.
 
     Raises:
-        OutputTooLong: it wrote more than ``max_output`` bytes and was ended.
+        OUTPUT_TOO_LONG: it wrote more than ``max_output`` bytes and was ended.
         CapabilityFailed: it reported a failure by its exit status.
         ToolCutOff: a signal ended it: a limit, or the machine's lack of memory.
-        OutputNotJson: it ended well and wrote something else.
+        OUTPUT_NOT_JSON: it ended well and wrote something else.
     """
     if done.is_cut:
-        raise OutputTooLong(f"it wrote more than {max_output:,} bytes and was ended.")
+        raise OUTPUT_TOO_LONG(f"it wrote more than {max_output:,} bytes and was ended.")
     if done.code > 128:
         raise ToolCutOff(_with_errors(f"signal {done.code - 128} ended it, perhaps a limit of time or memory", done))
     if done.code != 0:
@@ -76,7 +76,7 @@ def result_of(done: Finished, max_output: int) -> Any:
         return orjson.loads(done.output)
     except orjson.JSONDecodeError as error:
         what = str(error) if done.output.strip() else "it is empty"
-        raise OutputNotJson(_with_errors(f"its output is not JSON: {what[:200]}", done)) from error
+        raise OUTPUT_NOT_JSON(_with_errors(f"its output is not JSON: {what[:200]}", done)) from error
 
 
 def _with_errors(problem: str, done: Finished) -> str:

@@ -22,7 +22,7 @@ import orjson
 from agents.tools.call_context import ToolContext, current_call
 from agents.tools.isolation.call_folder import LOST_S, is_lost, lost_at_s
 from agents.tools.isolation.child import Command, Finished, run_command
-from agents.tools.isolation.errors import CapabilityFailed, ContainersDisabled, ImageMissing
+from agents.tools.isolation.errors import CONTAINERS_DISABLED, IMAGE_MISSING, CapabilityFailed
 from agents.tools.isolation.limits import ProcessLimits
 from agents.tools.runners.calling import call_variables, result_of, secret_values
 from agents.tools.runners.process import BEYOND_S
@@ -106,8 +106,8 @@ class ContainerRunner:
         """Return the JSON value that the container writes.
 
         Raises:
-            ContainersDisabled, ImageMissing: the call was not made.
-            CapabilityFailed, ToolCutOff, OutputTooLong, OutputNotJson, SECRET_MISSING: see ``result_of``.
+            CONTAINERS_DISABLED, IMAGE_MISSING: the call was not made.
+            CapabilityFailed, ToolCutOff, OUTPUT_TOO_LONG, OUTPUT_NOT_JSON, SECRET_MISSING: see ``result_of``.
         """
         done = await self.run(self.container, orjson.dumps(dict(arguments)))
         return result_of(done, self.container.limits.output_kb * 1024)
@@ -116,10 +116,10 @@ class ContainerRunner:
         """Start a container and return what it left.
 
         Raises:
-            ContainersDisabled, ImageMissing, CapabilityFailed, SECRET_MISSING: it was not started.
+            CONTAINERS_DISABLED, IMAGE_MISSING, CapabilityFailed, SECRET_MISSING: it was not started.
         """
         if self.engine is None:
-            raise ContainersDisabled()
+            raise CONTAINERS_DISABLED()
         done = await run_command(self._command(self.engine, container, stdin, current_call()))
         if done.code == ENGINE_FAILED:
             await _require_image(self.engine, container.image)
@@ -144,11 +144,11 @@ async def _require_image(engine: Engine, image: str) -> None:
     """Return if the machine has the image.
 
     Raises:
-        ImageMissing: it has not.
+        IMAGE_MISSING: it has not.
     """
     done = await run_command(_engine_command([*engine.command, "image", "inspect", "--", image], INSPECT_S))
     if done.code != 0 and not done.is_cut:
-        raise ImageMissing(image=image)
+        raise IMAGE_MISSING(image=image)
 
 
 def _engine_command(argv: Sequence[str], wall_s: float, **fields: Any) -> Command:

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from agents.tools.call_context import current_call
-from agents.tools.isolation.errors import CapabilityFailed, OutputNotJson, OutputTooLong
+from agents.tools.isolation.errors import OUTPUT_NOT_JSON, OUTPUT_TOO_LONG, CapabilityFailed
 from agents.tools.results import MAX_BYTES
 from agents.tools.runners.calling import context_json, secret_values
 from agents.tools.spans.http import request_span
@@ -54,7 +54,7 @@ class EndpointRunner:
         Raises:
             UrlRefused, HostNotAllowed, RequestRefused, HostUnreachable, SECRET_MISSING: nothing was sent.
             CapabilityFailed: the server answered with another status than a success.
-            ToolCutOff, OutputTooLong, OutputNotJson: the request may have taken effect.
+            ToolCutOff, OUTPUT_TOO_LONG, OUTPUT_NOT_JSON: the request may have taken effect.
         """
         target, call = parse_target(self.url), current_call()
         allowed = hosts_in(self.hosts or _own_host(target))
@@ -88,13 +88,13 @@ class EndpointRunner:
         if answer.status == NO_CONTENT:
             return None
         if len(answer.body) >= self.max_bytes:
-            raise OutputTooLong(f"its answer has more than {self.max_bytes:,} bytes.")
+            raise OUTPUT_TOO_LONG(f"its answer has more than {self.max_bytes:,} bytes.")
         if answer.notes:
             raise ToolCutOff(f"its answer is not whole: {'; '.join(answer.notes)}.")
         try:
             return orjson.loads(answer.body)
         except orjson.JSONDecodeError as error:
-            raise OutputNotJson(f"its server's answer is not JSON: {str(error)[:200]}.") from error
+            raise OUTPUT_NOT_JSON(f"its server's answer is not JSON: {str(error)[:200]}.") from error
 
 
 def _own_host(target: Target) -> tuple[str, ...]:

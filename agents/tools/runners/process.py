@@ -36,7 +36,7 @@ class ProcessRunner:
         """Return the JSON value that the program writes.
 
         Raises:
-            CapabilityFailed, ToolCutOff, OutputTooLong, OutputNotJson, SECRET_MISSING: see ``result_of``.
+            CapabilityFailed, ToolCutOff, OUTPUT_TOO_LONG, OUTPUT_NOT_JSON, SECRET_MISSING: see ``result_of``.
         """
         call = current_call()
         with CallFolder(self.folders, call.timeout_s + BEYOND_S) as folder:

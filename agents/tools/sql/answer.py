@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from config.errors import ToolFailed
-
 MAX_COLUMNS = 100
 """Columns of an answer."""
 MAX_CELL = 4000
@@ -49,7 +47,3 @@ class SqlAnswer:
             notes.append(f"{self.cut_values} values are cut at {MAX_CELL:,} characters")
         result: dict[str, Any] = {"columns": self.columns, "rows": self.rows}
         return result | ({"note": "; ".join(notes)} if notes else {})
-
-
-class SqlRefused(ToolFailed):
-    """The database refused the query, or it exceeded a limit; the sentence says which."""

@@ -20,8 +20,8 @@ from agents.tools.sql.answer import (
     TOO_LONG,
     SqlAnswer,
     SqlQuery,
-    SqlRefused,
 )
+from config.errors import ToolFailed
 from config.redaction import redact_start
 
 if TYPE_CHECKING:
@@ -78,13 +78,13 @@ async def ask_postgres(url: str, query: SqlQuery) -> SqlAnswer:
     """Return the answer; cancelling the caller cancels the query on the server.
 
     Raises:
-        SqlRefused: the server refused the query, its role may do too much, or a limit was exceeded.
+        ToolFailed: the server refused the query, its role may do too much, or a limit was exceeded.
     """
     _require_no_acting(query.sql)
     try:
         import psycopg
     except ImportError as error:
-        raise SqlRefused("PostgreSQL needs the package psycopg; the operator installs callboard[postgres].") from error
+        raise ToolFailed("PostgreSQL needs the package psycopg; the operator installs callboard[postgres].") from error
     try:
         async with asyncio.timeout(CONNECT_S):
             connection = await psycopg.AsyncConnection.connect(
@@ -96,22 +96,22 @@ async def ask_postgres(url: str, query: SqlQuery) -> SqlAnswer:
         finally:
             await connection.close()  # rolls back
     except TimeoutError as error:
-        raise SqlRefused(TOO_LONG.format(time_s=query.time_s)) from error
+        raise ToolFailed(TOO_LONG.format(time_s=query.time_s)) from error
     except psycopg.Error as error:
-        raise SqlRefused(_problem(error, query)) from error
+        raise ToolFailed(_problem(error, query)) from error
 
 
 def _require_no_acting(sql: str) -> None:
     """Return if a query names no function that acts; the read-only transaction and the role's rights do not stop these.
 
     Raises:
-        SqlRefused: it does.
+        ToolFailed: it does.
     """
     match = _ACTING.search(sql)
     if match is not None:
-        raise SqlRefused(f"{ONLY_READING} The query has '{match[0][:80]}', which does more; leave it out.")
+        raise ToolFailed(f"{ONLY_READING} The query has '{match[0][:80]}', which does more; leave it out.")
     if _ESCAPED_NAME.search(sql):
-        raise SqlRefused('write names as they are, without the escapes of U&"...".')
+        raise ToolFailed('write names as they are, without the escapes of U&"...".')
 
 
 async def _answer(connection: AsyncConnection[Any], query: SqlQuery) -> SqlAnswer:
@@ -135,7 +135,7 @@ async def _require_harmless(cursor: AsyncCursor[Any], query: SqlQuery) -> None:
     await cursor.execute(_RIGHTS, {"roles": ROLES, "functions": FUNCTIONS})
     found = await cursor.fetchone()
     if found is not None:
-        raise SqlRefused(
+        raise ToolFailed(
             f"the role of database '{query.database}' may do more than read: {found[0]}. The operator gives the "
             "database a role that only reads (docs/tools.md)."
         )
@@ -150,9 +150,9 @@ async def _columns(cursor: AsyncCursor[Any], query: SqlQuery) -> list[Column]:
     await cursor.execute(b"FETCH 0 FROM asked")
     columns = list(cursor.description or ())
     if not columns:
-        raise SqlRefused("the query has no columns; name those that are needed.")
+        raise ToolFailed("the query has no columns; name those that are needed.")
     if len(columns) > MAX_COLUMNS:
-        raise SqlRefused(f"the result has {len(columns)} columns and the limit is {MAX_COLUMNS}; name those you need.")
+        raise ToolFailed(f"the result has {len(columns)} columns and the limit is {MAX_COLUMNS}; name those you need.")
     await cursor.execute(b"CLOSE asked")
     return columns
 

@@ -16,7 +16,7 @@ from sqlalchemy.exc import ArgumentError
 
 from agents.tools.spans.collector import span_if_collecting
 from agents.tools.spans.sql import statement_name
-from agents.tools.sql.answer import SqlAnswer, SqlQuery, SqlRefused
+from agents.tools.sql.answer import SqlAnswer, SqlQuery
 from agents.tools.sql.postgres import ask_postgres
 from agents.tools.sql.sqlite import ask_sqlite
 from agents.tools.tool import FOR_AGENT, Tool, tool
@@ -46,7 +46,7 @@ async def sql_query(
         database: the name of the database.
         sql: one SELECT in the database's own dialect, with a LIMIT where there may be many rows.
     """
-    raise SqlRefused("no database can be asked without an agent whose definition lists it under `databases:`.")
+    raise ToolFailed("no database can be asked without an agent whose definition lists it under `databases:`.")
 
 
 def _limited(built: Tool, definition: AgentDefinition, settings: Settings) -> Tool:
@@ -68,7 +68,7 @@ def _limited(built: Tool, definition: AgentDefinition, settings: Settings) -> To
 
     async def ask_one(database: str, sql: str) -> dict[str, Any]:
         if database not in names:  # the schema says so too
-            raise SqlRefused(f"the agent may not ask '{database[:80]}'; its databases: {', '.join(names)}.")
+            raise ToolFailed(f"the agent may not ask '{database[:80]}'; its databases: {', '.join(names)}.")
         return await query(database, sql, settings)
 
     schema = dict(built.parameters)
@@ -84,13 +84,13 @@ async def query(database: str, sql: str, settings: Settings) -> dict[str, Any]:
     """Return the columns and rows of one SELECT.
 
     Raises:
-        SqlRefused: the query is no text, or the database refused it; see ``ask_sqlite`` and ``ask_postgres``.
+        ToolFailed: the query is no text, or the database refused it; see ``ask_sqlite`` and ``ask_postgres``.
         ToolFailed: the database has no address.
     """
     if len(sql) > MAX_SQL:
-        raise SqlRefused(f"the query has {len(sql):,} characters and the limit is {MAX_SQL:,}.")
+        raise ToolFailed(f"the query has {len(sql):,} characters and the limit is {MAX_SQL:,}.")
     if not sql.strip() or _ODD.search(sql):
-        raise SqlRefused("the query is empty, or has characters that are no text; write one SELECT.")
+        raise ToolFailed("the query is empty, or has characters that are no text; write one SELECT.")
     asked = SqlQuery(database=database, sql=sql, time_s=settings.sql_timeout_s, max_rows=settings.sql_max_rows)
     place = place_of(database, settings)
     facts = {"statement": sql, "database": database, "system": "sqlite" if place.url is None else "postgresql"}

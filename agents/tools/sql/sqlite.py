@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from agents.tools.isolation.sql_process import OUT_OF_MEMORY, OUT_OF_TIME, QueryFailed, QueryProcess, ask
-from agents.tools.sql.answer import MAX_CELL, MAX_COLUMNS, ONLY_READING, TOO_LONG, SqlAnswer, SqlQuery, SqlRefused
+from agents.tools.sql.answer import MAX_CELL, MAX_COLUMNS, ONLY_READING, TOO_LONG, SqlAnswer, SqlQuery
+from config.errors import ToolFailed
 
 _NO_FUNCTION = re.compile(r"not authorized to use function: (\S+)")
 _HINT = "SELECT name, sql FROM sqlite_schema lists the tables."
@@ -18,21 +19,21 @@ async def ask_sqlite(file: Path, query: SqlQuery) -> SqlAnswer:
     """Return the answer; cancelling the caller kills the process.
 
     Raises:
-        SqlRefused: SQLite refused the query, or it exceeded its time or memory.
+        ToolFailed: SQLite refused the query, or it exceeded its time or memory.
     """
     if not file.is_file():
-        raise SqlRefused(f"the file of database '{query.database}' is not there; the operator has its path.")
+        raise ToolFailed(f"the file of database '{query.database}' is not there; the operator has its path.")
     process = QueryProcess()
     limits = {"time_s": query.time_s, "max_rows": query.max_rows, "max_cell": MAX_CELL}
     asked = partial(ask, file, query.sql, is_live=True, process=process, **limits)  # type: ignore[arg-type]
     try:
         found = await asyncio.to_thread(asked)
     except QueryFailed as error:
-        raise SqlRefused(_problem(str(error), query)) from error
+        raise ToolFailed(_problem(str(error), query)) from error
     finally:
         process.kill()
     if not found["columns"]:
-        raise SqlRefused(ONLY_READING)
+        raise ToolFailed(ONLY_READING)
     return SqlAnswer(**found)
 
 

@@ -87,7 +87,7 @@ class Clients:
         """Record a person's answer; see ``bus.journal.decisions.decisions``. From any thread and any process.
 
         Raises:
-            InputBlocked: the answer has what may not be kept.
+            INPUT_BLOCKED: the answer has what may not be kept.
         """
         answer = guarded(answer, self._guard())
         decided = decisions.decide(

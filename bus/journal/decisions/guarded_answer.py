@@ -31,7 +31,7 @@ def guarded(answer: Decision, guard: Guard) -> Decision:
     Arguments and a filled-in form are used as they are given, so nothing is replaced in them.
 
     Raises:
-        InputBlocked: they have a secret, or the guard blocks them, the comment or the result.
+        INPUT_BLOCKED: they have a secret, or the guard blocks them, the comment or the result.
     """
     if answer.message is None and answer.result is None and answer.arguments is None:
         return answer

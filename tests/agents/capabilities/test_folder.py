@@ -8,12 +8,13 @@ import pytest
 from agents.catalogue import tools_of
 from agents.steps.call_record import version_of
 from agents.testing import AgentKit, Call, Turn
-from agents.tools.isolation.errors import CapabilityFailed, ContainersDisabled
+from agents.tools.isolation.errors import CONTAINERS_DISABLED, CapabilityFailed
 from bus.journal.approvals import Decision
 from bus.payloads import ToolResultPayload
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
 from config.effects import Effect
 from tests.agents.tools.runners.machines import eventually
+from tests.raising import raises
 
 
 def test_a_file_becomes_a_tool_with_its_metadata(declare, find):
@@ -132,7 +133,7 @@ def test_a_container_is_refused_at_the_call_where_containers_are_off(declare, fi
     declare(runner={"type": "container", "image": "tools/count:1.0"})
     tool = find()
 
-    with pytest.raises(ContainersDisabled) as caught:
+    with raises(CONTAINERS_DISABLED) as caught:
         asyncio.run(tool.function(text="a"))
 
     assert caught.value.seed_name == "DAGGER_E2E_DISABLED"

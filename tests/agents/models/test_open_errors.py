@@ -14,20 +14,21 @@ import pytest
 
 from agents.models.call import ModelCall
 from agents.models.cost import cost_of
-from agents.models.errors import ModelFailed, ModelKeyMissing, ModelRefused, ModelTimeout, ModelUnknown
+from agents.models.errors import MODEL_REFUSED, MODEL_TIMEOUT, MODEL_UNKNOWN, ModelFailed, ModelKeyMissing
 from agents.models.failures import retry_after_s
 from agents.models.open import open_stream
 from agents.models.streams.chunk import Usage
 from config.definitions.agent import Timeouts
-from config.errors import CallboardError
+from config.errors import CallboardError, ErrorKind
 from config.redaction import redact
 from tests.agents.models.conftest import read
 from tests.model_server import ModelServer, Turn
+from tests.raising import raises
 
 MODELS = ["openai/gpt-test", "hosted_vllm/test", "anthropic/claude-sonnet-4-5"]
-STATUSES: dict[int, type[CallboardError]] = {
-    **dict.fromkeys((400, 401, 403, 413), ModelRefused),
-    404: ModelUnknown,
+STATUSES: dict[int, ErrorKind] = {
+    **dict.fromkeys((400, 401, 403, 413), MODEL_REFUSED),
+    404: MODEL_UNKNOWN,
     **dict.fromkeys((408, 429, 500, 502, 503, 529), ModelFailed),
 }
 
@@ -42,7 +43,7 @@ def test_a_status_is_one_error_after_one_request(
     with pytest.raises(CallboardError, match="it is said here") as caught:
         run(open_stream(call_of(model)))
 
-    assert type(caught.value) is STATUSES[status]
+    assert caught.value.code == STATUSES[status].code
     assert caught.value.facts["provider_status"] == status
     assert len(server.requests) == 1
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
@@ -59,7 +60,7 @@ def test_an_account_that_is_used_up_is_refused_although_it_says_429(
     }
     server.script([Turn(status=429, error=used_up, headers={"retry-after": "1"})])
 
-    with pytest.raises(ModelRefused, match=r"You exceeded your current quota\. Trying again will not help") as caught:
+    with raises(MODEL_REFUSED, match=r"You exceeded your current quota\. Trying again will not help") as caught:
         run(open_stream(call_of(model)))
 
     assert "{" not in str(caught.value)
@@ -81,7 +82,7 @@ def test_a_provider_is_quoted_with_a_sentence_and_never_a_dict(
 def test_unprocessable_is_refused(model: str, server: ModelServer, call_of: Callable[..., ModelCall], run: Any) -> None:
     server.script([Turn(status=422, error={"message": "cannot process"})] * 5)
 
-    with pytest.raises(ModelRefused) as caught:
+    with raises(MODEL_REFUSED) as caught:
         run(open_stream(call_of(model)))
 
     assert caught.value.facts["provider_status"] == 422
@@ -118,7 +119,7 @@ def test_a_key_that_the_provider_repeats_is_not_shown(
 ) -> None:
     server.script([Turn(status=401, error={"message": "Incorrect API key provided: sk-test-0123456789abcdef"})])
 
-    with pytest.raises(ModelRefused, match="TEST_MODEL_KEY") as caught:
+    with raises(MODEL_REFUSED, match="TEST_MODEL_KEY") as caught:
         run(open_stream(call_of(model)))
 
     assert "0123456789" not in str(caught.value)
@@ -175,7 +176,7 @@ def test_a_connection_that_is_not_accepted_is_the_connect_timeout(call_of: Calla
             client.connect_ex(full.getsockname())
         base = f"http://127.0.0.1:{full.getsockname()[1]}/v1"
 
-        with pytest.raises(ModelTimeout, match=r"timeouts\.connect_s") as caught:
+        with raises(MODEL_TIMEOUT, match=r"timeouts\.connect_s") as caught:
             run(open_stream(call_of(api_base=base, timeouts=Timeouts(connect_s=0.2))))
         for client in queued:
             client.close()
@@ -215,12 +216,12 @@ def test_a_named_variable_that_is_empty_is_a_missing_key(
 
 @pytest.mark.parametrize("model", ["nosuch/model", "gpt-nosuch", ""])
 def test_a_model_without_a_provider_is_unknown(model: str, run: Any) -> None:
-    with pytest.raises(ModelUnknown, match="provider/model"):
+    with raises(MODEL_UNKNOWN, match="provider/model"):
         run(open_stream(ModelCall(model=model, messages=[{"role": "user", "content": "hi"}])))
 
 
 def test_a_route_beside_the_guard_is_refused(call_of: Callable[..., ModelCall], server: ModelServer, run: Any) -> None:
-    with pytest.raises(ModelUnknown, match="openai/test"):
+    with raises(MODEL_UNKNOWN, match="openai/test"):
         run(open_stream(call_of("aiohttp_openai/test")))
 
     assert server.requests == []
@@ -232,7 +233,7 @@ def test_a_key_of_the_environment_does_not_travel_to_another_address(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-the-real-one-0123")
     server.script([Turn(status=401, error={"message": "who are you"})])
 
-    with pytest.raises(ModelRefused, match="api_key_env"):
+    with raises(MODEL_REFUSED, match="api_key_env"):
         run(open_stream(call_of(api_key_env=None)))
 
     assert "the-real-one" not in str(server.requests[0].headers)
@@ -257,7 +258,7 @@ def test_a_silent_provider_is_left_at_the_first_token_timer(
 ) -> None:
     server.script([Turn(delay_s=30)])
 
-    with pytest.raises(ModelTimeout, match=r"timeouts\.first_token_s"):
+    with raises(MODEL_TIMEOUT, match=r"timeouts\.first_token_s"):
         run(open_stream(call_of(timeouts=Timeouts(first_token_s=0.2))))
 
     assert server.closed_early.wait(5)

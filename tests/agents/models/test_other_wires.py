@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from agents.models.call import ModelCall
-from agents.models.errors import ModelUnknown
+from agents.models.errors import MODEL_UNKNOWN
 from agents.models.open import open_stream
 from tests.agents.models.conftest import WEATHER, read
+from tests.raising import raises
 
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore:Item.* on TypedDict class:UserWarning")]
 
@@ -208,7 +209,7 @@ def test_a_model_that_ollama_does_not_have_is_offered_and_not_fetched(
     provider.status = 404
     provider.answer = b'{"error":"model \'llama3.2:3b\' not found"}'
 
-    with pytest.raises(ModelUnknown) as caught:
+    with raises(MODEL_UNKNOWN) as caught:
         run(open_stream(call_of("ollama_chat/llama3.2:3b", api_base=provider.url)))
 
     assert "`ollama pull llama3.2:3b`" in str(caught.value)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agents.models.call import ModelCall
-from agents.models.errors import ModelFailed, ModelRefused
+from agents.models.errors import MODEL_REFUSED, ModelFailed
 from agents.models.open import open_stream
 from agents.models.streams.fast import FAMILIES, SWITCH
 from agents.models.streams.reader import ByteReader
@@ -18,6 +18,7 @@ from agents.steps.streaming import StreamedResponseWrapper
 from config.errors import CallboardError
 from tests.agents.models.conftest import WEATHER
 from tests.model_server import Call, ModelServer, Turn
+from tests.raising import raises
 
 MODELS = {
     "openai": "openai/gpt-test",
@@ -162,10 +163,10 @@ def test_a_refusal_in_a_200_stream_is_one_on_both_paths(
     server.script([turn, turn])
     call = call_of(MODELS[family])
 
-    with pytest.raises(ModelRefused, match="context too long"):
+    with raises(MODEL_REFUSED, match="context too long"):
         run(_collected(call))
     monkeypatch.setenv(SWITCH, "0")
-    with pytest.raises(ModelRefused, match="context too long"):
+    with raises(MODEL_REFUSED, match="context too long"):
         run(_collected(call))
 
 

@@ -5,11 +5,12 @@ import sys
 
 import pytest
 
-from agents.models.errors import ModelUnknown
+from agents.models.errors import MODEL_UNKNOWN
 from agents.models.lite import litellm_module
 from agents.models.providers import require_possible_provider
 from config.definitions.agent import AgentDefinition, load_definition
 from config.folders import ROOT
+from tests.raising import raises
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def agent(tmp_path):
 
 @pytest.mark.parametrize("model", ["opnai/gpt-5-mini", "nosuchprovider/foo"])
 def test_a_provider_that_no_list_has_is_refused(agent, model):
-    with pytest.raises(ModelUnknown, match="names no provider LiteLLM knows; write it as provider/model"):
+    with raises(MODEL_UNKNOWN, match="names no provider LiteLLM knows; write it as provider/model"):
         require_possible_provider(agent(), model)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from agents.models.errors import ModelFailed, ModelRefused, ModelTimeout
+from agents.models.errors import MODEL_REFUSED, MODEL_TIMEOUT, ModelFailed
 from agents.models.retry import may_retry, retry_delay_s
 
 
 def test_only_what_may_pass_is_tried_again_and_at_most_three_times() -> None:
-    failed, late, refused = ModelFailed("x"), ModelTimeout("x"), ModelRefused("x")
+    failed, late, refused = ModelFailed("x"), MODEL_TIMEOUT("x"), MODEL_REFUSED("x")
 
     assert [may_retry(attempt, failed) for attempt in (1, 2, 3)] == [True, True, False]
     assert may_retry(1, late)

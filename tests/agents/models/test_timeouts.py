@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from agents.models.call import ModelCall
-from agents.models.errors import ModelFailed, ModelTimeout
+from agents.models.errors import MODEL_TIMEOUT, ModelFailed
 from agents.models.open import open_stream
 from agents.models.streams.fast import SWITCH
 from agents.steps.streaming import StreamedResponseWrapper
 from config.definitions.agent import Timeouts
 from tests.agents.models.conftest import read
 from tests.model_server import ModelServer, Turn
+from tests.raising import raises
 
 PATHS = pytest.mark.parametrize("path", ["fast", "wrapper"])
 LONG = Turn(text=[f"word {n} " for n in range(10_000)], pace=100)
@@ -39,7 +40,7 @@ def _first_call_is_over(_path: None, server: ModelServer, call_of: Callable[...,
 def test_no_first_token_in_time(path: str, server: ModelServer, call_of: Callable[..., ModelCall], run: Any) -> None:
     server.script([Turn(text="Too late.", first_delay_s=30)])
 
-    with pytest.raises(ModelTimeout, match=r"timeouts\.first_token_s") as caught:
+    with raises(MODEL_TIMEOUT, match=r"timeouts\.first_token_s") as caught:
         run(read(call_of("hosted_vllm/test", timeouts=Timeouts(first_token_s=0.2))))
 
     assert caught.value.facts == {"which": "first_token_s", "limit_s": 0.2}
@@ -52,7 +53,7 @@ def test_keep_alive_comments_are_no_first_token(
     comments = b": OPENROUTER PROCESSING\n\n" * 5
     server.script([Turn(raw=comments, stall_after=1)])
 
-    with pytest.raises(ModelTimeout, match=r"timeouts\.first_token_s"):
+    with raises(MODEL_TIMEOUT, match=r"timeouts\.first_token_s"):
         run(read(call_of("openrouter/test/model", timeouts=Timeouts(first_token_s=0.2, between_chunks_s=9))))
 
 
@@ -60,7 +61,7 @@ def test_keep_alive_comments_are_no_first_token(
 def test_silence_in_the_middle(path: str, server: ModelServer, call_of: Callable[..., ModelCall], run: Any) -> None:
     server.script([Turn(text="It begins and then it stops.", stall_after=4)])
 
-    with pytest.raises(ModelTimeout, match=r"timeouts\.between_chunks_s"):
+    with raises(MODEL_TIMEOUT, match=r"timeouts\.between_chunks_s"):
         run(read(call_of("hosted_vllm/test", timeouts=Timeouts(between_chunks_s=0.2))))
 
     assert server.closed_early.wait(5)
@@ -72,7 +73,7 @@ def test_a_stream_that_trickles_ends_at_the_total_time(
 ) -> None:
     server.script([LONG])
 
-    with pytest.raises(ModelTimeout, match=r"timeouts\.total_s"):
+    with raises(MODEL_TIMEOUT, match=r"timeouts\.total_s"):
         run(read(call_of("hosted_vllm/test", timeouts=Timeouts(between_chunks_s=5, total_s=0.4))))
 
     assert server.closed_early.wait(5)

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from agents.models.call import ModelCall
-from agents.models.errors import ModelFailed, ModelRefused, ModelTimeout
+from agents.models.errors import MODEL_REFUSED, MODEL_TIMEOUT, ModelFailed
 from agents.models.open import ModelStream
 from agents.models.streams.chunk import Chunk, ToolDelta, Usage
 from agents.steps.streaming import StreamedResponseWrapper
 from config.definitions.agent import Timeouts
+from config.errors import CallboardError
+from tests.raising import raises
 
 FOREVER = object()
 """In a script: the provider says nothing any more."""
@@ -153,7 +155,7 @@ def test_thinking_alone_is_no_answer() -> None:
 
 
 def test_a_filtered_answer_is_refused() -> None:
-    with pytest.raises(ModelRefused, match="content filter"):
+    with raises(MODEL_REFUSED, match="content filter"):
         run([Chunk(finish_reason="content_filter")])
 
 
@@ -180,9 +182,9 @@ def test_text_arguments_and_thinking_count_towards_the_longest_answer() -> None:
     ],
 )
 def test_each_timer_names_itself(which: str, script: list[Any], timeouts: Timeouts) -> None:
-    async def late() -> tuple[ModelTimeout, int, bool]:
+    async def late() -> tuple[CallboardError, int, bool]:
         stream = stream_of(*script, timeouts=timeouts)
-        with pytest.raises(ModelTimeout) as caught:
+        with raises(MODEL_TIMEOUT) as caught:
             await drained(stream)
         task = asyncio.current_task()
         assert task is not None

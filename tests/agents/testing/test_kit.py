@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from agents.models.call import ModelCall
-from agents.models.errors import ModelFailed, ModelRefused
+from agents.models.errors import MODEL_REFUSED, ModelFailed
 from agents.models.open import open_in_process
 from agents.testing import AgentKit, Call, Turn
 from bus.payloads import ErrorPayload, Payload, ReasoningPayload, ResponsePayload, ToolPayload
 from observers.base import AgentFacts, AgentObserver, RunFacts
+from tests.raising import raises
 
 
 def add(a: int, b: int) -> int:
@@ -108,7 +109,7 @@ def test_a_scripted_model_that_is_not_there_is_refused() -> None:
     with AgentKit() as kit:
         call = ModelCall(model="scripted/none", messages=[])
 
-        with pytest.raises(ModelRefused, match="made by a test"):
+        with raises(MODEL_REFUSED, match="made by a test"):
             asyncio.run(open_in_process(call))
 
     assert kit.model.requests == []

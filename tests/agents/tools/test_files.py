@@ -6,13 +6,14 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from agents.tool_errors import ArgumentsInvalid, PathRefused, SandboxFull
+from agents.tool_errors import SANDBOX_FULL, ArgumentsInvalid, PathRefused
 from agents.tools.execution.executor import call_tool
 from agents.tools.files import list_files, read_file, write_file
 from agents.tools.isolation.sandbox import Quota
 from agents.tools.schema import build_tool
 from agents.tools.supplies import ORDERS, order_supplies
 from config.effects import Effect
+from tests.raising import raises
 
 
 def test_what_was_written_is_listed_and_read(call):
@@ -75,12 +76,12 @@ def test_a_sandbox_takes_no_more_than_its_quota(call, context, tmp_path):
 
     write("a/one.txt", "12345678")
     for path, text in (("two.txt", "123"), ("a/one.txt", "12345678901")):
-        with pytest.raises(SandboxFull, match="together 10 are allowed"):
+        with raises(SANDBOX_FULL, match="together 10 are allowed"):
             write(path, text)
     write("a/one.txt", "1234567890")  # what is replaced does not count
     write("two.txt", "")
     for path in ("three.txt", "b/four.txt"):
-        with pytest.raises(SandboxFull, match="3 files and folders"):
+        with raises(SANDBOX_FULL, match="3 files and folders"):
             write(path, "")
     write("a/one.txt", "")
     write("two.txt", "1234567890")

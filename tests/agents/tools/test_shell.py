@@ -6,12 +6,13 @@ import dataclasses
 import pytest
 
 from agents.tools.call_context import enter_call
-from agents.tools.isolation.errors import ContainersDisabled, ImageMissing
+from agents.tools.isolation.errors import CONTAINERS_DISABLED, IMAGE_MISSING
 from agents.tools.schema import build_tool
 from agents.tools.shell import shell
 from config.effects import Effect
 from config.errors import ToolFailed
 from tests.agents.tools.runners.machines import container_engine, containers, import_image
+from tests.raising import raises
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def test_it_says_that_it_changes_nothing_and_reaches_nothing():
 
 
 def test_without_containers_nothing_is_executed(run):
-    with pytest.raises(ContainersDisabled):
+    with raises(CONTAINERS_DISABLED):
         run("touch /tmp/x")
 
 
@@ -90,5 +91,5 @@ def test_too_much_output_is_cut(run, engine):
 @pytest.mark.parity
 @pytest.mark.timeout(120)
 def test_an_image_that_is_not_there_is_named(run, engine):
-    with pytest.raises(ImageMissing):
+    with raises(IMAGE_MISSING):
         run("true", engine, "gone:1")

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from sqlalchemy import update
 
-from agents.errors import RunFailed
+from agents.errors import run_failed
 from bus.journal.approvals import Decision
 from bus.journal.decisions.decisions import decide
 from bus.journal.endings import NOT_FINISHED, NOT_KNOWN, result_of_cut_off
@@ -213,7 +213,7 @@ def test_the_outcome_of_a_call_is_unknown_unless_it_is_pure(
 
 @pytest.mark.parametrize("effect", ["pure", "idempotent", "keyed", "checkable", "unsafe", None])
 def test_of_a_call_that_was_not_begun_it_is_known(effect: str | None) -> None:
-    failed = Ending.failed(RunFailed())
+    failed = Ending.failed(run_failed())
 
     assert result_of_cut_off(effect, None, STOPPED, is_begun=False) == ("cancelled", NOT_FINISHED)
     assert result_of_cut_off(effect, None, failed, is_begun=False) == ("failed", NOT_FINISHED)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from config.identity.folders import NameUnsafe, sandbox_folder
+from config.identity.folders import NAME_UNSAFE, sandbox_folder
+from tests.raising import raises
 
 STATE = Path("/state")
 UNSAFE = [
@@ -27,13 +28,13 @@ def test_other_principals_have_folders_of_their_own() -> None:
 @pytest.mark.parametrize("name", UNSAFE)
 def test_what_is_no_name_is_no_path(name: str) -> None:
     for tenant, principal in ((name, "ci"), ("acme", name)):
-        with pytest.raises(NameUnsafe):
+        with raises(NAME_UNSAFE):
             sandbox_folder(STATE, tenant, principal, "assistant")
 
 
 @pytest.mark.parametrize("agent_id", ["", ".", "..", ".hidden", "a/b", "@ci", "a\0", "x" * 65])
 def test_an_agents_name_stays_within_its_principal(agent_id: str) -> None:
-    with pytest.raises(NameUnsafe):
+    with raises(NAME_UNSAFE):
         sandbox_folder(STATE, "default", "local", agent_id)
 
 

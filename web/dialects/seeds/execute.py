@@ -9,16 +9,16 @@ from typing import Annotated, Any, Literal
 from flask import Blueprint, Response, url_for
 from pydantic import Field
 
-from agents.errors import AgentUnknown, InputTooLarge, PolicyRefused
-from agents.governance.guardrails.errors import InputBlocked
+from agents.errors import INPUT_TOO_LARGE, POLICY_REFUSED, AgentUnknown
+from agents.governance.guardrails.errors import INPUT_BLOCKED
 from agents.prompt.texts import MAX_TOOL_NAME
 from agents.tool_errors import (
+    CALL_BLOCKED,
+    CALL_REJECTED,
+    GOLDEN_CONTEXT_MISSING,
+    ROLE_MISSING,
+    TOOL_NOT_OFFERED,
     ArgumentsInvalid,
-    CallBlocked,
-    CallRejected,
-    GoldenContextMissing,
-    RoleMissing,
-    ToolNotOffered,
 )
 from bus.identity.errors import AGENT_FORBIDDEN, GRANT_REFUSED, EnvelopeRefused
 from bus.journal.errors import IDEMPOTENCY_CONFLICT, TOO_MANY_RUNS, RunUnknown
@@ -80,9 +80,10 @@ class StillExecuting(Answer):
 
 execute = Blueprint("execute", __name__)
 
-STARTING = (AgentUnknown, AGENT_FORBIDDEN, DefinitionInvalid, InputBlocked, InputTooLarge)
+STARTING = (AgentUnknown, AGENT_FORBIDDEN, DefinitionInvalid, INPUT_BLOCKED, INPUT_TOO_LARGE)
 REFUSING: tuple[ErrorKind, ...] = (
-    *(ToolNotOffered, RoleMissing, GoldenContextMissing, ArgumentsInvalid, CallBlocked, CallRejected, PolicyRefused),
+    *(TOOL_NOT_OFFERED, ROLE_MISSING, GOLDEN_CONTEXT_MISSING, ArgumentsInvalid),
+    *(CALL_BLOCKED, CALL_REJECTED, POLICY_REFUSED),
 )
 """The errors of calls that were not made; the request is answered as if it had been refused at once."""
 STATUS_OF = {kind.code: kind.status for kind in REFUSING}

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypeAliasType
 
 from agents.governance.engine.errors import EngineUnavailable
-from agents.models.errors import ModelFailed, ModelTimeout
+from agents.models.errors import MODEL_TIMEOUT, ModelFailed
 from bus.journal.errors import CodeVersion
 from bus.journal.readers import RunStatus
 from config.text.stored_texts import stored_name
@@ -105,7 +105,7 @@ SeedEvent = TypeAliasType("SeedEvent", Thinking | ToolStart | ToolResult | SeedE
 seed = Blueprint("seed", __name__)
 
 WAIT_S = 30
-PASSING = frozenset({ModelFailed.code, ModelTimeout.code, CodeVersion.code, EngineUnavailable.code})
+PASSING = frozenset({ModelFailed.code, MODEL_TIMEOUT.code, CodeVersion.code, EngineUnavailable.code})
 """The errors of runs after which a new run may succeed."""
 CorrelationId = Annotated[
     str, Field(max_length=128), AfterValidator(lambda text: stored_name(text, "the correlation id"))

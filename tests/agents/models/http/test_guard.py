@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from agents.models.call import ModelCall
-from agents.models.errors import ModelFailed, ModelRefused
+from agents.models.errors import MODEL_REFUSED, ModelFailed
 from agents.models.http import guard
 from agents.models.open import open_stream
 from config.errors import CallboardError
@@ -103,7 +103,7 @@ def test_a_redirect_is_not_followed_with_prompt_or_key(
 
     assert elsewhere.requests == []
     assert len(redirector.seen) == 1
-    assert isinstance(failure, ModelRefused)
+    assert failure.code == MODEL_REFUSED.code
     assert "redirect" in str(failure)
     assert "api_base" in str(failure)
     assert "0123456789" not in str(failure)

@@ -7,10 +7,11 @@ import asyncio
 import pytest
 
 from agents.models.call import ModelCall
-from agents.models.errors import ModelFailed, ModelRefused
+from agents.models.errors import MODEL_REFUSED, ModelFailed
 from agents.models.open import open_in_process
 from agents.models.streams.chunk import Chunk
 from tests.model_server import Call, ModelServer, Turn
+from tests.raising import raises
 
 
 def read(server: ModelServer, api_base: str | None = None) -> list[Chunk]:
@@ -43,7 +44,7 @@ def test_text_and_calls_are_read(server: ModelServer) -> None:
     [
         (Turn(status=500), ModelFailed),
         (Turn(status=429), ModelFailed),
-        (Turn(status=400), ModelRefused),
+        (Turn(status=400), MODEL_REFUSED),
         (Turn(text="cut off here", disconnect_after=2), ModelFailed),
     ],
 )
@@ -55,5 +56,5 @@ def test_a_failure_says_whether_it_may_pass(server: ModelServer, turn: Turn, err
 
 
 def test_a_script_of_another_machine_is_refused(server: ModelServer) -> None:
-    with pytest.raises(ModelRefused, match="on this machine alone"):
+    with raises(MODEL_REFUSED, match="on this machine alone"):
         read(server, "http://example.com/v1")

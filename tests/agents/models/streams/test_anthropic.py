@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from agents.models.errors import ModelFailed, ModelRefused
+from agents.models.errors import MODEL_REFUSED, ModelFailed
 from agents.models.streams.anthropic import AnthropicWire
 from agents.models.streams.chunk import Chunk, ToolDelta, Usage
 from tests.model_turn import Call, Turn
+from tests.raising import raises
 
 
 def event(kind: str, **fields: Any) -> bytes:
@@ -109,7 +110,7 @@ def test_stop_reasons_become_finish_reasons(said: str, meant: str) -> None:
 def test_an_error_event_is_failed_when_it_may_pass_and_refused_when_not() -> None:
     with pytest.raises(ModelFailed, match="Overloaded"):
         read(event("error", error={"type": "overloaded_error", "message": "Overloaded"}))
-    with pytest.raises(ModelRefused, match="too long"):
+    with raises(MODEL_REFUSED, match="too long"):
         read(event("error", error={"type": "invalid_request_error", "message": "prompt is too long"}))
 
 

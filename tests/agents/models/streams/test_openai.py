@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.models.errors import ModelFailed, ModelRefused
+from agents.models.errors import MODEL_REFUSED, ModelFailed
 from agents.models.streams.anthropic import AnthropicWire
 from agents.models.streams.chunk import Chunk, ToolDelta, Usage
 from agents.models.streams.openai import OpenAIWire
 from agents.models.streams.sse_lines import MAX_EVENT_BYTES
 from agents.models.streams.wire import Wire
+from config.errors import Permanent
 from tests.model_turn import Call, Turn
+from tests.raising import raises
 
 
 def data(body: Any) -> bytes:
@@ -81,7 +83,7 @@ def test_any_cut_gives_the_same_chunks(cuts: list[int]) -> None:
 
 @given(noise=st.binary(max_size=300).filter(lambda noise: b"[DONE]" not in noise))
 def test_noise_is_an_error_of_ours_or_nothing(noise: bytes) -> None:
-    with pytest.raises((ModelFailed, ModelRefused)):
+    with raises(ModelFailed, MODEL_REFUSED):
         read(b"data: " + noise)
 
 
@@ -100,7 +102,7 @@ def test_json_of_any_shape_is_read_or_an_error_of_ours(kind: type[Wire], bodies:
 
     try:
         chunks = [chunk for body in bodies for chunk in wire.feed(data(body))] + wire.end()
-    except (ModelFailed, ModelRefused):
+    except (ModelFailed, Permanent):
         return
 
     for chunk in chunks:
@@ -245,7 +247,7 @@ def test_an_error_in_the_stream_that_may_pass_is_failed(error: Any) -> None:
     "error", [{"message": "no", "code": 400}, {"message": "no", "type": "invalid_request_error", "code": None}]
 )
 def test_an_error_in_the_stream_that_will_not_pass_is_refused(error: Any) -> None:
-    with pytest.raises(ModelRefused):
+    with raises(MODEL_REFUSED):
         read(data({"error": error}))
 
 
@@ -304,7 +306,7 @@ def test_an_error_as_json_instead_of_a_stream_is_that_error() -> None:
     wire = OpenAIWire()
     wire.feed(b'{"error": {"message": "no such thing", "code": 404}}')
 
-    with pytest.raises(ModelRefused, match="no such thing"):
+    with raises(MODEL_REFUSED, match="no such thing"):
         wire.end("application/json")
 
 

@@ -5,9 +5,10 @@ import resource
 
 import pytest
 
-from agents.tool_errors import StorageFull
+from agents.tool_errors import STORAGE_FULL
 from agents.tools.isolation.call_sandbox import CallSandbox, labels_of
 from config.errors import ToolFailed
+from tests.raising import raises
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_no_folder_is_given_whose_labels_cannot_be_kept(path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
     try:
-        with pytest.raises(StorageFull, match="cannot be written: file too large"):
+        with raises(STORAGE_FULL, match="cannot be written: file too large"):
             CallSandbox(path, {"sensitive"}).for_writing()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

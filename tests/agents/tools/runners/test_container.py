@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.tools.call_context import enter_call
-from agents.tools.isolation.errors import CapabilityFailed, ImageMissing
+from agents.tools.isolation.errors import IMAGE_MISSING, CapabilityFailed
 from agents.tools.isolation.limits import ProcessLimits
 from agents.tools.runners.calling import result_of
 from agents.tools.runners.container import (
@@ -21,6 +21,7 @@ from agents.tools.runners.container import (
 )
 from config.settings.container_engine import engine_of, engine_variables, is_image
 from tests.agents.tools.runners.machines import containers
+from tests.raising import raises
 
 
 def made(text):
@@ -129,7 +130,7 @@ class TestRealContainers:
         return asyncio.run(ContainerRunner(engine=engine_of(engine), container=box).run(box, b"{}"))
 
     def test_an_image_that_is_not_there_is_named(self, engine, inside):
-        with pytest.raises(ImageMissing, match=r"tools/gone:1\.0 is not on the worker's machine"):
+        with raises(IMAGE_MISSING, match=r"tools/gone:1\.0 is not on the worker's machine"):
             self.run(engine, "/bin/true", image="tools/gone:1.0")
 
         assert containers(engine) == []

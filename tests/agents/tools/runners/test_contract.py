@@ -8,10 +8,11 @@ import psutil
 import pytest
 
 from agents.tool_errors import ToolTimeout
-from agents.tools.isolation.errors import CapabilityFailed, OutputNotJson, OutputTooLong
+from agents.tools.isolation.errors import OUTPUT_NOT_JSON, OUTPUT_TOO_LONG, CapabilityFailed
 from config.errors import ModelVisible, ToolCutOff
 from tests.agents.tools.runners.conftest import CONTEXTS
 from tests.agents.tools.runners.machines import eventually, processes_with
+from tests.raising import raises
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(120)]
 
@@ -42,7 +43,7 @@ def test_a_failure_is_told_with_its_reason(bench):
 @OUTSIDE
 @pytest.mark.parametrize("do", ["not_json", "nothing"])
 def test_an_output_that_is_not_json_is_an_error_and_no_result(bench, do):
-    with pytest.raises(OutputNotJson):
+    with raises(OUTPUT_NOT_JSON):
         bench.call(do)
 
 
@@ -51,7 +52,7 @@ def test_a_hundred_megabytes_cost_the_limit_and_no_more(bench):
     bench.call("echo")  # imports what its runner needs
     before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
-    with pytest.raises(OutputTooLong):
+    with raises(OUTPUT_TOO_LONG):
         bench.call("flood")
 
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb < 30_000
@@ -114,7 +115,7 @@ def test_the_end_of_a_long_standard_error_is_shown(bench):
 def test_closing_the_output_early_does_not_end_the_call_early(bench):
     began_s = time.monotonic()
 
-    with pytest.raises(OutputNotJson):
+    with raises(OUTPUT_NOT_JSON):
         bench.call("close")
 
     assert time.monotonic() - began_s > 0.3

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from sqlalchemy import select
 
-from agents.errors import OutcomeUnknown
+from agents.errors import OUTCOME_UNKNOWN
 from bus.journal.approvals import Decision
 from bus.journal.decisions.decisions import decide
 from bus.journal.endings import fail_owned
@@ -177,7 +177,7 @@ ATTEMPT: dict[str, Callable[[Scene], object]] = {
     "stop": lambda one: cancel(one.harness.database, ME, one.run_id, "ann"),
     "requeue": lambda one: reap(one.harness.database, one.run_id),
     "fail claimed": lambda one: fail_owned(
-        one.harness.database, one.run_id, one.fence, OutcomeUnknown("cannot continue")
+        one.harness.database, one.run_id, one.fence, OUTCOME_UNKNOWN("cannot continue")
     ),
     "answer": lambda one: decide(
         one.harness.database, ME, one.run_id, one.asked, Decision(decision="run_again"), by="ann"
