@@ -15,6 +15,7 @@ from agents.handle import RunHandle
 from agents.models.errors import MODEL_REFUSED, ModelFailed
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import tool
+from bus.errors import LOOP_BLOCKED
 from bus.journal.clients import Control
 from bus.journal.endings import NOT_KNOWN
 from bus.journal.errors import CURSOR_AHEAD, CURSOR_INVALID
@@ -34,9 +35,10 @@ from bus.payloads import (
 )
 from config.database.errors import DatabaseBusy
 from config.database.tables import runs
-from config.errors import BadRequest
+from config.errors import BadRequest, ErrorKind
 from config.identity.principal import Principal
 from tests.agents import sample_tools
+from tests.raising import raises
 
 BUSY = Turn(error=ModelFailed("the model is busy.", retry_after_s=0.01))
 
@@ -358,13 +360,13 @@ def test_result_on_the_loops_own_thread_is_refused(kit: AgentKit) -> None:
         try:
             handle.result()
         except Exception as error:
-            caught.append(type(error).__name__)
+            caught.append(getattr(error, "code", repr(error)))
         done.set()
 
     kit.runner.journal.loop.call_soon(on_loop)
 
     assert done.wait(5)
-    assert caught == ["LOOP_BLOCKED"]
+    assert caught == [LOOP_BLOCKED.code]
 
 
 def test_a_second_run_of_a_busy_thread_waits_for_its_turn(kit: AgentKit) -> None:
@@ -489,14 +491,12 @@ def test_a_claim_is_tried_again_while_the_database_is_locked(kit: AgentKit, monk
 @pytest.mark.parametrize(
     ("after", "error"), [(-1, CURSOR_INVALID), ("x", CURSOR_INVALID), (None, CURSOR_INVALID), (10_000, CURSOR_AHEAD)]
 )
-def test_a_cursor_that_is_none_of_the_runs_is_refused_at_once(
-    kit: AgentKit, after: Any, error: type[Exception]
-) -> None:
+def test_a_cursor_that_is_none_of_the_runs_is_refused_at_once(kit: AgentKit, after: Any, error: ErrorKind) -> None:
     kit.agent()
     run = kit.run()
     run.result(30)
 
-    with pytest.raises(error):
+    with raises(error):
         run.events(after=after)
 
 

@@ -9,6 +9,7 @@ from agents.models.scripted.script import Turn
 from agents.testing.kit import AgentKit
 from bus.identity.errors import AGENT_FORBIDDEN
 from bus.journal.errors import RunUnknown
+from config.errors import ErrorKind
 from config.identity.principal import Principal, Role, Verb
 from tests.raising import raises
 
@@ -40,9 +41,9 @@ def test_the_settings_say_as_whom_it_acts() -> None:
     ],
     ids=["principal", "verb", "agent", "tenant"],
 )
-def test_a_run_that_may_not_be_started_leaves_nothing(principal: Principal, error: type[Exception]) -> None:
+def test_a_run_that_may_not_be_started_leaves_nothing(principal: Principal, error: ErrorKind) -> None:
     with AgentKit(access={"tenants": ["acme"], "principals": ["ana"]}) as kit:
-        with pytest.raises(error):
+        with raises(error):
             kit.runner.run("Hi", "tester", principal=principal)
 
         assert kit.runner.journal.readers.runs.newest(Principal(tenant="acme", id="boss", roles=frozenset(Role))) == []

@@ -146,10 +146,10 @@ def test_both_paths_fail_alike(
     server.script([turn, turn])
     call = call_of(MODELS[family])
 
-    with pytest.raises(expected) as fast:
+    with raises(expected) as fast:
         run(_collected(call))
     monkeypatch.setenv(SWITCH, "0")
-    with pytest.raises(expected) as slow:
+    with raises(expected) as slow:
         run(_collected(call))
 
     assert type(fast.value) is type(slow.value)

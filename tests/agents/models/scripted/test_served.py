@@ -10,6 +10,7 @@ from agents.models.call import ModelCall
 from agents.models.errors import MODEL_REFUSED, ModelFailed
 from agents.models.open import open_in_process
 from agents.models.streams.chunk import Chunk
+from config.errors import ErrorKind
 from tests.model_server import Call, ModelServer, Turn
 from tests.raising import raises
 
@@ -48,10 +49,10 @@ def test_text_and_calls_are_read(server: ModelServer) -> None:
         (Turn(text="cut off here", disconnect_after=2), ModelFailed),
     ],
 )
-def test_a_failure_says_whether_it_may_pass(server: ModelServer, turn: Turn, error: type[Exception]) -> None:
+def test_a_failure_says_whether_it_may_pass(server: ModelServer, turn: Turn, error: ErrorKind) -> None:
     server.script([turn])
 
-    with pytest.raises(error):
+    with raises(error):
         read(server, server.url)
 
 
