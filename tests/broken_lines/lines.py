@@ -200,7 +200,7 @@ LINES = (
     Line(
         promise="a call that several persons have to approve is approved by others than the run's own",
         file="bus/journal/decisions/decisions.py",
-        text="if {row.principal, asker} & {person, by}:",
+        text="if {run.principal, asker} & {person, by}:",
         broken="if not person:",
         tests="tests/bus/journal/test_approvals.py tests/web/test_approvals.py",
     ),
