@@ -95,7 +95,7 @@ def begin_run(
     lease, settings = claim.lease, process.settings
     observers, missing = resolve_observers(lease.observers, settings, process.journal.live.hot_log)
     observers = (*observers, *process.local_observers.get(lease.run_id, ()))
-    contexts = contexts_of(lease, settings)
+    contexts = contexts_of(lease, process.journal.settings)
     context_of = partial(RunContext, process.journal, lease, observers, contexts=contexts)
     try:
         require_readable_journal(lease.journal)  # else this code reads nothing of it
