@@ -93,7 +93,7 @@ class CallerPath(click.Path):
 
 def _print_version(context: click.Context, _param: click.Parameter, is_asked: bool) -> None:
     if is_asked:
-        from config.project import own_version
+        from config.settings.project import own_version
 
         click.echo(f"callboard {own_version()}")
         context.exit()

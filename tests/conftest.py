@@ -144,7 +144,7 @@ def as_of_no_developer() -> Iterator[None]:
     schema is copied and not made again. Loggers that do not propagate are sought quickly.
     """
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr("config.project.entry_points", lambda group: entries_on(tuple(sys.path), group))
+        monkeypatch.setattr("config.settings.project.entry_points", lambda group: entries_on(tuple(sys.path), group))
         attach_quickly(monkeypatch)
         share_statements(monkeypatch)
         share_builders(monkeypatch)

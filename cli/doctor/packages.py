@@ -14,8 +14,8 @@ from sysconfig import get_path
 from agents.models.releases import REMEDY, TROJAN_FILE, TROJANED, installed_release
 from cli.doctor import Verdicts, fail, ok, warn
 from config.folders import foreign_packages, require_own_folders
-from config.project import own_version
 from config.settings import Settings
+from config.settings.project import own_version
 
 VIRTUALENV = ("_virtualenv.pth", b"import _virtualenv")
 """The file that virtualenv and uv put into each environment; it belongs to no package."""

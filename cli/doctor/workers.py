@@ -16,8 +16,8 @@ from config.clock import epoch_ms
 from config.database.engine import Database, allowed_connections, wall_ms
 from config.definitions.agent import AgentDefinition
 from config.definitions.changed_code import changed_after, restart
-from config.project import own_version
 from config.settings import Settings
+from config.settings.project import own_version
 from config.text.visible import visible
 
 SKEW_SEEN_MS = 2_000

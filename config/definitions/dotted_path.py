@@ -26,8 +26,8 @@ from typing import Any
 from config.definitions.errors import DefinitionUnreadable
 from config.folders import FOLDERS
 from config.forks import after_fork
-from config.project import installed_entries, shipped_entries
 from config.settings import ROOT, Settings
+from config.settings.project import installed_entries, shipped_entries
 from config.text.suggestions import did_you_mean
 
 GROUPS = ("callboard.tools", "callboard.observers")

@@ -18,8 +18,8 @@ from config.definitions.changed_code import restart_this
 from config.definitions.dotted_path import NameMissing, NotImportable, import_path, reason_of, with_colon
 from config.definitions.errors import DefinitionUnreadable
 from config.errors import Permanent
-from config.project import installed_entries, shipped_entries
 from config.settings import Settings
+from config.settings.project import installed_entries, shipped_entries
 from config.text.suggestions import did_you_mean
 
 log = logging.getLogger(__name__)

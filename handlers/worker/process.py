@@ -40,8 +40,8 @@ from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
 from config.folders import require_own_folders
 from config.logs import configure_logging
-from config.project import own_version
 from config.settings import Settings, settings
+from config.settings.project import own_version
 from handlers.worker.drain import CHILD_SIGNAL, Drain, ParentDrain, end_without_teardown
 from handlers.worker.lost_calls import watch_lost_calls
 from handlers.worker.maintenance import maintain

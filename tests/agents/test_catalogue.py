@@ -11,8 +11,8 @@ from config.definitions import dotted_path
 from config.definitions.agent import load_definition
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
 from config.effects import Effect
-from config.project import shipped_entries
 from config.settings import read_settings
+from config.settings.project import shipped_entries
 
 BUILT_IN = sorted(shipped_entries("callboard.tools"))
 

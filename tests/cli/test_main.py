@@ -290,7 +290,7 @@ def test_an_agent_with_a_warning_is_marked(capsys, monkeypatch, tmp_path):
 
 
 def test_the_version_is_that_of_this_checkout(capsys):
-    from config.project import own_version
+    from config.settings.project import own_version
 
     assert status_of(["--version"]) == 0
 

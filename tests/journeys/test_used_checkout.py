@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(600)]
 SAMPLES = {
     "unit": """
         tests/config/definitions/test_dotted_path.py tests/agents/governance/policy/test_policy_page.py
-        tests/config/test_private_files.py tests/config/test_settings.py tests/agents/test_shipped_agents.py
+        tests/config/test_private_files.py tests/config/settings/test_settings.py tests/agents/test_shipped_agents.py
         tests/agents/test_catalogue.py tests/observers/test_discovery.py tests/cli/doctor tests/test_words.py
         """,
     "parity": "tests/cli/test_main.py",

@@ -13,7 +13,7 @@ from flask import Flask
 from werkzeug.routing import Rule
 from werkzeug.routing.converters import AnyConverter
 
-from config.project import own_version
+from config.settings.project import own_version
 from web.auth import tickets
 from web.auth.authentication import HEALTH_ENDPOINTS, OPEN_ENDPOINTS
 from web.calls.call import HttpCall, declared

@@ -14,7 +14,7 @@ from mcp.types import INVALID_PARAMS, ListToolsResult, PaginatedRequestParams
 from pydantic import ValidationError
 
 from config.database.shared_secret import shared_secret
-from config.project import own_version
+from config.settings.project import own_version
 from config.tracing import TRACEPARENT, current_trace_id, new_trace_id, trace_id_of, traced
 from web.mcp.changes import ChangeWatch, Notifications
 from web.mcp.errors import answering

@@ -12,7 +12,7 @@ import pytest
 
 from cli.dev.commands.lock import LOCK, TEST_LOCK, _leave_out, entries
 from config.folders import FOLDERS, ROOT
-from config.project import project
+from config.settings.project import project
 
 
 def pins(name: str) -> dict[str, str]:

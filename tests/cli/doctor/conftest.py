@@ -12,8 +12,8 @@ from bus.broker.celery_config import celery_config
 from bus.journal.stores import WorkerRow, Workers
 from cli.doctor import Verdicts
 from config.database.engine import Database, open_database
-from config.project import own_version
 from config.settings import Settings
+from config.settings.project import own_version
 
 
 def verdicts(found: Verdicts) -> list[str]:

@@ -4,7 +4,7 @@ import hashlib
 import pytest
 
 from cli.doctor.packages import check_packages, package_folders, start_files
-from config.project import own_version
+from config.settings.project import own_version
 from tests.agents.models.test_releases import install
 from tests.cli.doctor.conftest import only, verdicts
 

@@ -8,7 +8,7 @@ from cli.doctor.workers import check_workers, clocks, connections, own_skew_ms
 from config.clock import epoch_ms
 from config.database.engine import open_database
 from config.database.migrate import migrate
-from config.project import own_version
+from config.settings.project import own_version
 from tests.cli.doctor.conftest import only, verdicts
 
 

@@ -37,7 +37,7 @@ from agents.tools.mcp.connection.stdio import ErrorLog
 from agents.tools.mcp.connection.traffic import Inbound, Outbound
 from agents.tools.requests.reports import LEVELS, MAX_EXAMINED, CallReports
 from config.definitions.mcp.server import McpServerDefinition
-from config.project import own_version
+from config.settings.project import own_version
 
 OFF: Final = "off"
 """The level of a server of which no log message is wanted."""

@@ -8,8 +8,8 @@ from agents.catalogue import find_tool
 from agents.models.call import ModelCall
 from agents.models.demo.answer import NOTE, answer
 from agents.prompt.messages import offered
-from config.project import shipped_entries
 from config.settings import read_settings
+from config.settings.project import shipped_entries
 from tests.agents.models.demo.talk import Talk
 
 ALL = tuple(shipped_entries("callboard.tools"))

@@ -9,13 +9,13 @@ from sysconfig import get_path
 import pytest
 
 from config.folders import ROOT
-from config.project import installed_entries, own_version, project, shipped_entries
+from config.settings.project import installed_entries, own_version, project, shipped_entries
 from tests.fleet import bare_environment
 
 CODE = """
 from agents.catalogue import TOOLS, find_tool
 from config.settings import read_settings
-from config.project import own_version
+from config.settings.project import own_version
 from bus.journal.live.hotlog import MemoryHotLog
 from observers.discovery import observers_for
 settings = read_settings()

@@ -8,7 +8,7 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from config.settings import ROOT
+from config.settings.sources import ROOT
 
 NAME = "callboard"
 
