@@ -43,6 +43,30 @@ def test_no_name_hides_what_it_is() -> None:
     assert hiding == [], "name the thing: `run_id`, not `its_id`; `except ... as error`"
 
 
+def test_variables_are_nouns_where_they_have_been_renamed() -> None:
+    """A variable tells the type: ``row``, ``agent``, ``match``; more folders follow."""
+    participles = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in FILES
+        if path.relative_to(ROOT).parts[0] in RENAMED
+        for name in sorted(PARTICIPLES & set(variables_in(ast.parse(path.read_text()))))
+    ]
+
+    assert participles == []
+
+
+RENAMED = ("cli",)
+PARTICIPLES = {"found", "one", "asked", "known", "said", "given", "wanted", "shown", "made"}
+
+
+def variables_in(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+
+
 def test_one_name_is_one_class() -> None:
     names = Counter(name for path in SOURCES if path.suffix == ".py" for name in CLASS.findall(path.read_text()))
 

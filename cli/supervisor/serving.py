@@ -127,8 +127,8 @@ def bind(settings: Settings, command: str) -> socket.socket:
 def address_of(listener: socket.socket, settings: Settings) -> str:
     """Return the bound socket's URL for a browser."""
     host, scheme = settings.host, "https" if settings.tls_certificate else "http"
-    shown = "127.0.0.1" if host == "0.0.0.0" else "::1" if host == "::" else host
-    return f"{scheme}://{f'[{shown}]' if ':' in shown else shown}:{listener.getsockname()[1]}"
+    visible_host = "127.0.0.1" if host == "0.0.0.0" else "::1" if host == "::" else host
+    return f"{scheme}://{f'[{visible_host}]' if ':' in visible_host else visible_host}:{listener.getsockname()[1]}"
 
 
 def page_address(address: str, settings: Settings) -> str:
