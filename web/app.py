@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
-from flask import Flask, g, request
+from flask import Flask, Response, g, request
 
 from bus.identity.credentials.credential import Caller
 from config.database.timeouts import ANSWER_S, patience, time_limit
 from config.folders import require_own_folders
 from config.logs import acting_for, configure_logging
 from config.settings import Settings, settings
-from web import limits, problems, security, tracing
+from config.tracing import TRACE_ID, current_trace_id, new_trace_id, trace_id_of, traced
+from web import limits, problems, security
 from web.api.agents import agents
 from web.api.approvals import approvals
 from web.api.audit import audit
@@ -40,7 +42,10 @@ from web.process import WebProcess, current_process
 from web.proxies import TrustedProxies
 
 if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication
+
     from agents.runner import Runner
+
 
 BLUEPRINTS = (
     runs,
@@ -82,7 +87,7 @@ def create_app(with_settings: Settings | None = None, runner: Runner | None = No
     app = Flask("callboard", static_folder=None, template_folder=None)
     app.url_map.merge_slashes = False  # no redirects of addresses with double slashes
     process = app.extensions["callboard"] = WebProcess(chosen, runner)
-    tracing.register(app)
+    app.after_request(_name_trace)
     security.register(app, chosen)
     authentication.register(app, process)
     envelopes.register(app, process)
@@ -97,7 +102,7 @@ def create_app(with_settings: Settings | None = None, runner: Runner | None = No
     app.wsgi_app = patience(ANSWER_S)(app.wsgi_app)  # type: ignore[method-assign]  # as Flask's documentation does it
     app.wsgi_app = time_limit(chosen.request_timeout_s)(app.wsgi_app)  # type: ignore[method-assign]
     app.wsgi_app = TrustedProxies(app.wsgi_app, chosen)  # type: ignore[method-assign]
-    app.wsgi_app = tracing.Traced(app.wsgi_app)  # type: ignore[method-assign]  # outermost
+    app.wsgi_app = Traced(app.wsgi_app)  # type: ignore[method-assign]  # outermost
     return app
 
 
@@ -116,3 +121,23 @@ def _forget_caller(_: BaseException | None = None) -> None:
 def _require_ready() -> None:
     if request.endpoint not in authentication.HEALTH_ENDPOINTS:
         current_process().require_ready()
+
+
+class Traced:
+    """Middleware: handles each request in a trace, which ends when the application returns the response.
+
+    A stream continues on the loop, outside of it: what is logged of its viewer has the trace id by ``log_fields``.
+    """
+
+    def __init__(self, app: WSGIApplication) -> None:
+        self._app = app
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        with traced(trace_id_of(environ.get("HTTP_TRACEPARENT")) or new_trace_id()):
+            return self._app(environ, start_response)
+
+
+def _name_trace(answer: Response) -> Response:
+    """Add the header ``X-Trace-Id`` to every response, also to streams, whose head other code sends."""
+    answer.headers[TRACE_ID] = current_trace_id() or new_trace_id()
+    return answer

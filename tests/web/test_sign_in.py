@@ -240,7 +240,7 @@ def test_a_token_for_another_client_of_the_provider_is_refused(
 
 def _with_client_id(settings: Settings, client_id: str) -> Callable[..., Any]:
     """Return the validation of a deployment with another client id: the token is not for it."""
-    from web.oidc.id_token import claims_of
+    from web.oidc.provider import claims_of
 
     ours = settings.model_copy(update={"oidc_client_id": client_id})
     return lambda token, keys, metadata, _, nonce: claims_of(token, keys, metadata, ours, nonce)

@@ -12,8 +12,8 @@ from web.calls.call import call
 from web.calls.fields import Answer, Input
 from web.calls.parameters import Whole
 from web.errors import TOO_MANY_VIEWERS
+from web.feeds.selftest import SelftestStream, received
 from web.process import current_process
-from web.selftest import SelftestStream, received
 from web.sse import StreamResponse
 
 
