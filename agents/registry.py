@@ -15,8 +15,7 @@ from config.definitions.agent import AGENT_ID, AgentDefinition, load_definition
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
 from config.definitions.yaml_lines import YAML_SUFFIXES, yaml_files
 from config.identity.principal import LOCAL, Principal
-
-_Stamp = tuple[str, int, int, int]
+from config.watched_files import FileStamp, stamp_of
 
 
 class AgentRegistry:
@@ -25,7 +24,7 @@ class AgentRegistry:
     def __init__(self, folders: Sequence[Path], local: Principal = LOCAL) -> None:
         self._folders = tuple(folders)
         self._local = local
-        self._read: dict[str, tuple[_Stamp, AgentDefinition | DefinitionInvalid]] = {}
+        self._read: dict[str, tuple[FileStamp, AgentDefinition | DefinitionInvalid]] = {}
 
     def ids(self) -> list[str]:
         """Return the ids of all files, sorted, including invalid ones."""
@@ -131,10 +130,9 @@ class AgentRegistry:
 
     def _load(self, path: Path) -> AgentDefinition | DefinitionInvalid:
         try:
-            facts = path.stat()
+            stamp = stamp_of(path)
         except OSError as error:
             return DefinitionUnreadable.of(path, error)
-        stamp = (str(path), facts.st_mtime_ns, facts.st_size, facts.st_ino)
         known = self._read.get(path.stem)
         if known is not None and known[0] == stamp:
             return known[1]

@@ -24,6 +24,7 @@ from config.definitions.yaml_lines import yaml_files
 from config.forks import after_fork, leave_to_parent
 from config.redis.url import broker_form, each_url, redis_form
 from config.settings import Settings
+from config.watched_files import FileStamp, stamp_of
 
 DATABASE = "db+"
 READABLE = "write redis://…, rediss://…, or db+ and a SQLAlchemy URL"
@@ -80,8 +81,7 @@ def find_application(application_id: str, settings: Settings) -> CeleryApplicati
 def _loaded(path: Path) -> CeleryApplication:
     """Return the application of a file, which is read again once it has changed; what it published stays."""
     try:
-        facts = path.stat()
-        stamp = facts.st_mtime_ns, facts.st_size, facts.st_ino
+        stamp = stamp_of(path)
     except OSError:
         return load_application(path)
     with _lock:
@@ -160,7 +160,7 @@ def _require_same(url: str, application: CeleryApplication) -> None:
 # --- open connections -----------------------------------------------------------------------------
 
 _lock = threading.Lock()
-_applications: dict[Path, tuple[tuple[int, int, int], CeleryApplication]] = {}
+_applications: dict[Path, tuple[FileStamp, CeleryApplication]] = {}
 _senders: dict[tuple[str, str], TaskSender] = {}
 _results: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[ApplicationAddress, Results]] = WeakKeyDictionary()
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import ssl
 import time
-from pathlib import Path
+from functools import partial
 
 from config.errors import SettingInvalid
 from config.settings import Settings
 from config.tls import server_context, tls_files
+from config.watched_files import WatchedFiles
 
 log = logging.getLogger(__name__)
 
@@ -22,8 +23,10 @@ class Certificates:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._stamps = self._look()
+        self._files = WatchedFiles(partial(tls_files, settings))
+        changed = self._files.changed()
         self._context = server_context(settings)
+        self._files.mark_read(changed or ())
         self._next_look = time.monotonic() + LOOK_S
         _made[_named(settings)] = self
 
@@ -36,21 +39,18 @@ class Certificates:
 
     def renew(self) -> None:
         """Use new files from now on if they fit each other."""
-        stamps = self._look()
-        if stamps == self._stamps:
+        changed = self._files.changed()
+        if changed is None:
             return
         try:
             self._context = server_context(self._settings)
         except (SettingInvalid, OSError) as error:  # a renewal replaces one file after the other
             log.warning("the former certificate stays in use: %s", error)
             if not _is_of_this_moment(error):
-                self._stamps = stamps
+                self._files.mark_read(changed)
             return
-        self._stamps = stamps
+        self._files.mark_read(changed)
         log.info("certificate read again")
-
-    def _look(self) -> list[tuple[int, int]]:
-        return [_stamp(path) for path in tls_files(self._settings)]
 
 
 def _is_of_this_moment(error: BaseException) -> bool:
@@ -80,11 +80,3 @@ def certificates_of(settings: Settings) -> Certificates:
 
 def _named(settings: Settings) -> tuple[object, ...]:
     return (*tls_files(settings), settings.tls_client_certificates)
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    try:
-        facts = path.stat()
-    except OSError:
-        return 0, 0
-    return facts.st_mtime_ns, facts.st_ino

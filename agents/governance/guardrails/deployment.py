@@ -13,6 +13,7 @@ from config.definitions.guardrails.checks import GuardrailFields
 from config.definitions.yaml_lines import dotted, read_yaml
 from config.errors import SettingInvalid
 from config.settings import ROOT, Settings
+from config.watched_files import FileStamp, stamp_of
 
 
 def guardrails_of(settings: Settings, agent: GuardrailFields = PLAIN) -> GuardrailFields:
@@ -26,12 +27,12 @@ def guardrails_of(settings: Settings, agent: GuardrailFields = PLAIN) -> Guardra
         return agent
     path = (ROOT / settings.guardrails_file).resolve()
     try:
-        stamp = path.stat()
+        stamp = stamp_of(path)
     except FileNotFoundError as error:
         raise _unusable(path, f"cannot be read: {error.strerror}") from error
     except OSError as error:
         raise DefinitionUnreadable.of(path, error) from error
-    return _joined(_read(path, stamp.st_mtime_ns, stamp.st_size), agent)
+    return _joined(_read(path, stamp), agent)
 
 
 def guard_of(settings: Settings) -> Guardrails:
@@ -49,9 +50,9 @@ def _joined(deployment: GuardrailFields, agent: GuardrailFields) -> GuardrailFie
 
 
 @lru_cache(maxsize=4)
-def _read(path: Path, changed_ns: int, size: int) -> GuardrailFields:
-    """Return the file's checks; ``changed_ns`` and ``size`` make an edited file be read again."""
-    del changed_ns, size
+def _read(path: Path, stamp: FileStamp) -> GuardrailFields:
+    """Return the file's checks; ``stamp`` makes an edited file be read again."""
+    del stamp
     try:
         return GuardrailFields.model_validate(read_yaml(path, "`input: ...` or `output: ...`").data)
     except DefinitionUnreadable:

@@ -13,6 +13,7 @@ from agents.governance.policy.local import LocalPolicy
 from agents.governance.policy.reading import files_of, read_policy
 from config.definitions.errors import DefinitionUnreadable
 from config.forks import after_fork
+from config.watched_files import stamp_of
 
 log = logging.getLogger(__name__)
 
@@ -72,11 +73,6 @@ class PolicySource:
     def _state(self) -> object:
         """Return what differs after an edit."""
         try:
-            return [(str(path), *_identity(path)) for path in files_of(self._places)]
+            return [stamp_of(path) for path in files_of(self._places)]
         except (PolicyInvalid, OSError) as error:
             return str(error)
-
-
-def _identity(path: Path) -> tuple[int, int, int]:
-    facts = path.stat()
-    return facts.st_mtime_ns, facts.st_size, facts.st_ino

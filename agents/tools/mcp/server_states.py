@@ -17,6 +17,7 @@ from config.definitions.yaml_lines import yaml_files
 from config.errors import CallboardError
 from config.redaction import redact_start
 from config.settings import Settings
+from config.watched_files import WatchedFiles
 
 if TYPE_CHECKING:
     from bus.journal import Journal
@@ -80,26 +81,18 @@ class ServerFiles:
 
     def __init__(self, folders: Collection[Path]) -> None:
         self._folders = folders
-        self._stamps: list[tuple[str, int, int, int]] | None = None
+        self._files = WatchedFiles(lambda: yaml_files(folders))
         self._read: Read = ({}, {})
 
     def read(self) -> Read:
         """Return what the files say now."""
-        stamps = [(str(path), *_facts(path)) for path in yaml_files(self._folders)]
-        if stamps != self._stamps:
+        changed = self._files.changed()
+        if changed is not None:
             servers, broken = read_servers(self._folders)
             self._read = servers, {name_of(error): str(error) for error in broken}
             is_readable = not any(isinstance(error, DefinitionUnreadable) for error in broken)
-            self._stamps = stamps if is_readable else None
+            self._files.mark_read(changed if is_readable else None)
         return self._read
-
-
-def _facts(path: Path) -> tuple[int, int, int]:
-    try:
-        facts = path.stat()
-    except OSError:
-        return (0, 0, 0)
-    return facts.st_mtime_ns, facts.st_size, facts.st_ino
 
 
 async def server_states(files: ServerFiles, journal: Journal) -> dict[str, dict[str, Any]]:

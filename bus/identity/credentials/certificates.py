@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from config.errors import SettingInvalid
 from config.identity.principal import NAME, Principal, Role
 from config.settings import ROOT
+from config.watched_files import WatchedFiles
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +51,10 @@ class CertificatePrincipals:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._stamp = _stamp(path)
+        self._file = WatchedFiles(lambda: [path])
+        changed = self._file.changed()
         self._rules = read_rules(path)
+        self._file.mark_read(changed or ())
 
     def principal_of(self, certificate: Mapping[str, Any]) -> CertifiedPrincipal | None:
         """Return whom a verified certificate stands for, by the first rule that fits; None: no rule does."""
@@ -68,16 +71,16 @@ class CertificatePrincipals:
         return any(rule.certificate == name and rule.named == principal for rule in self._rules)
 
     def _renew(self) -> None:
-        stamp = _stamp(self._path)
-        if stamp == self._stamp:
+        changed = self._file.changed()
+        if changed is None:
             return
         try:
             self._rules = read_rules(self._path)
         except SettingInvalid as error:
-            if isinstance(error.__cause__, OSError):  # of this moment; the next request reads the file again
-                stamp = self._stamp
             log.error("the former rules for client certificates stay in use: %s", error)
-        self._stamp = stamp
+            if isinstance(error.__cause__, OSError):  # of this moment; the next request reads the file again
+                return
+        self._file.mark_read(changed)
 
 
 @cache
@@ -124,11 +127,3 @@ def names_of(certificate: Mapping[str, Any]) -> Iterator[str]:
     for kind, value in certificate.get("subjectAltName", ()):
         if kind in ("DNS", "URI", "email"):
             yield f"{kind}:{value}"
-
-
-def _stamp(path: Path) -> tuple[int, int, int]:
-    try:
-        facts = path.stat()
-    except OSError:
-        return 0, 0, 0
-    return facts.st_mtime_ns, facts.st_ino, facts.st_size
