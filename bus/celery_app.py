@@ -19,7 +19,7 @@ from bus.broker.celery_config import celery_config, name_prefix, queue_of
 from bus.broker.redis_producer import RedisProducer, plain_redis
 from bus.errors import POOL_REFUSED, BrokerMissing
 from bus.keys import Keys
-from bus.messages.message import Message, MessageInvalid
+from bus.messages.message import BusMessage, MessageInvalid
 from bus.queues import served_queues
 from bus.running_redis import with_running_redis
 from config.errors import SettingInvalid
@@ -27,7 +27,7 @@ from config.settings import Settings, settings
 from config.tracing import traced
 
 log = logging.getLogger(__name__)
-M = TypeVar("M", bound=Message)
+M = TypeVar("M", bound=BusMessage)
 
 app = Celery("callboard", set_as_current=False)
 
@@ -72,7 +72,7 @@ class Publisher:
         self._settings = settings
         self._producer: RedisProducer | CeleryProducer | None = None
 
-    def __call__(self, message: Message) -> None:
+    def __call__(self, message: BusMessage) -> None:
         broker = require_broker_setting(self._settings)
         try:
             if self._producer is None:
@@ -102,7 +102,7 @@ class CeleryProducer:
         )
         self._producer = app.amqp.Producer(self._connection, auto_declare=False)
 
-    def publish(self, message: Message, queue: str) -> None:
+    def publish(self, message: BusMessage, queue: str) -> None:
         """Return once the broker has the message."""
         app.send_task(
             message.name,

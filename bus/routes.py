@@ -12,11 +12,11 @@ from sqlalchemy import Connection
 
 from bus.journal.outbox import Relay, announce
 from bus.loop import ProcessLoop
-from bus.messages.message import Message
+from bus.messages.message import BusMessage
 
 log = logging.getLogger(__name__)
 
-Handle = Callable[[Message], Coroutine[Any, Any, None]]
+Handle = Callable[[BusMessage], Coroutine[Any, Any, None]]
 
 
 class Transport(Protocol):
@@ -28,7 +28,7 @@ class Transport(Protocol):
         Returns the outbox row, or None where there is none.
         """
 
-    def send(self, message: Message, outbox_row: int | None) -> None:
+    def send(self, message: BusMessage, outbox_row: int | None) -> None:
         """Send the message of a committed run, without waiting until it is handled; ``record`` wrote ``outbox_row``."""
 
 
@@ -42,7 +42,7 @@ class InlineTransport:
     def record(self, connection: Connection, run_id: str) -> None:
         """Write nothing: this process handles the message itself."""
 
-    def send(self, message: Message, outbox_row: int | None = None) -> None:
+    def send(self, message: BusMessage, outbox_row: int | None = None) -> None:
         future = self._loop.submit(find_handler(message)(message))
         self._going.add(future)
         future.add_done_callback(self._ended)
@@ -72,11 +72,11 @@ class BrokerTransport:
     def record(self, connection: Connection, run_id: str) -> int:
         return announce(connection, run_id)
 
-    def send(self, message: Message, outbox_row: int | None) -> None:
+    def send(self, message: BusMessage, outbox_row: int | None) -> None:
         self._relay.publish_soon(message.run_id, message, outbox_row)
 
 
-def find_handler(message: Message) -> Handle:
+def find_handler(message: BusMessage) -> Handle:
     """Return the handler of a message that this process handles itself."""
     module, _, attribute = (message.inline_handler or "").partition(":")
     handler: Handle = getattr(importlib.import_module(module), attribute)

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from bus.messages.message import Message, MessageInvalid
+from bus.messages.message import BusMessage, MessageInvalid
 from bus.messages.registry import messages
 from config.tracing import trace_headers_in
 
@@ -41,7 +41,7 @@ _PROPERTIES: Mapping[str, Any] = {"reply_to": "", "delivery_mode": 2, "priority"
 _NO_CALLBACKS = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
 
 
-def item_of(command: Message, task_id: str, queue: str, origin: str) -> bytes:
+def item_of(command: BusMessage, task_id: str, queue: str, origin: str) -> bytes:
     """Return the item of a queue's Redis list that Celery would publish for the command."""
     wire = command.to_wire()
     own = {"task": command.name, "id": task_id, "root_id": task_id, "argsrepr": repr((wire,)), "origin": origin}
@@ -83,7 +83,7 @@ def rewrite_item(item: bytes | str, queue: str) -> bytes:
     return orjson.dumps(rewritten)
 
 
-def command_of(task: object, content_type: object, body: object) -> Message:
+def command_of(task: object, content_type: object, body: object) -> BusMessage:
     """Return the command in a message's body.
 
     Raises:

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 from celery.utils.nodenames import anon_nodename
 
 from bus.broker.envelope import item_of
-from bus.messages.message import Message
+from bus.messages.message import BusMessage
 from config.redis.url import redis_form
 
 
@@ -31,7 +31,7 @@ class RedisProducer:
         options["retry"] = Retry(NoBackoff(), 1)  # a message that is published twice does no harm
         self._client: Any = redis.Redis.from_url(url, socket_timeout=5, socket_connect_timeout=2, **options)
 
-    def publish(self, message: Message, queue: str) -> None:
+    def publish(self, message: BusMessage, queue: str) -> None:
         """Return once Redis has the message."""
         self._client.lpush(f"{self._prefix}{queue}", item_of(message, str(uuid.uuid4()), queue, self._origin))
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, bindparam, delete, insert, or_, select
 
 from bus.errors import BrokerMissing
-from bus.messages.message import Message
+from bus.messages.message import BusMessage
 from bus.messages.run_agent import FIELDS, RunAgentMessage
 from config.database.engine import WALL_MS, Database
 from config.database.tables import outbox, runs
@@ -21,7 +21,7 @@ from config.failpoints import failpoint
 
 log = logging.getLogger(__name__)
 
-Publish = Callable[[Message], None]
+Publish = Callable[[BusMessage], None]
 BATCH = 200
 LULL_S = 0.02
 """Seconds without a new request after which the rows of published wake-ups are deleted."""
@@ -42,7 +42,7 @@ _ANNOUNCE = insert(outbox).values(created_ms=WALL_MS).returning(outbox.c.id)
 
 class _Request(NamedTuple):
     run_id: str
-    message: Message | None = None
+    message: BusMessage | None = None
     """The wake-up; None is read from SQL, as is an unknown row."""
     row: int | None = None
     until_s: float = 0.0
@@ -64,7 +64,7 @@ class Relay:
         self._publish = publish
         self._every_s = every_s
         self._on_published = on_published
-        self._requests: queue.SimpleQueue[_Request | Message | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[_Request | BusMessage | None] = queue.SimpleQueue()
         self._pending = 0
         self._tried = 0
         self._published: list[int] = []
@@ -82,7 +82,7 @@ class Relay:
                 self._thread = threading.Thread(target=self._work, name="callboard-relay", daemon=True)
                 self._thread.start()
 
-    def publish_soon(self, run_id: str, message: Message | None = None, row: int | None = None) -> None:
+    def publish_soon(self, run_id: str, message: BusMessage | None = None, row: int | None = None) -> None:
         """Queue this run's wake-up for publishing and return at once.
 
         The message and the outbox row are read from SQL where they are not given.
@@ -103,7 +103,7 @@ class Relay:
         self._requests.put(_Request(run_id, until_s=time.monotonic() + COMMIT_S))
         self.start()
 
-    def send_soon(self, message: Message) -> None:
+    def send_soon(self, message: BusMessage) -> None:
         """Queue a message for publishing that has no row in the outbox, and return at once; if it fails, it is lost."""
         with self._settled:
             self._pending += 1
@@ -129,7 +129,7 @@ class Relay:
             gathered = self._gather(LULL_S if is_hurried else max(0.01, next_look - time.monotonic()))
             is_open = None not in gathered
             requests = [*self._uncommitted, *(request for request in gathered if isinstance(request, _Request))]
-            messages = [message for message in gathered if isinstance(message, Message)]
+            messages = [message for message in gathered if isinstance(message, BusMessage)]
             self._uncommitted = []
             self._publish_all(requests)
             self._send(messages)
@@ -154,9 +154,9 @@ class Relay:
             self._pending -= tried
             self._settled.notify_all()
 
-    def _gather(self, timeout_s: float) -> list[_Request | Message | None]:
+    def _gather(self, timeout_s: float) -> list[_Request | BusMessage | None]:
         """Return queued requests, at most ``BATCH``; None as the last one after ``stop``."""
-        requests: list[_Request | Message | None] = []
+        requests: list[_Request | BusMessage | None] = []
         try:
             requests.append(self._requests.get(timeout=timeout_s))
             while requests[-1] is not None and len(requests) < BATCH:
@@ -203,7 +203,7 @@ class Relay:
         self.is_failing = True
         return False
 
-    def _send(self, messages: Sequence[Message]) -> None:
+    def _send(self, messages: Sequence[BusMessage]) -> None:
         """Publish messages that may be lost; one that cannot be published takes the ones behind it along."""
         try:
             for message in messages:

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from bus.messages.message import Message, is_name
+from bus.messages.message import BusMessage, is_name
 
 
 class LookAtTasksWire(TypedDict):
@@ -21,7 +21,7 @@ class LookAtTasksWire(TypedDict):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LookAtTasksMessage(Message):
+class LookAtTasksMessage(BusMessage):
     """A wake-up: a run ended while it waited for tasks, which a worker has to revoke. SQL decides which they are."""
 
     name: ClassVar[str] = "callboard.look_at_tasks"
@@ -36,7 +36,7 @@ class LookAtTasksMessage(Message):
 
     @classmethod
     def from_wire(cls, wire: object) -> LookAtTasksMessage:
-        """Return the message; see ``Message.from_wire``."""
+        """Return the message; see ``BusMessage.from_wire``."""
         its, texts = cls.fields_of(wire)
         queue = its.get("queue")
         return cls(**texts, queue=queue if is_name(queue) else None)

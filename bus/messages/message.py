@@ -27,7 +27,7 @@ class MessageInvalid(Permanent):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Message:
+class BusMessage:
     """A message for one handler. Another one is a class in a module beside this one, and its handler's module."""
 
     name: ClassVar[str]

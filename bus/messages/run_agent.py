@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from bus.messages.message import Message, is_name
+from bus.messages.message import BusMessage, is_name
 
 
 class RunAgentWire(TypedDict):
@@ -29,7 +29,7 @@ class RunAgentWire(TypedDict):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RunAgentMessage(Message):
+class RunAgentMessage(BusMessage):
     """A wake-up: the run may be claimable. SQL decides whether it is."""
 
     name: ClassVar[str] = "callboard.run_agent"
@@ -66,7 +66,7 @@ class RunAgentMessage(Message):
 
     @classmethod
     def from_wire(cls, wire: object) -> RunAgentMessage:
-        """Return the message; see ``Message.from_wire``."""
+        """Return the message; see ``BusMessage.from_wire``."""
         its, texts = cls.fields_of(wire, "agent_id", "thread_id", "definition_digest")
         names = {"queue": "queue", "grant": "grant_id"}
         optional = {ours: value for name, ours in names.items() if is_name(value := its.get(name))}

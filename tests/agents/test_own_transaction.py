@@ -26,7 +26,7 @@ from bus.journal.acceptance import accept as accepting
 from bus.journal.clients import IdempotencyKey
 from bus.journal.errors import CONNECTION_UNUSABLE, IDEMPOTENCY_CONFLICT, RunUnknown
 from bus.journal.idempotency import used_before
-from bus.messages.message import Message
+from bus.messages.message import BusMessage
 from config.database.errors import DatabaseBusy
 from config.database.migrate import migrate
 from config.settings import Settings
@@ -54,7 +54,7 @@ def published() -> list[str]:
 
 @pytest.fixture
 def runner(settings: Settings, published: list[str]) -> Iterator[Runner]:
-    def publish(message: Message) -> None:
+    def publish(message: BusMessage) -> None:
         published.append(message.run_id)
 
     journal = Journal(settings, publish=publish, guard=Guardrails)
@@ -164,7 +164,7 @@ def test_a_lost_race_for_a_key_does_not_end_the_callers_transaction(runner: Runn
 
 
 def test_a_broker_that_is_down_loses_nothing(settings: Settings, engine: Engine) -> None:
-    def refuse(message: Message) -> None:
+    def refuse(message: BusMessage) -> None:
         raise ConnectionError("no broker")
 
     with closing(Journal(settings, publish=refuse, guard=Guardrails)) as journal:

@@ -22,7 +22,7 @@ from bus.journal.records.task_wait import has_waits
 from bus.journal.states.codes import Reason, RunStatus
 from bus.journal.states.owned import ended
 from bus.messages.look_at_tasks import LookAtTasksMessage
-from bus.messages.message import Message
+from bus.messages.message import BusMessage
 from bus.payloads import EndPayload, Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
 from config.database.engine import WALL_MS
@@ -44,7 +44,7 @@ class CommitResult:
     """The events that were written; the caller publishes them to viewers."""
     wake: str | None = None
     """The run whose wake-up the caller publishes: this one, the thread's next one, or None."""
-    messages: tuple[Message, ...] = ()
+    messages: tuple[BusMessage, ...] = ()
     """What else the caller publishes; a message that is lost delays what it asks for."""
 
 
@@ -138,7 +138,7 @@ def end(
     return replace(written, messages=_for_tasks(connection, row))
 
 
-def _for_tasks(connection: Connection, row: Row[Any]) -> tuple[Message, ...]:
+def _for_tasks(connection: Connection, row: Row[Any]) -> tuple[BusMessage, ...]:
     """Return what has a worker revoke the tasks that an ended run waited for; only workers reach their brokers."""
     if not row.fence or not has_waits(connection, row.id):
         return ()

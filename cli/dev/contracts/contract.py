@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from bus.messages.message import Message
+from bus.messages.message import BusMessage
 from bus.messages.registry import messages
 from cli.dev.error_catalogue import catalogue
 from config.definitions.capability import CapabilityFields
@@ -71,12 +71,12 @@ def _described(model: Any) -> Json:
     return schema
 
 
-def _message(kind: type[Message]) -> Json:
+def _message(kind: type[BusMessage]) -> Json:
     text = f"The argument of the Celery task `{kind.name}`: {kind.__doc__}"
     return _described(get_type_hints(kind.to_wire)["return"]) | {"title": kind.name, "description": text}
 
 
-def _file_of(kind: type[Message]) -> str:
+def _file_of(kind: type[BusMessage]) -> str:
     return f"{kind.name.removeprefix('callboard.').replace('_', '-')}-message"
 
 

@@ -17,7 +17,7 @@ from bus.journal.journal import Journal
 from bus.journal.log.commit import Commit
 from bus.journal.log.line import Line
 from bus.loop import ProcessLoop
-from bus.messages.message import Message
+from bus.messages.message import BusMessage
 from bus.payloads import ApprovalPayload, EndPayload, Payload, ResponsePayload, decode, encode
 from config.database.tables import runs
 from config.identity.principal import Principal
@@ -37,7 +37,7 @@ class Hub:
         self.journals: list[Journal] = []
         self.published: list[str] = []
 
-    def publish(self, message: Message) -> None:
+    def publish(self, message: BusMessage) -> None:
         self.published.append(message.run_id)
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 from bus.journal import outbox as relays
 from bus.journal.outbox import Relay
 from bus.messages.look_at_tasks import LookAtTasksMessage
-from bus.messages.message import Message
+from bus.messages.message import BusMessage
 from bus.messages.run_agent import RunAgentMessage
 from config.clock import epoch_ms
 from config.database.tables import outbox
@@ -27,12 +27,12 @@ class Post:
     """Takes messages, unless it is closed."""
 
     def __init__(self) -> None:
-        self.sent: list[Message] = []
+        self.sent: list[BusMessage] = []
         self.tries = 0
         self.is_closed = False
         self._changed = threading.Condition()
 
-    def __call__(self, message: Message) -> None:
+    def __call__(self, message: BusMessage) -> None:
         with self._changed:
             self.tries += 1
             self._changed.notify_all()
@@ -256,7 +256,7 @@ def test_runs_that_began_or_ended_meanwhile_leave_no_row(harness: JournalHarness
 def test_a_wake_up_asked_for_while_it_publishes_is_not_forgotten(harness: JournalHarness):
     accepted, sent = harness.accept(), []
 
-    def publish(message: Message) -> None:
+    def publish(message: BusMessage) -> None:
         sent.append(message.run_id)
         with harness.database.write() as connection:
             connection.execute(insert(outbox).values(run_id=message.run_id, created_ms=epoch_ms()))
