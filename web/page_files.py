@@ -13,6 +13,7 @@ import re
 from functools import cache
 from pathlib import Path
 
+from config.watched_files import WatchedFiles
 from web.fixed_body import FixedBody
 
 STATIC = Path(__file__).resolve().parent / "static"
@@ -40,7 +41,7 @@ class PageFiles:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._stamp: dict[Path, int] = {}
+        self._watched = WatchedFiles(lambda: (path for path in sorted(folder.rglob("*")) if path.suffix in TYPES))
         self.files: dict[str, FixedBody] = {}
         self.shells: dict[str, FixedBody] = {}
         self.import_map = ""
@@ -48,17 +49,18 @@ class PageFiles:
 
     def refresh(self) -> None:
         """Read the files again if one of them has changed."""
-        stamp = {path: path.stat().st_mtime_ns for path in self._folder.rglob("*") if path.suffix in TYPES}
-        if stamp == self._stamp:
+        changed = self._watched.changed()
+        if changed is None:
             return
-        texts = {path.relative_to(self._folder).as_posix(): path.read_text() for path in sorted(stamp)}
+        paths = [Path(stamp.path) for stamp in changed]
+        texts = {path.relative_to(self._folder).as_posix(): path.read_text() for path in paths}
         shells = {name: texts.pop(name) for name in list(texts) if name.endswith(".html")}
         for name, shell in shells.items():
             texts[_stylesheet_of(name)] = "".join(texts[linked] for linked in LINKED.findall(shell))
         self.files = {name: _body(name, _without_comments(text)) for name, text in texts.items()}
         self.import_map = self._import_map()
         self.shells = {name: _body(name, self._shell(name, text)) for name, text in shells.items()}
-        self._stamp = stamp
+        self._watched.mark_read(changed)
 
     @property
     def script_source(self) -> str:
