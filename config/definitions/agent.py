@@ -19,8 +19,9 @@ from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
 from config.definitions.guardrails.checks import Checks, CheckSection, GuardrailFields, PatternCheck
 from config.definitions.mcp.use import tool_lines
+from config.definitions.mistakes import Mistakes
 from config.definitions.schemas.json_schema import SchemaRefused, check_schema
-from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
+from config.definitions.yaml_lines import LinedYaml, read_yaml
 from config.effects import Effect, OnExpiry, Scope
 from config.egress.errors import UrlRefused
 from config.egress.policy import hosts_in
@@ -28,7 +29,6 @@ from config.egress.target import parse_target
 from config.identity.principal import NAME, NAME_FORM, Role
 from config.redaction import register_secrets, secrets_in_url
 from config.settings import QUEUE_NAME, QUEUE_NAME_FORM
-from config.text.suggestions import did_you_mean
 from config.text.visible import first_hidden
 
 AGENT_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -313,7 +313,7 @@ def _definition(
     try:
         fields = DefinitionFields.model_validate(content)
     except ValidationError as error:
-        raise _first_error(error, file, written) from error
+        raise _MISTAKES.first(error, written).refusal(file, written) from error
     if fields.api_key_env is not None:
         register_secrets([os.environ.get(fields.api_key_env, "")])
     register_secrets(secrets_in_url(fields.api_base or ""))
@@ -321,19 +321,6 @@ def _definition(
     canonical = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
     digest = hashlib.sha256(canonical).hexdigest()
     return AgentDefinition(**values, id=agent_id, digest=digest, content_json=canonical.decode(), file=file)
-
-
-def _first_error(exc: ValidationError, file: str, written: LinedYaml | None) -> DefinitionInvalid:
-    errors = exc.errors(include_url=False)
-    # An unknown field explains a missing one (`sytem_prompt`), so it is reported first.
-    error = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
-    place = tuple(error["loc"])
-    if written is None:
-        return DefinitionInvalid(file, None, dotted(place), _problem(error))
-    named = re.search(r"`(\w+)`", error["msg"]) if error["type"] == "value_error" else None
-    if named and (*place, named[1]) in written.lines:
-        place = (*place, named[1])
-    return DefinitionInvalid(file, written.line_of(place), dotted(place), _problem(error))
 
 
 _SENTENCES = {
@@ -371,15 +358,4 @@ def _section(place: Sequence[Any]) -> type[_Section | CheckSection]:
     return sections.get(place[0], ToolOverride)
 
 
-def _problem(error: Any) -> str:
-    """Return the remedy for one of pydantic's errors, without the value, which may be a secret."""
-    kind, place, facts = error["type"], error["loc"] or ("",), error.get("ctx", {})  # the file as a whole has no place
-    name = str(place[-1])
-    if kind == "extra_forbidden":
-        known = list(_section(place).model_fields)
-        return f"there is no such field.{did_you_mean(name, known)} Known fields: {', '.join(known)}."
-    sentence = _SENTENCES.get(f"{kind} {name}") or _SENTENCES.get(f"{kind} {place[0]}") or _SENTENCES.get(kind)
-    if sentence is not None:
-        return sentence.format(name=name, **facts)
-    text = str(error["msg"]).removeprefix("Value error, ")
-    return f"{text[0].lower()}{text[1:]}."
+_MISTAKES = Mistakes(section_of=_section, sentences=_SENTENCES)

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from config.capabilities import LABEL, CapabilityKind, Classification
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid
+from config.definitions.mistakes import Mistakes
 from config.definitions.runner_spec import (
     SECRET_IN_HEADER,
     ContainerSpec,
@@ -26,12 +27,11 @@ from config.definitions.runner_spec import (
 )
 from config.definitions.schemas.json_schema import JsonSchema, schema_errors
 from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM
-from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
+from config.definitions.yaml_lines import read_yaml
 from config.effects import Effect, OnExpiry
 from config.egress.policy import hosts_in
 from config.identity.principal import Role
 from config.settings.container_engine import is_engines_own
-from config.text.suggestions import did_you_mean
 
 CAPABILITY_ID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """Valid names of a capability's file, without its extension: a tool's name."""
@@ -176,21 +176,10 @@ def load_capability(path: Path) -> CapabilityDefinition:
     except DefinitionInvalid:
         raise
     except ValidationError as error:
-        raise _first_error(error, str(path), written) from error
+        raise _MISTAKES.first(error, written).refusal(str(path), written) from error
     except Exception as error:  # a library may run out of stack on input that passed the checks
         problem = f"cannot be read ({reason_of(error)}); make it simpler."
         raise DefinitionInvalid(str(path), None, None, problem) from error
-
-
-def _first_error(found: ValidationError, file: str, written: LinedYaml) -> DefinitionInvalid:
-    errors = found.errors(include_url=False, include_input=False)
-    # An unknown field explains a missing one (`inptu_schema`), so it is reported first.
-    error = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
-    place = _without_tag(tuple(error["loc"]))
-    named = re.search(r"`(\w+)`", error["msg"]) if error["type"] == "value_error" else None
-    if named and (*place, named[1]) in written.lines:
-        place = (*place, named[1])
-    return DefinitionInvalid(file, written.line_of(place), dotted(place), _problem(error, place))
 
 
 def _without_tag(place: tuple[int | str, ...]) -> tuple[int | str, ...]:
@@ -220,23 +209,12 @@ _SECTIONS: Mapping[str, type[Strict]] = {
 }
 
 
-def _problem(error: Any, place: tuple[int | str, ...]) -> str:
-    """Return the remedy for one of pydantic's errors, without the value, which may be a secret."""
-    kind, name = error["type"], str(place[-1]) if place else ""
-    if kind == "extra_forbidden":
-        section = _section(tuple(error["loc"]))
-        known = list(section.model_fields)
-        return f"there is no such field.{did_you_mean(name, known)} Known fields: {', '.join(known)}."
-    sentence = _SENTENCES.get(f"{kind} {name}") or _SENTENCES.get(kind)
-    if sentence is not None:
-        return sentence.format(name=name, **error.get("ctx", {}))
-    text = str(error["msg"]).removeprefix("Value error, ")
-    return f"{text[0].lower()}{text[1:]}."
-
-
 def _section(place: tuple[int | str, ...]) -> type[Strict]:
     if "limits" in place[:-1]:
         return RunnerLimits
     if place[0] == "runner" and len(place) > 2:
         return _SECTIONS[str(place[1])]
     return RetryRule if place[0] == "retry" and len(place) > 1 else CapabilityFields
+
+
+_MISTAKES = Mistakes(section_of=_section, sentences=_SENTENCES, as_written=_without_tag)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 from urllib.parse import urlsplit
@@ -18,12 +19,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from config.capabilities import LABEL, Classification
 from config.definitions.changed_code import restart_this
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
+from config.definitions.mistakes import Mistakes
 from config.definitions.schemas.json_schema import JsonSchema
-from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
+from config.definitions.yaml_lines import LinedYaml, read_yaml
 from config.effects import Effect
 from config.identity.principal import Role
 from config.redaction import register_secrets, secrets_in_url
-from config.text.suggestions import did_you_mean
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -256,20 +257,10 @@ def _validated(
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        errors = error.errors(include_url=False, include_input=False)
-        first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
-        path = (*above, *first["loc"])
-        line = written.line_of(path) if written is not None else None
-        raise DefinitionInvalid(file, line, dotted(path), _problem(first)) from error
+        mistake = _MISTAKES.first(error)
+        raise replace(mistake, place=(*above, *mistake.place)).refusal(file, written) from error
     except RecursionError as error:
         raise DefinitionInvalid(file, None, None, "is nested too deeply.") from error
 
 
-def _problem(error: Any) -> str:
-    """Return what is wrong, as a sentence, without the value."""
-    if error["type"] == "extra_forbidden":
-        section = CeleryTask if len(error["loc"]) > 1 else ApplicationFields
-        names = [field.alias or name for name, field in section.model_fields.items()]
-        return f"there is no such field.{did_you_mean(str(error['loc'][-1]), names)} Known fields: {', '.join(names)}."
-    text = str(error["msg"]).removeprefix("Value error, ")
-    return f"{text[0].lower()}{text[1:]}."
+_MISTAKES = Mistakes(section_of=lambda place: CeleryTask if len(place) > 1 else ApplicationFields)

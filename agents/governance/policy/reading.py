@@ -18,6 +18,7 @@ from agents.governance.policy.rule import CallMatch, PolicyFields, RuleFields, S
 from config.clock import epoch_ms
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid
+from config.definitions.mistakes import Mistakes
 from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
 from config.policy_decision import Verdict
 from config.text.suggestions import did_you_mean
@@ -196,13 +197,11 @@ def _validated(path: Path, written: LinedYaml) -> PolicyFields:
 
 
 def _first_error(exc: ValidationError, path: Path, written: LinedYaml) -> PolicyInvalid:
-    errors = exc.errors(include_url=False)
-    # An unknown field explains a missing one (`verdct`), so it is reported first.
-    error = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
-    place = tuple(error["loc"])
+    mistake = _MISTAKES.first(exc)
+    place = mistake.place
     in_rule = len(place) > 1 and place[0] == "rules" and isinstance(place[1], int)
     field = dotted(place[2:] if in_rule else place)
-    problem = f"{field}: {_problem(error)}" if field else _problem(error)
+    problem = f"{field}: {mistake.problem}" if field else mistake.problem
     return PolicyInvalid(str(path), written.line_of(place), _rule_at(written, place) if in_rule else None, problem)
 
 
@@ -247,15 +246,4 @@ def _section(place: tuple[Any, ...]) -> type[BaseModel]:
     return inner.get(parents[-1], RuleFields)
 
 
-def _problem(error: Any) -> str:
-    """Return the remedy for one of pydantic's errors, without the value."""
-    kind, place, facts = error["type"], tuple(error["loc"]), error.get("ctx", {})
-    names = [part for part in place if isinstance(part, str)] or ["rules"]
-    if kind == "extra_forbidden":
-        known = [field.alias or name for name, field in _section(place).model_fields.items()]
-        return f"there is no such field.{did_you_mean(names[-1], known)} Known fields: {', '.join(known)}."
-    sentence = _SENTENCES.get(f"{kind} {names[-1]}") or _SENTENCES.get(kind)
-    if sentence is not None:
-        return sentence.format(**facts)
-    text = str(error["msg"]).removeprefix("Value error, ")
-    return f"{text[0].lower()}{text[1:]}."
+_MISTAKES = Mistakes(section_of=_section, sentences=_SENTENCES)

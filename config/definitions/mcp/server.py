@@ -17,9 +17,10 @@ from config.capabilities import LABEL, Classification
 from config.definitions.credentials import require_no_credentials
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.mcp.oauth import McpOAuthFields
+from config.definitions.mistakes import Mistakes
 from config.definitions.runner_spec import SECRET_IN_HEADER, Strict, Text, Variable
 from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM, required_secret
-from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml, yaml_files
+from config.definitions.yaml_lines import read_yaml, yaml_files
 from config.effects import Effect
 from config.egress.errors import RequestRefused, UrlRefused
 from config.egress.request import checked_headers
@@ -27,7 +28,7 @@ from config.egress.target import Target, parse_target
 from config.identity.principal import Role
 from config.redaction import is_secret, redact
 from config.redaction.provider_keys import is_providers
-from config.text.suggestions import did_you_mean, nearest
+from config.text.suggestions import nearest
 
 SERVER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 """Valid names of a server."""
@@ -312,7 +313,7 @@ def load_server(path: Path) -> McpServerDefinition:
     try:
         fields = McpServerFields.model_validate(written.data)
     except ValidationError as error:
-        raise _first_error(error, str(path), written) from error
+        raise _MISTAKES.first(error, written).refusal(str(path), written) from error
     except RecursionError as error:
         raise DefinitionInvalid(str(path), None, None, "is nested too deeply.") from error
     name = fields.name or path.stem
@@ -354,16 +355,6 @@ def name_of(problem: DefinitionInvalid) -> str:
     return str(problem.facts.get("server") or Path(str(problem.facts["file"])).stem)
 
 
-def _first_error(found: ValidationError, file: str, written: LinedYaml) -> DefinitionInvalid:
-    errors = found.errors(include_url=False, include_input=False)
-    error = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
-    place = tuple(error["loc"])
-    named = re.search(r"`(\w+)`", error["msg"]) if error["type"] == "value_error" else None
-    if named and (*place, named[1]) in written.lines:
-        place = (*place, named[1])
-    return DefinitionInvalid(file, written.line_of(place), dotted(place), _problem(error, place))
-
-
 _SENTENCES: Mapping[str, str] = {
     "string_pattern_mismatch name": "has to be letters, digits, '_' and '-', at most 32, and first a letter.",
     "string_type": "has to be text; put it in quotes.",
@@ -383,14 +374,4 @@ def _section(place: tuple[int | str, ...]) -> type[Strict]:
     return sections.get(place[0], McpToolFields)
 
 
-def _problem(error: Any, place: tuple[int | str, ...]) -> str:
-    """Return what is wrong, as a sentence, without the value, which may be a secret."""
-    name = str(place[-1]) if place else ""
-    if error["type"] == "extra_forbidden":
-        known = list(_section(place).model_fields)
-        return f"there is no such field.{did_you_mean(name, known)} Known fields: {', '.join(known)}."
-    sentence = _SENTENCES.get(f"{error['type']} {name}") or _SENTENCES.get(error["type"])
-    if sentence is not None:
-        return sentence.format(name=name, **error.get("ctx", {}))
-    text = str(error["msg"]).removeprefix("Value error, ")
-    return f"{text[0].lower()}{text[1:]}."
+_MISTAKES = Mistakes(section_of=_section, sentences=_SENTENCES)
