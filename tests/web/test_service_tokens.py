@@ -324,6 +324,7 @@ def test_an_issuer_that_hangs_holds_few_requests(door: Any, issuer: Issuer, monk
         thread.start()
     key_set = door.application.extensions[EXTENSION]._services._keys
     eventually(lambda: key_set._waiting._value == 0)
+    assert issuer.asked.wait(60)
 
     at_once = [door.get("/v1/runs", headers={"Authorization": f"Bearer {unknown}"}) for _ in range(20)]
     assert {(answer.status_code, answer.json["code"]) for answer in at_once} == {(503, "issuer_unreachable")}
