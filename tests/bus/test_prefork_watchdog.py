@@ -13,7 +13,7 @@ pytestmark = pytest.mark.parity
 ROOT = Path(__file__).parents[2]
 PARENT = """
 import os, signal, time
-from bus.prefork_watchdog import PreforkWatchdog
+from bus.liveness import PreforkWatchdog
 
 watchdog = PreforkWatchdog(5)
 
