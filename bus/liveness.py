@@ -152,8 +152,6 @@ class LivenessPipe:
 
 # --- the watchdog of a prefork pool -----------------------------------------------------------------
 
-log = logging.getLogger(__name__)
-
 _SIGN = struct.Struct("=I")
 """A child's process id; writes this short are atomic."""
 
