@@ -145,7 +145,7 @@ def test_a_text_in_random_pieces_is_shown_as_the_whole(page: Visitor, paints: st
 
     given = [{"text": text, "splits": [split(text) for _ in range(RANDOM_SPLITS)]} for text in TEXTS]
 
-    assert len(TEXTS) == 40
+    assert len(TEXTS) >= 40
     assert page.module(DIFFERENCES, given) == []
 
 
