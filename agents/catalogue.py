@@ -127,7 +127,7 @@ def _declared(name: str, settings: Settings) -> Tool | None:
 
 
 def tools_of(
-    definition: AgentDefinition, settings: Settings, given: Mapping[str, Tool] = MappingProxyType({})
+    definition: AgentDefinition, settings: Settings, tools_by_path: Mapping[str, Tool] = MappingProxyType({})
 ) -> dict[str, Tool]:
     """Return the agent's tools by the name the model uses, with the agent's overrides; ``given`` ones first.
 
@@ -138,14 +138,14 @@ def tools_of(
         ToolUnknown: one of them cannot be found or built.
         DefinitionInvalid: two tools have one name, or an override names none.
     """
-    if given:
-        return _build(definition, settings, given)
+    if tools_by_path:
+        return _build(definition, settings, tools_by_path)
     key = (definition.digest, settings, accepted_by_persons(definition.tools))
     with _lock:
-        known = _kept.get(key)
-    if known is not None:
-        return known
-    built = _build(definition, settings, given)  # without the lock: a module may take long to be imported
+        tools = _kept.get(key)
+    if tools is not None:
+        return tools
+    built = _build(definition, settings, tools_by_path)  # without the lock: a module may take long to be imported
     with _lock:
         while len(_kept) >= settings.cached_definitions:
             _kept.pop(next(iter(_kept)))
@@ -171,14 +171,14 @@ def forget() -> None:
         folder.forget()
 
 
-def _build(definition: AgentDefinition, settings: Settings, given: Mapping[str, Tool]) -> dict[str, Tool]:
+def _build(definition: AgentDefinition, settings: Settings, tools_by_path: Mapping[str, Tool]) -> dict[str, Tool]:
     tools: dict[str, Tool] = {}
-    for place, path, tool in _named(definition, settings, given):
+    for location, path, tool in _named(definition, settings, tools_by_path):
         for_agent = getattr(tool.function, FOR_AGENT, None)
         tool = tool if for_agent is None else for_agent(tool, definition, settings)
         if tool.name in tools:
             raise DefinitionInvalid(
-                definition.file, None, place, f"'{path}' is another tool called '{tool.name}'; keep one."
+                definition.file, None, location, f"'{path}' is another tool called '{tool.name}'; keep one."
             )
         tools[tool.name] = _wrap(tool) if _wrap is not None else tool
     seen = first_seen(definition.tools, settings) if definition.tool_overrides else {}
@@ -217,39 +217,43 @@ def _overridden(key: str, tools: Mapping[str, Tool], seen: Mapping[Origin, int])
     if key in tools and tools[key].mcp is None:
         return key
     names = {tool.mcp: tool.name for tool in tools.values() if tool.mcp is not None}
-    meant = {one for one, name in names.items() if key == name or (key == one[1] and name == sent_name(key))}
+    meant = {
+        tool_origin
+        for tool_origin, name in names.items()
+        if key == name or (key == tool_origin[1] and name == sent_name(key))
+    }
     for origin in {*names, *seen}:
         identity = identity_of(*origin)
         if key in (identity, prefixed_name(identity)):
             meant.add(origin)
     if not meant:
         return None
-    times = [seen.get(one, inf) for one in meant]
-    first = [one for one in meant if seen.get(one, inf) == min(times)]
+    times = [seen.get(tool_origin, inf) for tool_origin in meant]
+    first = [tool_origin for tool_origin in meant if seen.get(tool_origin, inf) == min(times)]
     if len(first) > 1:
-        listing = ", ".join(sorted(identity_of(*one) for one in first))
+        listing = ", ".join(sorted(identity_of(*tool_origin) for tool_origin in first))
         raise ValueError(f"several tools are called '{key[:80]}': {listing}. Write the one that is meant.")
     return names.get(first[0])
 
 
 def _named(
-    definition: AgentDefinition, settings: Settings, given: Mapping[str, Tool]
+    definition: AgentDefinition, settings: Settings, tools_by_path: Mapping[str, Tool]
 ) -> Iterator[tuple[str, str, Tool]]:
     """Yield each tool with its place and line, those of MCP servers under the names that ``names_of`` gives them.
 
     So no server takes the name of a tool that is not its own, and none makes an agent unloadable by its tools' names.
     """
-    found = [
+    entries = [
         (f"tools[{position}]", path, tool)
         for position, path in enumerate(definition.tools)
-        for tool in ([given[path]] if path in given else find_tools(path, settings))
+        for tool in ([tools_by_path[path]] if path in tools_by_path else find_tools(path, settings))
     ]
     for field in READING:
-        found += [(field, field, tool) for tool in _reading_tools(field, getattr(definition, field), settings)]
-    origins = [(tool.name, None if path in given else tool.mcp) for _, path, tool in found]
+        entries += [(field, field, tool) for tool in _reading_tools(field, getattr(definition, field), settings)]
+    origins = [(tool.name, None if path in tools_by_path else tool.mcp) for _, path, tool in entries]
     names = names_of(origins, first_seen(definition.tools, settings))
-    for name, (place, path, tool) in zip(names, found, strict=True):
-        yield place, path, tool if name == tool.name else dataclasses.replace(tool, name=name)
+    for name, (location, path, tool) in zip(names, entries, strict=True):
+        yield location, path, tool if name == tool.name else dataclasses.replace(tool, name=name)
 
 
 def _as_tool(thing: Any, path: str, name: str | None, settings: Settings) -> Tool:

@@ -33,8 +33,8 @@ class AgentUnknown(Permanent):
     status = 404
     remedy = "Use the nearest name that the sentence suggests, or add the file."
 
-    def __init__(self, agent_id: str, known: Iterable[str], folder: str = "config/agents") -> None:
-        names = sorted(known)
+    def __init__(self, agent_id: str, agent_ids: Iterable[str], folder: str = "config/agents") -> None:
+        names = sorted(agent_ids)
         listing = ", ".join(f"'{n}'" for n in names) or "none"
         meant = did_you_mean(agent_id[:80], names)
         super().__init__(

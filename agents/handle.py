@@ -74,9 +74,9 @@ class RunHandle:
         """Request a stop; a second request, or one after the end, changes nothing."""
         return self.control(CONTROLS["cancel"], by=by)
 
-    def control(self, wanted: Control, *, by: str | None = None) -> CommitResult:
+    def control(self, command: Control, *, by: str | None = None) -> CommitResult:
         """Do or request what the verb says, where the run's state allows it; a second request changes nothing."""
-        return self._journal().clients.control(self._principal, self.run_id, wanted, by=by or self._principal.id)
+        return self._journal().clients.control(self._principal, self.run_id, command, by=by or self._principal.id)
 
     def approvals(self) -> list[dict[str, Any]]:
         """Return the run's open questions, the oldest first."""

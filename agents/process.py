@@ -86,11 +86,11 @@ def open_process(with_settings: Settings) -> Process:
     )
 
 
-def use_process(given: Process | None) -> None:
+def use_process(process: Process | None) -> None:
     """Set the result of ``current_process``, so that a Runner and the handler in one process share one journal."""
     global _process
     with _opening:
-        _process = given
+        _process = process
 
 
 @after_fork

@@ -41,19 +41,19 @@ class AgentRegistry:
         path = self._find(agent_id)
         if path is None:
             raise self.unknown(agent_id)
-        found = self._load(path)
-        if isinstance(found, DefinitionInvalid):
+        definition = self._load(path)
+        if isinstance(definition, DefinitionInvalid):
             # A new exception each time: a cached one would collect the tracebacks of all callers.
-            raise found.with_traceback(None)
-        return found
+            raise definition.with_traceback(None)
+        return definition
 
     def usable(self) -> list[AgentDefinition]:
         """Return the agents whose files can be used, sorted by id."""
-        return [found for found in self.all() if not isinstance(found, DefinitionInvalid)]
+        return [definition for definition in self.all() if not isinstance(definition, DefinitionInvalid)]
 
     def seen_by(self, principal: Principal) -> list[AgentDefinition]:
         """Return the usable agents that exist for a principal, sorted by id."""
-        return [found for found in self.usable() if sees_agent(principal, found)]
+        return [definition for definition in self.usable() if sees_agent(principal, definition)]
 
     def get_for(self, principal: Principal, agent_id: str) -> AgentDefinition:
         """Return an agent that exists for a principal.
@@ -102,8 +102,8 @@ class AgentRegistry:
         """Return the error that says how to add an agent."""
         folder = self._folders[0] if self._folders else Path("config/agents")
         here = Path.cwd()
-        shown = folder.relative_to(here) if folder.is_relative_to(here) else folder
-        return AgentUnknown(agent_id, self.ids(), folder=str(shown))
+        display_folder = folder.relative_to(here) if folder.is_relative_to(here) else folder
+        return AgentUnknown(agent_id, self.ids(), folder=str(display_folder))
 
     def all(self) -> list[AgentDefinition | DefinitionInvalid]:
         """Return every agent, sorted by id, with the error in place of an invalid one."""
@@ -133,15 +133,15 @@ class AgentRegistry:
             stamp = stamp_of(path)
         except OSError as error:
             return DefinitionUnreadable.of(path, error)
-        known = self._read.get(path.stem)
-        if known is not None and known[0] == stamp:
-            return known[1]
-        found: AgentDefinition | DefinitionInvalid
+        cache_entry = self._read.get(path.stem)
+        if cache_entry is not None and cache_entry[0] == stamp:
+            return cache_entry[1]
+        definition: AgentDefinition | DefinitionInvalid
         try:
-            found = load_definition(path)
+            definition = load_definition(path)
         except DefinitionUnreadable as error:
             return error
         except DefinitionInvalid as error:
-            found = error
-        self._read[path.stem] = (stamp, found)
-        return found
+            definition = error
+        self._read[path.stem] = (stamp, definition)
+        return definition

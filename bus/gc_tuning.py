@@ -79,10 +79,10 @@ class FreeMemory:
             self._to_skip -= 1
             return 0
         self._trim()
-        given = max(0, size - self._size())
-        self._skips = 0 if given >= WORTH_BYTES else min(2 * self._skips + 1, MAX_SKIPPED)
+        byte_count = max(0, size - self._size())
+        self._skips = 0 if byte_count >= WORTH_BYTES else min(2 * self._skips + 1, MAX_SKIPPED)
         self._to_skip = self._skips
-        return given
+        return byte_count
 
 
 def return_large_blocks() -> None:

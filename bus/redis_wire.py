@@ -168,9 +168,9 @@ class RedisWire(asyncio.Protocol):
         self._on_lost()
 
     def _take_reply(self, reply: Any) -> None:
-        wanted, replies, future = self._waiting[0]
+        reply_count, replies, future = self._waiting[0]
         replies.append(reply)
-        if len(replies) == wanted:
+        if len(replies) == reply_count:
             self._waiting.popleft()
             if not future.done():
                 future.set_result(replies)

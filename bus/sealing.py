@@ -110,7 +110,7 @@ def sealer_of(settings: Settings) -> Sealer | None:
 
 @lru_cache(maxsize=8)
 def _sealer(written: str) -> Sealer | None:
-    keys = [_key(one.strip()) for one in written.split(",") if one.strip()]
+    keys = [_key(word.strip()) for word in written.split(",") if word.strip()]
     return Sealer(keys) if keys else None
 
 

@@ -43,9 +43,9 @@ class _Point:
             self.act()
 
 
-def failpoint(place: str) -> None:
+def failpoint(name: str) -> None:
     """Perform the action that is set for this place, if any."""
-    point = _points.get(place)
+    point = _points.get(name)
     if point is not None:
         point.hit()
 
@@ -64,11 +64,11 @@ def set_failpoints(text: str) -> None:
 def watch_failpoints(seen: Callable[[str], None]) -> None:
     """Call ``seen`` with each place this process passes, on the thread that passes it; no other action happens."""
     _points.clear()
-    _points.update({place: _Point(partial(seen, place), None) for place in PLACES})
+    _points.update({name: _Point(partial(seen, name), None) for name in PLACES})
 
 
 def _parse(part: str) -> tuple[str, _Point]:
-    place, _, what = part.strip().partition("=")
+    name, _, what = part.strip().partition("=")
     action, has_number, at = what.partition("@")
     verb, _, seconds = action.partition(":")
     acts: dict[str, Callable[[], None]] = {
@@ -76,16 +76,16 @@ def _parse(part: str) -> tuple[str, _Point]:
         "exit": lambda: os._exit(1),
         "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
         "sleep": lambda: time.sleep(float(seconds or 1)),
-        "raise": lambda: _raise(place),
+        "raise": lambda: _raise(name),
     }
     is_pass = not has_number or (at.isdecimal() and int(at) > 0)
     is_readable = verb in acts and is_pass and _is_duration(seconds)
-    if place not in PLACES or not is_readable:
+    if name not in PLACES or not is_readable:
         raise SettingInvalid(
             f"{VARIABLE}: '{part[:80]}' is not PLACE=kill|exit|stop|sleep:SECONDS|raise, with @N for the Nth pass. "
             f"Places are {', '.join(PLACES)}."
         )
-    return place, _Point(acts[verb], int(at) if at else None)
+    return name, _Point(acts[verb], int(at) if at else None)
 
 
 def _is_duration(seconds: str) -> bool:
@@ -95,8 +95,8 @@ def _is_duration(seconds: str) -> bool:
         return False
 
 
-def _raise(place: str) -> None:
-    raise FailpointHit(f"failpoint {place}")
+def _raise(name: str) -> None:
+    raise FailpointHit(f"failpoint {name}")
 
 
 _points: dict[str, _Point] = {}

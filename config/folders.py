@@ -68,11 +68,11 @@ def warn_of_hidden_packages() -> None:
 
     The doctor reports those in ``site-packages``, which programs rarely use.
     """
-    places = {str(Path(place or ".").resolve()): None for place in sys.path}
-    for place in places:
-        if place == str(ROOT) or {"site-packages", "dist-packages"} & set(Path(place).parts):
+    places = {str(Path(entry or ".").resolve()): None for entry in sys.path}
+    for path_entry in places:
+        if path_entry == str(ROOT) or {"site-packages", "dist-packages"} & set(Path(path_entry).parts):
             continue
-        for folder, file in foreign_packages(place).items():
+        for folder, file in foreign_packages(path_entry).items():
             if Path(file).is_dir() and not any(Path(file).glob("*.py")):
                 continue  # a folder of that name without any module
             warnings.warn(
@@ -118,12 +118,14 @@ def describe_conflict(folder: str, file: str, root: Path) -> str:
     )
 
 
-def foreign_packages(place: str | None = None) -> dict[str, str]:
+def foreign_packages(path_entry: str | None = None) -> dict[str, str]:
     """Return the packages with a name of ours in a folder: their files or folders, by name.
 
     ``place``: None is the folder of the installed packages.
     """
-    origins = {folder: _origin_of(PathFinder.find_spec(folder, [place or get_path("purelib")])) for folder in FOLDERS}
+    origins = {
+        folder: _origin_of(PathFinder.find_spec(folder, [path_entry or get_path("purelib")])) for folder in FOLDERS
+    }
     return {folder: origin for folder, origin in origins.items() if origin is not None}
 
 

@@ -21,9 +21,9 @@ REMEDY = "choose another with --state-dir or CALLBOARD_STATE_DIR."
 
 def private_folder(folder: Path) -> Path:
     """Create ``folder`` and its missing parents with access for their owner alone, and return it."""
-    missing = [place for place in (folder, *folder.parents) if not place.exists()]
-    for place in reversed(missing):
-        place.mkdir(mode=0o700, exist_ok=True)
+    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    for missing_folder in reversed(missing):
+        missing_folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
 
@@ -77,8 +77,8 @@ def narrow_state_folder(folder: Path) -> None:
         return
     if folder.stat().st_mode & OTHERS:
         folder.chmod(0o700)
-    for place in (folder, folder / "logs"):
-        for path in place.iterdir() if place.is_dir() else ():
+    for directory in (folder, folder / "logs"):
+        for path in directory.iterdir() if directory.is_dir() else ():
             if path.name.startswith(KEPT):
                 _narrow(path)
 

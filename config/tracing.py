@@ -78,10 +78,10 @@ def trace_id_of(traceparent: object) -> str | None:
     """Return the trace id of a ``traceparent`` header; None where it is missing or malformed, as the standard asks."""
     if not isinstance(traceparent, str) or len(traceparent) > MAX_CHARS:
         return None
-    found = _TRACEPARENT.fullmatch(traceparent.strip(" \t"))
-    if found is None or (found[1] == "00" and found[3] is not None):
+    match = _TRACEPARENT.fullmatch(traceparent.strip(" \t"))
+    if match is None or (match[1] == "00" and match[3] is not None):
         return None
-    return found[2]
+    return match[2]
 
 
 # --- headers --------------------------------------------------------------------------------------
@@ -105,12 +105,12 @@ def trace_headers(trace_id: str | None, correlation_id: str | None) -> dict[str,
 def trace_headers_in(headers: Mapping[str, Any]) -> dict[str, str]:
     """Return the headers of a trace among those of a received message; malformed ones are left out."""
     traceparent, correlation_id = headers.get(TRACEPARENT), headers.get(CORRELATION_ID)
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     if isinstance(traceparent, str) and trace_id_of(traceparent) is not None:
-        found[TRACEPARENT] = traceparent
+        by_name[TRACEPARENT] = traceparent
     if is_correlation_id(correlation_id):
-        found[CORRELATION_ID] = correlation_id
-    return found
+        by_name[CORRELATION_ID] = correlation_id
+    return by_name
 
 
 def trace_variables() -> dict[str, str]:
@@ -121,8 +121,8 @@ def trace_variables() -> dict[str, str]:
 def trace_of_environment(environment: Mapping[str, str]) -> tuple[str | None, str | None]:
     """Return the trace id and the correlation id of the program that started this one, where it named them."""
     trace_id, chosen = (environment.get(VARIABLES[name]) for name in (TRACEPARENT, CORRELATION_ID))
-    found = trace_id_of(trace_id)
-    return found, chosen if is_correlation_id(chosen) and chosen != found else None
+    trace = trace_id_of(trace_id)
+    return trace, chosen if is_correlation_id(chosen) and chosen != trace else None
 
 
 # --- the current trace ----------------------------------------------------------------------------

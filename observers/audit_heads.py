@@ -19,9 +19,9 @@ from observers.queue import name_of
 log = logging.getLogger(__name__)
 
 
-def write_audit_heads(known: KnownHeads, database: Database, settings: Settings) -> int:
+def write_audit_heads(head_store: KnownHeads, database: Database, settings: Settings) -> int:
     """Write the heads that are due in this process, which has one ``known``, and return how many."""
-    heads = known.due(database)
+    heads = head_store.due(database)
     for head in heads:
         log.info(WORDS, extra=head.facts())
     for observer in _wanting(settings) if heads else ():
@@ -32,15 +32,15 @@ def write_audit_heads(known: KnownHeads, database: Database, settings: Settings)
 
 def _wanting(settings: Settings) -> Iterable[AgentObserver]:
     """Return the installed observers that override the hook, each once."""
-    found: dict[int, AgentObserver] = {}
+    by_id: dict[int, AgentObserver] = {}
     for name in OBSERVERS.names(settings):
         try:
             if OBSERVERS.find(name, settings).on_audit_head is not AgentObserver.on_audit_head:
                 observer = observers_for([name], settings)[0]
-                found[id(observer)] = observer
+                by_id[id(observer)] = observer
         except PluginUnknown as error:
             log.warning("observer '%s' does not get the heads of the audit log: %s", name, error)
-    return found.values()
+    return by_id.values()
 
 
 def _give(observer: AgentObserver, head: AuditHead) -> None:

@@ -60,20 +60,20 @@ def resolve_observers(
     settings, so that modules with signal receivers are connected.
     """
     with _lock:
-        known = _known.get(settings)
-        if known is None:
+        instances = _known.get(settings)
+        if instances is None:
             OBSERVERS.listed(settings)
-            known = _known[settings] = {}
+            instances = _known[settings] = {}
         chosen: list[AgentObserver] = []
         missing: PluginUnknown | None = None
         for name in names:
             try:
-                observer = _instance(name, known, settings, hot_log)
+                observer = _instance(name, instances, settings, hot_log)
                 chosen += [observer] if observer is not None else []
             except PluginUnknown as error:
                 missing = missing or error
         if SIGNALS in OBSERVERS.entries(settings):
-            signals = _instance(SIGNALS, known, settings, hot_log)
+            signals = _instance(SIGNALS, instances, settings, hot_log)
             chosen += [signals] if signals is not None and signals.listens() else []
         return tuple({id(observer): observer for observer in chosen}.values()), missing
 
@@ -86,25 +86,25 @@ def forget() -> None:
 
 
 def _instance(
-    name: str, known: dict[str | type[AgentObserver], AgentObserver], settings: Settings, hot_log: HotLog | None
+    name: str, instances: dict[str | type[AgentObserver], AgentObserver], settings: Settings, hot_log: HotLog | None
 ) -> AgentObserver | None:
-    kind = type(known[name]) if name in known else OBSERVERS.find(name, settings)
+    kind = type(instances[name]) if name in instances else OBSERVERS.find(name, settings)
     if issubclass(kind, LiveObserver):
         if hot_log is None:
             return None
-        observer = known.get(kind)
+        observer = instances.get(kind)
         if not isinstance(observer, LiveObserver) or observer.hot_log is not hot_log:
-            known[kind] = kind(hot_log)
-    elif kind not in known:
+            instances[kind] = kind(hot_log)
+    elif kind not in instances:
         try:
-            known[kind] = kind.from_settings(settings)
+            instances[kind] = kind.from_settings(settings)
         except (Exception, SystemExit) as error:
             raise PluginUnknown(
                 f"observer '{_name_of(kind)}' cannot be made ({reason_of(error)}); see its from_settings().",
                 name=kind.__name__,
             ) from error
-    known[name] = known[kind]
-    return known[name]
+    instances[name] = instances[kind]
+    return instances[name]
 
 
 def _accepts(thing: Any) -> bool:

@@ -76,7 +76,7 @@ def outcome(database: Database, ledger: Path, worker_log: Path) -> Outcome:
     succeeded = select(func.count()).where(of_payer, runs.c.status == "succeeded")
     owners = select(func.sum(runs.c.crashes), func.max(runs.c.fence)).where(of_payer)
     unknown = select(func.count()).select_from(steps).join(runs).where(of_payer, steps.c.status == "unknown")
-    said = worker_log.read_text(errors="replace")
+    text = worker_log.read_text(errors="replace")
     arrived = ledger.read_text().splitlines() if ledger.exists() else []
     with database.read() as connection:
         crashes, most = connection.execute(owners).one()
@@ -86,5 +86,5 @@ def outcome(database: Database, ledger: Path, worker_log: Path) -> Outcome:
             owners=int(most or 0),
             unknown=connection.execute(unknown).scalar_one(),
             calls=dict(Counter(Counter(line.split()[0] for line in arrived).values())),
-            given_up=said.count(" is given up") + said.count("was taken over"),
+            given_up=text.count(" is given up") + text.count("was taken over"),
         )

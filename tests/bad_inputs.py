@@ -110,8 +110,8 @@ def _check(schema: Any, data: Any) -> None:
 
 
 def _items() -> Iterator[tuple[str, Try]]:
-    found = garbage.unreadable() | garbage.huge() | garbage.not_ours() | garbage.asking_for_more()
-    for name, item in found.items():
+    inputs = garbage.unreadable() | garbage.huge() | garbage.not_ours() | garbage.asking_for_more()
+    for name, item in inputs.items():
         yield name, partial(rewrite_item, item, "runs")
 
 

@@ -53,9 +53,9 @@ class Authority:
         )
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        made = builder.sign(self._key, hashes.SHA256())
+        certificate = builder.sign(self._key, hashes.SHA256())
         pair = Pair(self.folder / f"{self.name}-{name}.pem", self.folder / f"{self.name}-{name}.key")
-        pair.certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+        pair.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
         pair.key.touch(0o600)
         pair.key.write_bytes(_key_bytes(key))
         return pair

@@ -78,8 +78,8 @@ class Forked:
     def _wait(self, timeout_s: float | None) -> int | None:
         with self._lock:
             if self.returncode is None and select.select([self._status], [], [], timeout_s)[0]:
-                said = self._status.readline()
-                self.returncode = int(said) if said else -signal.SIGTERM  # without a server nothing of it lives
+                line = self._status.readline()
+                self.returncode = int(line) if line else -signal.SIGTERM  # without a server nothing of it lives
                 self._status.close()
         return self.returncode
 

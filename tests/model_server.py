@@ -263,8 +263,8 @@ class _Connection(asyncio.Protocol):
         if path.endswith("/models"):
             self.send_whole(200, orjson.dumps({"object": "list", "data": [{"id": "test", "object": "model"}]}), {})
         elif path == "/arrivals":
-            found = [self._server.arrivals.popleft() for _ in range(len(self._server.arrivals))]
-            self.send_whole(200, orjson.dumps(found), {})
+            arrivals = [self._server.arrivals.popleft() for _ in range(len(self._server.arrivals))]
+            self.send_whole(200, orjson.dumps(arrivals), {})
         elif path.endswith(("/chat/completions", "/messages")):
             dialect: Dialect = "anthropic" if path.endswith("/messages") else "openai"
             self._player = _Player(self._server, self, request, dialect)

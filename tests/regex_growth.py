@@ -59,14 +59,14 @@ def problems(pattern: str, flags: int = 0, *, searched: bool = True, whole: bool
     """Return what makes the pattern slow: ``searched`` anywhere in a text, or to match the ``whole`` of it."""
     tree = parser.parse(pattern, flags)
     finder = _Finder(tree.state.flags)
-    found: set[str] = set(finder.nested(tree))
+    reasons: set[str] = set(finder.nested(tree))
     for path in finder.paths(tree):
         full = (*path, Atom(condition="other")) if whole else path
         if _adjacent(full):
-            found.add("adjacent repeats")
+            reasons.add("adjacent repeats")
         if searched and _restarts(full):
-            found.add("a search restarts in its run")
-    return sorted(found)
+            reasons.add("a search restarts in its run")
+    return sorted(reasons)
 
 
 class _Finder:
@@ -78,17 +78,17 @@ class _Finder:
         for kind, value in items:
             if kind in (op.MAX_REPEAT, op.MIN_REPEAT) and value[1] >= MANY:
                 bodies = self.paths(value[2])
-                if any(_adjacent((*one, *other, Atom(condition="other"))) for one in bodies for other in bodies):
+                if any(_adjacent((*body, *other, Atom(condition="other"))) for body in bodies for other in bodies):
                     yield "nested repeats"
             for inner in _inner(kind, value):
                 yield from self.nested(inner)
 
     def paths(self, items: Any) -> list[Path]:
         """Return the ways through a sequence; beyond a number of ways, the first ones."""
-        found: list[Path] = [()]
+        prefixes: list[Path] = [()]
         for kind, value in items:
-            found = [(*path, *more) for path in found for more in self._ways(kind, value)][:_MOST_PATHS]
-        return found
+            prefixes = [(*path, *more) for path in prefixes for more in self._ways(kind, value)][:_MOST_PATHS]
+        return prefixes
 
     def _ways(self, kind: Any, value: Any) -> list[Path]:
         if kind in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT):
@@ -192,15 +192,15 @@ def _restarts(path: Path) -> bool:
     """Return whether a search can enter an unbounded repeat again inside the run on which it failed."""
     for position, atom in enumerate(path):
         before = path[:position]
-        if any(one.condition == "start" for one in before):
+        if any(part.condition == "start" for part in before):
             return False
         if not atom.is_unbounded or not any(rest.may_fail for rest in path[position + 1 :]):
             continue
-        if any(one.condition == "line" for one in before) and 10 not in atom.chars:
+        if any(part.condition == "line" for part in before) and 10 not in atom.chars:
             continue
-        at_boundary = any(one.condition == "boundary" for one in before)
+        at_boundary = any(part.condition == "boundary" for part in before)
         if at_boundary and len(before) == 1 and (atom.chars <= _WORD or not atom.chars & _WORD):
             continue
-        if all(one.chars & atom.chars for one in before if one.least and not one.condition):
+        if all(part.chars & atom.chars for part in before if part.least and not part.condition):
             return True
     return False

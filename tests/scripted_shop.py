@@ -50,9 +50,9 @@ class ScriptedShop:
 
     def take(self, timeout_s: int = 10) -> SentTask:
         """Return the next message of the queue."""
-        found: Any = self.redis.brpop([self.queue], timeout=timeout_s)
-        assert found is not None, "no task was sent"
-        message = json.loads(found[1])
+        entry: Any = self.redis.brpop([self.queue], timeout=timeout_s)
+        assert entry is not None, "no task was sent"
+        message = json.loads(entry[1])
         _, arguments, _ = json.loads(base64.b64decode(message["body"]))
         headers = message["headers"]
         return SentTask(headers["id"], headers["task"], arguments, headers)
@@ -100,8 +100,8 @@ class ScriptedShop:
             if message is not None and message["type"] == "pmessage":
                 body = json.loads(base64.b64decode(json.loads(message["data"])["body"]))
                 if body["method"] == "revoke":
-                    found: dict[str, Any] = body["arguments"]
-                    return found
+                    arguments: dict[str, Any] = body["arguments"]
+                    return arguments
         raise AssertionError("nothing was revoked")
 
     def close(self) -> None:

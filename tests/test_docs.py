@@ -86,8 +86,8 @@ def test_why_celery_is_set_as_it_is_says_nothing_of_settings_that_are_gone():
 @pytest.mark.parametrize("document", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_link_leads_somewhere(document):
     broken = []
-    for found in LINK.finditer(document.read_text()):
-        target = (found[1] or found[2]).partition("#")
+    for match in LINK.finditer(document.read_text()):
+        target = (match[1] or match[2]).partition("#")
         if target[0] and "://" not in target[0] and not (document.parent / target[0]).exists():
             broken.append(str((document.parent / target[0]).resolve().relative_to(ROOT)))
         elif target[2] and not target[0].startswith("http"):
@@ -159,13 +159,13 @@ def test_every_decision_is_in_their_list_by_its_title() -> None:
 
 def test_the_names_that_are_kept_of_the_designs_are_classes() -> None:
     rule = page("decisions/0007-names-kept-technologies-replaced.md")
-    kept = re.search(r"we use that name: ([\w,\s]+)\.", rule)
+    match = re.search(r"we use that name: ([\w,\s]+)\.", rule)
     source = "".join(
         path.read_text() for room in ("agents", "bus", "handlers", "observers") for path in python_of(room)
     )
 
-    assert kept is not None
-    names = re.findall(r"\w+", kept[1])
+    assert match is not None
+    names = re.findall(r"\w+", match[1])
     assert [name for name in names if not re.search(rf"^class {name}\b", source, re.M)] == []
     assert {"Runner", "EndPayload"} <= set(names)
 
@@ -181,13 +181,13 @@ def anchors(document: Path) -> set[str]:
 
 @pytest.mark.parametrize("name", ["README.md", "docs/getting-started.md", "docs/agents.md"])
 def test_the_agents_of_the_pages_can_be_read(name, tmp_path):
-    found = examples((ROOT / name).read_text(), "yaml")
+    snippets = examples((ROOT / name).read_text(), "yaml")
 
-    for number, text in enumerate(found):
+    for number, text in enumerate(snippets):
         path = tmp_path / f"example-{number}.yaml"
         path.write_text(text)
         assert load_definition(path).name == yaml.safe_load(text)["name"]
-    assert found
+    assert snippets
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/getting-started.md", "docs/tools.md"])
@@ -214,9 +214,11 @@ def test_users_read_of_folders_and_addresses() -> None:
     """The words of the code's own layout are no help to who reads the documents, the help or the page."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *(ROOT / "web" / "static").rglob("*.js")]
     private = re.compile(r"\bdoors?\b|\brooms\b(?!\.example)|\bour rooms?\b")
-    found = [f"{page.name}: {line}" for page in pages for line in page.read_text().splitlines() if private.search(line)]
+    matches = [
+        f"{page.name}: {line}" for page in pages for line in page.read_text().splitlines() if private.search(line)
+    ]
 
-    assert found == []
+    assert matches == []
     assert [line for _, line in COMMANDS.values() if private.search(line)] == []
 
 
@@ -246,8 +248,8 @@ def test_the_page_about_testing_works_as_it_is_typed(tmp_path):
     text, checkout = page("testing.md"), tmp_path / "callboard"
     copy(own_files(), checkout)
     set_up, run = (block for block in examples(text, "sh"))
-    made = [line for line in set_up.splitlines() if not line.startswith(("echo pytest", "./callboard"))]  # installing
-    subprocess.run(["sh", "-ec", "\n".join(made)], cwd=checkout, check=True)
+    lines = [line for line in set_up.splitlines() if not line.startswith(("echo pytest", "./callboard"))]  # installing
+    subprocess.run(["sh", "-ec", "\n".join(lines)], cwd=checkout, check=True)
     for number, example in enumerate(examples(text, "python")):
         (checkout / "my_tests" / f"test_{number}.py").write_text(example)
 

@@ -67,13 +67,13 @@ def test_the_container_lists(settings, tmp_path_factory):
 @pytest.mark.parity
 def test_the_room_is_booked_with_the_token_and_a_key(settings, monkeypatch):
     monkeypatch.setenv("ROOMS_TOKEN", "tok-en-1234567")
-    asked = []
+    requests = []
 
     class Rooms(BaseHTTPRequestHandler):
         def do_POST(self):
-            asked.append((self.headers["Authorization"], self.headers["Idempotency-Key"]))
+            requests.append((self.headers["Authorization"], self.headers["Idempotency-Key"]))
             self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(200 if len(asked) > 1 else 503)
+            self.send_response(200 if len(requests) > 1 else 503)
             self.end_headers()
             self.wfile.write(json.dumps({"booking": "b-17"}).encode())
 
@@ -87,6 +87,6 @@ def test_the_room_is_booked_with_the_token_and_a_key(settings, monkeypatch):
         server.shutdown()
 
     assert booked == {"booking": "b-17"}
-    assert asked[0] == asked[1], "the second attempt has the first one's key"
-    assert asked[0][0] == "Bearer tok-en-1234567"
+    assert requests[0] == requests[1], "the second attempt has the first one's key"
+    assert requests[0][0] == "Bearer tok-en-1234567"
     assert find_tool("book_room", settings).needs_approval

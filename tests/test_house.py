@@ -107,7 +107,7 @@ def outside_functions(tree: ast.AST):
 
 
 def test_what_a_module_keeps_for_its_threads_is_made_again_in_a_forked_child():
-    kept = [
+    violations = [
         f"{name_of(path)}:{node.lineno}"
         for path in SOURCES
         if not {"after_fork", "register_at_fork"} & set(names_in(nodes_of(path)))
@@ -117,7 +117,9 @@ def test_what_a_module_keeps_for_its_threads_is_made_again_in_a_forked_child():
         and ast.unparse(node.value.func).rpartition(".")[2] in OF_THREADS
     ]
 
-    assert not kept, "a thread of the parent may hold it, or be in it: make it again with config/forks.py: after_fork"
+    assert not violations, (
+        "a thread of the parent may hold it, or be in it: make it again with config/forks.py: after_fork"
+    )
 
 
 OF_THREADS = """
@@ -146,7 +148,7 @@ def writes_runs(call: ast.Call) -> bool:
     verbs = {"insert", "update", "delete"}
     if isinstance(call.func, ast.Attribute):
         return call.func.attr in verbs and getattr(call.func.value, "id", "") == "runs" and not call.args
-    return getattr(call.func, "id", "") in verbs and "runs" in [getattr(one, "id", "") for one in call.args]
+    return getattr(call.func, "id", "") in verbs and "runs" in [getattr(arg, "id", "") for arg in call.args]
 
 
 def test_statements_are_built_where_the_tables_belong():
@@ -205,8 +207,8 @@ def test_long_files_and_functions_are_pointed_out():
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and length_of(node) > MAX_FUNCTION_LINES
     ]
 
-    for place in long:
-        warnings.warn(f"long code: {place}", stacklevel=1)
+    for location in long:
+        warnings.warn(f"long code: {location}", stacklevel=1)
 
 
 def length_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -274,11 +276,11 @@ def test_processes_of_tests_get_an_environment_without_the_developers_configurat
 def test_tests_reach_the_journal_through_its_interface_or_with_a_reason():
     """``tests/bus`` tests its inside; others have its interface and ``tests/bus/journal_harness.py``."""
     reached = {
-        found[1]
+        match[1]
         for path in sorted((ROOT / "tests").rglob("*.py"))
         if ROOT / "tests" / "bus" not in path.parents
-        for found in re.finditer(r"(?:from|import|setattr\(\") ?(bus\.journal\.[a-z_.]+)", path.read_text())
-        if found[1] not in INTERFACE
+        for match in re.finditer(r"(?:from|import|setattr\(\") ?(bus\.journal\.[a-z_.]+)", path.read_text())
+        if match[1] not in INTERFACE
     }
 
     assert {module for module in reached if not module.startswith(tuple(INSIDE))} == set()
@@ -323,10 +325,10 @@ def test_the_formatter_formats_every_line():
 def test_no_test_patches_a_private_name():
     private = re.compile(r"""setattr\([^\n]*?(?:, |\.)["']?(?<=["'.])_(?!_)\w+["']""")
     patched = [
-        f"{name_of(path)}: {found[0]}"
+        f"{name_of(path)}: {match[0]}"
         for path in sorted((ROOT / "tests").rglob("*.py"))
-        for found in private.finditer(path.read_text())
-        if "_async_transform_recursive" not in found[0]  # the OpenAI SDK's own, which ours replaces
+        for match in private.finditer(path.read_text())
+        if "_async_transform_recursive" not in match[0]  # the OpenAI SDK's own, which ours replaces
     ]
 
     assert patched == [], "give the code an argument (clock, fault, timeout) or patch what it imports by a public name"

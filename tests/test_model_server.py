@@ -36,9 +36,9 @@ def test_turns_are_played_in_order_and_requests_recorded(server: ModelServer) ->
     server.forget()
     server.script([Turn(text="first one"), Turn(text="second")])
 
-    said = ["".join(contents(ask(server))) for _ in range(2)]
+    texts = ["".join(contents(ask(server))) for _ in range(2)]
 
-    assert said == ["first one", "second"]
+    assert texts == ["first one", "second"]
     assert [request.body["model"] for request in server.requests] == ["m", "m"]
 
 

@@ -57,7 +57,7 @@ def _patterns(path: Path) -> Iterator[tuple[int, str, int, str, str]]:
 
 def _texts(tree: ast.Module) -> dict[int, str]:
     """Return by line what a pattern compiled into a name looks at, as it is written."""
-    found: dict[int, str] = {}
+    text_by_line: dict[int, str] = {}
     for name, line in _names(tree).items():
         calls = [
             node
@@ -66,8 +66,8 @@ def _texts(tree: ast.Module) -> dict[int, str]:
             and isinstance(node.func, ast.Attribute)
             and ast.unparse(node.func.value) == name
         ]
-        found[line] = " ".join(_looked_at(call, 0) for call in calls)
-    return found
+        text_by_line[line] = " ".join(_looked_at(call, 0) for call in calls)
+    return text_by_line
 
 
 def _looked_at(call: ast.Call, first: int) -> str:
@@ -111,8 +111,8 @@ def _text(node: ast.expr, module: ModuleType) -> str:
 
 
 def _flags(node: ast.Call) -> int:
-    given = [*node.args[1:], *(keyword.value for keyword in node.keywords if keyword.arg == "flags")]
-    flags = [item for item in given if "re." in ast.unparse(item)]
+    arguments = [*node.args[1:], *(keyword.value for keyword in node.keywords if keyword.arg == "flags")]
+    flags = [item for item in arguments if "re." in ast.unparse(item)]
     return int(sum(eval(compile(ast.Expression(item), "flags", "eval"), {"re": re}) for item in flags))
 
 
@@ -136,40 +136,40 @@ _FROM_JS = (
 def _script_patterns(path: Path) -> Iterator[tuple[int, str, int]]:
     """Yield line, pattern in Python's words, and flags of each regular expression of a script."""
     text = path.read_text()
-    for found in _LITERAL.finditer(text):
-        if found["pattern"] is None:
+    for match in _LITERAL.finditer(text):
+        if match["pattern"] is None:
             continue
-        pattern = found["pattern"]
+        pattern = match["pattern"]
         for theirs, ours in _FROM_JS:
             pattern = re.sub(theirs, ours, pattern)
-        flags = sum(flag for letter, flag in (("i", re.I), ("m", re.M), ("s", re.S)) if letter in found["flags"])
-        yield text.count("\n", 0, found.start("pattern")) + 1, pattern, flags
+        flags = sum(flag for letter, flag in (("i", re.I), ("m", re.M), ("s", re.S)) if letter in match["flags"])
+        yield text.count("\n", 0, match.start("pattern")) + 1, pattern, flags
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_pattern_grows_faster_than_its_text(path: Path) -> None:
     is_bounded = str(path.relative_to(ROOT)) in BOUNDED
-    found = []
+    findings = []
     for line, pattern, flags, how, looked_at in _patterns(path):
         if is_bounded and not re.search(rf"\b(?:{'|'.join(NOT_CUT)})\b", looked_at):
             continue
         slow = problems(pattern, flags, searched=how not in ("match", "fullmatch"), whole=how == "fullmatch")
         if slow and pattern not in NEVER_FAILS:
-            found.append(f"{path.relative_to(ROOT)}:{line}: {pattern!r}: {', '.join(slow)}")
+            findings.append(f"{path.relative_to(ROOT)}:{line}: {pattern!r}: {', '.join(slow)}")
 
-    assert found == []
+    assert findings == []
 
 
 @pytest.mark.filterwarnings("ignore:Possible nested set:FutureWarning")  # JavaScript has none
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
 def test_no_pattern_of_the_page_grows_faster_than_its_text(path: Path) -> None:
-    found = [
+    findings = [
         f"{path.relative_to(ROOT)}:{line}: {pattern!r}: {', '.join(slow)}"
         for line, pattern, flags in _script_patterns(path)
         if pattern not in NEVER_FAILS and (slow := problems(pattern, flags))
     ]
 
-    assert found == []
+    assert findings == []
 
 
 def test_the_page_has_patterns_to_look_at() -> None:

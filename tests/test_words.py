@@ -74,27 +74,29 @@ def test_one_name_is_one_class() -> None:
 
 
 def test_documents_name_who_acts() -> None:
-    found = {path.name: words for path in DOCUMENTS if (words := words_without_actor(path.read_text()))}
+    by_path = {path.name: words for path in DOCUMENTS if (words := words_without_actor(path.read_text()))}
 
-    assert found == {}, (
+    assert by_path == {}, (
         "name the worker, client, reaper, relay, observer or person; events are delivered, clients are notified"
     )
 
 
 def test_sources_name_who_acts() -> None:
-    found = {
+    by_path = {
         str(path.relative_to(ROOT)): words
         for path in (*SOURCES, *CLIENTS, *TESTS)
         if str(path.relative_to(ROOT)) not in QUOTING and (words := words_without_actor(path.read_text()))
     }
 
-    assert found == {}, "name who acts, in docstrings, comments, messages and names; a run continues or is released"
+    assert by_path == {}, "name who acts, in docstrings, comments, messages and names; a run continues or is released"
 
 
 def test_fixtures_have_the_names_of_their_classes() -> None:
-    found = {str(path.relative_to(ROOT)): names for path in TESTS if (names := PRIVATE_NAMES.findall(path.read_text()))}
+    by_path = {
+        str(path.relative_to(ROOT)): names for path in TESTS if (names := PRIVATE_NAMES.findall(path.read_text()))
+    }
 
-    assert found == {}, "harness, fleet_harness, owner, maintenance: the class's name in small letters"
+    assert by_path == {}, "harness, fleet_harness, owner, maintenance: the class's name in small letters"
 
 
 def words_without_actor(text: str) -> list[str]:

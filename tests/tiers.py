@@ -52,8 +52,8 @@ def is_left_out(path: Path, expression: str) -> bool:
     text = path.read_text()
     if expression.startswith(NAMED) and expression.split(maxsplit=1)[0] not in text:
         return True
-    found = _WHOLE.search(text)
-    return found is not None and f"not {found.group(1)}" in expression
+    match = _WHOLE.search(text)
+    return match is not None and f"not {match.group(1)}" in expression
 
 
 class UnitGuard:

@@ -54,8 +54,8 @@ class Venv:
 
 def foreign_environment(**more: str) -> dict[str, str]:
     """Return the environment of another project's process: the settings of pip, and nothing of Callboard's."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CALLBOARD_", "PYTHON"))}
-    return kept | more
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("CALLBOARD_", "PYTHON"))}
+    return variables | more
 
 
 def build_client(folder: Path) -> Path:

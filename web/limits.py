@@ -62,17 +62,17 @@ def register(app: Flask, settings: Settings) -> None:
         if caller is None or request.endpoint in HEALTH_ENDPOINTS:  # the page's files; polled by load balancers
             return
         principal: Principal = caller.principal
-        wanted = blocks.take(principal, sizes(principal.tenant))
-        if not wanted:
+        counts = blocks.take(principal, sizes(principal.tenant))
+        if not counts:
             return
-        reached = counter.count(principal, wanted)
+        reached = counter.count(principal, counts)
         if reached is None:
-            for scope, count in wanted.items():
+            for scope, count in counts.items():
                 if count != 1:  # else it has this request alone
                     blocks.add(key_of(principal, scope), count - 1)
             return
-        if reached.scope == "tenant" and wanted.get("principal"):  # the principal's block was counted before
-            blocks.add(key_of(principal, "principal"), wanted["principal"])
+        if reached.scope == "tenant" and counts.get("principal"):  # the principal's block was counted before
+            blocks.add(key_of(principal, "principal"), counts["principal"])
         raise _error(principal, reached)
 
 
@@ -104,16 +104,16 @@ class Counter:
         self._failures = 0
         self._retry_at_s = 0.0
 
-    def count(self, principal: Principal, wanted: Mapping[Scope, int]) -> ReachedLimit | None:
+    def count(self, principal: Principal, counts: Mapping[Scope, int]) -> ReachedLimit | None:
         """Count so many requests in each scope; return the limit that is reached by that, if there is one."""
         limiter = self._limiter()
         try:
-            reached = self._count(limiter, principal, wanted)
+            reached = self._count(limiter, principal, counts)
         except Exception as error:
             if limiter is self._own:
                 raise
             self._note_failure(error)
-            return self._count(self._own, principal, wanted)
+            return self._count(self._own, principal, counts)
         if limiter is self._shared:
             self._failures = 0
         return reached

@@ -91,8 +91,8 @@ def of_error(error: CallboardError) -> Response:
 
 def problem_of(error: CallboardError) -> Response:
     """Return the problem of an error, also where no request is being handled."""
-    shown = {name: value for name, value in error.facts.items() if name in SAFE_FACTS and value is not None}
-    facts = {name: redact(value) if isinstance(value, str) else value for name, value in shown.items()}
+    safe_facts = {name: value for name, value in error.facts.items() if name in SAFE_FACTS and value is not None}
+    facts = {name: redact(value) if isinstance(value, str) else value for name, value in safe_facts.items()}
     pause_s = error.facts.get("retry_after_s", RETRY_AFTER_S)
     answer = problem(error.status, error.code, error.public, retryable=error.retryable, retry_after_s=pause_s, **facts)
     if error.status == 401:

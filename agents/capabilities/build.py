@@ -58,10 +58,10 @@ def capability_tool(definition: CapabilityDefinition, settings: Settings) -> Too
         ToolUnknown: its function, or a file that it names, is not there.
     """
     fields = {name: getattr(definition, name) for name in SAME}
-    said = definition.runner.model_dump(mode="json")
-    if not said.get("sends_context"):
-        said.pop("sends_context", None)  # what was approved before there was this field stays approved
-    fields["implementation"] = canonical_digest([said, definition.config])
+    runner_fields = definition.runner.model_dump(mode="json")
+    if not runner_fields.get("sends_context"):
+        runner_fields.pop("sends_context", None)  # what was approved before there was this field stays approved
+    fields["implementation"] = canonical_digest([runner_fields, definition.config])
     if isinstance(definition.runner, FunctionSpec):
         tool = _function_tool(definition, definition.runner, settings)
         return dataclasses.replace(tool, **fields | {"labels": tool.labels | definition.labels})
@@ -75,10 +75,10 @@ def capability_tool(definition: CapabilityDefinition, settings: Settings) -> Too
     return Tool(name=definition.id, parameters=definition.input_schema, function=call, attempts=attempts, **fields)
 
 
-def _of_endpoint(said: frozenset[str]) -> frozenset[str]:
+def _of_endpoint(labels: frozenset[str]) -> frozenset[str]:
     """Return the labels of a capability that asks a server, which it does without ``hosts`` too."""
-    sent = {OUTWARD} if INWARD not in said else set()
-    return said | sent | ({UNTRUSTED} if TRUSTED not in said else set())
+    sent = {OUTWARD} if INWARD not in labels else set()
+    return labels | sent | ({UNTRUSTED} if TRUSTED not in labels else set())
 
 
 def _runner_of(definition: CapabilityDefinition, settings: Settings) -> CapabilityRunner:
@@ -152,7 +152,9 @@ def _function_tool(definition: CapabilityDefinition, runner: FunctionSpec, setti
 def _configured(tool: Tool, config: Mapping[str, Any]) -> Tool:
     """Return the tool without the arguments that ``config`` sets."""
     schema = dict(tool.parameters)
-    schema["properties"] = {name: one for name, one in schema["properties"].items() if name not in config}
+    schema["properties"] = {
+        name: property_schema for name, property_schema in schema["properties"].items() if name not in config
+    }
     schema["required"] = [name for name in schema.get("required", ()) if name not in config]
     function = tool.function
 

@@ -33,19 +33,19 @@ def get_capability(capability_id: str, settings: Settings) -> Tool | None:
         ToolUnknown: it is invalid, retired, or names something that is not there.
         DefinitionUnreadable: the system does not let this process read its file now.
     """
-    found = declared(settings).get(capability_id)
-    if found is None:
+    definition = declared(settings).get(capability_id)
+    if definition is None:
         return None
-    if isinstance(found, DefinitionUnreadable):
-        raise found.with_traceback(None)
-    if isinstance(found, DefinitionInvalid):
-        raise ToolUnknown(f"capability '{capability_id}' cannot be used: {found}", name=capability_id) from None
-    if found.retired is not None:
-        problem = f"capability '{capability_id}' is retired: {found.retired.rstrip('.')}."
+    if isinstance(definition, DefinitionUnreadable):
+        raise definition.with_traceback(None)
+    if isinstance(definition, DefinitionInvalid):
+        raise ToolUnknown(f"capability '{capability_id}' cannot be used: {definition}", name=capability_id) from None
+    if definition.retired is not None:
+        problem = f"capability '{capability_id}' is retired: {definition.retired.rstrip('.')}."
         raise ToolUnknown(f"{problem} Name another one in the agent's `tools:`.", name=capability_id)
     from agents.capabilities.build import capability_tool  # with the runners, which most processes do not need
 
-    return capability_tool(found, settings)
+    return capability_tool(definition, settings)
 
 
 def forget() -> None:
@@ -55,18 +55,18 @@ def forget() -> None:
 
 @lru_cache(maxsize=8)
 def _read(folders: Sequence[Path]) -> Declared:
-    found: dict[str, CapabilityDefinition | DefinitionInvalid] = {}
+    definitions: dict[str, CapabilityDefinition | DefinitionInvalid] = {}
     first: dict[str, Path] = {}
     for path in yaml_files(folders):
         if path.stem in first:
             problem = f"has the id '{path.stem}', as {first[path.stem]} has; rename one of them."
-            found[path.stem] = DefinitionInvalid(str(path), None, None, problem)
+            definitions[path.stem] = DefinitionInvalid(str(path), None, None, problem)
             continue
         first[path.stem] = path
         from config.definitions.capability import load_capability
 
         try:
-            found[path.stem] = load_capability(path)
+            definitions[path.stem] = load_capability(path)
         except DefinitionInvalid as error:
-            found[path.stem] = error.with_traceback(None)
-    return found
+            definitions[path.stem] = error.with_traceback(None)
+    return definitions

@@ -70,9 +70,9 @@ def _missing_image(definition: CapabilityDefinition, settings: Settings) -> Iter
         return
     asking = [*engine.command, "image", "inspect", "--", definition.runner.image]
     try:
-        asked = subprocess.run(asking, capture_output=True, timeout=INSPECT_S, check=False, env=engine_variables())
+        process = subprocess.run(asking, capture_output=True, timeout=INSPECT_S, check=False, env=engine_variables())
     except (OSError, subprocess.SubprocessError):
         yield f"{engine.command[0]} does not answer on this machine; install it, or correct CALLBOARD_CONTAINERS."
     else:
-        if asked.returncode != 0:
+        if process.returncode != 0:
             yield str(IMAGE_MISSING(image=definition.runner.image))

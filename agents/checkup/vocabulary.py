@@ -24,16 +24,20 @@ def vocabulary_of(settings: Settings) -> Vocabulary:
     for name in TOOLS.names(settings):
         with suppress(CallboardError):
             tools.append(find_tool(name, settings))
-    definitions = [one for one in AgentRegistry(settings.agent_folders).all() if isinstance(one, AgentDefinition)]
+    definitions = [
+        agent_definition
+        for agent_definition in AgentRegistry(settings.agent_folders).all()
+        if isinstance(agent_definition, AgentDefinition)
+    ]
     unread: list[str] = []
     for definition in definitions:
         try:
             tools += tools_of(definition, settings).values()
         except CallboardError:
             unread.append(definition.id)
-    known = dict.fromkeys(_known(tool) for tool in tools)
+    entries = dict.fromkeys(_known(tool) for tool in tools)
     agents = frozenset(definition.id for definition in definitions)
-    return Vocabulary(tools=tuple(known), agents=agents, unread=tuple(unread))
+    return Vocabulary(tools=tuple(entries), agents=agents, unread=tuple(unread))
 
 
 def _known(tool: Tool) -> KnownTool:

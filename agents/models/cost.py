@@ -40,11 +40,11 @@ def _flat_prices(model: str) -> tuple[float, float, float] | None:
         info = dict(litellm_module().get_model_info(model))
     except Exception:  # an unknown model, as below
         return None
-    asked, answered = info.get("input_cost_per_token"), info.get("output_cost_per_token")
+    input_price, answered = info.get("input_cost_per_token"), info.get("output_cost_per_token")
     by_length = any("_above_" in key and key.endswith("_tokens") and value for key, value in info.items())
-    if asked is None or answered is None or by_length:
+    if input_price is None or answered is None or by_length:
         return None
-    return float(asked), float(info.get("cache_read_input_token_cost") or asked), float(answered)
+    return float(input_price), float(info.get("cache_read_input_token_cost") or input_price), float(answered)
 
 
 def _asked(model: str, usage: Usage) -> float | None:
@@ -56,8 +56,8 @@ def _asked(model: str, usage: Usage) -> float | None:
         prompt_tokens_details={"cached_tokens": usage.cached_tokens} if usage.cached_tokens else None,
     )
     try:
-        asked, answered = litellm.cost_per_token(model=model, usage_object=counted)
+        prompt_cost, answered = litellm.cost_per_token(model=model, usage_object=counted)
     except Exception as unknown:  # several types, plain Exception among them
         log.debug("found no price", extra={"model": model, "reason": type(unknown).__name__})
         return None
-    return float(asked) + float(answered)
+    return float(prompt_cost) + float(answered)

@@ -43,7 +43,7 @@ def parse_error_body(body: Any) -> ProviderMessage:
 
 def _decoded(text: str) -> Any:
     """Return the JSON in a text, which a proxy may have prefixed with words of its own; else the text."""
-    for start in sorted(place for place in (text.find("{"), text.find("[")) if place >= 0):
+    for start in sorted(position for position in (text.find("{"), text.find("[")) if position >= 0):
         end = text.rfind("}" if text[start] == "{" else "]")
         try:
             return orjson.loads(text[start : end + 1])
@@ -55,8 +55,8 @@ def _decoded(text: str) -> Any:
 def _text(body: Any, kinds: set[str], depth: int) -> str:
     """Return the first sentence in a body, and gather the kinds on the way to it."""
     if isinstance(body, str):
-        found = _decoded(body) if body.lstrip()[:1] in ("{", "[") and depth < 4 else body
-        return _page(body) if isinstance(found, str) else _text(found, kinds, depth + 1)
+        data = _decoded(body) if body.lstrip()[:1] in ("{", "[") and depth < 4 else body
+        return _page(body) if isinstance(data, str) else _text(data, kinds, depth + 1)
     if isinstance(body, list) and body and depth < 4:
         return _text(body[0], kinds, depth + 1)
     if not isinstance(body, Mapping) or depth >= 4:

@@ -96,8 +96,8 @@ def _explanation(chain: list[BaseException]) -> ProviderMessage:
     bodies = [body for link in chain if (body := _body_of(link))]
     messages = [message for link in reversed(chain) if (message := getattr(link, "message", None))]
     texts = [_without_prefixes(str(text)) for text in (*messages, chain[0])]
-    found = (parse_error_body(each) for each in (*bodies, *texts))
-    return next((each for each in found if each.text), ProviderMessage(text="no reason given"))
+    provider_messages = (parse_error_body(each) for each in (*bodies, *texts))
+    return next((each for each in provider_messages if each.text), ProviderMessage(text="no reason given"))
 
 
 def _body_of(link: BaseException) -> bytes:
@@ -117,30 +117,32 @@ def _without_prefixes(text: str) -> str:
     return text
 
 
-def _answered(status: int, headers: Any, said: ProviderMessage, call: ModelCall) -> CallboardError:
+def _answered(status: int, headers: Any, provider_message: ProviderMessage, call: ModelCall) -> CallboardError:
     facts = {"model": call.model, "provider_status": status}
     provider = f"the provider of '{call.model}'"
     if status in (401, 403):
-        return _key_refused(f"{provider} did not accept the key (HTTP {status}): {said.text}.", facts, call)
+        return _key_refused(f"{provider} did not accept the key (HTTP {status}): {provider_message.text}.", facts, call)
     if status == 404:
         return MODEL_UNKNOWN(
-            f"the provider does not know model '{call.model}' at {call.address}: {said.text}. "
+            f"the provider does not know model '{call.model}' at {call.address}: {provider_message.text}. "
             f"{offer_of(call.model) or CHECK_NAMES}",
             **facts,
         )
-    if said.kinds & FINAL_KINDS:
+    if provider_message.kinds & FINAL_KINDS:
         return MODEL_REFUSED(
-            f"{provider} gives no more (HTTP {status}): {said.text}. "
+            f"{provider} gives no more (HTTP {status}): {provider_message.text}. "
             "Trying again will not help; check the plan and the credit of the account behind the key.",
             **facts,
         )
     if is_temporary(status):
         what = "asks to wait" if status == 429 else "failed"
         return ModelFailed(
-            f"{provider} {what} (HTTP {status}): {said.text}.", retry_after_s=retry_after_s(headers), **facts
+            f"{provider} {what} (HTTP {status}): {provider_message.text}.",
+            retry_after_s=retry_after_s(headers),
+            **facts,
         )
     return _unknown(call) or MODEL_REFUSED(
-        f"{provider} refused the request (HTTP {status}): {said.text}. "
+        f"{provider} refused the request (HTTP {status}): {provider_message.text}. "
         "It will refuse it again; change the request or the agent's definition.",
         **facts,
     )
@@ -169,9 +171,9 @@ def _key_refused(refusal: str, facts: dict[str, Any], call: ModelCall) -> Callbo
 
 
 def _key_error(call: ModelCall, names: list[str]) -> ModelKeyMissing:
-    wanted = " or ".join(names)
+    key_names = " or ".join(names)
     return ModelKeyMissing(
-        f"model '{call.model}' needs a key: set {wanted} in the environment or .env, "
+        f"model '{call.model}' needs a key: set {key_names} in the environment or .env, "
         "or use demo/assistant, which needs none.",
         model=call.model,
         variables=names,
@@ -180,10 +182,10 @@ def _key_error(call: ModelCall, names: list[str]) -> ModelKeyMissing:
 
 def _missing_keys(model: str) -> list[str]:
     try:
-        found = litellm_module().validate_environment(model=model)
+        report = litellm_module().validate_environment(model=model)
     except Exception:  # LiteLLM raises various errors for unknown models; then no key is known to be missing
         return []
-    return [] if found.get("keys_in_environment") else list(found.get("missing_keys") or [])
+    return [] if report.get("keys_in_environment") else list(report.get("missing_keys") or [])
 
 
 def too_slow(which: str, call: ModelCall) -> CallboardError:

@@ -127,8 +127,8 @@ def arguments_of(call: ModelCall) -> dict[str, Any]:
         "api_base": call.api_base,
         "api_key": call.api_key or (_NO_KEY if call.api_base and not call.api_key_env else None),
     }
-    wanted = {key: value for key, value in call.params.items() if key not in _IGNORED}
-    return wanted | {key: value for key, value in ours.items() if value is not None}
+    params = {key: value for key, value in call.params.items() if key not in _IGNORED}
+    return params | {key: value for key, value in ours.items() if value is not None}
 
 
 class PreparationExecutor(ThreadPoolExecutor):
@@ -158,12 +158,12 @@ def is_short_preparation(function: Callable[..., Any]) -> bool:
     inner = function.args[0] if isinstance(function, partial) and function.args else None
     if not isinstance(inner, partial) or getattr(inner.func, "__name__", "") != "completion":
         return False
-    asked = inner.keywords
+    keywords = inner.keywords
     return (
-        str(asked.get("model")).startswith(FAMILIES)
-        and len(asked.get("messages") or ()) <= MAX_MESSAGES
-        and len(asked.get("tools") or ()) <= MAX_TOOLS
-        and _characters(asked.get("messages")) + _characters(asked.get("tools")) <= MAX_CHARACTERS
+        str(keywords.get("model")).startswith(FAMILIES)
+        and len(keywords.get("messages") or ()) <= MAX_MESSAGES
+        and len(keywords.get("tools") or ()) <= MAX_TOOLS
+        and _characters(keywords.get("messages")) + _characters(keywords.get("tools")) <= MAX_CHARACTERS
     )
 
 

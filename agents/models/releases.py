@@ -27,6 +27,6 @@ def require_sound_release() -> None:
     Raises:
         ReleaseRefused: the installed release is malicious.
     """
-    found = installed_release()
-    if found in TROJANED:
-        raise ReleaseRefused(f"LiteLLM {found} is a trojaned release that steals keys; {REMEDY}.", version=found)
+    release = installed_release()
+    if release in TROJANED:
+        raise ReleaseRefused(f"LiteLLM {release} is a trojaned release that steals keys; {REMEDY}.", version=release)

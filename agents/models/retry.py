@@ -25,7 +25,7 @@ def retry_delay_s(attempt: int, error: BaseException, random: Callable[[], float
     The wait is what the provider asked for, plus up to a tenth of it as jitter, so that many callers do not retry
     at the same moment. ``random`` returns a number from 0 to 1.
     """
-    asked = getattr(error, "retry_after_s", None)
-    if asked is not None:
-        return min(CAP_S, float(asked) * (1.0 + 0.1 * random()))
+    delay_s = getattr(error, "retry_after_s", None)
+    if delay_s is not None:
+        return min(CAP_S, float(delay_s) * (1.0 + 0.1 * random()))
     return min(CAP_S, BASE_S * 2.0 ** (attempt - 1) * (1.0 + 0.5 * random()))

@@ -72,8 +72,8 @@ def check_call(name: str, arguments: Mapping[str, Any]) -> str:
 
 def readable_call(name: str, arguments: Mapping[str, Any]) -> str:
     """Return a call in readable form: ``calculator(expression="17 * 23")``."""
-    shown = ", ".join(f"{key}={orjson.dumps(value).decode()}" for key, value in arguments.items())
-    return f"{name}({shown if len(shown) <= MAX_SHOWN else shown[: MAX_SHOWN - 1] + '…'})"
+    argument_text = ", ".join(f"{key}={orjson.dumps(value).decode()}" for key, value in arguments.items())
+    return f"{name}({argument_text if len(argument_text) <= MAX_SHOWN else argument_text[: MAX_SHOWN - 1] + '…'})"
 
 
 def _check_text(text: str, what: str) -> None:

@@ -54,8 +54,8 @@ class Window:
     @property
     def items(self) -> Sequence[HistoryItem]:
         """The messages in reading order."""
-        shown = [item for unit in self._units for item in unit.items]
-        return shown if self._sentence is None else [self._sentence, *shown]
+        visible_items = [item for unit in self._units for item in unit.items]
+        return visible_items if self._sentence is None else [self._sentence, *visible_items]
 
     def add(self, item: HistoryItem) -> None:
         """Add a message, and leave out the oldest ones that no longer fit."""
@@ -87,13 +87,13 @@ class Window:
     def _first_shown(self) -> int:
         """Return the boundary as the class describes it; it never moves back."""
         chosen, left = None, self._chars
-        for place, unit in enumerate(self._units):
+        for index, unit in enumerate(self._units):
             if left <= self._max_chars:
                 if chosen is None:
-                    chosen = place
+                    chosen = index
                 elif left < STEADY_PART * self._max_chars:
                     break
                 elif unit.checksum < self._units[chosen].checksum:
-                    chosen = place
+                    chosen = index
             left -= unit.chars
         return max(len(self._units) - 1, 0) if chosen is None else chosen

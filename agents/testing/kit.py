@@ -63,7 +63,9 @@ class Played:
     @property
     def text(self) -> str:
         """The streamed pieces of all answers, without those that were withdrawn."""
-        gone = {n for one in self.of(WithdrawnPayload) for first, last in one.ranges for n in range(first, last + 1)}
+        gone = {
+            n for payload in self.of(WithdrawnPayload) for first, last in payload.ranges for n in range(first, last + 1)
+        }
         return "".join(piece.content for piece in self.of(ResponsePayload) if piece.seq not in gone)
 
     def of(self, kind: type[P]) -> list[P]:
@@ -213,13 +215,13 @@ up once."""
 def take_database() -> Database:
     """Return an empty database with the schema of this code, for one user at a time."""
     database = _free.pop() if _free else _new_database()
-    place = Path(str(database.engine.url.database))
-    for leftover in place.parent.iterdir():
+    path = Path(str(database.engine.url.database))
+    for leftover in path.parent.iterdir():
         if leftover.is_dir():
             shutil.rmtree(leftover)
-        elif leftover != place:  # which its engine knows by its inode
+        elif leftover != path:  # which its engine knows by its inode
             leftover.unlink(missing_ok=True)
-    place.write_bytes(_schema())
+    path.write_bytes(_schema())
     return database
 
 

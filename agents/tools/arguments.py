@@ -57,9 +57,9 @@ def validate_arguments(tool: Tool, arguments: Mapping[str, Any]) -> None:
     Raises:
         ArgumentsInvalid: the message names the place of each problem and what is expected there.
     """
-    found = schema_errors(tool.parameters, dict(arguments))
-    if found:
-        raise ArgumentsInvalid(f"the arguments of {tool.name} do not fit: {'; '.join(found)}.", misfits=found)
+    misfits = schema_errors(tool.parameters, dict(arguments))
+    if misfits:
+        raise ArgumentsInvalid(f"the arguments of {tool.name} do not fit: {'; '.join(misfits)}.", misfits=misfits)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -115,12 +115,12 @@ def _outside_strings(text: str) -> bytes:
     """Return the brackets of a JSON text that are in no string; a quote without an escape begins or ends one."""
     unescaped = text.encode("utf-8", "replace").replace(b"\\\\", b"").replace(b'\\"', b"")
     marks = unescaped.translate(None, _NO_MARK)
-    found, is_inside = bytearray(), False
+    buffer, is_inside = bytearray(), False
     for at in range(0, len(marks), SLICE_BYTES):
         pieces = marks[at : at + SLICE_BYTES].split(b'"')
-        found += b"".join(pieces[is_inside::2])
+        buffer += b"".join(pieces[is_inside::2])
         is_inside ^= len(pieces) % 2 == 0
-    return bytes(found)
+    return bytes(buffer)
 
 
 def _reason(error: Exception) -> str:

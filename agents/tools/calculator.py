@@ -89,8 +89,8 @@ def _value(node: ast.expr) -> float:
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
             return _bounded(_FUNCTIONS[name](*(_value(argument) for argument in arguments)))
         case ast.Name(id=name) | ast.Call(func=ast.Name(id=name)):
-            known = [*_FUNCTIONS, *_CONSTANTS]
-            raise ToolFailed(f"'{name[:40]}' is not known here.{did_you_mean(name, known)} Known: {', '.join(known)}.")
+            names = [*_FUNCTIONS, *_CONSTANTS]
+            raise ToolFailed(f"'{name[:40]}' is not known here.{did_you_mean(name, names)} Known: {', '.join(names)}.")
     raise ToolFailed(f"only numbers and arithmetic are understood, not {type(node).__name__}.")
 
 

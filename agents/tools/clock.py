@@ -62,16 +62,16 @@ def clock(timezone: Annotated[str, Field(max_length=200)] = "UTC") -> dict[str, 
     }
 
 
-def zone_of(place: str) -> str | None:
+def zone_of(location: str) -> str | None:
     """Return the time zone of a city, or of a zone's own name in any case; None when there is none."""
-    if not place.strip():
+    if not location.strip():
         return "UTC"
-    key = _key(place)
+    key = _key(location)
     return _ALSO.get(key) or _cities().get(key) or _zones().get(key.replace(" ", "_"))
 
 
-def _key(place: str) -> str:
-    plain = unicodedata.normalize("NFKD", place).encode("ascii", "ignore").decode()
+def _key(location: str) -> str:
+    plain = unicodedata.normalize("NFKD", location).encode("ascii", "ignore").decode()
     return " ".join(plain.lower().replace("_", " ").split())
 
 

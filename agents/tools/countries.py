@@ -45,14 +45,14 @@ def query_countries(sql: Annotated[str, Field(max_length=MAX_SQL)]) -> dict[str,
     if len(sql) > MAX_SQL:
         raise ToolFailed(f"the query has {len(sql):,} characters and the limit is {MAX_SQL:,}.")
     try:
-        found = ask(DATA, sql, time_s=TIME_S, max_rows=MAX_ROWS, max_cell=MAX_CELL)
+        result = ask(DATA, sql, time_s=TIME_S, max_rows=MAX_ROWS, max_cell=MAX_CELL)
     except QueryFailed as error:
         raise ToolFailed(_problem(str(error))) from error
-    if not found["columns"]:
+    if not result["columns"]:
         raise ToolFailed("that is not a question; write one SELECT.")
-    answer: dict[str, Any] = {"columns": found["columns"], "rows": found["rows"]}
-    if found["is_cut"]:
-        answer["note"] = f"only the first {len(found['rows'])} rows are shown; narrow the question"
+    answer: dict[str, Any] = {"columns": result["columns"], "rows": result["rows"]}
+    if result["is_cut"]:
+        answer["note"] = f"only the first {len(result['rows'])} rows are shown; narrow the question"
     return answer
 
 
@@ -70,8 +70,8 @@ def _problem(text: str) -> str:
         return "write one statement, without a second one behind it."
     missing = _NO_SUCH.search(text)
     if missing:
-        known = _TABLES if missing[1] == "table" else {column for columns in _TABLES.values() for column in columns}
-        return f"{text}.{did_you_mean(missing[2].split('.')[-1], known)} {_shape()}"
+        names = _TABLES if missing[1] == "table" else {column for columns in _TABLES.values() for column in columns}
+        return f"{text}.{did_you_mean(missing[2].split('.')[-1], names)} {_shape()}"
     return f"SQLite says: {text}. {_shape()}"
 
 

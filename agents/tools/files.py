@@ -23,9 +23,9 @@ def list_files(folder: FilePath = "") -> dict[str, Any]:
     Args:
         folder: a folder below the sandbox; everything when left out.
     """
-    found = Sandbox(current_call().files.for_reading()).files(folder)
-    listing: dict[str, Any] = {"files": [{"path": file.path, "bytes": file.size} for file in found]}
-    if len(found) == MAX_LISTED:
+    files = Sandbox(current_call().files.for_reading()).files(folder)
+    listing: dict[str, Any] = {"files": [{"path": file.path, "bytes": file.size} for file in files]}
+    if len(files) == MAX_LISTED:
         listing["note"] = f"only the first {MAX_LISTED} are shown"
     return listing
 
@@ -44,8 +44,8 @@ def read_file(path: FilePath) -> str:
         if "no such file" not in str(error):
             raise
         names = [file.path for file in sandbox.files()]
-        known = f" The files are: {', '.join(names[:20])}." if names else " The sandbox is empty."
-        raise PathRefused(f"{error}{did_you_mean(path, names)}{known}") from error
+        text = f" The files are: {', '.join(names[:20])}." if names else " The sandbox is empty."
+        raise PathRefused(f"{error}{did_you_mean(path, names)}{text}") from error
 
 
 @tool(effect="idempotent", timeout_s=20, labels={INWARD})

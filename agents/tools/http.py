@@ -142,8 +142,8 @@ def _content(body: str | None, data: Any) -> tuple[bytes, str]:
 
 def to_result(answer: HttpAnswer) -> dict[str, Any]:
     """Return an answer as the model gets it: JSON where it is JSON, else text; a note says what is missing."""
-    shown = {name: value[:MAX_VALUE] for name, value in answer.headers.items() if name in _SHOWN}
-    result: dict[str, Any] = {"status": answer.status, "url": answer.url, "headers": shown}
+    headers = {name: value[:MAX_VALUE] for name, value in answer.headers.items() if name in _SHOWN}
+    result: dict[str, Any] = {"status": answer.status, "url": answer.url, "headers": headers}
     name, notes = answer.headers.get("content-type", "").lower(), list(answer.notes)
     media = name.partition(";")[0].strip()
     if media.endswith(("/json", "+json")) and not notes and len(answer.body) <= MAX_TEXT:

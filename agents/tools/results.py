@@ -27,9 +27,9 @@ def validate_output(tool: Tool, result: Any) -> None:
     Raises:
         OutputUnfit: the message names the place of each problem and what is expected there.
     """
-    found = schema_errors(tool.output_schema, result) if tool.output_schema is not None else []
-    if found:
-        raise OutputUnfit(f"the result of {tool.name} does not fit its output schema: {'; '.join(found)}.")
+    misfits = schema_errors(tool.output_schema, result) if tool.output_schema is not None else []
+    if misfits:
+        raise OutputUnfit(f"the result of {tool.name} does not fit its output schema: {'; '.join(misfits)}.")
 
 
 def to_result(value: Any) -> Any:
@@ -111,9 +111,9 @@ class _Cleaner:
             yield item
 
     def _text(self, text: str) -> str:
-        kept = _whole(text[: max(self.left, 0)])
+        start = _whole(text[: max(self.left, 0)])
         self.left -= len(text)
-        return kept
+        return start
 
 
 def _digits(value: int) -> str:

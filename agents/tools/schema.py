@@ -91,8 +91,10 @@ def _converting(function: Callable[..., Any], model: type[BaseModel]) -> Callabl
         try:
             values = model.model_validate(arguments)
         except ValidationError as error:
-            found = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False)]
-            raise ArgumentsInvalid(f"the arguments do not fit: {'; '.join(found)[:1000]}.", misfits=found) from error
+            misfits = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False)]
+            raise ArgumentsInvalid(
+                f"the arguments do not fit: {'; '.join(misfits)[:1000]}.", misfits=misfits
+            ) from error
         fields = type(values).model_fields
         return {str(fields[name].alias): getattr(values, name) for name in values.model_fields_set}
 
@@ -156,7 +158,7 @@ def describe(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
 
 
 def _arguments(lines: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     section, indent, name = "", 0, ""
     for line in lines:
         heading = _SECTION.match(line)
@@ -168,7 +170,7 @@ def _arguments(lines: list[str]) -> dict[str, str]:
             entry = _ARGUMENT.match(line.strip()) if depth <= indent else None
             if entry:
                 name = entry[1]
-                found[name] = entry[2].strip()
+                descriptions[name] = entry[2].strip()
             elif name:
-                found[name] = f"{found[name]} {line.strip()}".strip()
-    return found
+                descriptions[name] = f"{descriptions[name]} {line.strip()}".strip()
+    return descriptions

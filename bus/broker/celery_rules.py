@@ -43,34 +43,34 @@ _VALUES: dict[str, tuple[Verdict, str]] = {
 
 def broken_rules(conf: Any, settings: Settings, environment: Mapping[str, str]) -> Broken:
     """Yield the rules that ``conf``, the effective configuration of an application, or the environment violates."""
-    wanted = celery_config(settings)
-    yield from _broker(conf, wanted["broker_url"], environment)
+    config = celery_config(settings)
+    yield from _broker(conf, config["broker_url"], environment)
     yield from _content(conf)
     for name, (verdict, why) in _VALUES.items():
-        if name in wanted and conf[name] != wanted[name]:
+        if name in config and conf[name] != config[name]:
             yield (
                 verdict,
-                f"{name} is {conf[name]!r} and has to be {wanted[name]!r}, since {why}. Remove what sets it: code that "
+                f"{name} is {conf[name]!r} and has to be {config[name]!r}, since {why}. Remove what sets it: code that "
                 "changes app.conf, or an argument of the worker's command line.",
             )
     yield from _pool(str(conf["worker_pool"]), "worker_pool")
-    yield from _queues(conf, wanted)
-    yield from _transport(conf, wanted["broker_transport_options"], settings)
-    yield from _limits(conf, wanted)
-    yield from _options({queue.alias for queue in wanted["task_queues"]}, environment)
+    yield from _queues(conf, config)
+    yield from _transport(conf, config["broker_transport_options"], settings)
+    yield from _limits(conf, config)
+    yield from _options({queue.alias for queue in config["task_queues"]}, environment)
 
 
-def _broker(conf: Any, wanted: str, environment: Mapping[str, str]) -> Broken:
+def _broker(conf: Any, publish_url: str, environment: Mapping[str, str]) -> Broken:
     """Yield a failure if workers use another broker than the relay, which ignores Celery's variables."""
     value = environment.get("CELERY_BROKER_READ_URL") or environment.get("CELERY_BROKER_URL")
-    found = environment.get("BROKER_URL") or value or str(conf["broker_read_url"] or conf["broker_url"])
-    if broker_form(found) != wanted:
+    worker_url = environment.get("BROKER_URL") or value or str(conf["broker_read_url"] or conf["broker_url"])
+    if broker_form(worker_url) != publish_url:
         names = ("BROKER_URL", "CELERY_BROKER_READ_URL", "CELERY_BROKER_URL")
         variable = next((name for name in names if environment.get(name)), None)
         yield (
             "fail",
-            f"{variable or 'code that changes app.conf'} sends workers to {without_password(found)}, but messages "
-            f"are published to {without_password(wanted)}, so no worker gets them. "
+            f"{variable or 'code that changes app.conf'} sends workers to {without_password(worker_url)}, but messages "
+            f"are published to {without_password(publish_url)}, so no worker gets them. "
             f"{f'Unset {variable}' if variable else 'Remove it'}, and set the broker's URL as CALLBOARD_BROKER_URL.",
         )
 
@@ -92,15 +92,17 @@ def _content(conf: Any) -> Broken:
 
 
 def _pool(pool: str, source: str) -> Broken:
-    if not any(known in pool for known in ("thread", "prefork", "processes", "solo")):  # also as a path of a class
+    if not any(
+        pool_name in pool for pool_name in ("thread", "prefork", "processes", "solo")
+    ):  # also as a path of a class
         yield (
             "fail",
             f"{source} is '{pool}', under which the agents' loop cannot run; use threads, prefork or solo.",
         )
 
 
-def _queues(conf: Any, wanted: Mapping[str, Any]) -> Broken:
-    queue, served = wanted["task_default_queue"], {each.name for each in wanted["task_queues"]}
+def _queues(conf: Any, config: Mapping[str, Any]) -> Broken:
+    queue, served = config["task_default_queue"], {each.name for each in config["task_queues"]}
     names = {str(getattr(each, "name", each)) for each in conf["task_queues"] or ()}
     if missing := sorted(served - names):
         listing = ", ".join(sorted(names)) or "none"
@@ -116,7 +118,7 @@ def _queues(conf: Any, wanted: Mapping[str, Any]) -> Broken:
             f"{setting} sends messages to another queue than '{queue}', which the workers consume; take it out "
             "and name the queue as CALLBOARD_QUEUE.",
         )
-    absent = set(wanted["include"]) - set(conf["include"] or ())
+    absent = set(config["include"]) - set(conf["include"] or ())
     if absent:
         yield (
             "fail",
@@ -125,30 +127,30 @@ def _queues(conf: Any, wanted: Mapping[str, Any]) -> Broken:
         )
 
 
-def _transport(conf: Any, wanted: Mapping[str, Any], settings: Settings) -> Broken:
-    found = conf["broker_transport_options"] or {}
-    if "global_keyprefix" not in wanted:
+def _transport(conf: Any, config: Mapping[str, Any], settings: Settings) -> Broken:
+    options = conf["broker_transport_options"] or {}
+    if "global_keyprefix" not in config:
         return
-    if found.get("global_keyprefix") != wanted["global_keyprefix"]:
+    if options.get("global_keyprefix") != config["global_keyprefix"]:
         yield (
             "fail",
-            f"broker_transport_options have global_keyprefix {found.get('global_keyprefix')!r}, but messages are "
-            f"published under '{wanted['global_keyprefix']}', so no worker gets them. Change single options instead of "
+            f"broker_transport_options have global_keyprefix {options.get('global_keyprefix')!r}, but messages are "
+            f"published under '{config['global_keyprefix']}', so no worker gets them. Change single options instead of "
             "replacing all.",
         )
-    visible_s = found.get("visibility_timeout", 3600)
+    visible_s = options.get("visibility_timeout", 3600)
     if visible_s < settings.lease_s:
         yield (
             "warn",
             f"visibility_timeout is {visible_s:g} s and a lease {settings.lease_s:g} s: messages come back while "
             "their runs are still owned, also those of other applications on this Redis, where the shortest value of "
-            f"all counts. Leave it at {wanted['visibility_timeout']}, or shorten CALLBOARD_LEASE_S.",
+            f"all counts. Leave it at {config['visibility_timeout']}, or shorten CALLBOARD_LEASE_S.",
         )
-    if not found.get("socket_timeout"):
+    if not options.get("socket_timeout"):
         yield "warn", "socket_timeout is not set, so a frozen Redis blocks a publisher for ever; leave it at 5 s."
 
 
-def _limits(conf: Any, wanted: Mapping[str, Any]) -> Broken:
+def _limits(conf: Any, config: Mapping[str, Any]) -> Broken:
     for name in ("task_time_limit", "task_soft_time_limit"):
         if conf[name]:
             yield (
@@ -156,7 +158,7 @@ def _limits(conf: Any, wanted: Mapping[str, Any]) -> Broken:
                 f"{name} is {conf[name]:g} s: on prefork it ends runs that take longer, and the third time such "
                 "a run is dead. Take it out; an agent's `timeouts:` limit its model and tool calls.",
             )
-    if conf.result_backend and not wanted["result_backend"]:
+    if conf.result_backend and not config["result_backend"]:
         yield (
             "warn",
             f"result_backend is {without_password(str(conf.result_backend))}; outcomes are in the journal, and "

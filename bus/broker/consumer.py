@@ -125,8 +125,8 @@ class SiftingConsumer(Consumer):  # type: ignore[misc]  # celery has no types
     def _drop(self, error: Exception, message: Message | None = None) -> None:
         self.dropped += 1
         if self.dropped <= LOGGED_ONE_BY_ONE or self.dropped % 100 == 0:
-            known = isinstance(error, MessageInvalid)  # the text of another error may quote the body
-            reason = str(error) if known else f"{type(error).__name__} in Celery; the message was dropped."
+            is_invalid_message = isinstance(error, MessageInvalid)  # the text of another error may quote the body
+            reason = str(error) if is_invalid_message else f"{type(error).__name__} in Celery; the message was dropped."
             log.warning("%s dropped=%s", reason, self.dropped)
         if message is not None and not message.acknowledged:
             message.reject_log_error(log, self.connection_errors)
@@ -146,7 +146,7 @@ def disarm(message: Message) -> None:
     ids = {"task": command.name, "id": task_id, "root_id": task_id}
     trace = trace_headers_in(headers)
     message.headers = {"lang": "py", "retries": 0, "ignore_result": True, **ids, **trace}
-    kept = {name: message.properties[name] for name in _FOR_RETURN if name in message.properties}
-    message.properties = {"correlation_id": task_id, **kept}
+    properties = {name: message.properties[name] for name in _FOR_RETURN if name in message.properties}
+    message.properties = {"correlation_id": task_id, **properties}
     message.content_encoding = "utf-8"
     message.body = orjson.dumps([[command.to_wire()], {}, {}])  # without callbacks

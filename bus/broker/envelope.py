@@ -67,9 +67,9 @@ def rewrite_item(item: bytes | str, queue: str) -> bytes:
     if len(item) > MAX_BYTES:
         raise MessageInvalid(f"an item of the queue has {len(item):,} bytes; it was dropped.")
     try:
-        found = orjson.loads(item)
-        headers, properties = found["headers"], found["properties"]
-        rewritten: dict[str, Any] = {name: _text(found[name]) for name in _TEXTS}
+        envelope = orjson.loads(item)
+        headers, properties = envelope["headers"], envelope["properties"]
+        rewritten: dict[str, Any] = {name: _text(envelope[name]) for name in _TEXTS}
         own = {name: _text(headers[name]) for name in ("task", "id")}
         rewritten["headers"] = {**own, **trace_headers_in(headers)}
         rewritten["properties"] = {

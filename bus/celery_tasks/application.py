@@ -85,13 +85,13 @@ def _loaded(path: Path) -> CeleryApplication:
     except OSError:
         return load_application(path)
     with _lock:
-        known = _applications.get(path)
-    if known is not None and known[0] == stamp:
-        return known[1]
-    found = load_application(path)
+        cache_entry = _applications.get(path)
+    if cache_entry is not None and cache_entry[0] == stamp:
+        return cache_entry[1]
+    application = load_application(path)
     with _lock:
-        _applications[path] = stamp, found
-    return found
+        _applications[path] = stamp, application
+    return application
 
 
 def address_of(application: CeleryApplication, settings: Settings) -> ApplicationAddress:
@@ -127,8 +127,8 @@ def _require_url(url: str, file: str, field: str) -> None:
     except ValueError as error:
         raise DefinitionInvalid(file, None, field, "is not a URL; write redis://host:6379/0, for example.") from error
     if field == "broker" and scheme not in TRANSPORT_ALIASES:
-        known = "redis, rediss, amqp, amqps and others that kombu knows"
-        raise DefinitionInvalid(file, None, field, f"no transport is called '{scheme[:40]}'; there are {known}.")
+        transports = "redis, rediss, amqp, amqps and others that kombu knows"
+        raise DefinitionInvalid(file, None, field, f"no transport is called '{scheme[:40]}'; there are {transports}.")
 
 
 def _require_readable(url: str, file: str) -> None:
@@ -144,15 +144,15 @@ def _require_readable(url: str, file: str) -> None:
 
 def _require_same(url: str, application: CeleryApplication) -> None:
     """Check that results are read where they are written: elsewhere every task looks as if it had not begun."""
-    said, form = application.published_results, redis_form(url)
+    backend, form = application.published_results, redis_form(url)
     problem = None
-    if said.kind == "redis" and form is None:
+    if backend.kind == "redis" and form is None:
         problem = "is no Redis, and the application publishes that its results are in one."
-    elif said.kind == "database" and form is not None:
+    elif backend.kind == "database" and form is not None:
         problem = "is a Redis, and the application publishes that its results are in a database."
-    elif said.kind == "redis" and form is not None and said.db not in (None, RedisAddress.of(form).db):
+    elif backend.kind == "redis" and form is not None and backend.db not in (None, RedisAddress.of(form).db):
         db = RedisAddress.of(form).db
-        problem = f"is database {db} of a Redis, and the application publishes that its results are in {said.db}."
+        problem = f"is database {db} of a Redis, and the application publishes that its results are in {backend.db}."
     if problem is not None:
         raise DefinitionInvalid(application.file, None, "result_backend", problem)
 
@@ -172,40 +172,40 @@ def _renew() -> None:
     _lock, _applications, _senders, _results = threading.Lock(), {}, {}, WeakKeyDictionary()
 
 
-def sender_to(place: ApplicationAddress) -> TaskSender:
+def sender_to(address: ApplicationAddress) -> TaskSender:
     """Return this process's sender to a broker."""
     with _lock:
-        key = place.broker, place.broker_key_prefix
+        key = address.broker, address.broker_key_prefix
         if key not in _senders:
             _senders[key] = TaskSender(*key)
         return _senders[key]
 
 
-def results_in(place: ApplicationAddress) -> Results:
+def results_in(address: ApplicationAddress) -> Results:
     """Return this loop's reader of a result backend.
 
     Raises:
         ToolUnknown: no installed driver serves it.
     """
-    assert place.results is not None, "a place without results is never asked for them"
+    assert address.results is not None, "a place without results is never asked for them"
     with _lock:
         mine = _results.setdefault(asyncio.get_running_loop(), {})
-        if place not in mine:
-            mine[place] = _opened(place, place.results)
-        return mine[place]
+        if address not in mine:
+            mine[address] = _opened(address, address.results)
+        return mine[address]
 
 
-def _opened(place: ApplicationAddress, url: str) -> Results:
+def _opened(address: ApplicationAddress, url: str) -> Results:
     if url.startswith(DATABASE):
-        return DatabaseResults(url.removeprefix(DATABASE), place.result_table)
-    return RedisResults(redis_form(url) or url, place.result_key_prefix)
+        return DatabaseResults(url.removeprefix(DATABASE), address.result_table)
+    return RedisResults(redis_form(url) or url, address.result_key_prefix)
 
 
 def close_applications() -> None:
     """Close every connection to applications; the next call opens others."""
     with _lock:
         senders = list(_senders.values())
-        readers = [(loop, reader) for loop, known in _results.items() for reader in known.values()]
+        readers = [(loop, reader) for loop, by_address in _results.items() for reader in by_address.values()]
         _senders.clear()
         _results.clear()
     for sender in senders:

@@ -99,8 +99,8 @@ class DatabaseResults:
     def _incarnation(self) -> str | None:
         if self._engine.dialect.name == "postgresql":
             with _naming_errors(), self._engine.connect() as connection:
-                said: str | None = connection.execute(_POSTGRES_INCARNATION, {"table": self._table}).scalar()
-            return said
+                incarnation: str | None = connection.execute(_POSTGRES_INCARNATION, {"table": self._table}).scalar()
+            return incarnation
         file = self._engine.url.database if self._engine.dialect.name == "sqlite" else None
         try:
             facts = os.stat(file or "")

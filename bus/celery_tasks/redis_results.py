@@ -42,20 +42,20 @@ class RedisResults:
         Raises:
             RedisUnreachable: the backend does not answer, or refuses the command.
         """
-        wanted = [("GETRANGE", self._prefix + task_id, 0, MAX_BYTES) for task_id in task_ids]
+        commands = [("GETRANGE", self._prefix + task_id, 0, MAX_BYTES) for task_id in task_ids]
         try:
             async with asyncio.timeout(READ_S):
                 wire = self._reading = await self._open(self._reading)
-                replies = await wire.send(wanted)
+                replies = await wire.send(commands)
         except (ConnectionError, TimeoutError, RedisUnreachable) as error:
             self._drop_reading()
             raise RedisUnreachable("the result backend does not answer; start it, or correct its URL.") from error
-        found = {}
+        state_by_id = {}
         for task_id, reply in zip(task_ids, replies, strict=True):
             if isinstance(reply, Exception):
                 raise RedisUnreachable(f"the result backend refuses to be read: {str(reply)[:200]}")
-            found[task_id] = await _decoded(reply)
-        return found
+            state_by_id[task_id] = await _decoded(reply)
+        return state_by_id
 
     async def incarnation(self) -> str | None:
         """Return what changes when the server may have lost entries before they expire; None where it does not say.

@@ -79,8 +79,8 @@ def state_of(status: str, result: Any) -> TaskState:
     if status not in ENDED:
         return TaskState(name=status[:80])
     facts = result if isinstance(result, dict) else {}
-    said = facts.get("exc_message", "")
-    words = said if isinstance(said, list | tuple) else [said]
+    message = facts.get("exc_message", "")
+    words = message if isinstance(message, list | tuple) else [message]
     text = ", ".join(str(word)[:MAX_MESSAGE] for word in words[:10])
     kind = re.sub(r"[^\w.]", "", str(facts.get("exc_type", "")))[:80]
     return TaskState(name=status, error=kind or "Exception", message=text[:MAX_MESSAGE])

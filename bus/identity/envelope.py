@@ -97,10 +97,10 @@ def verify(
     Raises:
         EnvelopeRefused: it is not valid.
     """
-    found = _ENVELOPE.fullmatch(text) if len(text) <= MAX_CHARS else None
-    if found is None:
+    match = _ENVELOPE.fullmatch(text) if len(text) <= MAX_CHARS else None
+    if match is None:
         raise EnvelopeRefused("form")
-    head, key_id, time_text, nonce, context, signature = found.groups()
+    head, key_id, time_text, nonce, context, signature = match.groups()
     if key_id not in keys:
         raise EnvelopeRefused("key")
     # Compared as text: a spelling of the same bytes in base64 other than the usual one is refused, too.

@@ -55,11 +55,11 @@ def delete_expired(connection: Connection, now_ms: int) -> int:
     """Delete a batch of such nonces, and return their number."""
     c = envelope_nonces.c
     old = select(c.key_id, c.nonce).where(_is_expired(now_ms)).order_by(c.expires_ms)
-    found = connection.execute(old.limit(BATCH).with_for_update(skip_locked=True)).all()
-    if found:
-        rows = [(row.key_id, row.nonce) for row in found]
+    nonce_rows = connection.execute(old.limit(BATCH).with_for_update(skip_locked=True)).all()
+    if nonce_rows:
+        rows = [(row.key_id, row.nonce) for row in nonce_rows]
         connection.execute(delete(envelope_nonces).where(tuple_(c.key_id, c.nonce).in_(rows)))
-    return len(found)
+    return len(nonce_rows)
 
 
 def _is_expired(now_ms: int) -> ColumnElement[bool]:

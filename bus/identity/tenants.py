@@ -16,8 +16,8 @@ def unused(connection: Connection, names: Iterable[str]) -> list[str]:
     """Return those of which the database has nothing."""
 
     def is_used(name: str) -> bool:
-        found = (select(table.c.tenant).where(table.c.tenant == name).limit(1) for table in OF_TENANTS)
-        return any(connection.execute(query).first() is not None for query in found)
+        queries = (select(table.c.tenant).where(table.c.tenant == name).limit(1) for table in OF_TENANTS)
+        return any(connection.execute(query).first() is not None for query in queries)
 
     return [name for name in names if not is_used(name)]
 

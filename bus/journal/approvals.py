@@ -139,8 +139,8 @@ class Decision:
     @property
     def refusal(self) -> str:
         """The result of a call that is rejected."""
-        said = f": {self.message}" if self.message else "."
-        return f"Not done: a person rejected this call{said}"
+        text = f": {self.message}" if self.message else "."
+        return f"Not done: a person rejected this call{text}"
 
     @property
     def taken(self) -> Any:
@@ -151,7 +151,7 @@ class Decision:
 def ask(connection: Connection, run_id: str, questions: Sequence[Question]) -> None:
     """Insert questions and their expiry timers; part of the commit in which the run begins to wait."""
     now = epoch_ms()
-    for place, question in enumerate(questions):
+    for index, question in enumerate(questions):
         connection.execute(
             insert(approvals).values(
                 id=question.id,
@@ -174,7 +174,7 @@ def ask(connection: Connection, run_id: str, questions: Sequence[Question]) -> N
                 scope_s=question.scope_s if question.scopes else None,
                 on_expiry=None if question.on_expiry is OnExpiry.FAIL else str(question.on_expiry),
                 default_json=orjson.dumps(question.default).decode() if question.default is not None else None,
-                created_ms=now + place,  # those asked at once keep their order
+                created_ms=now + index,  # those asked at once keep their order
             )
         )
         connection.execute(
@@ -202,8 +202,8 @@ def last_decided(connection: Connection, run_id: str) -> ApprovalDecided | None:
 
     None where no person answered it: it expired, or the run ended before.
     """
-    asked = select(approvals).where(approvals.c.run_id == run_id)
-    row = connection.execute(asked.order_by(approvals.c.created_ms.desc(), approvals.c.id.desc())).first()
+    query = select(approvals).where(approvals.c.run_id == run_id)
+    row = connection.execute(query.order_by(approvals.c.created_ms.desc(), approvals.c.id.desc())).first()
     if row is None or row.decision is None:
         return None
     return ApprovalDecided(approval_id=row.id, decision=row.decision, by=row.decided_by)
@@ -241,11 +241,11 @@ def answers(connection: Connection, run_id: str) -> dict[str, PersonAnswer]:
     owner gets the others until one has committed the result.
     """
     query = select(approvals).where(approvals.c.run_id == run_id).order_by(*IN_ORDER)
-    rows, found = connection.execute(query).all(), dict[str, PersonAnswer]()
+    rows, by_step = connection.execute(query).all(), dict[str, PersonAnswer]()
     void = _by_disabled(connection, run_id, rows)
     for row in rows:
-        found[row.step_id] = _answered(row, found.get(row.step_id, NO_ANSWER), is_void=row.id in void)
-    return found
+        by_step[row.step_id] = _answered(row, by_step.get(row.step_id, NO_ANSWER), is_void=row.id in void)
+    return by_step
 
 
 def _by_disabled(connection: Connection, run_id: str, rows: Sequence[Row[Any]]) -> set[str]:
@@ -269,16 +269,16 @@ def _answered(row: Row[Any], before: PersonAnswer, *, is_void: bool) -> PersonAn
             return before
         if row.kind == "arguments":
             return replace(before, edited=decision.arguments)
-        asked = form_digest(row.reason, orjson.loads(row.schema_json))
-        return replace(before, given={**before.given, asked: decision.result}, state=row.state or before.state)
+        digest = form_digest(row.reason, orjson.loads(row.schema_json))
+        return replace(before, given={**before.given, digest: decision.result}, state=row.state or before.state)
     edited = decision.arguments if decision is not None and decision.arguments is not None else before.edited
-    given = orjson.loads(row.decision_json) if decision is not None else {}
-    if is_void or (row.used_ms is not None and row.decision in USED_UP) or not _is_as_given(given):
+    data = orjson.loads(row.decision_json) if decision is not None else {}
+    if is_void or (row.used_ms is not None and row.decision in USED_UP) or not _is_as_given(data):
         return PersonAnswer(edited=edited, given=before.given)
     return PersonAnswer(
         approval_id=row.id,
         decision=decision,
-        digest=given.get("digest") or row.digest,
+        digest=data.get("digest") or row.digest,
         tool_digest=row.tool_digest,
         policy_version=row.policy_version,
         edited=edited,
@@ -286,16 +286,16 @@ def _answered(row: Row[Any], before: PersonAnswer, *, is_void: bool) -> PersonAn
     )
 
 
-def _is_as_given(given: Mapping[str, Any]) -> bool:
+def _is_as_given(data: Mapping[str, Any]) -> bool:
     """Return whether a result is the one that the person gave; changed in the database it does not count."""
-    expected = given.get("result_digest")
-    return expected is None or expected == canonical_digest(given["result"])
+    expected = data.get("result_digest")
+    return expected is None or expected == canonical_digest(data["result"])
 
 
 def form_digest(text: str, form: Mapping[str, Any]) -> str:
     """Return the SHA-256 of what a tool asks, as it is stored: the question again gets the answer that was given."""
-    shown, fields = stored_question(text, form)
-    return canonical_digest({"text": shown, "form": fields})
+    question_text, fields = stored_question(text, form)
+    return canonical_digest({"text": question_text, "form": fields})
 
 
 def stored_question(text: str, form: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -309,8 +309,8 @@ def stored_question(text: str, form: Mapping[str, Any]) -> tuple[str, dict[str, 
 def give_back(connection: Connection, step_ids: Sequence[str]) -> None:
     """Mark the approvals of these steps as not used: the owner that used them has not made the calls."""
     if step_ids:
-        given = approvals.c.step_id.in_(step_ids) & (approvals.c.decision == "approve")
-        connection.execute(update(approvals).where(given).values(used_ms=None))
+        condition = approvals.c.step_id.in_(step_ids) & (approvals.c.decision == "approve")
+        connection.execute(update(approvals).where(condition).values(used_ms=None))
 
 
 def use(connection: Connection, approval_ids: Sequence[str]) -> None:

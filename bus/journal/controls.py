@@ -42,5 +42,5 @@ STOP = Control(
     request="to stop",
     help="Stop RUN. Repeating it, or cancelling an ended run, changes nothing.",
 )
-CONTROLS: Mapping[str, Control] = {one.verb: one for one in (STOP,)}
+CONTROLS: Mapping[str, Control] = {control.verb: control for control in (STOP,)}
 """By their verb."""

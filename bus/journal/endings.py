@@ -103,7 +103,7 @@ def control(
     database: Database,
     principal: Principal,
     run_id: str,
-    wanted: Control,
+    command: Control,
     by: str,
     idempotency: IdempotencyKey | None = None,
 ) -> CommitResult:
@@ -126,16 +126,16 @@ def control(
         if row.status in TERMINAL:
             return untouched(row)
         is_owned = has_live_owner(database, connection, row)
-        if isinstance(wanted.to, Release):
+        if isinstance(command.to, Release):
             is_owned = row.status == RunStatus.RUNNING  # of a lost owner, the next one does it
-            if not is_owned and row.status != wanted.before:
+            if not is_owned and row.status != command.before:
                 return untouched(row)
         if is_owned:
-            if request(connection, row, wanted.kind, by, is_stop=isinstance(wanted.to, Ending)):
-                _record(connection, principal, row, wanted, by)
+            if request(connection, row, command.kind, by, is_stop=isinstance(command.to, Ending)):
+                _record(connection, principal, row, command, by)
             return untouched(row)
-        written = _do(connection, row, wanted.to)
-        _record(connection, principal, row, wanted, by)
+        written = _do(connection, row, command.to)
+        _record(connection, principal, row, command, by)
     failpoint("unowned")
     return written
 
@@ -145,8 +145,8 @@ def _do(connection: Connection, row: Row[Any], to: Ending | Release) -> CommitRe
     return end_run(connection, row, to) if isinstance(to, Ending) else move(connection, row, to.status, to.reason)
 
 
-def _record(connection: Connection, principal: Principal, run: Row[Any], wanted: Control, by: str) -> None:
-    facts = {"verb": wanted.verb, "agent": run.agent_id, "by": by if by != principal.id else None}
+def _record(connection: Connection, principal: Principal, run: Row[Any], command: Control, by: str) -> None:
+    facts = {"verb": command.verb, "agent": run.agent_id, "by": by if by != principal.id else None}
     record(connection, principal, Action.RUN_CONTROLLED, "run", run.id, **facts)
 
 

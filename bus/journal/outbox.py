@@ -180,11 +180,11 @@ class Relay:
             return True
         try:
             rows = self._rows(requests)
-            known = {request.run_id: request.message for request in requests if request.message is not None}
-            unknown = [request.run_id for request in requests if request.run_id not in known]
+            by_run = {request.run_id: request.message for request in requests if request.message is not None}
+            unknown = [request.run_id for request in requests if request.run_id not in by_run]
             read = self._messages(unknown) if unknown else []
-            self._keep_uncommitted(requests, {*known, *(message.run_id for message in read)})
-            for message in [*known.values(), *read]:
+            self._keep_uncommitted(requests, {*by_run, *(message.run_id for message in read)})
+            for message in [*by_run.values(), *read]:
                 self._publish(message)
                 failpoint("publish")
                 self._on_published(message.tenant, message.run_id)
@@ -214,13 +214,15 @@ class Relay:
     def _keep_uncommitted(self, requests: Sequence[_Request], run_ids: Collection[str]) -> None:
         """Keep the requests for the next round whose runs SQL does not have yet."""
         now_s = time.monotonic()
-        self._uncommitted = [one for one in requests if one.run_id not in run_ids and now_s < one.until_s]
+        self._uncommitted = [
+            request for request in requests if request.run_id not in run_ids and now_s < request.until_s
+        ]
 
     def _rows(self, requests: Sequence[_Request]) -> list[int]:
         """Return the outbox rows of these runs as of now; a row added later asks for another wake-up."""
-        known = [request.row for request in requests if request.row is not None]
-        if len(known) == len(requests):
-            return known
+        rows = [request.row for request in requests if request.row is not None]
+        if len(rows) == len(requests):
+            return rows
         run_ids = {request.run_id for request in requests}
         with self._database.read() as connection:
             return list(connection.execute(select(outbox.c.id).where(outbox.c.run_id.in_(run_ids))).scalars())

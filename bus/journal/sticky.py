@@ -82,8 +82,8 @@ def require_valid(connection: Connection, ids: Collection[str]) -> None:
         StickyOver: one has ended.
     """
     if ids:
-        found = connection.execute(_STILL_VALID, {"ids_": sorted(set(ids))}).all()
-        if len(found) < len(set(ids)):
+        rows = connection.execute(_STILL_VALID, {"ids_": sorted(set(ids))}).all()
+        if len(rows) < len(set(ids)):
             raise StickyOver
 
 
@@ -131,13 +131,13 @@ class StickyApprovals:
 
 def _shown(row: Row[Any], now_ms: int) -> dict[str, Any]:
     names = ("scope", "name", "agent_id", "thread_id", "principal", "approved_by", "approval_id", "revoked_by")
-    shown = {name: getattr(row, name) for name in names}
-    shown["thread_id"] = row.thread_id if row.scope == Scope.THREAD else None
-    shown["agent"] = shown.pop("agent_id")
+    fields = {name: getattr(row, name) for name in names}
+    fields["thread_id"] = row.thread_id if row.scope == Scope.THREAD else None
+    fields["agent"] = fields.pop("agent_id")
     times = {"created_at": stamp(row.created_ms), "expires_at": stamp(row.expires_ms)}
     revoked_at = stamp(row.revoked_ms) if row.revoked_ms is not None else None
     is_valid = row.revoked_ms is None and row.expires_ms > now_ms
-    return present({"sticky_id": row.id, **shown, **times, "revoked_at": revoked_at, "is_valid": is_valid})
+    return present({"sticky_id": row.id, **fields, **times, "revoked_at": revoked_at, "is_valid": is_valid})
 
 
 _NOW: tuple[ColumnElement[bool], ...] = (

@@ -82,8 +82,8 @@ class BusMessage:
 
     def with_headers(self, headers: Mapping[str, Any]) -> Self:
         """Return the message with what its headers say; malformed ones are as none."""
-        found = trace_headers_in(headers)
-        trace_id, correlation_id = trace_id_of(found.get(TRACEPARENT)), found.get(CORRELATION_ID)
+        trace_headers = trace_headers_in(headers)
+        trace_id, correlation_id = trace_id_of(trace_headers.get(TRACEPARENT)), trace_headers.get(CORRELATION_ID)
         chosen = correlation_id if correlation_id != trace_id else None
         return replace(self, trace_id=trace_id, correlation_id=chosen)
 

@@ -119,8 +119,8 @@ def _run_lab(route: str, lab: Lab, choice: Choice, as_json: bool) -> dict[str, A
             f"{len(first.record.steps)} steps, {_effects(first.effects)}; killed at {choice.summary(first.places)}:"
         )
     kills = []
-    for place in chosen:
-        case = lab.kill(place)
+    for crash_point in chosen:
+        case = lab.kill(crash_point)
         kills.append(_facts(case))
         if not as_json:
             _print_case(case)

@@ -124,18 +124,18 @@ class Lab:
             took_s=time.monotonic() - began_s,
         )
 
-    def places_after(self, place: Place) -> Sequence[Place]:
+    def places_after(self, crash_point: Place) -> Sequence[Place]:
         """Return the places that the resuming process passes after a kill at ``place``."""
         with self._trial(self.undisturbed.returned) as trial:
-            outcome = self.begin(trial, place)
+            outcome = self.begin(trial, crash_point)
             if outcome.end == "killed":
                 outcome = self.resume(trial, WATCH)
         return places_of(outcome.result.passed) if outcome.end == "returned" else ()
 
-    def kill(self, place: Place, then: Place | None = None) -> Case:
+    def kill(self, crash_point: Place, then: Place | None = None) -> Case:
         """Kill a run's process at ``place``, and the process that resumes it at ``then``; return the outcome."""
         with self._trial(self.undisturbed.returned) as trial:
-            outcome = self.begin(trial, place)
+            outcome = self.begin(trial, crash_point)
             was_killed = outcome.end == "killed"
             if was_killed and then is not None:
                 outcome = self.resume(trial, then.points)
@@ -144,14 +144,16 @@ class Lab:
             entries = ledger.read(trial.ledger)
         if outcome.end != "returned":
             violation = f"the {'resuming ' if was_killed else ''}process {_ending(outcome)}\n{outcome.output}"
-            return Case(place=place, was_killed=was_killed, record=None, effects=Counter(), violations=[violation])
-        return self._case(place, was_killed, outcome.result, entries)
+            return Case(
+                place=crash_point, was_killed=was_killed, record=None, effects=Counter(), violations=[violation]
+            )
+        return self._case(crash_point, was_killed, outcome.result, entries)
 
-    def begin(self, trial: Trial, place: Place) -> ChildOutcome:
+    def begin(self, trial: Trial, crash_point: Place) -> ChildOutcome:
         """Return the outcome of the first processes, of which one is to be killed at ``place``."""
         outcome = ChildOutcome(end="returned")
         for part in self._parts:
-            outcome = self.fork_runner.run(partial(part, trial, place.points), self.patience_s)
+            outcome = self.fork_runner.run(partial(part, trial, crash_point.points), self.patience_s)
             if outcome.end != "returned":
                 break
         return outcome
@@ -165,7 +167,7 @@ class Lab:
         """Seconds an attempt may take."""
         return PATIENCE_S + 10 * self.undisturbed.took_s
 
-    def _case(self, place: Place, was_killed: bool, attempt: AttemptResult, entries: Sequence[Entry]) -> Case:
+    def _case(self, crash_point: Place, was_killed: bool, attempt: AttemptResult, entries: Sequence[Entry]) -> Case:
         subject, first, record = self._subject, self.undisturbed, attempt.record
         resumed = attempt if was_killed else None
         effects = Effects(record, entries, trust_overrides=subject.trust_overrides, attempt=resumed)
@@ -177,7 +179,7 @@ class Lab:
                 violations += self._differences(record, entries)
             if took_effect != first.effects:
                 violations.append(f"its effects are {dict(took_effect)} instead of {dict(first.effects)}")
-        return Case(place=place, was_killed=was_killed, record=record, effects=took_effect, violations=violations)
+        return Case(place=crash_point, was_killed=was_killed, record=record, effects=took_effect, violations=violations)
 
     def _differences(self, record: RunRecord, entries: Sequence[Entry]) -> list[str]:
         """Return how a run's end differs from the undisturbed one's, besides in what tools return anew each time."""

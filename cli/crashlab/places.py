@@ -57,10 +57,10 @@ class Choice(NamedTuple):
 
     def of(self, places: Sequence[Place]) -> Sequence[Place]:
         if self.at:
-            if unknown := set(self.at) - {str(place) for place in places}:
+            if unknown := set(self.at) - {str(crash_point) for crash_point in places}:
                 names = ", ".join(map(str, places))
                 raise click.UsageError(f"the run does not pass {', '.join(sorted(unknown))}; it passes {names}.")
-            return [place for place in places if str(place) in self.at]
+            return [crash_point for crash_point in places if str(crash_point) in self.at]
         if self.sample is None or self.sample >= len(places):
             return places
         picked = random.Random(self.seed).sample(range(len(places)), self.sample)  # no secret
@@ -81,7 +81,7 @@ class Recorder:
         self._thread_id = thread_id
         self._lock = threading.Lock()
 
-    def __call__(self, place: str) -> None:
+    def __call__(self, point_name: str) -> None:
         with self._lock, self._database.read() as connection:
             run = run_of_thread(connection, self._thread_id)
             steps = steps_of(connection, run.id) if run is not None else ()
@@ -89,7 +89,9 @@ class Recorder:
                 step["id"]: (f"`{step['name']}`" if step["kind"] == "tool" else "the model call", step["status"])
                 for step in steps
             }
-            self.passed.append(Passed(place=place, status=run.status if run is not None else "", steps=step_states))
+            self.passed.append(
+                Passed(place=point_name, status=run.status if run is not None else "", steps=step_states)
+            )
 
 
 def places_of(passed: Sequence[Passed]) -> list[Place]:

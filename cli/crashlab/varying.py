@@ -21,12 +21,12 @@ class Varying:
     def __init__(self, first: Mapping[str, Any], second: Mapping[str, Any]) -> None:
         """``first``, ``second``: what each call of the two runs returned, by ``call_name``."""
         self._first, other = dict(_leaves(first.items())), dict(_leaves(second.items()))
-        self._places = {place for place in self._first.keys() & other if self._first[place] != other[place]}
+        self._places = {path for path in self._first.keys() & other if self._first[path] != other[path]}
 
     def values(self, returned: Iterable[tuple[str, Any]]) -> list[str]:
         """Return what stands at these places in the first run, and in one whose calls returned this; longest first."""
-        values = {str(self._first[place]) for place in self._places}
-        values |= {str(value) for place, value in _leaves(returned) if place in self._places}
+        values = {str(self._first[path]) for path in self._places}
+        values |= {str(value) for path, value in _leaves(returned) if path in self._places}
         return sorted(values - {""}, key=len, reverse=True)
 
 

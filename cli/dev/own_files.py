@@ -46,11 +46,11 @@ def own_files(root: Path = ROOT) -> OwnFiles:
     if LANDMARK not in tracked:
         return OwnFiles(kept=sorted(_unignored(root)), is_tracked=False)
     staged = {name for name in tracked if _is_definition(root, name)}
-    kept = [name for name in tracked if name not in staged and (root / name).is_file()]
+    names = [name for name in tracked if name not in staged and (root / name).is_file()]
     new = _git(root, "ls-files", "-z", "--others", "--exclude-standard", "--", *FOLDERS, "clients", "docs", "tests")
     edited = _git(root, "diff", "-z", "--name-only", "--relative", "--", "config")
     others = sorted({*new, *staged.intersection(edited)})
-    return OwnFiles(kept=kept, staged=sorted(staged), others=others)
+    return OwnFiles(kept=names, staged=sorted(staged), others=others)
 
 
 _REMOVE = """

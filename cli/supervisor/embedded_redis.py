@@ -41,10 +41,10 @@ class EmbeddedRedis:
 
     def set_aside(self) -> Path:
         """Move unreadable data aside and return its new folder; runs and events are in SQL."""
-        place = self.folder.with_name(f"{self.folder.name}.unreadable-{int(time.time())}")
-        self.folder.rename(place)
+        folder = self.folder.with_name(f"{self.folder.name}.unreadable-{int(time.time())}")
+        self.folder.rename(folder)
         self.folder.mkdir(mode=0o700)
-        return place
+        return folder
 
     def wait_until_it_answers(self) -> None:
         """Return when it answers PING.
@@ -71,12 +71,12 @@ def plan(settings: Settings) -> EmbeddedRedis | None:
         return None
     make_folder(settings)
     folder = private_folder(settings.state / "redis")
-    place = socket_path(settings.state)
+    socket_file = socket_path(settings.state)
     # No TCP port; appended data is on disk within a second; no key is evicted when memory is short.
     options = "--port 0 --unixsocketperm 700 --appendonly yes --appendfsync everysec --maxmemory-policy noeviction"
-    where = ("--unixsocket", str(place), "--dir", str(folder))
+    where = ("--unixsocket", str(socket_file), "--dir", str(folder))
     argv = (binary, *where, *options.split(), "--save", "", "--loglevel", "warning")
-    return EmbeddedRedis(socket=place, folder=folder, argv=argv)
+    return EmbeddedRedis(socket=socket_file, folder=folder, argv=argv)
 
 
 def program_of(settings: Settings) -> str | None:

@@ -193,8 +193,8 @@ def web_environment(settings: Settings) -> dict[str, str]:
 
 def clean_environment() -> dict[str, str]:
     """Return this environment without Callboard's settings, for a process with default settings."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("CALLBOARD_")}
-    return child_environment(kept, CALLBOARD_NO_CONFIG="1")
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("CALLBOARD_")}
+    return child_environment(variables, CALLBOARD_NO_CONFIG="1")
 
 
 def _bind_error(settings: Settings, command: str, error: OSError) -> Permanent:

@@ -103,12 +103,12 @@ def _copy_sqlite(database: Path, part: Path) -> None:
             source.backup(copy, pages=-1)
         with closing(_open(part)) as copy:
             copy.execute("PRAGMA journal_mode=DELETE")  # one file, with nothing beside it
-            found = [row[0] for row in copy.execute("PRAGMA integrity_check(3)")]
+            problems = [row[0] for row in copy.execute("PRAGMA integrity_check(3)")]
     except sqlite3.Error as error:
         raise BACKUP_FAILED(f"the copy could not be made ({error}); make space on the disk of {part}.") from error
-    if found != ["ok"]:
+    if problems != ["ok"]:
         raise BACKUP_FAILED(
-            f"the copy is damaged ({found[0]}), and {database} may be too; restore an earlier backup soon."
+            f"the copy is damaged ({problems[0]}), and {database} may be too; restore an earlier backup soon."
         )
 
 
@@ -122,13 +122,13 @@ def _dump_postgres(url: URL, settings: Settings, part: Path) -> None:
         server = int(connection.execute(text("SHOW server_version_num")).scalar_one()) // 10_000
     password = url.password or url.query.get("password")
     # ``set(password=None)`` would change nothing. Other users of this machine can read command lines.
-    shown = url.set(drivername="postgresql").difference_update_query(["password"])._replace(password=None)
-    address = shown.render_as_string()
+    public_url = url.set(drivername="postgresql").difference_update_query(["password"])._replace(password=None)
+    address = public_url.render_as_string()
     tool = shutil.which("pg_dump")
     if tool is None or _version(tool) < server:
-        found = "is not on the PATH" if tool is None else f"on the PATH has version {_version(tool)}"
+        fault = "is not on the PATH" if tool is None else f"on the PATH has version {_version(tool)}"
         raise BACKUP_FAILED(
-            f"pg_dump {found} and the server has version {server}; install its client tools, or run where they are: "
+            f"pg_dump {fault} and the server has version {server}; install its client tools, or run where they are: "
             f"pg_dump --format=custom --file={part.name.removesuffix('.part')} '{address}'"
         )
     command = [tool, "--format=custom", "--no-password", f"--file={part}", f"--dbname={address}"]
@@ -138,12 +138,12 @@ def _dump_postgres(url: URL, settings: Settings, part: Path) -> None:
     )
     if ran.returncode:
         lines = ran.stderr.strip().splitlines() or ["it gave no reason"]
-        said = next((line for line in lines if "error:" in line), lines[0])
-        raise BACKUP_FAILED(f"{said[:300]}; nothing was written.")
+        message = next((line for line in lines if "error:" in line), lines[0])
+        raise BACKUP_FAILED(f"{message[:300]}; nothing was written.")
 
 
 def _version(tool: str) -> int:
     """Return the major version of a Postgres tool; 0 if its output has none."""
-    said = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False).stdout
-    found = re.search(r"(\d+)", said)
-    return int(found[1]) if found else 0
+    output = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False).stdout
+    match = re.search(r"(\d+)", output)
+    return int(match[1]) if match else 0

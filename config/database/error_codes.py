@@ -99,9 +99,9 @@ def _meaning(error: SQLAlchemyError) -> Meaning | None:
     driver_error = getattr(error, "orig", None)
     name = getattr(driver_error, "sqlite_errorname", None) or ""
     state = getattr(driver_error, "sqlstate", None) or ""
-    known = _SQLITE.get(name) or _SQLITE.get("_".join(name.split("_")[:2])) or _POSTGRES.get(state)
-    if known is not None:
-        return known
+    meaning = _SQLITE.get(name) or _SQLITE.get("_".join(name.split("_")[:2])) or _POSTGRES.get(state)
+    if meaning is not None:
+        return meaning
     # A failed connection attempt has no code. Class 08 is a broken connection, whatever the driver calls it.
     is_away = isinstance(error, OperationalError) or state.startswith("08")
     return _AWAY if is_away or (isinstance(error, DBAPIError) and error.connection_invalidated) else None

@@ -41,13 +41,13 @@ def require_current(database: Database) -> None:
         SchemaOld: ``./callboard migrate`` has to be run first.
         SchemaNew: this code is older than the database.
     """
-    found = current_version(database)
-    if found is None or found < HEAD:
-        problem = f"is {found or 'missing'} and this code needs {HEAD}; run `./callboard migrate`."
-        raise SchemaOld(f"the database's schema {problem}", found=found, wanted=HEAD)
-    if found > HEAD:
-        problem = f"{found} is newer than this code knows ({HEAD}); update the code on this machine."
-        raise SchemaNew(f"the database's schema {problem}", found=found, wanted=HEAD)
+    version = current_version(database)
+    if version is None or version < HEAD:
+        problem = f"is {version or 'missing'} and this code needs {HEAD}; run `./callboard migrate`."
+        raise SchemaOld(f"the database's schema {problem}", found=version, wanted=HEAD)
+    if version > HEAD:
+        problem = f"{version} is newer than this code knows ({HEAD}); update the code on this machine."
+        raise SchemaNew(f"the database's schema {problem}", found=version, wanted=HEAD)
 
 
 def require_schema(settings: Settings) -> None:

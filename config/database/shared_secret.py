@@ -22,15 +22,15 @@ def shared_secret(database: Database, name: str) -> str:
     Raises:
         DatabaseUnreachable, DatabaseBusy, DatabaseReadOnly, DatabaseFull: it cannot be read, or not be made.
     """
-    found = known_secret(database, name)
-    if found is None:
-        made = {"name": name, "value": randomness.token_hex(SECRET_BYTES), "created_ms": epoch_ms()}
+    secret = known_secret(database, name)
+    if secret is None:
+        row = {"name": name, "value": randomness.token_hex(SECRET_BYTES), "created_ms": epoch_ms()}
         with suppress(IntegrityError), database.write() as connection:  # another process may be quicker
-            connection.execute(insert(secrets), made)
-        found = known_secret(database, name)
-    assert found is not None
-    register_secrets([found])
-    return found
+            connection.execute(insert(secrets), row)
+        secret = known_secret(database, name)
+    assert secret is not None
+    register_secrets([secret])
+    return secret
 
 
 def known_secret(database: Database, name: str) -> str | None:

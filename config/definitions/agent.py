@@ -348,14 +348,14 @@ _SENTENCES = {
 """The remedy by pydantic's name of an error, or by that and the field's name."""
 
 
-def _section(place: Sequence[Any]) -> type[_Section | CheckSection]:
+def _section(location: Sequence[Any]) -> type[_Section | CheckSection]:
     """Return the section that has the field at this place."""
-    if len(place) == 1:
+    if len(location) == 1:
         return DefinitionFields
-    if place[0] == "guardrails":
-        return (GuardrailFields, Checks, PatternCheck)[min(len(place) - 2, 2)]
+    if location[0] == "guardrails":
+        return (GuardrailFields, Checks, PatternCheck)[min(len(location) - 2, 2)]
     sections: dict[Any, type[_Section]] = {"timeouts": Timeouts, "access": Access}
-    return sections.get(place[0], ToolOverride)
+    return sections.get(location[0], ToolOverride)
 
 
 _MISTAKES = Mistakes(section_of=_section, sentences=_SENTENCES)

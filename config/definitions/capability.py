@@ -182,9 +182,9 @@ def load_capability(path: Path) -> CapabilityDefinition:
         raise DefinitionInvalid(str(path), None, None, problem) from error
 
 
-def _without_tag(place: tuple[int | str, ...]) -> tuple[int | str, ...]:
+def _without_tag(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
     """Return the place without the name of the runner's type, which pydantic puts behind ``runner``."""
-    return (*place[:1], *place[2:]) if place[:1] == ("runner",) and len(place) > 1 else place
+    return (*location[:1], *location[2:]) if location[:1] == ("runner",) and len(location) > 1 else location
 
 
 _SENTENCES: Mapping[str, str] = {
@@ -209,12 +209,12 @@ _SECTIONS: Mapping[str, type[Strict]] = {
 }
 
 
-def _section(place: tuple[int | str, ...]) -> type[Strict]:
-    if "limits" in place[:-1]:
+def _section(location: tuple[int | str, ...]) -> type[Strict]:
+    if "limits" in location[:-1]:
         return RunnerLimits
-    if place[0] == "runner" and len(place) > 2:
-        return _SECTIONS[str(place[1])]
-    return RetryRule if place[0] == "retry" and len(place) > 1 else CapabilityFields
+    if location[0] == "runner" and len(location) > 2:
+        return _SECTIONS[str(location[1])]
+    return RetryRule if location[0] == "retry" and len(location) > 1 else CapabilityFields
 
 
 _MISTAKES = Mistakes(section_of=_section, sentences=_SENTENCES, as_written=_without_tag)

@@ -187,8 +187,8 @@ class CeleryApplication(ApplicationFields):
         """
         variable = getattr(self, f"{name}_env")
         if variable is None:
-            given: str | None = getattr(self, name)
-            return given
+            text: str | None = getattr(self, name)
+            return text
         value = os.environ.get(variable, "").strip()
         if not value:
             problem = f"the variable {variable} is not set.{restart_this()}"
@@ -211,10 +211,10 @@ def load_application(path: Path) -> CeleryApplication:
         offered = _offered(published, str(path.parent / str(fields.published)))
         own = {name: task.over(offered[name]) if name in offered else task for name, task in fields.tasks.items()}
         values["tasks"] = offered | own
-        said = {"tracks_starts": published.tracks_starts, "published_results": published.results}
-        said |= {"result_key_prefix": published.results.key_prefix, "result_table": published.results.table}
-        said |= {"result_expires_s": published.results.expires_s}
-        values = {name: value for name, value in said.items() if value is not None} | values
+        facts = {"tracks_starts": published.tracks_starts, "published_results": published.results}
+        facts |= {"result_key_prefix": published.results.key_prefix, "result_table": published.results.table}
+        facts |= {"result_expires_s": published.results.expires_s}
+        values = {name: value for name, value in facts.items() if value is not None} | values
     return CeleryApplication.model_construct(**{**ApplicationFields().__dict__, **values}, id=path.stem, file=str(path))
 
 

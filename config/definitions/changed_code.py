@@ -24,7 +24,7 @@ def changed_after(began_s: float, paths: Iterable[str]) -> list[str]:
     """Return what was changed after that time: the dotted paths' files, the installed packages and ``.env``."""
     files = {file.name: file for path in paths if (file := file_of(path)) is not None}
     places = files | {"the installed packages": Path(get_path("purelib")), ".env": ROOT / ".env"}
-    return [name for name, place in places.items() if _changed_s(place) > began_s]
+    return [name for name, source in places.items() if _changed_s(source) > began_s]
 
 
 def restart(changed: Iterable[str]) -> str:
@@ -38,8 +38,8 @@ def restart_this(path: str = "") -> str:
     return restart(changed_after(process_began_s, [path] if path else ()))
 
 
-def _changed_s(place: Path) -> float:
+def _changed_s(path: Path) -> float:
     try:
-        return place.stat().st_mtime
+        return path.stat().st_mtime
     except OSError:
         return 0.0

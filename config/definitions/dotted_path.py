@@ -224,7 +224,7 @@ def _is_in_working_folder(spec: ModuleSpec) -> bool:
     if not places and spec.has_location and spec.origin:
         places = [spec.origin]
     folders = {ROOT.resolve(), Path.cwd().resolve()}
-    return bool(places) and all(Path(place).resolve().parent in folders for place in places)
+    return bool(places) and all(Path(path).resolve().parent in folders for path in places)
 
 
 # --- importing --------------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ def _attribute(thing: Any, name: str, module_name: str) -> Any:
     try:
         return getattr(thing, name)
     except AttributeError as error:
-        names = [known for known in vars(thing) if not known.startswith("_")] if hasattr(thing, "__dict__") else []
+        names = [var for var in vars(thing) if not var.startswith("_")] if hasattr(thing, "__dict__") else []
         raise NameMissing(
             f"cannot be found: there is no '{name}' in {module_name}.{did_you_mean(name, names)}"
         ) from error

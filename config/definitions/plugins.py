@@ -79,19 +79,19 @@ class PluginLoader(Generic[T]):
         Raises:
             DefinitionUnreadable: the system did not let one be read, which may be the one that is wanted.
         """
-        found: dict[str, T] = {}
+        by_name: dict[str, T] = {}
         for path in settings.plugin_paths:
             try:
                 thing = self._imported(path, settings)
                 if self.accepts(thing):
                     plugin = self.build(thing, path, None, settings)
-                    found.setdefault(self.name_of(plugin), plugin)
+                    by_name.setdefault(self.name_of(plugin), plugin)
             except Exception as error:
                 unreadable = DefinitionUnreadable.behind(error, Path(path))
                 if unreadable is not None:  # what it would be is not known
                     raise unreadable from error
                 log.warning("plugin '%s' cannot be used: %s", path, reason_of(error))
-        return found
+        return by_name
 
     def _imported(self, path: str, settings: Settings) -> Any:
         try:
@@ -100,18 +100,18 @@ class PluginLoader(Generic[T]):
             remedy = restart_this(path) if isinstance(error, NameMissing) else ""
             raise self.error(f"{self.noun} '{path}' {error}{remedy}", name=path) from error
 
-    def _unknown(self, name: str, known: list[str], settings: Settings) -> Permanent:
+    def _unknown(self, name: str, names: list[str], settings: Settings) -> Permanent:
         if name in shipped_entries(f"callboard.{self.noun}s") and not settings.builtins:
             remedy = f"it ships with Callboard, but CALLBOARD_BUILTINS turns the shipped {self.noun}s off; turn them on"
         else:
-            listing = ", ".join(f"'{other}'" for other in known) or "none"
-            near = did_you_mean(name, known) or with_colon(name, settings)
+            listing = ", ".join(f"'{other}'" for other in names) or "none"
+            near = did_you_mean(name, names) or with_colon(name, settings)
             remedy = f"known {self.noun}s: {listing}.{near} Name a known one"
         return self.error(
             f"{self.noun} '{name[:80]}' is not known: {remedy}, or write a dotted path, "
             f"package.module:{self.attribute}.{restart_this()}",
             name=name,
-            known=known,
+            known=names,
         )
 
 

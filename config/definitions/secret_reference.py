@@ -27,11 +27,11 @@ def resolve_secret(reference: str, environment: Mapping[str, str] = os.environ) 
 
     The value is redacted from now on wherever this process writes, if it has six characters or more.
     """
-    kind, _, place = reference.partition(":")
+    kind, _, location = reference.partition(":")
     if kind == "secret":
-        value = _of_deployment(place.removeprefix("//"), environment)
+        value = _of_deployment(location.removeprefix("//"), environment)
     else:
-        value = environment.get(place, "") if kind == "env" else _content(Path(place))
+        value = environment.get(location, "") if kind == "env" else _content(Path(location))
     value = value.rstrip("\r\n")
     if not value.strip() or "\0" in value:
         return None

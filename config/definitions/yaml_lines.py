@@ -54,11 +54,11 @@ class LinedYaml:
     data: dict[str, Any]
     lines: dict[Place, int]
 
-    def line_of(self, place: Place) -> int:
+    def line_of(self, location: Place) -> int:
         """Return the line of the deepest key of ``place`` that is in the file."""
-        while place and place not in self.lines:
-            place = place[:-1]
-        return self.lines.get(place, 1)
+        while location and location not in self.lines:
+            location = location[:-1]
+        return self.lines.get(location, 1)
 
 
 class _Loader(yaml.CSafeLoader):
@@ -134,60 +134,60 @@ def _lines_of(root: yaml.Node, path: Path) -> Iterator[tuple[Place, int]]:
     waiting: list[tuple[Place, yaml.Node]] = [((), root)]
     seen = 0
     while waiting:
-        place, node = waiting.pop()
+        location, node = waiting.pop()
         seen += 1
         line = node.start_mark.line + 1
-        if seen > MAX_NODES or len(place) > MAX_DEPTH:
+        if seen > MAX_NODES or len(location) > MAX_DEPTH:
             raise _refused(path, "its aliases unfold into far too many values.", line)
         if node.tag not in _PLAIN:
             problem = f"the tag {node.tag} is not plain data; write text, numbers, lists and mappings."
-            raise _refused(path, problem, line, place)
+            raise _refused(path, problem, line, location)
         if isinstance(node, yaml.MappingNode):
-            for key, value in _pairs(node, place, path):
-                key_place = (*place, key.value)
+            for key, value in _pairs(node, location, path):
+                key_place = (*location, key.value)
                 yield key_place, key.start_mark.line + 1
                 waiting.append((key_place, value))
         elif isinstance(node, yaml.SequenceNode):
             for position, item in enumerate(node.value):
-                yield (*place, position), item.start_mark.line + 1
-                waiting.append(((*place, position), item))
+                yield (*location, position), item.start_mark.line + 1
+                waiting.append(((*location, position), item))
 
 
-def _pairs(node: yaml.MappingNode, place: Place, path: Path) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
+def _pairs(node: yaml.MappingNode, location: Place, path: Path) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
     keys: set[str] = set()
     for key, value in node.value:
         line = key.start_mark.line + 1
         if key.tag == "tag:yaml.org,2002:merge":
-            raise _refused(path, "merge keys (<<) are not supported; write the fields out.", line, place)
+            raise _refused(path, "merge keys (<<) are not supported; write the fields out.", line, location)
         if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
             name = repr(str(key.value)[:40]) if isinstance(key, yaml.ScalarNode) else "a list or mapping"
-            raise _refused(path, f"{name} as a key has to be text; put it in quotes.", line, place)
+            raise _refused(path, f"{name} as a key has to be text; put it in quotes.", line, location)
         if key.value in keys:
             problem = "is written twice; keep one of them, the other is lost."
-            raise _refused(path, problem, line, (*place, key.value))
+            raise _refused(path, problem, line, (*location, key.value))
         keys.add(key.value)
         yield key, value
 
 
-def _check_values(value: Any, place: Place, path: Path, lines: dict[Place, int]) -> None:
+def _check_values(value: Any, location: Place, path: Path, lines: dict[Place, int]) -> None:
     if isinstance(value, dict):
         for key, item in value.items():
-            _check_values(key, (*place, key), path, lines)
-            _check_values(item, (*place, key), path, lines)
+            _check_values(key, (*location, key), path, lines)
+            _check_values(item, (*location, key), path, lines)
     elif isinstance(value, list):
         for position, item in enumerate(value):
-            _check_values(item, (*place, position), path, lines)
+            _check_values(item, (*location, position), path, lines)
     elif isinstance(value, str) and "\0" in value:
         problem = "the text has the character NUL, which a database cannot keep; leave it out."
-        raise _refused(path, problem, lines.get(place), place)
+        raise _refused(path, problem, lines.get(location), location)
     elif isinstance(value, float) and not math.isfinite(value):
-        raise _refused(path, f"{value} is not a number JSON can hold.", lines.get(place), place)
+        raise _refused(path, f"{value} is not a number JSON can hold.", lines.get(location), location)
     elif isinstance(value, int) and value.bit_length() > 64:
-        raise _refused(path, "the number is too large.", lines.get(place), place)
+        raise _refused(path, "the number is too large.", lines.get(location), location)
 
 
-def _refused(path: Path, problem: str, line: int | None = None, place: Place = ()) -> DefinitionInvalid:
-    field = (dotted(place) or "").replace("\0", "\\0")
+def _refused(path: Path, problem: str, line: int | None = None, location: Place = ()) -> DefinitionInvalid:
+    field = (dotted(location) or "").replace("\0", "\\0")
     return DefinitionInvalid(str(path), line, field or None, problem)
 
 
@@ -203,9 +203,9 @@ def _not_yaml(path: Path, text: str, error: yaml.YAMLError) -> DefinitionInvalid
     return _refused(path, f"is not YAML: {problem}.{hint}", line)
 
 
-def dotted(place: Place) -> str | None:
+def dotted(location: Place) -> str | None:
     """Return ``timeouts.tool_s``, ``tools[2]`` or None for the root."""
     text = ""
-    for part in place:
+    for part in location:
         text += f"[{part}]" if isinstance(part, int) else f".{part}"
     return text.lstrip(".") or None

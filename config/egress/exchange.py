@@ -108,24 +108,24 @@ class Exchange:
         """Return the request to one address of the host, with the host's name in ``Host`` and in TLS."""
         import httpx2
 
-        one, limits = self._request, self._limits
-        chosen = {name.lower() for name, _ in one.headers}
-        headers = [("Host", one.target.authority), ("Accept-Encoding", "gzip, deflate"), *one.headers]
-        more = _ALWAYS | (_trace() if one.continues_trace else {})
+        request, limits = self._request, self._limits
+        chosen = {name.lower() for name, _ in request.headers}
+        headers = [("Host", request.target.authority), ("Accept-Encoding", "gzip, deflate"), *request.headers]
+        more = _ALWAYS | (_trace() if request.continues_trace else {})
         headers += [(name, value) for name, value in more.items() if name.lower() not in chosen]
         host = f"[{address}]" if address.version == 6 else str(address)
         times = dict.fromkeys(("read", "write", "pool"), limits.total_s) | {"connect": limits.connect_s}
         extensions = {
-            "sni_hostname": one.target.host,
-            "target": one.target.path.encode(),  # httpx would remove dots from the path of a URL
+            "sni_hostname": request.target.host,
+            "target": request.target.path.encode(),  # httpx would remove dots from the path of a URL
             "timeout": times,
             "trace": self._trace,
         }
         return httpx2.Request(
-            one.method,
-            httpx2.URL(scheme=one.target.scheme, host=host, port=one.target.port),
+            request.method,
+            httpx2.URL(scheme=request.target.scheme, host=host, port=request.target.port),
             headers=headers,
-            content=one.body or None,
+            content=request.body or None,
             extensions=extensions,
         )
 
@@ -141,10 +141,10 @@ def _trace() -> dict[str, str]:
 def causes_of(error: BaseException) -> Sequence[BaseException]:
     """Return the error and what led to it, the nearest first."""
     causes: list[BaseException] = []
-    one: BaseException | None = error
-    while one is not None and len(causes) < 8:
-        causes.append(one)
-        one = one.__cause__ or one.__context__
+    cause: BaseException | None = error
+    while cause is not None and len(causes) < 8:
+        causes.append(cause)
+        cause = cause.__cause__ or cause.__context__
     return causes
 
 

@@ -113,7 +113,7 @@ class Fetcher:
             raise HostUnreachable(f"{problem}; ask for another host, or try again later.") from error
         except (OSError, UnicodeError) as error:
             raise HostUnreachable(f"there is no host {target.host}; check the name.") from error
-        found = [address_in(text) for text in dict.fromkeys(texts)]
-        known = [address for address in found if address is not None]
-        self.policy.require_addresses(target, known if len(known) == len(found) else [])
-        return known
+        candidates = [address_in(text) for text in dict.fromkeys(texts)]
+        addresses = [address for address in candidates if address is not None]
+        self.policy.require_addresses(target, addresses if len(addresses) == len(candidates) else [])
+        return addresses

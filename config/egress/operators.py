@@ -51,15 +51,15 @@ def require_operators_url_here(url: str, allowed: Sequence[Allowed] = ()) -> Non
     """
     target = parse_target(url)
     try:
-        found = () if target.address is not None else socket.getaddrinfo(target.host, target.port)
+        entries = () if target.address is not None else socket.getaddrinfo(target.host, target.port)
     except (OSError, UnicodeError):
         return
-    _require(target, [str(entry[4][0]) for entry in found], allowed)
+    _require(target, [str(entry[4][0]) for entry in entries], allowed)
 
 
 def _require(target: Target, texts: Iterable[str], allowed: Sequence[Allowed]) -> None:
-    found = [address_in(text.partition("%")[0]) for text in texts] if target.address is None else [target.address]
-    for address in found:
+    candidates = [address_in(text.partition("%")[0]) for text in texts] if target.address is None else [target.address]
+    for address in candidates:
         if address is None or not is_metadata(address):
             continue
         if not any(entry.has_address(address) and entry.port in (None, target.port) for entry in allowed):

@@ -38,8 +38,8 @@ def is_origin(text: str) -> bool:
 
 def host_of(origin: str) -> str:
     """Return the host of an origin without its port, IPv6 addresses in brackets."""
-    found = ORIGIN.fullmatch(origin)
-    return found[2].lower() if found else ""
+    match = ORIGIN.fullmatch(origin)
+    return match[2].lower() if match else ""
 
 
 def networks_in(text: str) -> list[IPv4Network | IPv6Network]:

@@ -120,8 +120,8 @@ def hosts_in(parts: Iterable[str]) -> tuple[Allowed, ...]:
 
 
 def _entry(part: str) -> Allowed:
-    found = _ENTRY.fullmatch(part)
-    text, port = (found[1] or found[2], found[3]) if found else (part, None)
+    match = _ENTRY.fullmatch(part)
+    text, port = (match[1] or match[2], match[3]) if match else (part, None)
     if port is not None and not 1 <= int(port) <= 65535:
         raise ValueError(f"'{part[:60]}' has a port that does not exist; ports are 1 to 65535")
     number = None if port is None else int(port)

@@ -68,10 +68,12 @@ class Outgoing:
                 "would go to another server. If that one is right, ask for it directly."
             )
         continues = self.continues_trace and is_same
-        headers = self.headers if is_same else tuple(one for one in self.headers if one[0].lower() in _KEPT_ACROSS)
+        headers = (
+            self.headers if is_same else tuple(header for header in self.headers if header[0].lower() in _KEPT_ACROSS)
+        )
         if not becomes_get:
             return replace(self, target=target, headers=headers, continues_trace=continues)
-        headers = tuple(one for one in headers if one[0].lower() not in _OF_BODY)
+        headers = tuple(pair for pair in headers if pair[0].lower() not in _OF_BODY)
         return replace(self, target=target, headers=headers, method="GET", body=b"", continues_trace=continues)
 
 
@@ -81,10 +83,10 @@ def checked_headers(headers: Iterable[tuple[str, str]]) -> Headers:
     Raises:
         RequestRefused: one is malformed, too long, or Callboard's own to set.
     """
-    found = tuple(headers)
-    if len(found) > MAX_HEADERS:
-        raise RequestRefused(f"the request has {len(found):,} headers and the limit is {MAX_HEADERS}.")
-    for name, value in found:
+    pairs = tuple(headers)
+    if len(pairs) > MAX_HEADERS:
+        raise RequestRefused(f"the request has {len(pairs):,} headers and the limit is {MAX_HEADERS}.")
+    for name, value in pairs:
         if not _NAME.fullmatch(name):
             raise RequestRefused(f"{name[:40]!r} is not a header's name; names have letters, digits and '-'.")
         if name.lower() in _OURS:
@@ -93,9 +95,9 @@ def checked_headers(headers: Iterable[tuple[str, str]]) -> Headers:
             raise RequestRefused(
                 f"the value of the header {name} is too long, or has a line break or a character that is not ASCII."
             )
-    if len({name.lower() for name, _ in found}) < len(found):
+    if len({name.lower() for name, _ in pairs}) < len(pairs):
         raise RequestRefused("the request has a header twice; join its values with a comma.")
-    return found
+    return pairs
 
 
 def checked_body(body: bytes) -> bytes:

@@ -70,10 +70,10 @@ def parse_target(url: str) -> Target:
         UrlRefused: it is malformed, or in a form that programs read in different ways.
     """
     _refuse_unsafe(url)
-    found = _URL.fullmatch(url.partition("#")[0])
-    if found is None:
+    match = _URL.fullmatch(url.partition("#")[0])
+    if match is None:
         raise UrlRefused("the URL has no scheme and host; write one like https://example.org/path.")
-    scheme, authority, path = found[1].lower(), found[2], (found[3] or "/") + (found[4] or "")
+    scheme, authority, path = match[1].lower(), match[2], (match[3] or "/") + (match[4] or "")
     if scheme not in PORTS:
         raise UrlRefused(f"the URL's scheme is '{scheme[:20]}' and only http and https are possible.")
     if "@" in authority:

@@ -105,8 +105,8 @@ class SecurityContext:
 
     def as_json(self, *, with_token: bool = False) -> dict[str, Any]:
         """Return the fields; ``token_ref`` only where it may be seen."""
-        shown = {"initiator_id": self.initiator_id, "roles": sorted(self.roles), "trace_id": self.trace_id}
-        return shown | ({"token_ref": self.token_ref} if with_token else {})
+        fields = {"initiator_id": self.initiator_id, "roles": sorted(self.roles), "trace_id": self.trace_id}
+        return fields | ({"token_ref": self.token_ref} if with_token else {})
 
     def as_wire(self) -> SecurityContextWire:
         """Return the fields by the names of the capability design."""
@@ -120,12 +120,12 @@ class SecurityContext:
 
 def memo(golden: GoldenContext | None, security: SecurityContext | None) -> ContextsWire:
     """Return the contexts as a program gets them; one that is not set is absent."""
-    found: ContextsWire = {}
+    wire: ContextsWire = {}
     if golden is not None:
-        found["golden.context"] = golden.as_json()
+        wire["golden.context"] = golden.as_json()
     if security is not None:
-        found["golden.securityContext"] = security.as_wire()
-    return found
+        wire["golden.securityContext"] = security.as_wire()
+    return wire
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,10 +159,10 @@ class DeclaredContext:
         try:
             if "data_classification" in stored:
                 stored["data_classification"] = Classification(stored["data_classification"])
-            found = cls(**{name: stored[name] for name in cls.__slots__ if name in stored})
+            context = cls(**{name: stored[name] for name in cls.__slots__ if name in stored})
         except (TypeError, ValueError):
             return None
-        return found if all(re.fullmatch(NAME, name) for name in (found.app_id, found.environment)) else None
+        return context if all(re.fullmatch(NAME, name) for name in (context.app_id, context.environment)) else None
 
     def golden(self, principal: str, trace_id: str) -> GoldenContext:
         """Return the golden context of a run of this principal."""
@@ -192,9 +192,9 @@ def trace_id_of_run(run_id: str) -> str:
     return hashlib.sha256(run_id.encode()).hexdigest()[:32]
 
 
-def narrowed(roles: frozenset[Role], wanted: Collection[Role] | None) -> frozenset[Role]:
+def narrowed(roles: frozenset[Role], selection: Collection[Role] | None) -> frozenset[Role]:
     """Return the roles that are wanted and are there; None wants all."""
-    return roles if wanted is None else roles & frozenset(wanted)
+    return roles if selection is None else roles & frozenset(selection)
 
 
 # --- what the present request or run works for
@@ -212,15 +212,15 @@ _WORKING_FOR: ContextVar[_WorkedFor | None] = ContextVar("callboard_working_for"
 
 def declared_for(tenant: str) -> DeclaredContext | None:
     """Return what the present run, or the door of the present request, declares of runs of this tenant, if anything."""
-    found = _WORKING_FOR.get()
-    return found.of_children if found is not None and found.tenant == tenant else None
+    context = _WORKING_FOR.get()
+    return context.of_children if context is not None and context.tenant == tenant else None
 
 
 def logged_fields() -> Iterator[tuple[str, str]]:
     """Yield what log records have of the present run's context."""
-    found = _WORKING_FOR.get()
-    if found is not None:
-        yield from found.declared.logged()
+    context = _WORKING_FOR.get()
+    if context is not None:
+        yield from context.declared.logged()
 
 
 @contextmanager

@@ -13,13 +13,13 @@ def parse_mapping(text: str) -> Mapping[str, frozenset[Role]]:
     Raises:
         ValueError: a part is not ``value=role``, or names a role that does not exist.
     """
-    found: dict[str, frozenset[Role]] = {}
+    mapping: dict[str, frozenset[Role]] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         value, _, role = (word.strip() for word in part.rpartition("="))
         if not value or role not in set(Role):
             raise ValueError(f"'{part}' has to be a claim's value, '=' and a role: {', '.join(Role)}")
-        found[value] = found.get(value, frozenset()) | {Role(role)}
-    return found
+        mapping[value] = mapping.get(value, frozenset()) | {Role(role)}
+    return mapping
 
 
 def roles_of(claim: object, mapping: Mapping[str, frozenset[Role]]) -> frozenset[Role]:

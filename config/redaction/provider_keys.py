@@ -29,9 +29,9 @@ def without_keys(environment: Mapping[str, str], named: Iterable[str] = ()) -> d
     """Return the environment without variables that hold secrets or that definitions name as keys."""
     keys = {name for name, value in environment.items() if is_key(name, value)} | (set(named) & environment.keys())
     held = sorted(name for name in keys if environment[name].strip())
-    kept = {name: value for name, value in environment.items() if name not in keys}
+    variables = {name: value for name, value in environment.items() if name not in keys}
     digests = digests_of(with_spellings(environment[name] for name in held), secrets.token_bytes(32))
-    return {**kept, NAMES_HELD: ",".join(held), DIGESTS_HELD: digests}
+    return {**variables, NAMES_HELD: ",".join(held), DIGESTS_HELD: digests}
 
 
 def is_key(name: str, value: str) -> bool:

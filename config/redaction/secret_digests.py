@@ -18,30 +18,30 @@ _WORD, _OTHER = "[A-Za-z0-9]", "[^A-Za-z0-9]"
 
 def digests_of(values: Iterable[str], key: bytes) -> str:
     """Return the digests of the values that are long enough, as ``Digests`` reads them: ``key shape:digest …``."""
-    known = sorted(f"{_shape(value)}:{_digest(value, key)}" for value in {*values} if len(value) >= MIN_CHARS)
-    return " ".join([key.hex(), *known]) if known else ""
+    digests = sorted(f"{_shape(value)}:{_digest(value, key)}" for value in {*values} if len(value) >= MIN_CHARS)
+    return " ".join([key.hex(), *digests]) if digests else ""
 
 
 class Digests:
     """Finds in a text the values whose digests it has; their neighbours have to be no letters or digits."""
 
     def __init__(self, written: str) -> None:
-        key, *known = written.split() or [""]
+        key, *entries = written.split() or [""]
         self._key = bytes.fromhex(key)
-        pairs = [entry.split(":") for entry in known]
+        pairs = [entry.split(":") for entry in entries]
         self._digests = frozenset(digest for _, digest in pairs)
         self._patterns = [_pattern(shape) for shape in sorted({shape for shape, _ in pairs})]
 
     def replace(self, text: str, replacement: str) -> str:
         """Return the text with ``replacement`` for each of the values."""
         for pattern in self._patterns:
-            kept, end = list[str](), 0
+            parts, end = list[str](), 0
             for match in pattern.finditer(text):
                 begins, ends = match.span(1)
                 if begins >= end and _digest(match[1], self._key) in self._digests:
-                    kept += [text[end:begins], replacement]
+                    parts += [text[end:begins], replacement]
                     end = ends
-            text = "".join([*kept, text[end:]]) if kept else text
+            text = "".join([*parts, text[end:]]) if parts else text
         return text
 
 

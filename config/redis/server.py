@@ -38,21 +38,21 @@ def ask(url: str) -> ServerFacts:
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
-    shown = without_password(url)
+    safe_url = without_password(url)
     try:
         client = redis.Redis.from_url(
             url, socket_timeout=CONNECT_TIMEOUT_S, socket_connect_timeout=CONNECT_TIMEOUT_S, retry=Retry(NoBackoff(), 0)
         )
     except ValueError as error:
         raise SettingInvalid(
-            f"'{shown[:80]}' is not a Redis URL; use redis://host:6379/0, rediss://… or unix:///path?db=0."
+            f"'{safe_url[:80]}' is not a Redis URL; use redis://host:6379/0, rediss://… or unix:///path?db=0."
         ) from error
     try:
         with client:
             facts = client.info()
     except (redis.RedisError, OSError) as error:
         raise RedisUnreachable(
-            f"Redis at {shown} does not answer ({_reason(error)}); start it, or correct CALLBOARD_REDIS_URL "
+            f"Redis at {safe_url} does not answer ({_reason(error)}); start it, or correct CALLBOARD_REDIS_URL "
             "(without it, ./callboard up starts its own)."
         ) from error
     return ServerFacts(

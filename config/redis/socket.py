@@ -19,16 +19,16 @@ MAX_SOCKET_PATH = 100
 
 def find_running(state: Path) -> str | None:
     """Return the URL of the state folder's own server if it answers."""
-    place = socket_path(state, make=False)
-    return socket_url(place) if answers(place) else None
+    path = socket_path(state, make=False)
+    return socket_url(path) if answers(path) else None
 
 
-def answers(place: Path, timeout_s: float = 1.0) -> bool:
+def answers(path: Path, timeout_s: float = 1.0) -> bool:
     """Return whether a Redis answers PONG on this socket."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(timeout_s)
         try:
-            connection.connect(str(place))
+            connection.connect(str(path))
             connection.sendall(b"PING\r\n")
             return connection.recv(64).startswith(b"+PONG")
         except OSError:
@@ -37,28 +37,32 @@ def answers(place: Path, timeout_s: float = 1.0) -> bool:
 
 def socket_path(state: Path, *, make: bool = True) -> Path:
     """Return the socket's path: in the state folder, or in the runtime folder if that path is too long."""
-    place = state / "redis.sock"
-    if len(os.fsencode(place)) <= MAX_SOCKET_PATH:
-        return place
-    kept = state / "redis.sock.path"
+    path = state / "redis.sock"
+    if len(os.fsencode(path)) <= MAX_SOCKET_PATH:
+        return path
+    pointer_file = state / "redis.sock.path"
     with contextlib.suppress(OSError):
-        before = Path(kept.read_text())
+        before = Path(pointer_file.read_text())
         if not make or _is_ours(before.parent):
             return before
     if not make:
-        return place
-    place = _runtime_folder(state) / "redis.sock"
-    with os.fdopen(open_private(kept), "w") as file:
-        file.write(str(place))
-    return place
+        return path
+    path = _runtime_folder(state) / "redis.sock"
+    with os.fdopen(open_private(pointer_file), "w") as file:
+        file.write(str(path))
+    return path
 
 
 def _runtime_folder(state: Path) -> Path:
     """Return a private folder with a short path; the same each time unless another user owns that name."""
     name = f"callboard-{os.getuid()}-{hashlib.sha256(os.fsencode(state)).hexdigest()[:16]}"
-    places = [Path(place) for place in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp") if place]
-    fitting = [place for place in places if len(os.fsencode(place / name / "redis.sock")) <= MAX_SOCKET_PATH]
-    runtime = next((place for place in fitting if os.access(place, os.W_OK)), places[-1])
+    places = [
+        Path(candidate) for candidate in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp") if candidate
+    ]
+    fitting = [
+        candidate for candidate in places if len(os.fsencode(candidate / name / "redis.sock")) <= MAX_SOCKET_PATH
+    ]
+    runtime = next((candidate for candidate in fitting if os.access(candidate, os.W_OK)), places[-1])
     folder = runtime / name
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)

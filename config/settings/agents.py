@@ -90,8 +90,8 @@ class AgentSettings(ServerSettings):
     @property
     def sql_variables(self) -> Mapping[str, str]:
         """The databases of ``sql_query``: each name's variable."""
-        found = (_DATABASE.fullmatch(part) for part in listed(self.sql_databases))
-        return {match[1]: match[2] for match in found if match is not None}
+        matches = (_DATABASE.fullmatch(part) for part in listed(self.sql_databases))
+        return {match[1]: match[2] for match in matches if match is not None}
 
     @field_validator("containers")
     @classmethod

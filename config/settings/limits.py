@@ -99,10 +99,10 @@ class LimitSettings(CallerSettings):
 
 def problem_of_section(error: Mapping[str, Any]) -> str | None:
     """Return what is wrong with the section of a tenant; None if this error of pydantic's is of another setting."""
-    place = [str(part)[:80] for part in error["loc"]]
-    if len(place) < 3 or place[0] != "tenants":
+    location = [str(part)[:80] for part in error["loc"]]
+    if len(location) < 3 or location[0] != "tenants":
         return None
-    _, tenant, setting = place[:3]
+    _, tenant, setting = location[:3]
     if setting == "[key]":
         return f"'{tenant}' is not the name of a tenant, which is {NAME_FORM}"
     if error["type"] == "extra_forbidden":

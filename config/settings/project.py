@@ -32,8 +32,8 @@ def shipped_entries(group: str) -> dict[str, EntryPoint]:
 
 def installed_entries(group: str) -> dict[str, EntryPoint]:
     """Return other distributions' entry points of a group by name; the first value of a name counts."""
-    found: dict[str, EntryPoint] = {}
+    by_name: dict[str, EntryPoint] = {}
     for entry in sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value)):
         if entry.dist is None or entry.dist.name != NAME:  # an installed Callboard may be another version
-            found.setdefault(entry.name, entry)
-    return found
+            by_name.setdefault(entry.name, entry)
+    return by_name

@@ -60,7 +60,7 @@ def read_settings(**overrides: object) -> Settings:
         SettingInvalid: a value does not fit; the message names the variable.
     """
     try:
-        found = Settings(**overrides)  # type: ignore[arg-type]  # pydantic checks the values
+        new_settings = Settings(**overrides)  # type: ignore[arg-type]  # pydantic checks the values
     except tomllib.TOMLDecodeError as error:
         raise SettingInvalid(f"callboard.toml cannot be read: {error}. Correct the file.") from error
     except SettingsError as error:
@@ -88,15 +88,17 @@ def read_settings(**overrides: object) -> Settings:
             variable = f"{seed}, read as {variable},"
         what = f"{variable} cannot be used{_shown(first)}: {problem}" if name else problem
         raise SettingInvalid(f"{what}. Correct it in the environment, .env or callboard.toml.") from error
-    for urls in filter(None, (found.redis_url, found.broker_url, found.database_url)):
+    for urls in filter(None, (new_settings.redis_url, new_settings.broker_url, new_settings.database_url)):
         for url in each_url(urls):
             register_secrets(secrets_in_url(url))
-    for secret in filter(None, (found.oidc_client_secret, found.governance_api_key, found.mcp_api_key)):
+    for secret in filter(
+        None, (new_settings.oidc_client_secret, new_settings.governance_api_key, new_settings.mcp_api_key)
+    ):
         register_secrets([secret.get_secret_value()])
-    register_secrets(secret.decode() for secret in found.envelope_key_map.values())
-    if found.seal_keys is not None:
-        register_secrets(key.strip() for key in found.seal_keys.get_secret_value().split(","))
-    return found
+    register_secrets(secret.decode() for secret in new_settings.envelope_key_map.values())
+    if new_settings.seal_keys is not None:
+        register_secrets(key.strip() for key in new_settings.seal_keys.get_secret_value().split(","))
+    return new_settings
 
 
 def _is_text(value: str) -> bool:
@@ -121,12 +123,12 @@ def _shown(error: Mapping[str, Any]) -> str:
 
 def unknown_variables(environment: dict[str, str]) -> list[str]:
     """Return a sentence for each ``CALLBOARD_`` variable that no setting reads."""
-    known = {f"CALLBOARD_{name.upper()}" for name in Settings.model_fields} | OF_CALLS
-    offered = known - OF_CALLS - {"CALLBOARD_NO_AUTH"}  # never suggested, since it disables a protection
+    variables = {f"CALLBOARD_{name.upper()}" for name in Settings.model_fields} | OF_CALLS
+    offered = variables - OF_CALLS - {"CALLBOARD_NO_AUTH"}  # never suggested, since it disables a protection
     return [
         f"{name} is not a setting.{did_you_mean(name, offered, 'CALLBOARD_')}"
         for name in sorted(environment)
-        if name.startswith("CALLBOARD_") and name not in known and not name.startswith(SECRETS_OF_TOOLS)
+        if name.startswith("CALLBOARD_") and name not in variables and not name.startswith(SECRETS_OF_TOOLS)
     ]
 
 

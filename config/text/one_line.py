@@ -14,7 +14,7 @@ _HOSTILE = re.compile(
 
 def one_line(text: str) -> str:
     """Return the text with every character escaped that could break, colour or hide a line."""
-    return _HOSTILE.sub(lambda found: _escaped(found[0]), text.translate(_CONTROLS))
+    return _HOSTILE.sub(lambda match: _escaped(match[0]), text.translate(_CONTROLS))
 
 
 def _escaped(character: str) -> str:

@@ -45,4 +45,4 @@ def _written(match: re.Match[str]) -> str:
 
 def escaped_json(json: str) -> str:
     """Return equal JSON with hidden characters escaped."""
-    return _UNSAFE_IN_JSON.sub(lambda found: dumps(found[0])[1:-1], json)
+    return _UNSAFE_IN_JSON.sub(lambda match: dumps(match[0])[1:-1], json)

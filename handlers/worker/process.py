@@ -65,10 +65,10 @@ def read_command_line(instance: Any = None, conf: Any = None, options: Any = Non
 
     Exits with an error if this worker cannot run agents: for its pool, LiteLLM's release, the broker or the folders.
     """
-    given = options or {}
-    chosen, excluded = (str_to_list(given.get(name)) or () for name in ("queues", "exclude_queues"))
+    values = options or {}
+    chosen, excluded = (str_to_list(values.get(name)) or () for name in ("queues", "exclude_queues"))
     try:
-        refuse_greenlets(str(given.get("pool") or getattr(conf, "worker_pool", "")))
+        refuse_greenlets(str(values.get("pool") or getattr(conf, "worker_pool", "")))
         require_sound_release()
         require_broker_setting(with_running_redis(settings()))
         require_own_folders()
@@ -120,11 +120,11 @@ def begin(sender: Any = None, **_: Any) -> None:
 @signals.worker_process_init.connect(weak=False)
 def begin_child(**_: Any) -> None:
     """Warm a prefork child up; it works on one run at a time."""
-    asked = threading.Event()
-    signal.signal(CHILD_SIGNAL, lambda *_: asked.set())
+    event = threading.Event()
+    signal.signal(CHILD_SIGNAL, lambda *_: event.set())
     drain_of_child = _begin("prefork", 1)
     signal.signal(CHILD_SIGNAL, lambda *_: drain_of_child.begin())
-    if asked.is_set():  # the signal came while this child was warming up
+    if event.is_set():  # the signal came while this child was warming up
         drain_of_child.begin()
 
 
@@ -208,7 +208,7 @@ async def rehearse(process: Process) -> list[LoadedAgent]:
     await journal.loop.read(observers_for, shipped, process.settings, journal.live.hot_log)
     await journal.owner.claim("run_that_does_not_exist")
     await journal.live.hot_log.read_after("no-tenant", "run_that_does_not_exist", 0)
-    return [agent for one in loading if one.done() and (agent := one.result()) is not None]
+    return [agent for task in loading if task.done() and (agent := task.result()) is not None]
 
 
 async def _try_agent(process: Process, agent_id: str) -> LoadedAgent | None:

@@ -68,15 +68,15 @@ class TaskWatcher:
     async def look(self, run_id: str | None = None) -> list[str]:
         """Look at all waits, or those of one run, and return the runs that were requeued."""
         loop = self._process.journal.loop
-        known = await loop.read(self._waits.known, run_id)
-        places = await loop.read(self._places, known)
+        waits = await loop.read(self._waits.known, run_id)
+        places = await loop.read(self._places, waits)
         if run_id is None:
-            await self._subscribe(known, places)
-        states = await _states(known, places)
-        await self._note(known, states)
-        self._end(known, places, states)
+            await self._subscribe(waits, places)
+        states = await _states(waits, places)
+        await self._note(waits, states)
+        self._end(waits, places, states)
         resumed = []
-        for ready in _ready(known, states):
+        for ready in _ready(waits, states):
             if await loop.write(self._waits.resume, ready):
                 log.info("a run continues with the results of its tasks run_id=%s", ready)
                 resumed.append(ready)
@@ -86,71 +86,71 @@ class TaskWatcher:
         every_s = self._process.settings.reap_s
         return (min(POLL_S, every_s) if self._is_polling else every_s) * random.uniform(0.8, 1.2)  # no secret
 
-    def _places(self, known: Iterable[KnownWait]) -> Mapping[str, ApplicationAddress]:
+    def _places(self, waits: Iterable[KnownWait]) -> Mapping[str, ApplicationAddress]:
         """Return where each application is that can still be found."""
-        found: dict[str, ApplicationAddress] = {}
-        for name in {one.wait.application for one in known}:
+        addresses: dict[str, ApplicationAddress] = {}
+        for name in {entry.wait.application for entry in waits}:
             try:
-                found[name] = address_of(find_application(name, self._process.settings), self._process.settings)
+                addresses[name] = address_of(find_application(name, self._process.settings), self._process.settings)
             except CallboardError as error:
                 log.warning("tasks of an application are not looked at: %s", error)
-        return found
+        return addresses
 
-    async def _subscribe(self, known: Sequence[KnownWait], places: Mapping[str, ApplicationAddress]) -> None:
+    async def _subscribe(self, waits: Sequence[KnownWait], places: Mapping[str, ApplicationAddress]) -> None:
         """Be woken by the tasks that runs wait for, and by no others."""
-        waiting = {one.wait.task_id: places[one.wait.application] for one in known if _is_read(one, places)}
+        waiting = {entry.wait.task_id: places[entry.wait.application] for entry in waits if _is_read(entry, places)}
         for task_id in self._subscribed.keys() - waiting.keys():
             self._subscribed.pop(task_id)()
         are_subscribed = True
-        for task_id, place in waiting.items():
+        for task_id, address in waiting.items():
             try:
-                results = results_in(place)
+                results = results_in(address)
             except CallboardError:  # it is logged where the results are read
                 continue
             are_subscribed &= await results.subscribe(task_id, self._wanted.set)
             self._subscribed[task_id] = partial(results.unsubscribe, task_id, self._wanted.set)
         self._is_polling = not are_subscribed
 
-    async def _note(self, known: Sequence[KnownWait], states: Mapping[str, TaskState]) -> None:
+    async def _note(self, waits: Sequence[KnownWait], states: Mapping[str, TaskState]) -> None:
         """Keep which tasks have begun: a backend can lose what it holds."""
         begun = {
-            one.step_id: replace(one.wait, has_begun=True)
-            for one in known
-            if one.is_waiting and not one.wait.has_begun and _has_begun(states.get(one.wait.task_id))
+            entry.step_id: replace(entry.wait, has_begun=True)
+            for entry in waits
+            if entry.is_waiting and not entry.wait.has_begun and _has_begun(states.get(entry.wait.task_id))
         }
         if begun:
             await self._process.journal.loop.write(self._waits.note, begun)
 
     def _end(
-        self, known: Sequence[KnownWait], places: Mapping[str, ApplicationAddress], states: Mapping[str, TaskState]
+        self, waits: Sequence[KnownWait], places: Mapping[str, ApplicationAddress], states: Mapping[str, TaskState]
     ) -> None:
         """Begin to revoke the tasks whose calls are over without them, and to forget the waits of calls that are over.
 
         Beside the looks: a broker that does not answer must not keep other runs waiting.
         """
-        for one in known:
-            if one.is_given_up and one.step_id not in self._ending:
-                state = states.get(one.wait.task_id)
-                has_ended = one.step_status in COLLECTED or (state is not None and state.has_ended)
-                address = None if has_ended else places.get(one.wait.application)
-                ending = asyncio.create_task(self._end_one(one, address), name=f"end of {one.wait.task_id}")
-                self._ending[one.step_id] = ending
-                ending.add_done_callback(lambda _, step_id=one.step_id: self._ending.pop(step_id, None))  # type: ignore[misc]
+        for entry in waits:
+            if entry.is_given_up and entry.step_id not in self._ending:
+                state = states.get(entry.wait.task_id)
+                has_ended = entry.step_status in COLLECTED or (state is not None and state.has_ended)
+                address = None if has_ended else places.get(entry.wait.application)
+                ending = asyncio.create_task(self._end_one(entry, address), name=f"end of {entry.wait.task_id}")
+                self._ending[entry.step_id] = ending
+                ending.add_done_callback(lambda _, step_id=entry.step_id: self._ending.pop(step_id, None))  # type: ignore[misc]
 
-    async def _end_one(self, one: KnownWait, address: ApplicationAddress | None) -> None:
+    async def _end_one(self, entry: KnownWait, address: ApplicationAddress | None) -> None:
         """Revoke the task where its application's address is given, and forget the wait."""
         loop = self._process.journal.loop
         try:
             if address is not None:
-                terminate = await loop.read(self._terminates, one.wait.application)
-                await sender_to(address).revoke(one.wait.task_id, terminate=terminate)
-                log.info("a task was revoked run_id=%s task_id=%s", one.run_id, one.wait.task_id)
+                terminate = await loop.read(self._terminates, entry.wait.application)
+                await sender_to(address).revoke(entry.wait.task_id, terminate=terminate)
+                log.info("a task was revoked run_id=%s task_id=%s", entry.run_id, entry.wait.task_id)
         except CallboardError as error:  # its message expires
-            log.warning("a task could not be revoked task_id=%s: %s", one.wait.task_id, error)
+            log.warning("a task could not be revoked task_id=%s: %s", entry.wait.task_id, error)
         try:
-            await loop.write(self._waits.forget, [one.step_id])
+            await loop.write(self._waits.forget, [entry.step_id])
         except CallboardError as error:
-            log.warning("a wait is forgotten later task_id=%s: %s", one.wait.task_id, error)
+            log.warning("a wait is forgotten later task_id=%s: %s", entry.wait.task_id, error)
 
     def _terminates(self, application: str) -> bool:
         try:
@@ -159,8 +159,8 @@ class TaskWatcher:
             return False
 
 
-def _is_read(one: KnownWait, places: Mapping[str, ApplicationAddress]) -> bool:
-    return one.is_waiting and one.wait.application in places
+def _is_read(entry: KnownWait, places: Mapping[str, ApplicationAddress]) -> bool:
+    return entry.is_waiting and entry.wait.application in places
 
 
 def _has_begun(state: TaskState | None) -> bool:
@@ -168,27 +168,29 @@ def _has_begun(state: TaskState | None) -> bool:
     return state is not None and state.name not in BEFORE_ITS_BEGINNING
 
 
-async def _states(known: Sequence[KnownWait], places: Mapping[str, ApplicationAddress]) -> Mapping[str, TaskState]:
+async def _states(waits: Sequence[KnownWait], places: Mapping[str, ApplicationAddress]) -> Mapping[str, TaskState]:
     """Return the states of the tasks that runs wait for, or whose calls are over, as far as backends answer."""
-    asked: dict[ApplicationAddress, list[str]] = defaultdict(list)
-    for one in known:
-        if (one.is_waiting or one.is_given_up) and one.wait.application in places:
-            asked[places[one.wait.application]].append(one.wait.task_id)
-    found: dict[str, TaskState] = {}
-    for place, task_ids in asked.items():
+    by_address: dict[ApplicationAddress, list[str]] = defaultdict(list)
+    for entry in waits:
+        if (entry.is_waiting or entry.is_given_up) and entry.wait.application in places:
+            by_address[places[entry.wait.application]].append(entry.wait.task_id)
+    states: dict[str, TaskState] = {}
+    for address, task_ids in by_address.items():
         try:
-            found |= await results_in(place).states(task_ids)
+            states |= await results_in(address).states(task_ids)
         except CallboardError as error:
             log.warning("results of tasks are read later: %s", error)
-    return found
+    return states
 
 
-def _ready(known: Sequence[KnownWait], states: Mapping[str, TaskState]) -> list[str]:
+def _ready(waits: Sequence[KnownWait], states: Mapping[str, TaskState]) -> list[str]:
     """Return the runs none of whose tasks is worth waiting for any longer."""
     is_ready: dict[str, bool] = {}
-    for one in known:
-        if one.is_waiting:
-            state = states.get(one.wait.task_id)
-            over = one.is_over if state is not None else one.wait.left_ms < -GIVE_UP_MS
-            is_ready[one.run_id] = is_ready.get(one.run_id, True) and (over or (state is not None and state.has_ended))
+    for entry in waits:
+        if entry.is_waiting:
+            state = states.get(entry.wait.task_id)
+            over = entry.is_over if state is not None else entry.wait.left_ms < -GIVE_UP_MS
+            is_ready[entry.run_id] = is_ready.get(entry.run_id, True) and (
+                over or (state is not None and state.has_ended)
+            )
     return [run_id for run_id, ready in is_ready.items() if ready]

@@ -14,13 +14,13 @@ from config.definitions.agent import AgentDefinition
 def loaded_tools(loaded: Iterable[LoadedAgent]) -> list[LoadedTool]:
     """Return each tool as the agents use it, with their overrides, once for all agents that use it alike."""
     agents: dict[str, list[str]] = defaultdict(list)
-    found: dict[str, tuple[AgentDefinition, Tool]] = {}
+    by_digest: dict[str, tuple[AgentDefinition, Tool]] = {}
     for definition, tools in loaded:
         for tool in tools.values():
             digest = _described(definition, tool, ()).digest
             agents[digest].append(definition.id)
-            found[digest] = definition, tool
-    return [_described(definition, tool, agents[digest]) for digest, (definition, tool) in found.items()]
+            by_digest[digest] = definition, tool
+    return [_described(definition, tool, agents[digest]) for digest, (definition, tool) in by_digest.items()]
 
 
 def _described(definition: AgentDefinition, tool: Tool, agents: Iterable[str]) -> LoadedTool:

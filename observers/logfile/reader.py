@@ -118,9 +118,9 @@ class _Tail:
 
     def _parsed(self, line: bytes) -> LogLine:
         text = line.decode("utf-8", "replace").rstrip("\n")
-        found = _JSON.match(text) or _TEXT.match(text)
-        if found is None:
+        match = _JSON.match(text) or _TEXT.match(text)
+        if match is None:
             return LogLine(self._at, "", "", text)
         # Records of several runs are written in batches and may be a little out of order; merging needs order.
-        self._at = max(self._at, found.group(1))
-        return LogLine(self._at, found.group(2), found.group(3), text)
+        self._at = max(self._at, match.group(1))
+        return LogLine(self._at, match.group(2), match.group(3), text)

@@ -65,8 +65,8 @@ def text_line(record: Record) -> str:
 
 def _ids(record: Record, names: tuple[str, ...]) -> str:
     once = ("thread_id", "principal")  # a run's first line has them
-    wanted = names if record["type"] == "status" else tuple(name for name in names if name not in once)
-    return " ".join(f"{name.removesuffix('_id')}={record[name]}" for name in wanted if name in record)
+    fields = names if record["type"] == "status" else tuple(name for name in names if name not in once)
+    return " ".join(f"{name.removesuffix('_id')}={record[name]}" for name in fields if name in record)
 
 
 def cleaned(value: Any, name: str = "", depth: int = 0) -> Any:
@@ -83,8 +83,8 @@ def cleaned(value: Any, name: str = "", depth: int = 0) -> Any:
         case _ if depth >= MAX_DEPTH:
             return "…"
         case Mapping():
-            shown = islice(value.items(), MAX_ITEMS)
-            items = {_clean_text(str(key), ""): cleaned(item, str(key), depth + 1) for key, item in shown}
+            pairs = islice(value.items(), MAX_ITEMS)
+            items = {_clean_text(str(key), ""): cleaned(item, str(key), depth + 1) for key, item in pairs}
             return items | _more(len(value))
         case list() | tuple() | set() | frozenset():
             return [*(cleaned(item, name, depth + 1) for item in islice(value, MAX_ITEMS)), *_more(len(value))]
@@ -93,13 +93,13 @@ def cleaned(value: Any, name: str = "", depth: int = 0) -> Any:
 
 
 def _clean_text(text: str, name: str) -> str:
-    shown = redact_start(text, MAX_CHARS)
+    clean_text = redact_start(text, MAX_CHARS)
     # "password": "..." says by its name what the value alone does not.
-    if name and shown == text and redact(f"{name}={text}") != f"{name}={text}":
+    if name and clean_text == text and redact(f"{name}={text}") != f"{name}={text}":
         return REDACTED
     if len(text) > MAX_CHARS:
-        return f"{shown}… ({len(text) - MAX_CHARS} more characters)"
-    return shown
+        return f"{clean_text}… ({len(text) - MAX_CHARS} more characters)"
+    return clean_text
 
 
 def _more(count: int) -> dict[str, str]:

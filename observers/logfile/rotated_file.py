@@ -97,5 +97,5 @@ class RotatedFile:
 
 def _first_stamp(line: bytes) -> float:
     """Return the time in a line, in seconds since 1970, or now where it has none."""
-    found = _STAMP.search(line)
-    return datetime.fromisoformat(f"{found[0].decode()}+00:00").timestamp() if found else time.time()
+    match = _STAMP.search(line)
+    return datetime.fromisoformat(f"{match[0].decode()}+00:00").timestamp() if match else time.time()

@@ -26,8 +26,8 @@ def resumed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def kit() -> Iterator[AgentKit]:
     """An agent called ``tester`` in memory, and its scripted model."""
-    with AgentKit() as made:
-        yield made
+    with AgentKit() as agent_kit:
+        yield agent_kit
 
 
 @pytest.fixture

@@ -131,7 +131,7 @@ def test_several_calls_run_at_once(kit: AgentKit) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "tool", "outcome", "said"),
+    ("call", "tool", "outcome", "message"),
     [
         (Call(name="explode"), "explode", "failed", "ValueError: the fuse was lit"),
         (Call(name="add", arguments={"a": "x", "b": 1}), "add", "failed", "do not fit"),
@@ -141,7 +141,9 @@ def test_several_calls_run_at_once(kit: AgentKit) -> None:
         (Call(name="pay"), "pay", "unknown", "did not answer within"),
     ],
 )
-def test_a_tools_failure_goes_back_to_the_model(kit: AgentKit, call: Call, tool: str, outcome: str, said: str) -> None:
+def test_a_tools_failure_goes_back_to_the_model(
+    kit: AgentKit, call: Call, tool: str, outcome: str, message: str
+) -> None:
     tools(kit, tool, on_unknown="tell_model")
     kit.model.script(*[Turn(calls=[call]), Turn(text="I see.")])
 
@@ -149,8 +151,8 @@ def test_a_tools_failure_goes_back_to_the_model(kit: AgentKit, call: Call, tool:
 
     [result] = of(ToolResultPayload, events)
     assert result.outcome == outcome
-    assert said in result.result
-    assert said in kit.model.requests[-1].messages[-1]["content"]
+    assert message in result.result
+    assert message in kit.model.requests[-1].messages[-1]["content"]
     assert end_of(events).status == "succeeded"
 
 
@@ -407,8 +409,8 @@ def test_a_stop_says_the_same_whether_an_owner_lived_or_not(kit: AgentKit) -> No
             owned.cancel()
 
     assert [handle.result(10).reason for handle in (owned, unowned)] == ["stopped", "stopped"]
-    said = kit.runner.journal.readers.threads.messages(Principal(), owned.thread_id)
-    assert [one["content"] for one in said if one["role"] == "error"] == ["Stopped by the user."] * 2
+    messages = kit.runner.journal.readers.threads.messages(Principal(), owned.thread_id)
+    assert [message["content"] for message in messages if message["role"] == "error"] == ["Stopped by the user."] * 2
 
 
 def test_a_run_is_left_at_the_end_of_its_step_where_a_client_requested_it(kit: AgentKit) -> None:
@@ -419,10 +421,10 @@ def test_a_run_is_left_at_the_end_of_its_step_where_a_client_requested_it(kit: A
     handle = kit.run()
     assert begun.wait(10)
 
-    asked = handle.control(Control(verb="leave", kind="leave", to=left, request="to leave", help=""))
+    response = handle.control(Control(verb="leave", kind="leave", to=left, request="to leave", help=""))
     may_return.set()
 
-    assert asked.status == "running"
+    assert response.status == "running"
     for event in handle.events():
         if isinstance(event, StatusPayload) and event.status == "waiting":
             assert handle.status() == "waiting"
@@ -445,8 +447,11 @@ def test_an_end_closes_its_calls_alike_with_an_owner_and_without(kit: AgentKit) 
         handle.cancel()
         events = list(handle.events())
         may_return.set()
-        results = [(one.outcome, one.result) for one in of(ToolResultPayload, events)]
-        notes = [(one["role"], one.get("content"), one.get("result")) for one in stored(kit, handle.thread_id)[2:]]
+        results = [(payload.outcome, payload.result) for payload in of(ToolResultPayload, events)]
+        notes = [
+            (message["role"], message.get("content"), message.get("result"))
+            for message in stored(kit, handle.thread_id)[2:]
+        ]
         ended.append((results, notes, end_of(events).status, end_of(events).reason))
 
     assert ended[0] == ended[1]

@@ -65,8 +65,8 @@ def begin(kit: AgentKit, *calls: Call, tools: tuple[Callable[..., Any], ...] = (
 
 
 def question(handle: RunHandle) -> dict[str, Any]:
-    (one,) = handle.approvals()
-    return one
+    (approval,) = handle.approvals()
+    return approval
 
 
 def answered(handle: RunHandle, **answer: Any) -> list[tuple[str, str, Any]]:
@@ -101,10 +101,10 @@ def test_a_question_has_what_decides(kit: AgentKit) -> None:
 
 def test_a_call_waits_for_approval_and_is_made_once(kit: AgentKit) -> None:
     handle = begin(kit)
-    asked = question(handle)
+    approval = question(handle)
 
     assert (handle.status(), made) == ("waiting", [])
-    assert (asked["kind"], asked["decisions"], asked["arguments"]) == (
+    assert (approval["kind"], approval["decisions"], approval["arguments"]) == (
         "call",
         ["approve", "reject"],
         {"item": "tea", "boxes": 2},
@@ -133,8 +133,8 @@ def test_edited_arguments_are_those_of_the_call_and_the_model_gets_a_note(kit: A
 
     assert made == [("tea", 1)]
     assert sent_last(kit).startswith('A person changed the arguments to {"item":"tea","boxes":1}')
-    asked, decided = [e for e in handle.events() if isinstance(e, ApprovalPayload)]
-    assert (asked.digest, decided.arguments) == (original, {"item": "tea", "boxes": 1})
+    request, decided = [e for e in handle.events() if isinstance(e, ApprovalPayload)]
+    assert (request.digest, decided.arguments) == (original, {"item": "tea", "boxes": 1})
     with kit.runner.journal.database.read() as connection:
         (step,) = [step for step in steps_of(connection, handle.run_id) if step["kind"] == "tool"]
     assert step["arguments_digest"] == decided.digest != original
@@ -154,10 +154,10 @@ def test_what_is_not_what_was_approved_is_asked_for_again(kit: AgentKit) -> None
         connection.execute(update(approvals).values(digest="0" * 64))
 
     handle.decide(question(handle)["approval_id"], Decision(decision="approve"), by="ann")
-    asked = list(islice((e for e in handle.events() if isinstance(e, ApprovalPayload)), 3))
+    payloads = list(islice((e for e in handle.events() if isinstance(e, ApprovalPayload)), 3))
 
     assert made == []
-    assert [e.reason for e in asked if e.decision is None][1:] == [CHANGED]
+    assert [e.reason for e in payloads if e.decision is None][1:] == [CHANGED]
     handle.cancel()
 
 
@@ -231,11 +231,11 @@ def test_a_run_that_is_stopped_while_it_waits_makes_no_call(kit: AgentKit) -> No
 
 
 @pytest.mark.parametrize(
-    ("on_expiry", "outcome", "said"),
+    ("on_expiry", "outcome", "message"),
     [("reject", "refused", "no person answered in time"), ("take_default", "done", "not ordered")],
 )
 def test_without_an_answer_in_time_the_run_continues_where_the_tool_says_so(
-    kit: AgentKit, on_expiry: str, outcome: str, said: str
+    kit: AgentKit, on_expiry: str, outcome: str, message: str
 ) -> None:
     @tool(name="order", effect="unsafe", confirm=True, on_expiry=on_expiry, default="not ordered")
     def order_in_time(item: str, boxes: int = 1) -> str:
@@ -248,14 +248,14 @@ def test_without_an_answer_in_time_the_run_continues_where_the_tool_says_so(
         return order(item, boxes)
 
     handle = begin(kit, tools=(order_in_time,))
-    asked = question(handle)
+    approval = question(handle)
 
-    assert asked["on_expiry"] == on_expiry
-    fire(kit.runner.journal.database, handle.run_id, asked["approval_id"])
+    assert approval["on_expiry"] == on_expiry
+    fire(kit.runner.journal.database, handle.run_id, approval["approval_id"])
 
     assert handle.result(30).status == "succeeded"
     assert (results(handle), made) == ([("order", outcome)], [])
-    assert said in sent_last(kit)
+    assert message in sent_last(kit)
 
 
 def test_another_version_of_the_tool_needs_another_approval(kit: AgentKit) -> None:
@@ -321,8 +321,8 @@ def test_two_calls_of_one_tool_are_counted_where_the_run_is_listed(kit: AgentKit
     handle = begin(kit, ORDER, Call(name="order", arguments={"item": "pens"}))
 
     detail = kit.runner.journal.readers.runs.get(Principal(), handle.run_id)["detail"]
-    for one in handle.approvals():
-        handle.decide(one["approval_id"], Decision(decision="reject"), by="ann")
+    for approval in handle.approvals():
+        handle.decide(approval["approval_id"], Decision(decision="reject"), by="ann")
     handle.result(30)
 
     assert detail == "A person has to approve 2 calls of order before they are made."

@@ -67,9 +67,9 @@ def test_a_run_and_its_calls_are_in_the_chain_in_the_name_of_its_principal() -> 
 def test_a_call_that_waits_for_a_person_is_recorded_when_it_begins() -> None:
     with AgentKit(settings={"audit_calls": True}) as kit:
         handle = begin(kit, Call(name="ship", arguments={"item": "tea"}))
-        asked = next(event for event in handle.events() if isinstance(event, ApprovalPayload))
+        approval = next(event for event in handle.events() if isinstance(event, ApprovalPayload))
         before = [name for name, *_ in calls_of(kit)]
-        handle.decide(asked.approval_id, Decision(decision="approve"))
+        handle.decide(approval.approval_id, Decision(decision="approve"))
         handle.result(30)
         after = [name for name, *_ in calls_of(kit)]
 

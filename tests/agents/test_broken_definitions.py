@@ -118,10 +118,10 @@ def test_a_check_that_fails_is_a_problem_of_its_agent(tmp_path: Path, monkeypatc
     monkeypatch.setattr(agents.checkup.agent, "resolve_model", broken)
     agent = load_definition(written(tmp_path, fields(tools=["calculater"])))
 
-    found = deep_check(agent, read_settings(), {})
+    problems = deep_check(agent, read_settings(), {})
 
-    assert [problem.code for problem in found] == ["internal", "tool_unknown"]
-    assert "its model could not be checked (RuntimeError: surprise)" in found[0].text
+    assert [problem.code for problem in problems] == ["internal", "tool_unknown"]
+    assert "its model could not be checked (RuntimeError: surprise)" in problems[0].text
 
 
 @pytest.mark.parametrize("tool", ["builtins:min", "pip:main", *(f"tests.agents.broken_tools:{kind}" for kind in KINDS)])
@@ -205,10 +205,10 @@ def test_loading_any_file_raises_its_own_error_only(tmp_path: Path, text: str) -
     try:
         agent = load_definition(path)
     except DefinitionInvalid as error:
-        said = str(problem_of(error))
+        message = str(problem_of(error))
     else:
-        said = str(shown(agent))
+        message = str(shown(agent))
         assert pinned_definition(agent.id, agent.digest, agent.content_json).digest == agent.digest
         with suppress(ToolUnknown, DefinitionInvalid):
             tools_of(agent, read_settings())
-    assert orjson.dumps(said)
+    assert orjson.dumps(message)

@@ -41,9 +41,9 @@ Describe = Callable[..., None]
 
 @pytest.fixture
 def shop(redis_url: str, deployment: str) -> Iterator[ScriptedShop]:
-    made = ScriptedShop(redis_url, deployment)
-    yield made
-    made.close()
+    scripted_shop = ScriptedShop(redis_url, deployment)
+    yield scripted_shop
+    scripted_shop.close()
 
 
 @pytest.fixture
@@ -136,8 +136,8 @@ def test_a_slow_task_is_waited_for_without_an_owner(harness: AppHarness, shop: S
     assert handle.result(15).status == "succeeded"
     assert results(handle) == [("done", {"paid": 1})]
     assert shop.waiting() == 0, "it was sent once"
-    said = [(event.status, event.reason) for event in handle.events() if isinstance(event, StatusPayload)]
-    assert said[said.index(("waiting", "task")) + 1] == ("queued", "task")
+    status_changes = [(event.status, event.reason) for event in handle.events() if isinstance(event, StatusPayload)]
+    assert status_changes[status_changes.index(("waiting", "task")) + 1] == ("queued", "task")
 
 
 def test_a_failure_is_its_type_and_text_and_the_run_continues(harness: AppHarness, shop: ScriptedShop) -> None:
@@ -216,9 +216,9 @@ def test_a_task_without_a_sign_is_asked_about_and_can_be_made_again(
     handle = begin(harness)
     lost = shop.take()
     until(lambda: bool(handle.approvals()))
-    [asked] = handle.approvals()
-    assert "whether a worker began it is not recorded" in asked["reason"]
-    handle.decide(asked["approval_id"], Decision(decision="run_again"), by="ann")
+    [approval] = handle.approvals()
+    assert "whether a worker began it is not recorded" in approval["reason"]
+    handle.decide(approval["approval_id"], Decision(decision="run_again"), by="ann")
     again = shop.take()
     shop.succeed(again, "paid")
 
@@ -229,8 +229,8 @@ def test_a_task_without_a_sign_is_asked_about_and_can_be_made_again(
 
 
 def known_wait(harness: AppHarness) -> TaskWait:
-    [known] = harness.runner.journal.owner.task_waits.known()
-    return known.wait
+    [task_wait] = harness.runner.journal.owner.task_waits.known()
+    return task_wait.wait
 
 
 def test_a_task_that_was_seen_to_begin_is_unknown_though_its_backend_forgets_it(
@@ -246,16 +246,16 @@ def test_a_task_that_was_seen_to_begin_is_unknown_though_its_backend_forgets_it(
     shop.forget(task)
 
     until(lambda: bool(handle.approvals()))
-    [asked] = handle.approvals()
-    assert "shop.refund has begun and did not end in time" in asked["reason"]
+    [approval] = handle.approvals()
+    assert "shop.refund has begun and did not end in time" in approval["reason"]
     handle.cancel(by="ann")
 
 
 def start_again(own: RunningRedis) -> None:
     with redis.Redis.from_url(own.url) as client:
-        kept = Path(str(client.config_get("dir")["dir"]))
+        path = Path(str(client.config_get("dir")["dir"]))
     own.stop()
-    for folder in kept.glob("appendonly*"):
+    for folder in path.glob("appendonly*"):
         shutil.rmtree(folder)
     own.process = RunningRedis(own.server).process
 
@@ -275,9 +275,9 @@ def own_redis(tmp_path: Path) -> Iterator[RunningRedis]:
 
 @pytest.fixture
 def own_shop(own_redis: RunningRedis, deployment: str) -> Iterator[ScriptedShop]:
-    made = ScriptedShop(own_redis.url, deployment)
-    yield made
-    made.close()
+    scripted_shop = ScriptedShop(own_redis.url, deployment)
+    yield scripted_shop
+    scripted_shop.close()
 
 
 @pytest.mark.parametrize("lose", [start_again, empty])
@@ -294,8 +294,8 @@ def test_a_task_is_unknown_that_began_before_any_worker_looked_and_whose_backend
     lose(own_redis)
 
     until(lambda: bool(handle.approvals()))
-    [asked] = handle.approvals()
-    assert "whether a worker began it is not known" in asked["reason"]
+    [approval] = handle.approvals()
+    assert "whether a worker began it is not known" in approval["reason"]
     handle.cancel(by="ann")
 
 
@@ -310,8 +310,8 @@ def test_a_task_whose_entry_may_have_expired_is_unknown(
     shop.take()
 
     assert handle.result(20).status == "succeeded"
-    [(found, _)] = results(handle)
-    assert found == outcome
+    [(call_outcome, _)] = results(handle)
+    assert call_outcome == outcome
 
 
 def test_without_the_incarnation_at_the_sending_nothing_is_known(
@@ -328,8 +328,8 @@ def test_without_the_incarnation_at_the_sending_nothing_is_known(
             for backend in (here, None, "another")
         ]
 
-    found = harness.runner.journal.loop.run(known_and_unknown(), timeout_s=30)
-    assert [one and one.outcome for one in found] == ["failed", "unknown", "unknown"]
+    outcomes = harness.runner.journal.loop.run(known_and_unknown(), timeout_s=30)
+    assert [outcome and outcome.outcome for outcome in outcomes] == ["failed", "unknown", "unknown"]
 
 
 def test_a_lost_connection_alone_loses_no_beginning(
@@ -381,9 +381,9 @@ def test_a_stop_revokes_the_task(
 
     assert handle.result(15).status == "cancelled"
     watch(harness)
-    said = shop.revoked(workers)
+    revocation = shop.revoked(workers)
     workers.close()
-    assert (said["task_id"], said["terminate"]) == (task.id, terminate)
+    assert (revocation["task_id"], revocation["terminate"]) == (task.id, terminate)
     until(lambda: harness.runner.journal.owner.task_waits.known() == [])
     assert [outcome for outcome, _ in results(handle)] == ["unknown"]
 
@@ -423,8 +423,8 @@ def test_a_call_that_needs_approval_is_sent_once_it_has_one(
     handle = begin(harness)
     until_waiting(harness, handle)
     assert shop.waiting() == 0
-    [asked] = handle.approvals()
-    handle.decide(asked["approval_id"], Decision(decision="approve"), by="ann")
+    [approval] = handle.approvals()
+    handle.decide(approval["approval_id"], Decision(decision="approve"), by="ann")
     shop.succeed(shop.take(), "paid")
 
     assert handle.result(15).status == "succeeded"
@@ -441,8 +441,8 @@ def test_an_approval_and_a_task_are_waited_for_together(
     shop.succeed(task, "paid")
     time.sleep(1.5)  # one that must not happen: the run stays where it is
     assert status(harness, handle) == "waiting"
-    [asked] = handle.approvals()
-    handle.decide(asked["approval_id"], Decision(decision="approve"), by="ann")
+    [approval] = handle.approvals()
+    handle.decide(approval["approval_id"], Decision(decision="approve"), by="ann")
 
     assert handle.result(15).status == "succeeded"
     assert [outcome for outcome, _ in results(handle)] == ["done", "done"]
@@ -526,7 +526,7 @@ def test_a_result_backend_that_stays_away_is_unknown_in_the_end(
     until_waiting(harness, handle)
     until(lambda: bool(handle.approvals()))
 
-    [asked] = handle.approvals()
-    assert "The result of shop.refund cannot be read" in asked["reason"]
+    [approval] = handle.approvals()
+    assert "The result of shop.refund cannot be read" in approval["reason"]
     handle.cancel(by="ann")
     assert handle.result(15).status == "cancelled"

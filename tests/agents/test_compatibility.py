@@ -111,8 +111,8 @@ class Runs:
             return list(connection.execute(query).all())
 
     def why(self, run_id: str) -> str:
-        (found,) = self._journal.readers.runs.explain(Principal(), run_id=run_id)
-        return f"{found.waits_for}: {found.sentence}"
+        (explanation,) = self._journal.readers.runs.explain(Principal(), run_id=run_id)
+        return f"{explanation.waits_for}: {explanation.sentence}"
 
     def timers(self, run_id: str) -> int:
         with self._journal.database.read() as connection:
@@ -131,8 +131,8 @@ class Runs:
         fire_timers(self._journal.database, run_id)
 
 
-def _lose(place: str) -> None:
-    if place == "commit":
+def _lose(stage: str) -> None:
+    if stage == "commit":
         raise StaleOwner("this run", 0)
 
 
@@ -140,9 +140,9 @@ def _lose(place: str) -> None:
 def its(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
     changing_tools.called.clear()
     with AgentKit(agents_dir=tmp_path) as kit:
-        made = Runs(kit, monkeypatch)
-        made.write()
-        yield made
+        runs = Runs(kit, monkeypatch)
+        runs.write()
+        yield runs
     catalogue.forget()
 
 
@@ -203,8 +203,8 @@ def test_a_run_waits_for_code_that_takes_its_definition_and_is_taken_up_by_it(it
     run_id = its.accept()  # nothing is done of it yet, and still it is not begun with another definition
     its.file.unlink()
     with its.kit.runner.journal.database.write() as connection:
-        kept = orjson.loads(connection.execute(select(definitions.c.content_json)).scalar_one())
-        newer = orjson.dumps(kept | {"later_field": 1}).decode()
+        definition = orjson.loads(connection.execute(select(definitions.c.content_json)).scalar_one())
+        newer = orjson.dumps(definition | {"later_field": 1}).decode()
         connection.execute(update(definitions).values(content_json=newer))
 
     assert its.work(run_id) == "waiting"
@@ -212,7 +212,7 @@ def test_a_run_waits_for_code_that_takes_its_definition_and_is_taken_up_by_it(it
     assert its.take_up() == []
 
     with its.kit.runner.journal.database.write() as connection:
-        connection.execute(update(definitions).values(content_json=orjson.dumps(kept).decode()))
+        connection.execute(update(definitions).values(content_json=orjson.dumps(definition).decode()))
     its.kit.model.script(DONE)
     assert its.take_up() == [run_id]
     assert its.work(run_id) == "succeeded"
@@ -433,8 +433,8 @@ def test_a_message_of_a_newer_version_is_dropped_and_its_run_found_all_the_same(
     run_agent(newer)
 
     assert its.row(run_id).status == "queued"
-    found = its.kit.runner.journal.owner.unowned.claimable(10, served_queues(its.kit.settings))
-    assert [row.id for row in found] == [run_id]
+    rows = its.kit.runner.journal.owner.unowned.claimable(10, served_queues(its.kit.settings))
+    assert [row.id for row in rows] == [run_id]
     assert its.work(run_id) == "succeeded"
 
 
@@ -469,8 +469,11 @@ def test_a_run_that_cannot_be_taken_up_ends_with_every_call_answered(its: Runs) 
     assert (row.reason, row.owner, row.steps) == ("plugin_unknown", None, 2)
     assert "output_tokens" in row.usage_json
     assert [step.status for step in its.steps(run_id)] == ["done", "unknown"]
-    said = its.kit.runner.journal.readers.threads.messages(Principal(), row.thread_id)
-    assert [(one["role"], one.get("call_id")) for one in said][-2:] == [("tool", "call_1"), ("error", None)]
+    messages = its.kit.runner.journal.readers.threads.messages(Principal(), row.thread_id)
+    assert [(message["role"], message.get("call_id")) for message in messages][-2:] == [
+        ("tool", "call_1"),
+        ("error", None),
+    ]
     assert its.kit.play("And now?", "clerk", thread_id=row.thread_id).end.status == "succeeded"
 
 

@@ -81,10 +81,10 @@ class Noting(AgentObserver):
 
 @pytest.fixture
 def kit() -> Iterator[AgentKit]:
-    for one in (seen, logged, started):
-        one.clear()
-    with AgentKit(tools=[look, delegate], settings=SETTINGS) as made:
-        yield made
+    for collection in (seen, logged, started):
+        collection.clear()
+    with AgentKit(tools=[look, delegate], settings=SETTINGS) as agent_kit:
+        yield agent_kit
 
 
 def call_look(kit: AgentKit, *, name: str = "look", detached: bool = False) -> RunHandle:
@@ -155,9 +155,9 @@ def test_a_run_that_a_tool_starts_has_the_context_of_its_run(kit: AgentKit) -> N
     call_look(kit, name="delegate").result(30)
 
     (child,) = started
-    found = kit.runner.journal.readers.runs.get(kit.runner.principal, child.run_id)
-    assert (found["principal"], found["context"]) == ("local", GOLDEN.as_json())
-    assert found["security_context"]["token_ref"] == "process"
+    child_run = kit.runner.journal.readers.runs.get(kit.runner.principal, child.run_id)
+    assert (child_run["principal"], child_run["context"]) == ("local", GOLDEN.as_json())
+    assert child_run["security_context"]["token_ref"] == "process"
     child.cancel()
 
 
@@ -296,15 +296,18 @@ def test_only_operators_see_the_reference_to_the_credential(kit: AgentKit) -> No
     handle = call_look(kit)
     acting_with.reset(before)
     handle.result(30)
-    found = {
+    run_by_role = {
         role: kit.runner.journal.readers.runs.get(Principal(id="bob", roles=frozenset({role})), handle.run_id)
         for role in Role
     }
 
-    assert {str(role) for role, run in found.items() if "token_ref" in run["security_context"]} == {"operator", "admin"}
-    shown = found[Role.OPERATOR]
-    assert shown["context"] == GOLDEN.as_json()
-    assert shown["security_context"] == {
+    assert {str(role) for role, run in run_by_role.items() if "token_ref" in run["security_context"]} == {
+        "operator",
+        "admin",
+    }
+    view = run_by_role[Role.OPERATOR]
+    assert view["context"] == GOLDEN.as_json()
+    assert view["security_context"] == {
         "initiator_id": "ann",
         "roles": ["operator"],
         "trace_id": TRACE_ID,
@@ -320,9 +323,9 @@ def test_a_run_without_contexts_shows_none(kit: AgentKit) -> None:
     handle.result(30)
     change(kit, handle, context_json=None, credential=None)
 
-    found = kit.runner.journal.readers.runs.get(kit.runner.principal, handle.run_id)
+    run = kit.runner.journal.readers.runs.get(kit.runner.principal, handle.run_id)
 
-    assert found.keys().isdisjoint({"context", "security_context"})
+    assert run.keys().isdisjoint({"context", "security_context"})
 
 
 def test_log_records_of_a_run_have_its_context_on_one_line(kit: AgentKit) -> None:

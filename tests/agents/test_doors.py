@@ -116,11 +116,11 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
         context.policy = RecordingPolicy(verdict)
         return compatible_work(loaded, context, *more)
 
-    def checked(one: Tool, result: Any) -> None:
+    def checked(tool: Tool, result: Any) -> None:
         passed.append("validate output")
         if "validate output" in failing:
             raise OutputUnfit("the result does not fit.")
-        validate_output(one, result)
+        validate_output(tool, result)
 
     monkeypatch.setattr("agents.execution.compatible_work", guarded)
     monkeypatch.setattr(Guardrails, "output", redacted)
@@ -175,8 +175,8 @@ class Place:
         with self.open() as runner:
             handle = runner.run("Look.", "tester")
             handle.result(30)
-            found = [event.code for event in handle.events() if isinstance(event, ToolResultPayload)]
-            return found[0] if found else handle.result(5).reason
+            codes = [event.code for event in handle.events() if isinstance(event, ToolResultPayload)]
+            return codes[0] if codes else handle.result(5).reason
 
     def execute(self, arguments: Mapping[str, Any]) -> str | None:
         with self.open() as runner:
@@ -231,9 +231,9 @@ class Place:
 
 
 class _Opened:
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self.runner = Runner.open(place.settings)
+    def __init__(self, installation: Place) -> None:
+        self.place = installation
+        self.runner = Runner.open(installation.settings)
 
     def __enter__(self) -> Runner:
         return self.runner
@@ -241,7 +241,7 @@ class _Opened:
     def __exit__(self, *_: object) -> None:
         for run in self.runner.journal.readers.runs.newest(self.runner.principal):
             handle = self.runner.handle(run["run_id"])
-            self.place.events += [encode(one, handle.run_id, handle.thread_id) for one in handle.events()]
+            self.place.events += [encode(event, handle.run_id, handle.thread_id) for event in handle.events()]
         self.runner.settle(10)
         self.runner.close()
 
@@ -286,10 +286,10 @@ def test_a_call_has_the_contexts_whichever_way_it_came(
 
     with place.open() as runner:
         (run,) = runner.journal.readers.runs.newest(runner.principal)
-        found = runner.journal.readers.runs.get(runner.principal, run["run_id"])
+        record = runner.journal.readers.runs.get(runner.principal, run["run_id"])
     shop = {"app_id": "shop", "environment": "production", "initiator_id": "local", "trace_id": run["trace_id"]}
-    assert (found["context"], found["security_context"]["initiator_id"]) == (shop, "local")
-    assert found["security_context"]["token_ref"] in ("process", "none")
+    assert (record["context"], record["security_context"]["initiator_id"]) == (shop, "local")
+    assert record["security_context"]["token_ref"] in ("process", "none")
     assert [call.golden.as_json() for call in called if call.golden is not None] == [shop]
 
 
@@ -297,8 +297,8 @@ def reject_what_is_asked(settings: Settings, is_over: threading.Event) -> None:
     """Reject the first question that a run asks, as another person would."""
     runner = Runner.open(settings, inline=False)
     while not is_over.wait(0.05):
-        for one in runner.journal.readers.runs.inbox(runner.principal)[0]:
-            runner.handle(one["run_id"]).decide(one["approval_id"], Decision(decision="reject"), by="ann")
+        for approval in runner.journal.readers.runs.inbox(runner.principal)[0]:
+            runner.handle(approval["run_id"]).decide(approval["approval_id"], Decision(decision="reject"), by="ann")
 
 
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
@@ -326,13 +326,13 @@ def test_after_the_stage_that_refuses_a_call_nothing_happens(door: Door, stage: 
     # The MCP server checks arguments against the listed schema, so that such a call does not become a run.
     is_mcp = door in (Place.mcp, Place.mcp_since_2026)
 
-    found = door(place, {"number": "seven"} if stage == "validate" else {"number": 7})
+    error_code = door(place, {"number": "seven"} if stage == "validate" else {"number": 7})
 
-    assert found == (name_of(code) if is_mcp else code)
+    assert error_code == (name_of(code) if is_mcp else code)
     expected = [] if is_mcp and stage == "validate" else STAGES[: STAGES.index(stage) + 1]
     is_made = "act" in expected
     # A call that is refused is recorded with its refusal, without a start of its own to be resumed.
-    assert [one for one in passed if is_made or one != "journal"] == expected
+    assert [step for step in passed if is_made or step != "journal"] == expected
     assert SECRET.encode() not in b"".join(place.events)
 
 
@@ -373,4 +373,4 @@ def test_a_call_is_made_only_once_its_start_is_committed(door: Door, place: Plac
     assert door(place, {"number": 7}) is None
 
     assert passed.count("journal") == 2
-    assert [one for one in passed if one in ("journal", "act")] == ["journal", "journal", "act"]
+    assert [stage for stage in passed if stage in ("journal", "act")] == ["journal", "journal", "act"]

@@ -90,8 +90,8 @@ def outcomes(kit: AgentKit, *calls: Call) -> tuple[str, list[tuple[str, str | No
     """Make the calls at once; return how the run and each call ended, in the order of the calls."""
     kit.model.script(Turn(calls=calls), Turn(text="done"))
     played = kit.play()
-    ended = {one.call_id: (one.outcome, one.code, one.result) for one in played.of(ToolResultPayload)}
-    return played.end.status, [ended[one.call_id] for one in played.of(ToolPayload)]
+    ended = {result.call_id: (result.outcome, result.code, result.result) for result in played.of(ToolResultPayload)}
+    return played.end.status, [ended[call.call_id] for call in played.of(ToolPayload)]
 
 
 @pytest.mark.parametrize(("spoil", "reason"), FAULTS)

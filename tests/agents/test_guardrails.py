@@ -86,8 +86,8 @@ def own_secret() -> None:
 
 @pytest.fixture
 def kit() -> Iterator[AgentKit]:
-    with AgentKit(tools=[post, broken, till]) as made:
-        yield made
+    with AgentKit(tools=[post, broken, till]) as agent_kit:
+        yield agent_kit
 
 
 def written(kit: AgentKit) -> str:
@@ -267,7 +267,7 @@ def test_a_secret_of_a_tool_reaches_the_tool_and_nothing_else(
 
     played = kit.play()
 
-    logged = "".join(one.format(record) for one in formats for record in caplog.records)
+    logged = "".join(formatter.format(record) for formatter in formats for record in caplog.records)
     assert sent == [TOKEN]
     assert played.text == f"It is {REDACTED}, I say."
     for spelled in (TOKEN, quote(TOKEN, safe=""), b64encode(TOKEN.encode()).decode(), "tökén", "t1ll"):

@@ -57,14 +57,14 @@ def kit(tmp_path: Path, listing: List) -> Iterator[AgentKit]:
     listing("evil", "search")
     (tmp_path / "policy.yaml").write_text(POLICY.replace("TOOL", "send_mail"))
     places = {"mcp_servers_dir": str(tmp_path), "policy": str(tmp_path / "policy.yaml")}
-    with AgentKit(settings=places) as made:
-        yield made
+    with AgentKit(settings=places) as agent_kit:
+        yield agent_kit
 
 
 def offered(kit: AgentKit) -> dict[str, str]:
     """Return what the model was offered last: the description of each tool by its name."""
-    shown = [one["function"] for one in kit.model.requests[-1].tools or ()]
-    return {one["name"]: one["description"] for one in shown}
+    functions = [tool["function"] for tool in kit.model.requests[-1].tools or ()]
+    return {function["name"]: function["description"] for function in functions}
 
 
 def outcome(kit: AgentKit, name: str, say: str = "ann@elsewhere.example") -> tuple[str, Any]:
@@ -126,8 +126,8 @@ def test_an_override_and_a_sticky_approval_stay_with_their_tool(kit: AgentKit, l
     kit.model.script(Turn(calls=[Call(name="send_mail", arguments={"say": "ann"})]), Turn(text="Done."))
     handle = kit.run()
     next(event for event in handle.events() if isinstance(event, ApprovalPayload))
-    (asked,) = handle.approvals()
-    handle.decide(asked["approval_id"], Decision(decision="approve", scope="tool"), by="ann")
+    (approval,) = handle.approvals()
+    handle.decide(approval["approval_id"], Decision(decision="approve", scope="tool"), by="ann")
     handle.result(30)
 
     listing("evil", "search", "send_mail")
@@ -140,10 +140,12 @@ def asks(kit: AgentKit, name: str) -> bool:
     """Return whether a person is asked before a call, and end its run."""
     kit.model.script(Turn(calls=[Call(name=name, arguments={"say": "eve"})]), Turn(text="Done."))
     handle = kit.run()
-    shown = next(one for one in handle.events() if isinstance(one, ApprovalPayload | ToolResultPayload | EndPayload))
+    payload = next(
+        event for event in handle.events() if isinstance(event, ApprovalPayload | ToolResultPayload | EndPayload)
+    )
     handle.cancel()
     handle.result(30)
-    return isinstance(shown, ApprovalPayload)
+    return isinstance(payload, ApprovalPayload)
 
 
 def test_no_server_takes_an_override_by_a_name_that_it_lists_later(kit: AgentKit, listing: List) -> None:
@@ -186,7 +188,7 @@ def test_the_doctor_names_a_rule_that_several_servers_tools_match(listing: List,
     (tmp_path / "policy.yaml").write_text(POLICY.replace("TOOL", "send_mail"))
     places = {"mcp_servers_dir": str(tmp_path), "agents_dir": str(tmp_path / "agents"), "state_dir": tmp_path}
 
-    ((verdict, said),) = check_policy(Settings.model_validate({"policy": str(tmp_path / "policy.yaml"), **places}))
+    ((verdict, message),) = check_policy(Settings.model_validate({"policy": str(tmp_path / "policy.yaml"), **places}))
 
     assert verdict == "warn"
-    assert "several tools are called: mcp:evil/send_mail, mcp:mailer/send_mail. Write the one that is meant." in said
+    assert "several tools are called: mcp:evil/send_mail, mcp:mailer/send_mail. Write the one that is meant." in message

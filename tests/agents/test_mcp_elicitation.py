@@ -37,10 +37,10 @@ def kit(tmp_path: Path) -> Iterator[AgentKit]:
     }
     for name, fields in files.items():
         (tmp_path / f"{name}.yaml").write_text(json.dumps(fields))
-    with AgentKit(settings={"mcp_servers_dir": str(tmp_path)}) as made:
+    with AgentKit(settings={"mcp_servers_dir": str(tmp_path)}) as agent_kit:
         for name in files:
-            made.agent(name, tools=[f"mcp:{name}"])
-        yield made
+            agent_kit.agent(name, tools=[f"mcp:{name}"])
+        yield agent_kit
     close_pools()
     forget()
 
@@ -52,13 +52,13 @@ def called(kit: AgentKit, server: str, tool: str, **arguments: Any) -> RunHandle
 def question(handle: RunHandle) -> dict[str, Any]:
     """Return the question that the run waits with."""
     next(event for event in handle.events() if isinstance(event, ApprovalPayload))
-    (asked,) = handle.approvals()
-    return dict(asked)
+    (approval,) = handle.approvals()
+    return dict(approval)
 
 
-def answered(handle: RunHandle, **given: Any) -> EndPayload:
-    said = given or {"decision": "reject"}
-    handle.decide(question(handle)["approval_id"], Decision(**said), by="ann")
+def answered(handle: RunHandle, **decision: Any) -> EndPayload:
+    fields = decision or {"decision": "reject"}
+    handle.decide(question(handle)["approval_id"], Decision(**fields), by="ann")
     return handle.result(30)
 
 
@@ -69,17 +69,17 @@ def notes(handle: RunHandle) -> str:
 @pytest.mark.parametrize("server", ["new", "old"])
 def test_a_server_asks_and_gets_the_answer(kit: AgentKit, server: str) -> None:
     handle = called(kit, server, "book", name="ann")
-    asked = question(handle)
+    approval = question(handle)
 
     assert handle.status() == "waiting"
-    assert asked["reason"] == f"The MCP server {server} asks: For how many?"
-    assert asked["input_schema"]["properties"]["guests"] == {
+    assert approval["reason"] == f"The MCP server {server} asks: For how many?"
+    assert approval["input_schema"]["properties"]["guests"] == {
         "type": "integer",
         "minimum": 1,
         "maximum": 12,
         "title": "Guests",
     }
-    assert "state" not in asked
+    assert "state" not in approval
     end = answered(handle, decision="answer", result={"guests": 4})
     assert (end.status, end.output) == ("succeeded", {"result": "ann: 4"})
 
@@ -132,8 +132,8 @@ def test_an_address_is_a_question_with_its_host(kit: AgentKit) -> None:
 
 
 def test_a_refusal_that_names_an_address_asks_for_it(kit: AgentKit, tmp_path: Path) -> None:
-    given = {"url": "https://login.example.org/a", "file": str(tmp_path / "opened")}
-    refused, taken = (called(kit, "fake", "address", **given) for _ in range(2))
+    arguments = {"url": "https://login.example.org/a", "file": str(tmp_path / "opened")}
+    refused, taken = (called(kit, "fake", "address", **arguments) for _ in range(2))
     assert "at login.example.org in your browser" in question(refused)["reason"]
     assert answered(refused, decision="answer", result={"opened": True}).status == "failed"  # it is not asked twice
 
@@ -141,7 +141,7 @@ def test_a_refusal_that_names_an_address_asks_for_it(kit: AgentKit, tmp_path: Pa
     (tmp_path / "opened").touch()
 
     assert answered(taken, decision="answer", result={"opened": True}).output == "opened"
-    odd = called(kit, "fake", "address", **given | {"url": "javascript:alert(1)", "file": "/nothing"})
+    odd = called(kit, "fake", "address", **arguments | {"url": "javascript:alert(1)", "file": "/nothing"})
     assert odd.result(30).status == "failed"
     assert odd.approvals() == []
 

@@ -27,8 +27,8 @@ pytestmark = [pytest.mark.parity, pytest.mark.timeout(60)]
 
 @pytest.fixture
 def kit(tmp_path: Path) -> Iterator[AgentKit]:
-    with sampling_kit(tmp_path) as made:
-        yield made
+    with sampling_kit(tmp_path) as agent_kit:
+        yield agent_kit
 
 
 @contextmanager
@@ -49,10 +49,10 @@ def sampling_kit(tmp_path: Path, **settings: str) -> Iterator[AgentKit]:
         (servers / f"{name}.yaml").write_text(json.dumps(fields))
     (tmp_path / "policy.yaml").write_text("rules: []")
     settings |= {"mcp_servers_dir": str(servers), "policy": str(tmp_path / "policy.yaml")}
-    with AgentKit(settings=settings) as made:
+    with AgentKit(settings=settings) as agent_kit:
         for name in files:
-            made.agent(name, tools=[f"mcp:{name}"])
-        yield made
+            agent_kit.agent(name, tools=[f"mcp:{name}"])
+        yield agent_kit
     close_pools()
     forget()
 
@@ -87,11 +87,11 @@ def test_a_sampling_is_a_model_call_of_the_run(kit: AgentKit, server: str) -> No
     assert end.steps == 4
     streamed = "".join(event.content for event in handle.events() if isinstance(event, ResponsePayload))
     assert streamed == "It is blue."
-    asked = kit.model.requests[1]
-    assert [message["content"] for message in asked.messages[1:]] == ["Name a colour."]
-    assert "Be brief." in asked.messages[0]["content"]
-    assert asked.params["max_tokens"] == 20
-    assert not asked.tools
+    request = kit.model.requests[1]
+    assert [message["content"] for message in request.messages[1:]] == ["Name a colour."]
+    assert "Be brief." in request.messages[0]["content"]
+    assert request.params["max_tokens"] == 20
+    assert not request.tools
     assert f"The MCP server {server} asks the run's model: it was answered." in notes(handle)
 
 
@@ -126,14 +126,14 @@ def test_the_engine_sees_all_that_a_server_has_the_model_read(tmp_path: Path) ->
         kit.run(agent_id="old").result(30)
 
     (_, sampled, _) = engine.of("ActivityStarted", "model")
-    (given,) = sampled["activity_input"]
-    seen = [*(message["content"] for message in given["earlier"]), given["prompt"]]
+    (activity,) = sampled["activity_input"]
+    seen = [*(message["content"] for message in activity["earlier"]), activity["prompt"]]
     assert seen == [message["content"] for message in kit.model.requests[1].messages]
 
 
 def test_a_loop_of_samplings_ends(kit: AgentKit) -> None:
-    asked = {"method": "sampling/createMessage", "count": 100, "fields": {}}
-    kit.model.script(Turn(calls=(Call(name="elicit", arguments=asked),)), *[Turn(text="Blue.")] * 3)
+    request = {"method": "sampling/createMessage", "count": 100, "fields": {}}
+    kit.model.script(Turn(calls=(Call(name="elicit", arguments=request),)), *[Turn(text="Blue.")] * 3)
 
     handle = kit.run(agent_id="fake")
 

@@ -43,10 +43,10 @@ def harness(settings: Settings, tmp_path: Path, model: ModelServer) -> Iterator[
     ours = settings.model_copy(update={"agents_dir": str(tmp_path / "agents")})
     migrate(ours)
     runner = Runner.open(ours)
-    made = AppHarness(runner, model, tmp_path / "agents")
-    made.agent(AGENT)
+    app_harness = AppHarness(runner, model, tmp_path / "agents")
+    app_harness.agent(AGENT)
     noted.clear()
-    yield made
+    yield app_harness
     runner.settle(10)
     runner.close()
 
@@ -57,14 +57,14 @@ def play(harness: AppHarness, *calls: Call, **turn: Any) -> tuple[list[ToolPaylo
     handle = harness.run()
     assert handle.result(30).status == "succeeded"
     events = list(handle.events())
-    made = [event for event in events if type(event) is ToolPayload]
+    tool_events = [event for event in events if type(event) is ToolPayload]
     results = [event for event in events if isinstance(event, ToolResultPayload)]
     sent = harness.model.requests[-1].body["messages"]
-    asked = [call["id"] for message in sent for call in message.get("tool_calls") or ()]
+    call_ids = [call["id"] for message in sent for call in message.get("tool_calls") or ()]
     answered = [message["tool_call_id"] for message in sent if message["role"] == "tool"]
-    assert sorted(asked) == sorted(answered)
-    assert len(set(asked)) == len(asked) == len(calls)
-    return made, results
+    assert sorted(call_ids) == sorted(answered)
+    assert len(set(call_ids)) == len(call_ids) == len(calls)
+    return tool_events, results
 
 
 MALFORMED = [
@@ -103,7 +103,7 @@ MISFITS: list[Any] = [
 UNKNOWN = ["", "Note", "note ", "notes", "functions.note", "note.__globals__", "../note", "tests:note", "x" * 5000]
 
 
-@pytest.mark.parametrize("arguments", [*MALFORMED, *MISFITS], ids=lambda given: ascii(given)[:40])
+@pytest.mark.parametrize("arguments", [*MALFORMED, *MISFITS], ids=lambda case: ascii(case)[:40])
 def test_a_call_that_does_not_fit_is_not_made_and_the_model_gets_the_reason(
     harness: AppHarness, arguments: Any
 ) -> None:
@@ -129,26 +129,26 @@ def test_an_unknown_tool_is_answered(harness: AppHarness, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "said"),
+    ("names", "suffix"),
     [
         ([], "The agent's tools: none."),
         (["note", "add"], "The agent's tools: note, add."),
         ([f"t{n}" for n in range(23)], "t18, t19 and 3 more."),
     ],
 )
-def test_an_unknown_tool_is_told_from_the_known_ones(known: list[str], said: str) -> None:
-    assert str(tool_not_offered("nothing_like_it", known)).endswith(said)
+def test_an_unknown_tool_is_told_from_the_known_ones(names: list[str], suffix: str) -> None:
+    assert str(tool_not_offered("nothing_like_it", names)).endswith(suffix)
 
 
 @pytest.mark.parametrize("id_", ["call_1", "", "call_x", "\x00", "x" * 10_000])
 def test_calls_with_one_id_are_each_made_once(harness: AppHarness, id_: str) -> None:
     calls = [Call(name="note", arguments={"text": str(number)}, id=id_) for number in range(5)]
 
-    made, results = play(harness, *calls)
+    tool_events, results = play(harness, *calls)
 
     assert sorted(noted) == [(str(number), 1) for number in range(5)]
     assert [result.outcome for result in results] == ["done"] * 5
-    assert len({event.call_id for event in made}) == 5
+    assert len({event.call_id for event in tool_events}) == 5
 
 
 def test_a_hundred_calls_at_once_are_each_made_once_in_pieces_that_alternate(harness: AppHarness) -> None:
@@ -187,7 +187,7 @@ def test_good_and_bad_calls_beside_each_other_are_each_judged_alone(harness: App
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_model_that_only_makes_such_calls_comes_to_an_end(harness: AppHarness, seed: int) -> None:
-    odd = [*(Call(name="note", arguments=given) for given in (*MALFORMED, *MISFITS)), Call(name="nothing")]
+    odd = [*(Call(name="note", arguments=arguments) for arguments in (*MALFORMED, *MISFITS)), Call(name="nothing")]
     choice = random.Random(seed)
     harness.model.respond = lambda body: (
         Turn(calls=choice.sample(odd, 5)) if body.get("tools") else Turn(text="I give up.")

@@ -72,11 +72,11 @@ def database_kind(request: pytest.FixtureRequest) -> str:
 def engine(settings: Settings, database_kind: str) -> Iterator[Engine]:
     """The application's own engine."""
     url = make_url(settings.database).set(drivername=database_kind)
-    made = create_engine(url)
-    with made.begin() as connection:
+    database_engine = create_engine(url)
+    with database_engine.begin() as connection:
         connection.execute(text("CREATE TABLE orders (id INTEGER PRIMARY KEY, run_id TEXT)"))
-    yield made
-    made.dispose()
+    yield database_engine
+    database_engine.dispose()
 
 
 @contextmanager
@@ -230,7 +230,9 @@ def with_dict_rows(engine: Engine) -> Any:
     elif engine.driver == "psycopg2":
         connection.cursor_factory = psycopg2.extras.RealDictCursor
     else:
-        connection.row_factory = lambda cursor, row: dict(zip([one[0] for one in cursor.description], row, strict=True))
+        connection.row_factory = lambda cursor, row: dict(
+            zip([column[0] for column in cursor.description], row, strict=True)
+        )
     return connection
 
 

@@ -97,16 +97,16 @@ def results(handle: RunHandle) -> list[tuple[str, str]]:
 
 def question(handle: RunHandle, number: int = 0) -> ApprovalPayload:
     """Return one of a run's questions, counted from 0, once it is asked."""
-    asked = (event for event in handle.events() if isinstance(event, ApprovalPayload) and event.decision is None)
-    return next(islice(asked, number, None))
+    events = (event for event in handle.events() if isinstance(event, ApprovalPayload) and event.decision is None)
+    return next(islice(events, number, None))
 
 
 def decisions(kit: AgentKit, handle: RunHandle) -> list[tuple[str, str, str]]:
     with kit.runner.journal.database.read() as connection:
         query = select(steps.c.kind, steps.c.decision_json).where(steps.c.run_id == handle.run_id)
         rows = connection.execute(query.order_by(steps.c.number)).all()
-    found = [(row.kind, orjson.loads(row.decision_json)) for row in rows]
-    return [(kind, decided["verdict"], decided["rule"]) for kind, decided in found]
+    pairs = [(row.kind, orjson.loads(row.decision_json)) for row in rows]
+    return [(kind, decided["verdict"], decided["rule"]) for kind, decided in pairs]
 
 
 def test_each_call_of_a_model_and_a_tool_has_one_decision(ruled: AgentKit) -> None:
@@ -144,9 +144,9 @@ def test_a_constrained_call_is_made_and_shown_with_other_arguments(ruled: AgentK
 
     assert ended(handle).status == "succeeded"
     assert made == ["mail ann 4"]
-    shown = next(event for event in handle.events() if isinstance(event, ToolPayload) and event.arguments)
-    assert shown.arguments == {"to": "ann", "copies": 4}
-    assert shown.policy == {
+    payload = next(event for event in handle.events() if isinstance(event, ToolPayload) and event.arguments)
+    assert payload.arguments == {"to": "ann", "copies": 4}
+    assert payload.policy == {
         "verdict": "constrain",
         "rule": "one",
         "reason": "So it is.",
@@ -158,17 +158,17 @@ def test_a_plain_allow_is_not_shown(ruled: AgentKit) -> None:
     handle = begin(ruled, MAIL)
 
     assert ended(handle).status == "succeeded"
-    shown = next(event for event in handle.events() if isinstance(event, ToolPayload) and event.arguments)
-    assert shown.policy is None
+    payload = next(event for event in handle.events() if isinstance(event, ToolPayload) and event.arguments)
+    assert payload.policy is None
 
 
 def test_a_call_that_requires_an_approval_is_made_once_it_has_one(ruled: AgentKit, file: Path) -> None:
     file.write_text(rule("require_approval", ", condition: arguments.copies > 1"))
     handle = begin(ruled, MAIL)
-    asked = question(handle)
+    approval = question(handle)
 
-    assert (asked.reason, made) == ("So it is.", [])
-    handle.decide(asked.approval_id, Decision(decision="approve"))
+    assert (approval.reason, made) == ("So it is.", [])
+    handle.decide(approval.approval_id, Decision(decision="approve"))
 
     assert ended(handle).status == "succeeded"
     assert made == ["mail eve 2"]
@@ -177,10 +177,10 @@ def test_a_call_that_requires_an_approval_is_made_once_it_has_one(ruled: AgentKi
 def test_a_call_that_the_policy_blocks_meanwhile_is_not_made_by_its_approval(ruled: AgentKit, file: Path) -> None:
     file.write_text(rule("require_approval"))
     handle = begin(ruled, MAIL)
-    asked = question(handle)
+    approval = question(handle)
     file.write_text(rule("block"))
 
-    handle.decide(asked.approval_id, Decision(decision="approve"))
+    handle.decide(approval.approval_id, Decision(decision="approve"))
 
     assert ended(handle).status == "succeeded"
     assert (made, results(handle)[0][0]) == ([], "refused")
@@ -189,10 +189,10 @@ def test_a_call_that_the_policy_blocks_meanwhile_is_not_made_by_its_approval(rul
 def test_an_approval_holds_for_the_policy_under_which_it_was_given(ruled: AgentKit, file: Path) -> None:
     file.write_text(rule("require_approval"))
     handle = begin(ruled, MAIL)
-    asked = question(handle)
+    approval = question(handle)
     file.write_text(rule("require_approval").replace("So it is", "So it is now"))
 
-    handle.decide(asked.approval_id, Decision(decision="approve"))
+    handle.decide(approval.approval_id, Decision(decision="approve"))
     again = question(handle, 1)
 
     assert (again.reason, made) == (POLICY_CHANGED, [])
@@ -207,9 +207,9 @@ def test_an_approval_holds_for_the_policy_under_which_it_was_given(ruled: AgentK
 def test_the_rule_of_two_asks_once_a_run_has_read_both(ruled: AgentKit) -> None:
     handle = begin(ruled, FETCH, SALARIES, MAIL)
 
-    asked = question(handle)
+    approval = question(handle)
 
-    assert "a person decides" in str(asked.reason)
+    assert "a person decides" in str(approval.reason)
     assert made == ["fetch evil.example", "salaries"]
     assert decisions(ruled, handle)[5] == ("tool", "require_approval", "rule-of-two")
 

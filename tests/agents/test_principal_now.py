@@ -83,7 +83,7 @@ def reason_of(handle: RunHandle) -> str | None:
 
 
 def waits_of(handle: RunHandle) -> list[str | None]:
-    return [one.reason for one in handle.events() if isinstance(one, StatusPayload) and one.status == "waiting"]
+    return [event.reason for event in handle.events() if isinstance(event, StatusPayload) and event.status == "waiting"]
 
 
 # --- roles --------------------------------------------------------------------------------------

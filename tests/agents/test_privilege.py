@@ -65,17 +65,17 @@ class Judge:
 def kit(monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentKit]:
     seen.clear()
     judged.clear()
-    with AgentKit(tools=[look, look_with_approval]) as made:
-        yield made
+    with AgentKit(tools=[look, look_with_approval]) as agent_kit:
+        yield agent_kit
 
 
 def granted(kit: AgentKit, *, principal: str = "ann", agent: str = "tester", lifetime_s: int = 60) -> tuple[Grant, str]:
     database = kit.runner.journal.database
     form = GrantForm(partial(shared_secret, database, table.SECRET_NAME))
     form.open()
-    said = {"principal": principal, "agent_id": agent, "reason": "incident 4711"}
+    fields = {"principal": principal, "agent_id": agent, "reason": "incident 4711"}
     with database.write() as connection:
-        return table.issue(connection, form, kit.runner.principal, **said, lifetime_s=lifetime_s)
+        return table.issue(connection, form, kit.runner.principal, **fields, lifetime_s=lifetime_s)
 
 
 def count_of_runs(kit: AgentKit) -> int:
@@ -195,7 +195,7 @@ def test_what_is_not_the_grant_of_this_start_is_refused_and_makes_no_run(kit: Ag
     _, anns = granted(kit)
     grant, text = granted(kit)
     forged = text[:-1] + ("0" if text[-1] != "0" else "1")
-    for given, principal, agent in (
+    for grant_text, principal, agent in (
         (anns, BEN, "tester"),
         (anns, kit.runner.principal, "tester"),
         (anns, ANN, "other"),
@@ -205,7 +205,7 @@ def test_what_is_not_the_grant_of_this_start_is_refused_and_makes_no_run(kit: Ag
         ("", ANN, "tester"),
     ):
         with raises(GRANT_REFUSED):
-            kit.run(agent_id=agent, principal=principal, grant=given)
+            kit.run(agent_id=agent, principal=principal, grant=grant_text)
 
     assert count_of_runs(kit) == 0
 

@@ -91,21 +91,21 @@ def waits(handle: RunHandle) -> dict[str, Any]:
     """Return the run's question that this test has not answered, once the run waits for it."""
     events = (event for event in handle.events() if isinstance(event, ApprovalPayload) and event.decision is None)
     new = next(event.approval_id for event in events if event.approval_id not in answered)
-    (one,) = [one for one in handle.approvals() if one["approval_id"] == new]
-    return one
+    (question,) = [approval for approval in handle.approvals() if approval["approval_id"] == new]
+    return question
 
 
-def decide(handle: RunHandle, **said: Any) -> dict[str, Any]:
+def decide(handle: RunHandle, **decision: Any) -> dict[str, Any]:
     """Answer the run's question and return it."""
-    one = waits(handle)
-    handle.decide(one["approval_id"], Decision(**said), by="ann")
-    answered.add(one["approval_id"])
-    return one
+    approval = waits(handle)
+    handle.decide(approval["approval_id"], Decision(**decision), by="ann")
+    answered.add(approval["approval_id"])
+    return approval
 
 
-def answer(handle: RunHandle, **given: Any) -> dict[str, Any]:
+def answer(handle: RunHandle, **fields: Any) -> dict[str, Any]:
     """Fill in the form of the run's question and return it."""
-    return decide(handle, decision="answer", result=given)
+    return decide(handle, decision="answer", result=fields)
 
 
 def results(handle: RunHandle) -> list[tuple[str, str, Any]]:
@@ -164,11 +164,11 @@ def test_a_declined_question_is_the_calls_result(kit: AgentKit) -> None:
 
 def test_after_a_stop_no_answer_counts(kit: AgentKit) -> None:
     handle = begin(kit, PAINT, tools=(paint,))
-    one = waits(handle)
+    approval = waits(handle)
     handle.cancel()
 
     with pytest.raises(ApprovalOver):
-        handle.decide(one["approval_id"], Decision(decision="answer", result={"colour": "red"}))
+        handle.decide(approval["approval_id"], Decision(decision="answer", result={"colour": "red"}))
 
     assert made == []
 
@@ -310,11 +310,11 @@ def test_missing_arguments_are_asked_for_as_a_form_of_these_alone(kit: AgentKit)
     call = Call(name="look", arguments={"item": "tea"})
     handle = begin(kit, call, tools=(look,), ask_missing_arguments=True)
 
-    one = answer(handle, shelf="top")
+    approval = answer(handle, shelf="top")
 
-    assert (one["kind"], one["arguments"]) == ("arguments", {"item": "tea"})
-    assert list(one["input_schema"]["properties"]) == one["input_schema"]["required"] == ["shelf"]
-    assert "without 'shelf'" in one["reason"]
+    assert (approval["kind"], approval["arguments"]) == ("arguments", {"item": "tea"})
+    assert list(approval["input_schema"]["properties"]) == approval["input_schema"]["required"] == ["shelf"]
+    assert "without 'shelf'" in approval["reason"]
     assert results(handle) == [("look", "done", "tea: in stock")]
     assert made == [("tea", "top")]
     _, decided = [e for e in handle.events() if isinstance(e, ApprovalPayload)]
@@ -330,9 +330,9 @@ def test_a_completed_call_still_needs_its_approval_and_shows_the_whole_arguments
     handle = begin(kit, call, tools=(order,), ask_missing_arguments=True)
     answer(handle, boxes=3)
 
-    one = waits(handle)
-    assert (one["kind"], one["arguments"], made) == ("call", {"item": "pens", "boxes": 3}, [])
-    assert one["digest"] == canonical_digest({"item": "pens", "boxes": 3})
+    approval = waits(handle)
+    assert (approval["kind"], approval["arguments"], made) == ("call", {"item": "pens", "boxes": 3}, [])
+    assert approval["digest"] == canonical_digest({"item": "pens", "boxes": 3})
     decide(handle, decision="approve")
 
     assert results(handle) == [("order", "done", "ordered 3 pens")]

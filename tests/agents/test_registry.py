@@ -90,9 +90,9 @@ def test_a_broken_file_hides_no_other(folder):
     (folder / "broken.yaml").write_text("nme: x")
     (folder / "not an id.yaml").write_text("x")
 
-    found = AgentRegistry([folder]).all()
+    entries = AgentRegistry([folder]).all()
 
-    assert [type(item) for item in found] == [AgentDefinition, DefinitionInvalid, DefinitionInvalid, AgentDefinition]
+    assert [type(item) for item in entries] == [AgentDefinition, DefinitionInvalid, DefinitionInvalid, AgentDefinition]
 
 
 def test_the_first_folder_that_has_an_id_wins(tmp_path):

@@ -53,14 +53,14 @@ class Lives:
         for module in (bus.journal.log.writer, bus.journal.actors.owner):
             monkeypatch.setattr(module, "failpoint", self._pass)
 
-    def _pass(self, place: str) -> None:
-        self.passed.append(place)
+    def _pass(self, stage: str) -> None:
+        self.passed.append(stage)
         if len(self.passed) == self._lose_at:
             raise StaleOwner("this run", 0)
 
     def _respond(self, call: ModelCall) -> Turn:
         turn = self._run.respond({"messages": call.messages})
-        calls = [Call(name=one.name, arguments=one.arguments) for one in turn.calls]
+        calls = [Call(name=tool_call.name, arguments=tool_call.arguments) for tool_call in turn.calls]
         return Turn(text=turn.text, calls=calls, stall_after=turn.stall_after)
 
     def play(self, lose_at: int | None = None) -> RunRecord:
@@ -98,19 +98,21 @@ class Lives:
     def _answer(run: RunHandle, file: Path) -> None:
         """Answer as a person who looked at the target system, and who changes what is asked before a call."""
         returned = {entry.call_id: entry.result for entry in ledger.read(file) if entry.mark == ledger.RETURNED}
-        for asked in run.approvals():
-            if asked["scopes"]:
-                run.decide(asked["approval_id"], Decision(decision="approve", scope=asked["scopes"][0]))
+        for approval in run.approvals():
+            if approval["scopes"]:
+                run.decide(approval["approval_id"], Decision(decision="approve", scope=approval["scopes"][0]))
                 continue
-            if asked["kind"] == "call":
-                run.decide(asked["approval_id"], Decision(decision="approve", arguments={"value": "another"}))
+            if approval["kind"] == "call":
+                run.decide(approval["approval_id"], Decision(decision="approve", arguments={"value": "another"}))
                 continue
-            if "answer" in asked["decisions"]:
-                run.decide(asked["approval_id"], Decision(decision="answer", result=filled_in(asked["input_schema"])))
+            if "answer" in approval["decisions"]:
+                run.decide(
+                    approval["approval_id"], Decision(decision="answer", result=filled_in(approval["input_schema"]))
+                )
                 continue
-            call_id = asked["call_id"]
+            call_id = approval["call_id"]
             done = Decision(decision="take_as_done", result=returned.get(call_id))
-            run.decide(asked["approval_id"], done if call_id in returned else Decision(decision="run_again"))
+            run.decide(approval["approval_id"], done if call_id in returned else Decision(decision="run_again"))
 
     def _stop(self, run: RunHandle) -> None:
         for event in run.events():

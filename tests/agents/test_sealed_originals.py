@@ -38,13 +38,15 @@ def show(text: str) -> dict[str, Any]:
 
 @pytest.fixture
 def kit() -> Iterator[AgentKit]:
-    with AgentKit(tools=[show], settings={"seal_keys": SecretStr(SEAL_KEY)}) as made:
-        yield made
+    with AgentKit(tools=[show], settings={"seal_keys": SecretStr(SEAL_KEY)}) as agent_kit:
+        yield agent_kit
 
 
 def originals(kit: AgentKit, run_id: str, principal: Principal = LOCAL) -> list[tuple[str, Any]]:
     database, sealer = kit.runner.journal.database, sealer_of(kit.settings)
-    return [(one.what, one.value) for one in unseal_originals(database, sealer, principal, run_id, "a test")]
+    return [
+        (original.what, original.value) for original in unseal_originals(database, sealer, principal, run_id, "a test")
+    ]
 
 
 def played(kit: AgentKit) -> str:
@@ -59,7 +61,7 @@ def played(kit: AgentKit) -> str:
 def test_each_original_is_kept_as_it_was(kit: AgentKit) -> None:
     run_id = played(kit)
 
-    assert sorted(originals(kit, run_id), key=lambda one: one[0]) == [
+    assert sorted(originals(kit, run_id), key=lambda case: case[0]) == [
         ("answer", f"It is {KEY}."),
         ("arguments show", json.dumps({"text": KEY})),
         ("input", f"Use {KEY}"),
@@ -141,8 +143,14 @@ def test_the_terminal_prints_them_with_a_reason_only(
     assert status_of(["audit", "unseal", run_id, "--reason", " "]) != 0
     assert KEY not in capsys.readouterr().out
     assert status_of(["audit", "unseal", run_id, "--reason", "a leak", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert {one["what"] for one in found} == {"input", "answer", "thinking", "arguments show", "result show"}
+    records = json.loads(capsys.readouterr().out)
+    assert {original["what"] for original in records} == {
+        "input",
+        "answer",
+        "thinking",
+        "arguments show",
+        "result show",
+    }
     assert status_of(["audit", "unseal", run_id, "--reason", "a leak"]) == 0
     assert f"Use {KEY}" in capsys.readouterr().out
     monkeypatch.setenv("CALLBOARD_SEAL_KEYS", b64encode(b"n" * 32).decode())

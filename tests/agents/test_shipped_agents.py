@@ -41,12 +41,12 @@ def test_each_can_run_and_introduces_itself(agent_id, monkeypatch):
 def test_each_starter_works_on_the_demo_model(agent_id, starter, tmp_path):
     agent = AGENTS.get(agent_id)
     if agent.output_schema is not None:
-        wanted = {"type": "json_schema", "json_schema": {"schema": agent.output_schema}}
+        response_format = {"type": "json_schema", "json_schema": {"schema": agent.output_schema}}
         messages = [{"role": "user", "content": starter}]
-        turn = answer(ModelCall(model="demo/instant", messages=messages, response_format=wanted))
-        given = json.loads("".join(turn.text))
-        assert schema_errors(agent.output_schema, given) == []
-        assert given["date"]
+        turn = answer(ModelCall(model="demo/instant", messages=messages, response_format=response_format))
+        output = json.loads("".join(turn.text))
+        assert schema_errors(agent.output_schema, output) == []
+        assert output["date"]
         return
     talk = Talk(tmp_path, agent.tools)
 

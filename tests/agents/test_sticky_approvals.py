@@ -54,9 +54,9 @@ def asks(kit: AgentKit, boxes: int, order: Callable[..., Any] | Tool | None = No
     return handle
 
 
-def approve(handle: RunHandle, **said: Any) -> None:
-    (one,) = handle.approvals()
-    handle.decide(one["approval_id"], Decision(decision="approve", **said), by="ann")
+def approve(handle: RunHandle, **options: Any) -> None:
+    (approval,) = handle.approvals()
+    handle.decide(approval["approval_id"], Decision(decision="approve", **options), by="ann")
     assert handle.result(30).status == "succeeded"
 
 
@@ -140,8 +140,8 @@ def test_another_principal_asks(kit: AgentKit) -> None:
 def test_one_that_was_ended_asks_again(kit: AgentKit) -> None:
     approve(asks(kit, 1, thread_id="talk"), scope="thread")
     sticky = kit.runner.journal.stores.sticky_approvals
-    (one,) = sticky.page(Principal())
-    sticky.revoke(Principal(), one["sticky_id"], by="local")
+    (entry,) = sticky.page(Principal())
+    sticky.revoke(Principal(), entry["sticky_id"], by="local")
 
     asks(kit, 2, thread_id="talk").cancel()
 
@@ -157,8 +157,8 @@ def test_one_that_is_ended_between_its_reading_and_the_start_of_the_call_asks(
 
     async def and_end(self: RunContext, tools: Sequence[Tool | None]) -> None:
         await read(self, tools)
-        for one in self.sticky:
-            sticky.revoke(Principal(), one.id, by="local")
+        for entry in self.sticky:
+            sticky.revoke(Principal(), entry.id, by="local")
 
     monkeypatch.setattr(RunContext, "read_sticky", and_end)
     handle = asks(kit, 2, thread_id="talk")
@@ -211,20 +211,20 @@ def test_a_rule_offers_that_an_approval_holds(ruled: Callable[..., AgentKit]) ->
     kit = ruled(", sticky: [thread], sticky_s: 60")
     first = asks(kit, 1, ASKED_BY_RULE, thread_id="talk")
 
-    (one,) = first.approvals()
+    (approval,) = first.approvals()
     approve(first, scope="thread")
     plays(kit, 2, order=ASKED_BY_RULE, thread_id="talk")
 
-    assert (one["scopes"], one["scope_s"]) == (["thread"], 60)
+    assert (approval["scopes"], approval["scope_s"]) == (["thread"], 60)
     assert made == [1, 2]
 
 
 def offered(kit: AgentKit, order: Tool) -> list[str]:
     """Return what a question offers, and answer it."""
     handle = asks(kit, 1, order)
-    (one,) = handle.approvals()
+    (approval,) = handle.approvals()
     approve(handle)
-    return list(one["scopes"])
+    return list(approval["scopes"])
 
 
 def test_only_what_all_rules_offer_is_offered(ruled: Callable[..., AgentKit]) -> None:

@@ -131,10 +131,10 @@ def test_a_tool_that_cannot_be_loaded_fails_the_run(kit: AgentKit) -> None:
 def test_a_call_waits_for_approval_and_is_made_once(kit: AgentKit) -> None:
     handle = kit.runner.call_tool("order", {"item": "tea"}, agent_id="tester")
     next(event for event in handle.events() if isinstance(event, StatusPayload) and event.status == "waiting")
-    (asked,) = handle.approvals()
+    (approval,) = handle.approvals()
 
-    assert (asked["kind"], asked["name"], asked["arguments"], made) == ("call", "order", {"item": "tea"}, [])
-    handle.decide(asked["approval_id"], Decision(decision="approve"), by="ann")
+    assert (approval["kind"], approval["name"], approval["arguments"], made) == ("call", "order", {"item": "tea"}, [])
+    handle.decide(approval["approval_id"], Decision(decision="approve"), by="ann")
     end = handle.result(30)
 
     assert (end.status, end.output, made) == ("succeeded", "ordered tea", ["tea"])

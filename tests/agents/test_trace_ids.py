@@ -58,8 +58,8 @@ def looks_once(call: ModelCall) -> Turn:
 
 def kept(kit: AgentKit, run: RunHandle) -> str | None:
     with kit.runner.journal.database.read() as connection:
-        found: str | None = connection.execute(select(runs.c.trace_id).where(runs.c.id == run.run_id)).scalar_one()
-    return found
+        value: str | None = connection.execute(select(runs.c.trace_id).where(runs.c.id == run.run_id)).scalar_one()
+    return value
 
 
 def test_the_model_and_the_tools_of_a_run_work_in_its_trace(kit: AgentKit) -> None:
@@ -134,17 +134,17 @@ def test_a_run_has_the_correlation_id_of_its_client_or_else_its_trace_id(kit: Ag
     with traced(ID, ORDER):
         inherited = kit.run()  # as a tool that starts another run
     runs_ = kit.runner.journal.readers.runs
-    shown = {run.run_id: runs_.get(kit.runner.principal, run.run_id) for run in (chosen, other, inherited)}
+    run_details = {run.run_id: runs_.get(kit.runner.principal, run.run_id) for run in (chosen, other, inherited)}
 
-    assert [shown[run.run_id]["correlation_id"] for run in (chosen, other, inherited)] == [ORDER, ID, ORDER]
+    assert [run_details[run.run_id]["correlation_id"] for run in (chosen, other, inherited)] == [ORDER, ID, ORDER]
     for run in (chosen, other, inherited):
         first = next(iter(run.events()))
         assert isinstance(first, StatusPayload)
-        assert (first.trace_id, first.correlation_id) == (ID, shown[run.run_id]["correlation_id"])
+        assert (first.trace_id, first.correlation_id) == (ID, run_details[run.run_id]["correlation_id"])
         run.result(30)
-    wanted: list[RunFilter] = [{"trace_id": ID}, {"correlation_id": ORDER}, {"correlation_id": ID}]
-    found = [{run["run_id"] for run in runs_.newest(kit.runner.principal, **one)} for one in wanted]
-    assert found == [set(shown), {chosen.run_id, inherited.run_id}, {other.run_id}]
+    filters: list[RunFilter] = [{"trace_id": ID}, {"correlation_id": ORDER}, {"correlation_id": ID}]
+    run_ids = [{run["run_id"] for run in runs_.newest(kit.runner.principal, **condition)} for condition in filters]
+    assert run_ids == [set(run_details), {chosen.run_id, inherited.run_id}, {other.run_id}]
 
 
 def test_records_of_tools_on_the_loop_and_on_threads_have_the_run_and_its_ids(kit: AgentKit) -> None:
@@ -188,4 +188,4 @@ def test_what_a_tool_sends_to_other_programs_continues_the_trace(kit: AgentKit) 
         run = kit.run()
 
     assert run.result(30).status == "succeeded"
-    assert [(trace_id_of(one["traceparent"]), one["x-correlation-id"]) for one in sent] == [(ID, ID)]
+    assert [(trace_id_of(headers["traceparent"]), headers["x-correlation-id"]) for headers in sent] == [(ID, ID)]

@@ -66,10 +66,10 @@ def agents_list(folder: Path) -> Callable[[], object]:
     registry = AgentRegistry([written(folder, "a.yaml", AGENT)])
 
     def read() -> object:
-        (found,) = registry.all()
-        if not isinstance(found, AgentDefinition):
-            raise found
-        return found.name
+        (entry,) = registry.all()
+        if not isinstance(entry, AgentDefinition):
+            raise entry
+        return entry.name
 
     return read
 

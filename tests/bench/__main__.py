@@ -18,22 +18,22 @@ from tests.bench.report import Report, markdown, print_tables
 
 
 def main() -> int:
-    given = _arguments()
+    options = _arguments()
     console = Console()
     reports = []
-    for name in given.names:
+    for name in options.names:
         say(f"{name} ...")
-        measured = conditions(ROOT, 1 if given.quick else given.rounds)
-        report = _measure(name, given)
+        measured = conditions(ROOT, 1 if options.quick else options.rounds)
+        report = _measure(name, options)
         reports.append(report)
-        if given.write:  # at once, since the next measurement may take long
+        if options.write:  # at once, since the next measurement may take long
             table = f"{markdown([report])}\n{measured}"
             PAGE.write_text(with_tables(PAGE.read_text(), {name: table}))
-        if not given.json and not given.markdown:
+        if not options.json and not options.markdown:
             print_tables([report], console)
-    if given.json:
+    if options.json:
         print("[" + ",\n".join(report.to_json().decode() for report in reports) + "]")
-    elif given.markdown:
+    elif options.markdown:
         print(markdown(reports), end="")
     missed = [figure.name for report in reports for figure in report.figures if figure.is_missed]
     if missed:
@@ -51,11 +51,11 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _measure(name: str, given: argparse.Namespace) -> Report:
+def _measure(name: str, options: argparse.Namespace) -> Report:
     """Run a measurement in its own process, so that none inherits another's heap, and return its report."""
     module = f"tests.bench.{name}"
-    flags = ["--json", "--rounds", str(given.rounds), *(["--quick"] if given.quick else [])]
-    flags += ["--beside", given.beside] if given.beside else []
+    flags = ["--json", "--rounds", str(options.rounds), *(["--quick"] if options.quick else [])]
+    flags += ["--beside", options.beside] if options.beside else []
     process = subprocess.Popen(guarded((*python(module), *flags), signal.SIGINT), stdout=subprocess.PIPE)
     try:
         output, _ = process.communicate()

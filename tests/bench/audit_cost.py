@@ -41,11 +41,11 @@ def measure(effort: Effort) -> Report:
 
 
 def _of_each(urls: dict[str, str], effort: Effort) -> list[Figure]:
-    found = []
+    figures = []
     for name, url in urls.items():
         with _opened(url) as database:
-            found.append(_stops(name, database, effort))
-    return found
+            figures.append(_stops(name, database, effort))
+    return figures
 
 
 @contextmanager
@@ -102,10 +102,10 @@ def _verify(url: str, effort: Effort) -> Figure:
 
 def _verified_s(database: Database, count: int) -> float:
     began = time.perf_counter()
-    found = verify(database, LOCAL.tenant)
+    verification = verify(database, LOCAL.tenant)
     took_s = time.perf_counter() - began
-    if found.broken is not None or found.entries != count:
-        raise AssertionError(f"{found.entries} of {count} entries: {found.problem}")
+    if verification.broken is not None or verification.entries != count:
+        raise AssertionError(f"{verification.entries} of {count} entries: {verification.problem}")
     return took_s
 
 

@@ -32,9 +32,9 @@ def _slowest(surface: str, inputs: Mapping[str, Try], effort: Effort) -> Figure:
         is_accepted(entry)  # what is imported and compiled once is no time of a refusal
     slowest, rounds = "", []
     for _ in range(effort.rounds):
-        found = {name: _ms(entry) for name, entry in inputs.items()}
-        slowest = max(found, key=lambda name: found[name])
-        rounds.append(found[slowest])
+        durations = {name: _ms(entry) for name, entry in inputs.items()}
+        slowest = max(durations, key=lambda name: durations[name])
+        rounds.append(durations[slowest])
     say(f"{surface}: {rounds[-1]:.1f} ms of {len(inputs)} inputs ({ascii(slowest)[:60]})")
     bar = Bar(compares="figure", limit=BAR_MS)
     return Figure(name=surface, unit="ms", rounds=rounds, bar=bar, note=f"the slowest of {len(inputs)}")

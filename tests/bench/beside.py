@@ -54,15 +54,15 @@ def measure(effort: Effort) -> Report:
     with contextlib.ExitStack() as open_things:
         folder = Path(open_things.enter_context(tempfile.TemporaryDirectory(prefix="cbbench")))
         url = open_things.enter_context(model_server(folder))
-        ways = [open_things.enter_context(_up(label, place, folder, url)) for label, place in checkouts.items()]
+        ways = [open_things.enter_context(_up(label, checkout, folder, url)) for label, checkout in checkouts.items()]
         for number in range(effort.rounds):
             say(f"round {number + 1} of {effort.rounds}, load {os.getloadavg()[0]:.1f}")
             for streams in (few, many):
                 for rig in _in_turn(ways, number):
-                    found = rig.load(streams=streams, tokens=tokens, rate=RATE)
-                    found["held"] = rig.is_held(found, tokens)
-                    loads[streams].setdefault(rig.label, []).append(found)
-                    say(f"  {rig.label:5} {streams:3} runs  {_line(found)}")
+                    summary = rig.load(streams=streams, tokens=tokens, rate=RATE)
+                    summary["held"] = rig.is_held(summary, tokens)
+                    loads[streams].setdefault(rig.label, []).append(summary)
+                    say(f"  {rig.label:5} {streams:3} runs  {_line(summary)}")
     for number in range(effort.rounds):
         say(f"starts {number + 1} of {effort.rounds}, load {os.getloadavg()[0]:.1f}")
         for label in _in_turn(list(checkouts), number):
@@ -79,15 +79,15 @@ def _in_turn(both: Sequence[T], number: int) -> Sequence[T]:
 
 
 @contextlib.contextmanager
-def _up(label: str, place: Path, folder: Path, model_url: str) -> Iterator[Rig]:
+def _up(label: str, checkout: Path, folder: Path, model_url: str) -> Iterator[Rig]:
     """Yield a checkout's `./callboard up` with one worker process, warmed."""
     own, port = folder / label, free_port()
     agents = own / "agents"
     agents.mkdir(parents=True)
     (agents / "address").write_text(model_url)
     rigs.define_agent(agents, 20, 1000)
-    argv = [str(place / "callboard"), "up", "--port", str(port), "--state-dir", str(own / "state"), "--workers", "1"]
-    process = Process(f"up of {place}", argv, own / "up.log", env=_environment(CALLBOARD_AGENTS_DIR=str(agents)))
+    argv = [str(checkout / "callboard"), "up", "--port", str(port), "--state-dir", str(own / "state"), "--workers", "1"]
+    process = Process(f"up of {checkout}", argv, own / "up.log", env=_environment(CALLBOARD_AGENTS_DIR=str(agents)))
     try:
         wait_for_answer(port, "/health", process)
         rig = Rig(
@@ -115,51 +115,55 @@ def _environment(**more: str) -> dict[str, str]:
 # --- starting
 
 
-def _starts(place: Path) -> dict[str, float]:
+def _starts(checkout: Path) -> dict[str, float]:
     """Return the seconds of a checkout's starts: elapsed, and of CPU where the name says so."""
-    found: dict[str, float] = {}
-    found["./callboard --help"], found["./callboard --help, CPU"] = _spent(place, "--help")
+    durations: dict[str, float] = {}
+    durations["./callboard --help"], durations["./callboard --help, CPU"] = _spent(checkout, "--help")
     with tempfile.TemporaryDirectory(prefix="cbbench") as state:
         line = ("run", "assistant", "What is 17 * 23?", "--state-dir", state)
-        found["./callboard run assistant"], found["./callboard run assistant, CPU"] = _spent(place, *line)
-    found["import web.app, CPU"] = _import_s(place)
+        durations["./callboard run assistant"], durations["./callboard run assistant, CPU"] = _spent(checkout, *line)
+    durations["import web.app, CPU"] = _import_s(checkout)
     with tempfile.TemporaryDirectory(prefix="cbbench") as name:
         port = free_port()
-        argv = [str(place / "callboard"), "up", "--port", str(port), "--state-dir", f"{name}/state"]
+        argv = [str(checkout / "callboard"), "up", "--port", str(port), "--state-dir", f"{name}/state"]
         process = Process("up", argv, Path(name) / "up.log", env=_environment())
         try:
             page, word = seconds_until_page_and_word(process, port, 60.0)
-            found["up, until its page answers"], found["up, until the first word of an answer"] = page, word
-            found["up, until the first word of an answer, CPU"] = sum(usage_of({"up": process.pid}).cpu_s.values())
+            durations["up, until its page answers"], durations["up, until the first word of an answer"] = page, word
+            durations["up, until the first word of an answer, CPU"] = sum(usage_of({"up": process.pid}).cpu_s.values())
         finally:
             process.interrupt()
             process.stop(patience_s=15)
-    return found
+    return durations
 
 
-def _spent(place: Path, *arguments: str) -> tuple[float, float]:
+def _spent(checkout: Path, *arguments: str) -> tuple[float, float]:
     """Return the elapsed seconds of a command, and the CPU seconds of it and its children."""
     began = time.perf_counter()
     process = subprocess.Popen(
-        [str(place / "callboard"), *arguments],
-        cwd=place,
+        [str(checkout / "callboard"), *arguments],
+        cwd=checkout,
         env=clean_environment(_environment()),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
     assert process.stderr is not None
-    said = process.stderr.read()
+    output = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise RuntimeError(f"{process.args!r} ended with {process.returncode}: {said[-2000:].decode(errors='replace')}")
+        raise RuntimeError(
+            f"{process.args!r} ended with {process.returncode}: {output[-2000:].decode(errors='replace')}"
+        )
     return time.perf_counter() - began, usage.ru_utime + usage.ru_stime
 
 
-def _import_s(place: Path) -> float:
-    environment = clean_environment(_environment()) | {"PYTHONPATH": str(place)}
-    python = str(place / ".venv" / "bin" / "python")
-    done = subprocess.run([python, "-P", "-c", IMPORT_WEB], cwd=place, env=environment, capture_output=True, check=True)
+def _import_s(checkout: Path) -> float:
+    environment = clean_environment(_environment()) | {"PYTHONPATH": str(checkout)}
+    python = str(checkout / ".venv" / "bin" / "python")
+    done = subprocess.run(
+        [python, "-P", "-c", IMPORT_WEB], cwd=checkout, env=environment, capture_output=True, check=True
+    )
     return float(done.stdout)
 
 
@@ -185,8 +189,8 @@ def _start_figures(starts: Seen) -> list[Figure]:
 
 
 def _honesty(loads: Mapping[int, Seen]) -> list[Figure]:
-    ours = [found for seen in loads.values() for found in seen["this"]]
-    broken = sum(not found["held"] or found["lost"] + found["repeated"] + found["unordered"] > 0 for found in ours)
+    ours = [summary for seen in loads.values() for summary in seen["this"]]
+    broken = sum(not our["held"] or our["lost"] + our["repeated"] + our["unordered"] > 0 for our in ours)
     return [
         Figure(
             name="loads with a lost, repeated or wrong event",
@@ -203,23 +207,23 @@ def _figure(name: str, unit: str, values: Mapping[str, list[float]], limit: floa
 
 
 def _all(seen: Seen, what: str) -> dict[str, list[float]]:
-    return {label: [float(found[what]) for found in rounds] for label, rounds in seen.items()}
+    return {label: [float(summary[what]) for summary in rounds] for label, rounds in seen.items()}
 
 
 def _percentile(seen: Seen, what: str, which: str) -> dict[str, list[float]]:
     """Return a time of each round; where nothing arrived it is endless."""
     return {
-        label: [float(found[what][which]) if found[what] else float("inf") for found in rounds]
+        label: [float(summary[what][which]) if summary[what] else float("inf") for summary in rounds]
         for label, rounds in seen.items()
     }
 
 
-def _line(found: Mapping[str, Any]) -> str:
-    latency, first = found["latency_ms"] or {}, found["first_token_ms"] or {}
-    held = "" if found["held"] else f"  NOT HELD {found['whole']}/{found['streams']} {found['complaints']}"
+def _line(summary: Mapping[str, Any]) -> str:
+    latency, first = summary["latency_ms"] or {}, summary["first_token_ms"] or {}
+    held = "" if summary["held"] else f"  NOT HELD {summary['whole']}/{summary['streams']} {summary['complaints']}"
     return (
         f"latency {latency.get('p50', 0):.2f}/{latency.get('p99', 0):.1f} ms  first token "
-        f"{first.get('p50', 0):.1f}/{first.get('p99', 0):.1f} ms  {found['cpu_us_per_token']:.0f} µs a token{held}"
+        f"{first.get('p50', 0):.1f}/{first.get('p99', 0):.1f} ms  {summary['cpu_us_per_token']:.0f} µs a token{held}"
     )
 
 

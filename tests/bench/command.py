@@ -41,18 +41,18 @@ def run(measure: Callable[[Effort], Report], description: str | None) -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--beside", type=Path)
     parser.add_argument("--json", action="store_true")
-    given = parser.parse_args()
+    args = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # not at once: what was started is ended first
     began = time.monotonic()
-    found = measure(Effort(rounds=1 if given.quick else given.rounds, is_quick=given.quick, beside=given.beside))
+    measurement = measure(Effort(rounds=1 if args.quick else args.rounds, is_quick=args.quick, beside=args.beside))
     report = Report(
-        name=found.name,
-        title=found.title,
-        figures=found.figures,
-        details=found.details,
+        name=measurement.name,
+        title=measurement.title,
+        figures=measurement.figures,
+        details=measurement.details,
         seconds=time.monotonic() - began,
     )
-    if given.json:
+    if args.json:
         print(report.to_json().decode(), flush=True)
         return
     from rich.console import Console

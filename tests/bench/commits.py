@@ -60,12 +60,12 @@ def measure(effort: Effort) -> Report:
 
 
 def _beside_the_rule(reference: Reference, runner: Runner, server: ModelServer, counted: Counted) -> Figure:
-    found = _commits(runner, server, counted, reference)
-    say(f"{reference.name}: {sum(found.values())} commits for {reference.steps} steps, {dict(found)}")
+    commit_counts = _commits(runner, server, counted, reference)
+    say(f"{reference.name}: {sum(commit_counts.values())} commits for {reference.steps} steps, {dict(commit_counts)}")
     return Figure(
         name=f"commits of a run: {reference.name}",
         unit="",
-        rounds=[float(sum(found.values()))],
+        rounds=[float(sum(commit_counts.values()))],
         references=[float(reference.by_rule)],
         bar=Bar(compares="difference", limit=1.0 * reference.steps),
         note=f"{reference.steps} step{'s' * (reference.steps != 1)}; at most one more a step",

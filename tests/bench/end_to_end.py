@@ -34,7 +34,7 @@ Found = dict[tuple[str, int], list[dict[str, Any]]]
 def measure(effort: Effort) -> Report:
     """Return what the three ways cost and how quick they are, at 50 and at 150 runs."""
     tokens, few, many = effort.pick(120, 30), effort.pick(FEW, 5), effort.pick(MANY, 12)
-    found: Found = defaultdict(list)
+    summaries: Found = defaultdict(list)
     first_runs: list[dict[str, float]] = []
     with contextlib.ExitStack() as open_things:
         folder = Path(open_things.enter_context(tempfile.TemporaryDirectory(prefix="cbbench")))
@@ -50,7 +50,7 @@ def measure(effort: Effort) -> Report:
             for rig, streams in ((direct, few), (naive, few), (ours, few), (direct, many), (ours, many)):
                 seen = rig.load(streams=streams, tokens=tokens, rate=RATE)
                 seen["held"] = rig.is_held(seen, tokens)
-                found[rig.label, streams].append(seen)
+                summaries[rig.label, streams].append(seen)
                 say(f"  {rig.label:9} {streams:3} runs  {_line(seen)}")
                 say(f"  {'':9} its median run, ms: {seen['median_run']}")
         say("the naive way with more viewers than it has threads")
@@ -58,14 +58,14 @@ def measure(effort: Effort) -> Report:
         crowd["held"] = naive.is_held(crowd, tokens)
         say(f"  {_line(crowd)}")
     figures = [
-        *_figures(found, few, many),
-        *_leg_figures(found, few),
+        *_figures(summaries, few, many),
+        *_leg_figures(summaries, few),
         _crowd_figure(crowd),
         *_first_run_figures(first_runs),
-        *_honesty(found, few, many),
+        *_honesty(summaries, few, many),
     ]
     details = {
-        "loads": {f"{label} {streams}": seen for (label, streams), seen in found.items()},
+        "loads": {f"{label} {streams}": seen for (label, streams), seen in summaries.items()},
         "first": first_runs,
         "crowd": crowd,
     }
@@ -89,10 +89,10 @@ def _first_run(ours: Rig, folder: Path) -> dict[str, float]:
     return times
 
 
-def _figures(found: Found, few: int, many: int) -> list[Figure]:
+def _figures(summaries: Found, few: int, many: int) -> list[Figure]:
     figures = []
     for streams, cpu, p99, first_ms in ((few, 1.1, 1.0, 5.0), (many, 0.85, 0.1, 6.0)):
-        ours, direct = found["callboard", streams], found["direct", streams]
+        ours, direct = summaries["callboard", streams], summaries["direct", streams]
         at = f"at {streams} runs"
         figures += [
             Figure(
@@ -132,7 +132,7 @@ def _figures(found: Found, few: int, many: int) -> list[Figure]:
                 references=_times(direct, "first_token_ms", "p99"),
             ),
         ]
-    naive, direct = found["naive", few], found["direct", few]
+    naive, direct = summaries["naive", few], summaries["direct", few]
     for name, key, unit in (("latency p50", "p50", "ms"), ("latency p99", "p99", "ms")):
         figures.append(
             Figure(
@@ -152,19 +152,19 @@ def _figures(found: Found, few: int, many: int) -> list[Figure]:
     return [*figures, cpu_of_naive]
 
 
-def _leg_figures(found: Found, streams: int) -> list[Figure]:
+def _leg_figures(summaries: Found, streams: int) -> list[Figure]:
     """Return the p50 of each leg of the first token; the direct way's beside those that both have."""
-    ours, direct = found["callboard", streams], found["direct", streams]
+    ours, direct = summaries["callboard", streams], summaries["direct", streams]
     return [
         Figure(
             name=f"first token, {name}, at {streams} runs",
             note=note_of(name),
             unit="ms",
-            rounds=[_ms(one["legs_ms"], name, "p50") for one in ours],
-            references=[_ms(one["legs_ms"], name, "p50") for one in direct if name in one["legs_ms"]],
+            rounds=[_ms(our["legs_ms"], name, "p50") for our in ours],
+            references=[_ms(summary["legs_ms"], name, "p50") for summary in direct if name in summary["legs_ms"]],
         )
         for _, _, name in LEGS
-        if all(name in one["legs_ms"] for one in ours)
+        if all(name in summary["legs_ms"] for summary in ours)
     ]
 
 
@@ -191,9 +191,9 @@ def _first_run_figures(first_runs: Sequence[Mapping[str, float]]) -> list[Figure
     ]
 
 
-def _honesty(found: Found, few: int, many: int) -> list[Figure]:
+def _honesty(summaries: Found, few: int, many: int) -> list[Figure]:
     """Every number of every run exactly once, and each text as the model sent it."""
-    ours = [*found["callboard", few], *found["callboard", many]]
+    ours = [*summaries["callboard", few], *summaries["callboard", many]]
     error = [sum(seen[what] for what in ("lost", "repeated", "unordered")) for seen in ours]
     broken = [seen["streams"] - seen["whole"] + (not seen["held"]) for seen in ours]
     none = Bar(compares="figure", limit=0)
@@ -204,7 +204,7 @@ def _honesty(found: Found, few: int, many: int) -> list[Figure]:
 
 
 def _times(seen: Sequence[Mapping[str, Any]], what: str, which: str) -> list[float]:
-    return [_ms(one, what, which) for one in seen]
+    return [_ms(summary, what, which) for summary in seen]
 
 
 def _ms(seen: Mapping[str, Any], what: str, which: str) -> float:
@@ -213,14 +213,15 @@ def _ms(seen: Mapping[str, Any], what: str, which: str) -> float:
 
 
 def _all(seen: Sequence[Mapping[str, Any]], what: str) -> list[float]:
-    return [float(one[what]) for one in seen]
+    return [float(summary[what]) for summary in seen]
 
 
 def _split(seen: Sequence[Mapping[str, Any]]) -> str:
     """Return each process's part of the CPU time, in microseconds a token."""
     names = seen[0]["cpu_s"]
     parts = {
-        name: statistics.median(one["cpu_s"][name] / max(one["tokens"], 1) * 1e6 for one in seen) for name in names
+        name: statistics.median(summary["cpu_s"][name] / max(summary["tokens"], 1) * 1e6 for summary in seen)
+        for name in names
     }
     return " + ".join(f"{name} {part:.0f}" for name, part in parts.items())
 

@@ -87,7 +87,7 @@ def _trend(effort: Effort) -> Figure:
     blocks, rounds, references = effort.pick(200, 5), [], []
     for _ in range(effort.rounds):
         pairs = [
-            tuple(each_us(partial(checked, one, body), BLOCK) for one in (most_right, none_right))
+            tuple(each_us(partial(checked, envelope, body), BLOCK) for envelope in (most_right, none_right))
             for _ in range(blocks)
         ]
         rounds.append(statistics.median(most for most, _ in pairs))
@@ -100,11 +100,11 @@ def _trend(effort: Effort) -> Figure:
 
 def _accepted() -> Figure:
     """Return how many envelopes are accepted of those that the tests have tampered with."""
-    tampered = [one for part in TAMPERED.values() for one in part]
+    tampered = [item for part in TAMPERED.values() for item in part]
     accepted = 0
-    for one in tampered:
+    for envelope in tampered:
         with suppress(EnvelopeRefused):
-            one.verify()
+            envelope.verify()
             accepted += 1
     bar = Bar(compares="figure", limit=0)
     return Figure(

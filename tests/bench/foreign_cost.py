@@ -52,8 +52,8 @@ def measure(effort: Effort) -> Report:
         Figure(
             name=f"{method} {path}, foreign, p50",
             unit="µs",
-            rounds=[found[method, path, "foreign"] for found in rounds],
-            references=[found[method, path, "unknown"] for found in rounds],
+            rounds=[durations[method, path, "foreign"] for durations in rounds],
+            references=[durations[method, path, "unknown"] for durations in rounds],
             bar=Bar(compares="ratio", limit=LIMIT),
             note=f"two unknown ones: {_noise(rounds, method, path):.2f}x",
         )
@@ -101,7 +101,9 @@ def _address(path: str, objects: Mapping[str, str], which: str) -> str:
 
 
 def _noise(rounds: Sequence[Mapping[Way, float]], method: str, path: str) -> float:
-    return statistics.median(found[method, path, "other"] / found[method, path, "unknown"] for found in rounds)
+    return statistics.median(
+        durations[method, path, "other"] / durations[method, path, "unknown"] for durations in rounds
+    )
 
 
 if __name__ == "__main__":

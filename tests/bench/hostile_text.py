@@ -38,8 +38,8 @@ def measure(effort: Effort) -> Report:
 
 
 def _slowest(name: str, function: Function, chars: int, look: Callable[[Function, str], float]) -> Figure:
-    found = {shape: look(function, text(chars)) for shape, text in SHAPES.items()}
-    shape = max(found, key=lambda name: found[name])
+    durations = {shape: look(function, text(chars)) for shape, text in SHAPES.items()}
+    shape = max(durations, key=lambda name: durations[name])
     rounds = [min(look(function, SHAPES[shape](chars)) for _ in range(LOOKS))]
     say(f"{name}: {rounds[0]:.1f} ms ({shape})")
     return Figure(name=name, unit="ms", rounds=rounds, bar=Bar(compares="figure", limit=BAR_MS), note=shape)

@@ -271,8 +271,8 @@ def _snapshot(harness: JournalHarness) -> Rows:
     rows: Rows = {}
     with harness.database.read() as connection:
         for table in TABLES:
-            found = connection.execute(select(table)).mappings()
-            rows[table.name] = {tuple(row[c.name] for c in table.primary_key): dict(row) for row in found}
+            mappings = connection.execute(select(table)).mappings()
+            rows[table.name] = {tuple(row[c.name] for c in table.primary_key): dict(row) for row in mappings}
     return rows
 
 
@@ -297,9 +297,9 @@ class Bare:
         self._database = database
         self._count = 0
         self._statements: dict[tuple[str, str, tuple[str, ...]], Executable] = {}
-        known = [row for changes in template for table, _, row in changes if table in (threads, runs, steps)]
-        self._names = {row["id"] for row in known if "id" in row}
-        self._thread_key = next(row["key"] for row in known if "key" in row)
+        rows = [row for changes in template for table, _, row in changes if table in (threads, runs, steps)]
+        self._names = {row["id"] for row in rows if "id" in row}
+        self._thread_key = next(row["key"] for row in rows if "key" in row)
 
     def write_as_often(self) -> None:
         """Write them with a commit where the journal has one."""

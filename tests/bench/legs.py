@@ -93,8 +93,8 @@ def legs_of(moments: Moments) -> Spans:
 
 def trace(moments: Moments) -> str:
     """Return one run's legs as a line, in milliseconds."""
-    found = [name for name in Moments.__slots__ if getattr(moments, name) is not None]
-    steps = (f"{(getattr(moments, b) - getattr(moments, a)) / 1e6:.1f} → {b}" for a, b in pairwise(found))
+    names = [name for name in Moments.__slots__ if getattr(moments, name) is not None]
+    steps = (f"{(getattr(moments, b) - getattr(moments, a)) / 1e6:.1f} → {b}" for a, b in pairwise(names))
     return f"sent → {' → '.join(steps)}"
 
 

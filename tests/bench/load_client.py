@@ -98,8 +98,8 @@ class Viewer(asyncio.Protocol):
         """Read the answer to POST /v1/runs and ask for the run's events."""
         self._answer += data
         head, blank, body = bytes(self._answer).partition(b"\r\n\r\n")
-        found = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
-        if not blank or found is None or len(body) < int(found[1]):
+        match = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
+        if not blank or match is None or len(body) < int(match[1]):
             return
         assert self._transport is not None
         if b" 202 " not in head.partition(b"\r\n")[0] + b" ":
@@ -155,7 +155,7 @@ def examine(viewer: Viewer, protocol: Protocol) -> Findings:
     if protocol == "callboard":
         spans = _events(body, findings)
     else:
-        spans = [(found.end(), int(found[1])) for found in _STAMP.finditer(body)]
+        spans = [(match.end(), int(match[1])) for match in _STAMP.finditer(body)]
     newest = 0
     for end, stamp in spans:
         came = times[bisect.bisect_left(ends, end)]
@@ -176,19 +176,19 @@ def _events(body: bytes, findings: Findings) -> list[tuple[int, int]]:
     numbers: list[int] = []
     text: list[str] = []
     final = None
-    for found in _EVENT.finditer(body):
-        numbers.append(int(found["number"]))
-        if found["type"] == b"status":
-            said = orjson.loads(found["data"])
-            findings.at.setdefault(said.get("status", ""), said.get("at", ""))
-        elif found["type"] == b"response":
-            said = orjson.loads(found["data"])
-            findings.at.setdefault("response", said.get("at", ""))
-            content = said["content"]
+    for match in _EVENT.finditer(body):
+        numbers.append(int(match["number"]))
+        if match["type"] == b"status":
+            payload = orjson.loads(match["data"])
+            findings.at.setdefault(payload.get("status", ""), payload.get("at", ""))
+        elif match["type"] == b"response":
+            payload = orjson.loads(match["data"])
+            findings.at.setdefault("response", payload.get("at", ""))
+            content = payload["content"]
             text.append(content)
-            spans += [(found.end(), int(stamp)) for stamp in content.split()]
-        elif found["type"] == b"message":
-            final = orjson.loads(found["data"]).get("content")
+            spans += [(match.end(), int(stamp)) for stamp in content.split()]
+        elif match["type"] == b"message":
+            final = orjson.loads(match["data"]).get("content")
     expected = range(1, (max(numbers) if numbers else 0) + 1)
     findings.lost = len(set(expected) - set(numbers))
     findings.repeated = len(numbers) - len(set(numbers))
@@ -239,14 +239,14 @@ async def watch(order: Order) -> list[Viewer]:
 
 def moments_of(viewer: Viewer, findings: Findings, arrivals: Mapping[int, int], clocks: Clocks) -> Moments | None:
     """Return when the first token passed each place; None where a place did not see it."""
-    asked = arrivals.get(findings.first_stamp or 0)
-    if findings.first_token_ns is None or findings.first_stamp is None or asked is None:
+    arrival_ns = arrivals.get(findings.first_stamp or 0)
+    if findings.first_token_ns is None or findings.first_stamp is None or arrival_ns is None:
         return None
     at = {name: clocks.monotonic_ns(findings.at[name]) for name in ("queued", "running") if name in findings.at}
     numbered = clocks.monotonic_ns(findings.at["response"]) if "response" in findings.at else None
     received = viewer.sent_ns + findings.first_token_ns
     return Moments(
-        sent=viewer.sent_ns, asked=asked, written=findings.first_stamp, numbered=numbered, received=received, **at
+        sent=viewer.sent_ns, asked=arrival_ns, written=findings.first_stamp, numbered=numbered, received=received, **at
     )
 
 
@@ -265,26 +265,26 @@ def summary(
     viewers: Sequence[Viewer], protocol: Protocol, seconds: float, arrivals: Mapping[int, int], clocks: Clocks
 ) -> dict[str, Any]:
     """Return what all streams together say."""
-    found = [examine(viewer, protocol) for viewer in viewers]
-    seen = (moments_of(viewer, one, arrivals, clocks) for viewer, one in zip(viewers, found, strict=True))
+    findings = [examine(viewer, protocol) for viewer in viewers]
+    seen = (moments_of(viewer, finding, arrivals, clocks) for viewer, finding in zip(viewers, findings, strict=True))
     moments = sorted(filter(None, seen), key=slowness)
-    latencies = sorted(latency for one in found for latency in one.latencies_ns)
-    first = sorted(one.first_token_ns for one in found if one.first_token_ns is not None)
-    accepted = sorted(one.accepted_ns for one in found if one.accepted_ns is not None)
+    latencies = sorted(latency for finding in findings for latency in finding.latencies_ns)
+    first = sorted(finding.first_token_ns for finding in findings if finding.first_token_ns is not None)
+    accepted = sorted(finding.accepted_ns for finding in findings if finding.accepted_ns is not None)
     return {
-        "streams": len(found),
-        "whole": sum(one.is_whole for one in found),
-        "tokens": sum(one.stamps for one in found),
-        "tokens_of": sorted({one.stamps for one in found}),
+        "streams": len(findings),
+        "whole": sum(finding.is_whole for finding in findings),
+        "tokens": sum(finding.stamps for finding in findings),
+        "tokens_of": sorted({finding.stamps for finding in findings}),
         "latency_ms": percentiles(latencies),
         "first_token_ms": percentiles(first),
         "accepted_ms": percentiles(accepted),
         "legs_ms": legs_ms(moments),
         "median_run": trace(moments[len(moments) // 2]) if moments else "",
-        "unordered": sum(one.unordered for one in found),
-        "lost": sum(one.lost for one in found),
-        "repeated": sum(one.repeated for one in found),
-        "complaints": sorted({one.complaint for one in found if one.complaint})[:3],
+        "unordered": sum(finding.unordered for finding in findings),
+        "lost": sum(finding.lost for finding in findings),
+        "repeated": sum(finding.repeated for finding in findings),
+        "complaints": sorted({finding.complaint for finding in findings if finding.complaint})[:3],
         "seconds": seconds,
         "client_cpu_s": time.process_time(),
     }
@@ -313,8 +313,8 @@ def main() -> None:
     began = time.monotonic()
     viewers = uvloop.run(watch(order))
     seconds = time.monotonic() - began
-    found = summary(viewers, order.protocol, seconds, fetch_arrivals(order.model_url), clocks)
-    sys.stdout.buffer.write(orjson.dumps(found))
+    report = summary(viewers, order.protocol, seconds, fetch_arrivals(order.model_url), clocks)
+    sys.stdout.buffer.write(orjson.dumps(report))
 
 
 if __name__ == "__main__":

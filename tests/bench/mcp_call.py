@@ -96,8 +96,8 @@ async def _compared(load: Load, effort: Effort) -> tuple[Figure, list[float]]:
             return await client.call_tool(load.tool, load.arguments)
 
         try:
-            for one in (ours, theirs):
-                await _turn(one, load)  # which also opens the session
+            for side in (ours, theirs):
+                await _turn(side, load)  # which also opens the session
             freeze_gc()  # as a worker does
             for _ in range(effort.rounds):
                 turns = [(await _turn(ours, load), await _turn(theirs, load)) for _ in range(effort.pick(TURNS, 1))]
@@ -119,7 +119,7 @@ async def _turn(call: Call, load: Load) -> tuple[float, int]:
     else:
         results = [await call() for _ in range(load.number)]
     spent = time.perf_counter() - began
-    return spent / load.number, sum(1 for one in results if not getattr(one, "is_error", True))
+    return spent / load.number, sum(1 for result in results if not getattr(result, "is_error", True))
 
 
 if __name__ == "__main__":

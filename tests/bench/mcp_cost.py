@@ -127,8 +127,8 @@ async def _over_http(effort: Effort, address: str) -> list[Figure]:
 
 
 async def _called(client: Client) -> None:
-    found: Any = (await client.call_tool("calculator", dict(CALL))).structured_content
-    assert found["output"] == "391"
+    structured_content: Any = (await client.call_tool("calculator", dict(CALL))).structured_content
+    assert structured_content["output"] == "391"
 
 
 async def _median_ms(effort: Effort, work: Callable[[], Awaitable[object]]) -> float:

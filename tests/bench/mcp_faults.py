@@ -47,7 +47,7 @@ def measure(effort: Effort) -> Report:
 
 def _of_kills(kills: int, ends: Ends) -> list[Figure]:
     others = sum(number for name, number in ends.calls.items() if name not in (*KNOWN, "hung"))
-    found: list[tuple[str, float, str, Bar | None]] = [
+    measures: list[tuple[str, float, str, Bar | None]] = [
         *((f"calls that were {name}", ends.calls[name], "", None) for name in KNOWN),
         ("calls that hung", ends.calls["hung"], "", NONE),
         ("calls that ended in another way", others, "", NONE),
@@ -55,13 +55,15 @@ def _of_kills(kills: int, ends: Ends) -> list[Figure]:
         ("file descriptors left", ends.descriptors_left, "", NONE),
         ("growth of memory", ends.grew_bytes / MIB, "MiB", FLAT),
     ]
-    return [Figure(name=name, unit=unit, rounds=[x], bar=bar, note=f"{kills} kills") for name, x, unit, bar in found]
+    return [Figure(name=name, unit=unit, rounds=[x], bar=bar, note=f"{kills} kills") for name, x, unit, bar in measures]
 
 
 def _of_attacks(costs: Mapping[str, Cost]) -> list[Figure]:
-    figures = [Figure(name=name, unit="MiB", rounds=[one.grew_bytes / MIB], bar=MEMORY) for name, one in costs.items()]
-    failed, left = sum(one.others_failed for one in costs.values()), sum(one.processes_left for one in costs.values())
-    endless = sum(1 for one in costs.values() if one.outcome == "no end")
+    figures = [
+        Figure(name=name, unit="MiB", rounds=[cost.grew_bytes / MIB], bar=MEMORY) for name, cost in costs.items()
+    ]
+    failed, left = sum(one.others_failed for one in costs.values()), sum(cost.processes_left for cost in costs.values())
+    endless = sum(1 for cost in costs.values() if cost.outcome == "no end")
     note = f"{len(costs)} attacks"
     return [
         *figures,
@@ -70,14 +72,14 @@ def _of_attacks(costs: Mapping[str, Cost]) -> list[Figure]:
         Figure(
             name="fewest calls of another server that were answered during an attack",
             unit="",
-            rounds=[min(one.others_answered for one in costs.values())],
+            rounds=[min(cost.others_answered for cost in costs.values())],
             bar=SOME,
             note=note,
         ),
         Figure(
             name="the slowest of them",
             unit="ms",
-            rounds=[max(one.others_slowest_ms for one in costs.values())],
+            rounds=[max(cost.others_slowest_ms for cost in costs.values())],
             note=note,
         ),
         Figure(name="processes left", unit="", rounds=[left], bar=NONE, note=note),

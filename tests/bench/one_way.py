@@ -33,7 +33,7 @@ def main() -> None:
             seen.append(ours.load(streams=streams, tokens=options.tokens, rate=RATE))
             print(f"{streams:4} runs  {_line(seen[-1])}", flush=True)
     print(f"first token, the median run of the last load, in ms: {seen[-1]['median_run']}")
-    print(f"median CPU a token {statistics.median(one['cpu_us_per_token'] for one in seen):.0f} µs")
+    print(f"median CPU a token {statistics.median(summary['cpu_us_per_token'] for summary in seen):.0f} µs")
 
 
 def _line(seen: dict[str, Any]) -> str:

@@ -33,14 +33,14 @@ def _git(root: Path, *arguments: str) -> str:
 
 def tables_in(page: str) -> list[str]:
     """Return the names of the measurements whose tables are on the page, in its order."""
-    return [found["name"] for found in _BLOCK.finditer(page)]
+    return [match["name"] for match in _BLOCK.finditer(page)]
 
 
 def with_tables(page: str, tables: Mapping[str, str]) -> str:
     """Return the page with these measurements' tables in place of their old ones; the others stay."""
 
-    def fresh(found: re.Match[str]) -> str:
-        table = tables.get(found["name"])
-        return found[0] if table is None else f"<!-- bench {found['name']} -->\n{table.strip()}\n<!-- end -->"
+    def fresh(match: re.Match[str]) -> str:
+        table = tables.get(match["name"])
+        return match[0] if table is None else f"<!-- bench {match['name']} -->\n{table.strip()}\n<!-- end -->"
 
     return _BLOCK.sub(fresh, page)

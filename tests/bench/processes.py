@@ -113,14 +113,14 @@ def usage_of(pids: Mapping[str, int]) -> Usage:
 
 def tree(root: int) -> list[int]:
     """Return a process and its descendants."""
-    found, waiting = [], [root]
+    pids, waiting = [], [root]
     while waiting:
         pid = waiting.pop()
-        found.append(pid)
+        pids.append(pid)
         for task in _listed(f"/proc/{pid}/task"):
             with contextlib.suppress(OSError):
                 waiting += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
-    return found
+    return pids
 
 
 def resident_mib(pid: int) -> float:
@@ -189,8 +189,8 @@ def _wait_for_a_word(port: int, patience_s: float) -> None:
     """Ask the assistant, and return with the first piece of its answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=patience_s)
     with contextlib.closing(connection):
-        asked = orjson.dumps({"agent": "assistant", "input": "Write 20 words"})
-        connection.request("POST", "/v1/runs", asked, {"Content-Type": "application/json"})
+        body = orjson.dumps({"agent": "assistant", "input": "Write 20 words"})
+        connection.request("POST", "/v1/runs", body, {"Content-Type": "application/json"})
         run_id = orjson.loads(connection.getresponse().read())["run_id"]
         connection.request("GET", f"/v1/runs/{run_id}/events")
         events = connection.getresponse()
@@ -216,8 +216,8 @@ def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     Python keeps what it compiled there, as on a user's machine, or one start would cost what only the first one costs.
     """
     left_out = ("CALLBOARD_", "OPENAI_", "ANTHROPIC_", "GEMINI_", "LITELLM_", "PYTHONDONTWRITEBYTECODE")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
-    return child_environment(kept, **(extra or {}))
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
+    return child_environment(variables, **(extra or {}))
 
 
 def _cpu_s(pid: int) -> float:

@@ -113,8 +113,8 @@ class Figure:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything, for programs."""
-        known = {"value": self.value, "reference": self.reference, "compared": self.compared, "ok": self.is_ok}
-        return {**asdict(self), **known}
+        fields = {"value": self.value, "reference": self.reference, "compared": self.compared, "ok": self.is_ok}
+        return {**asdict(self), **fields}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Figure:

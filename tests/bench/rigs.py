@@ -84,29 +84,29 @@ class Rig:
         )
         if client.returncode:
             raise NotReady(f"the load client failed:\n{client.stderr.decode()[-2000:]}")
-        found: dict[str, Any] = orjson.loads(client.stdout)
-        found["cpu_s"] = usage_of(self.pids).since(before)
-        found["cpu_us_per_token"] = sum(found["cpu_s"].values()) / max(found["tokens"], 1) * 1e6
-        return found
+        summary: dict[str, Any] = orjson.loads(client.stdout)
+        summary["cpu_s"] = usage_of(self.pids).since(before)
+        summary["cpu_us_per_token"] = sum(summary["cpu_s"].values()) / max(summary["tokens"], 1) * 1e6
+        return summary
 
-    def is_held(self, found: Mapping[str, Any], tokens: int) -> bool:
+    def is_held(self, summary: Mapping[str, Any], tokens: int) -> bool:
         """Tell whether every stream of a load arrived whole."""
-        return found["whole"] == found["streams"] and found["tokens"] == found["streams"] * tokens
+        return summary["whole"] == summary["streams"] and summary["tokens"] == summary["streams"] * tokens
 
 
 def define_agent(folder: Path, tokens: int, rate: int) -> None:
     """Add an agent whose model sends so many tokens at so many a second, where it is not there yet."""
-    place = folder / f"bench-{tokens}-{rate}.yaml"
-    if place.exists():
+    path = folder / f"bench-{tokens}-{rate}.yaml"
+    if path.exists():
         return
     address = (folder / "address").read_text()
     text = (
         f"name: Bench\nmodel: openai/bench-{tokens}-{rate}\napi_base: {address}\n"
         "system_prompt: You answer in numbers.\n"
     )
-    fresh = place.with_suffix(".new")
+    fresh = path.with_suffix(".new")
     fresh.write_text(text)
-    os.replace(fresh, place)
+    os.replace(fresh, path)
 
 
 @contextlib.contextmanager
@@ -210,8 +210,8 @@ def fresh_worker(rig: Rig, folder: Path) -> None:
 
 def environment_of(settings: Settings) -> dict[str, str]:
     """Return the settings as the environment of a process."""
-    given = settings.model_dump(include=settings.model_fields_set)
-    return {f"CALLBOARD_{name.upper()}": str(value) for name, value in given.items()}
+    fields = settings.model_dump(include=settings.model_fields_set)
+    return {f"CALLBOARD_{name.upper()}": str(value) for name, value in fields.items()}
 
 
 def _start(

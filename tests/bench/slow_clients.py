@@ -35,7 +35,7 @@ AGENT = "name: Assistant\nmodel: demo/assistant\nsystem_prompt: You answer.\n"
 def measure(effort: Effort) -> Report:
     """Return the median and the 99th percentile of the normal clients, with slow ones and without."""
     slow, seconds = effort.pick(SLOW, 40), effort.pick(15, 2)
-    found: dict[str, list[tuple[float, float]]] = {"quiet": [], "slow": []}
+    latencies: dict[str, list[tuple[float, float]]] = {"quiet": [], "slow": []}
     with tempfile.TemporaryDirectory(prefix="cbbench") as folder, Web(_settings(Path(folder))) as web:
         for number in range(10):
             body = {"agent": "assistant", "input": f"{number} " + "x" * 190_000, "thread_id": "long"}
@@ -44,17 +44,17 @@ def measure(effort: Effort) -> Report:
         asyncio.run(_clients(port, 1.0))
         for number in range(effort.rounds):
             say(f"round {number + 1} of {effort.rounds}: without")
-            found["quiet"].append(asyncio.run(_clients(port, seconds)))
+            latencies["quiet"].append(asyncio.run(_clients(port, seconds)))
             say(f"round {number + 1} of {effort.rounds}: beside {slow} slow clients")
             with _slow(port, slow):
-                found["slow"].append(asyncio.run(_clients(port, seconds)))
+                latencies["slow"].append(asyncio.run(_clients(port, seconds)))
     note = "a quarter each: half a header, half a body, an unread answer, an unread stream"
     figures = [
         Figure(
             name=f"{NORMAL} clients beside {slow:,} slow ones, {name}",
             unit="ms",
-            rounds=[one[place] for one in found["slow"]],
-            references=[one[place] for one in found["quiet"]],
+            rounds=[pair[place] for pair in latencies["slow"]],
+            references=[pair[place] for pair in latencies["quiet"]],
             bar=Bar(compares="ratio", limit=2.0) if name == "p99" else None,
             note=note,
         )
@@ -99,7 +99,7 @@ async def _clients(port: int, seconds: float) -> tuple[float, float]:
     """Return the median and the 99th percentile of what all normal clients wait, in ms."""
     until_s = time.monotonic() + seconds
     waits = await asyncio.gather(*(_client(port, number * EVERY_S / NORMAL, until_s) for number in range(NORMAL)))
-    cuts = statistics.quantiles([wait for one in waits for wait in one], n=100)
+    cuts = statistics.quantiles([wait for client_waits in waits for wait in client_waits], n=100)
     return cuts[49], cuts[98]
 
 

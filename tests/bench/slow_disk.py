@@ -68,9 +68,9 @@ def measure(effort: Effort) -> Report:
     details: dict[str, Any] = {}
     for load in LOADS:
         size = effort.pick(load.size, 20)
-        found = [_once(load, size) for _ in range(effort.rounds)]
-        details[load.name] = found
-        figures += _figures(load, size, found)
+        results = [_once(load, size) for _ in range(effort.rounds)]
+        details[load.name] = results
+        figures += _figures(load, size, results)
     return Report(name="slow_disk", title=f"A slow disk, {SLOTS} slots", figures=figures, details=details)
 
 
@@ -86,9 +86,9 @@ def _once(load: Load, size: int) -> dict[str, Any]:
         env = environment_of(settings) | {LEDGER: str(ledger)}
         if not load.is_postgres:
             env |= _disk(folder, load).environment
-        found = _work_off(settings, load, size, env, folder)
-        say(f"  {load.name}: { {name: value for name, value in found.items() if name != 'first_token_ms'} }")
-    return found
+        result = _work_off(settings, load, size, env, folder)
+        say(f"  {load.name}: { {name: value for name, value in result.items() if name != 'first_token_ms'} }")
+    return result
 
 
 def _work_off(settings: Settings, load: Load, size: int, env: dict[str, str], folder: Path) -> dict[str, Any]:
@@ -165,20 +165,23 @@ def _disk(folder: Path, load: Load) -> SlowDisk:
     return disk
 
 
-def _figures(load: Load, size: int, found: list[dict[str, Any]]) -> list[Figure]:
-    speed = [one["per_s"] for one in found]
+def _figures(load: Load, size: int, results: list[dict[str, Any]]) -> list[Figure]:
+    speed = [result["per_s"] for result in results]
     bar = None if load.at_least_per_s is None else Bar(compares="figure", limit=load.at_least_per_s, at_least=True)
     figures = [
         Figure(name=load.name, unit="runs/s", rounds=speed, bar=bar),
         Figure(
             name=f"{load.name}: not succeeded with one owner and one call",
             unit="",
-            rounds=[size - one["succeeded"] + one["crashes"] + one["unknown"] + (not one["clean"]) for one in found],
+            rounds=[
+                size - result["succeeded"] + result["crashes"] + result["unknown"] + (not result["clean"])
+                for result in results
+            ],
             bar=Bar(compares="figure", limit=0),
         ),
     ]
     if load.has_chats:
-        p99 = [_p99(one["first_token_ms"]) for one in found]
+        p99 = [_p99(result["first_token_ms"]) for result in results]
         name = "first token of a chat of another process beside it, p99 (the model takes 50 of it)"
         figures.append(Figure(name=name, unit="ms", rounds=p99, bar=Bar(compares="figure", limit=1000)))
     return figures

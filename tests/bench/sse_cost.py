@@ -101,11 +101,11 @@ async def watch(port: int, path: str, count: int, tls: ssl.SSLContext | None = N
     Watcher.ready = Watcher.events = 0
     watchers: list[Watcher] = []
     for start in range(0, count, 50):
-        made = [
+        coroutines = [
             loop.create_connection(lambda: Watcher(request), "127.0.0.1", port, ssl=tls)
             for _ in range(min(50, count - start))
         ]
-        watchers += [protocol for _, protocol in await asyncio.gather(*made)]
+        watchers += [protocol for _, protocol in await asyncio.gather(*coroutines)]
         while Watcher.ready < start:  # a backlog that overflows would measure the kernel's retries
             await asyncio.sleep(0.005)
     while Watcher.ready < count:
@@ -138,14 +138,14 @@ async def measure(
     await asyncio.sleep(0.3)
     Watcher.events = 0
     began = sum(server.cpu_times()[:2])
-    said = await pace(say, options.rate, options.seconds)
+    message_count = await pace(say, options.rate, options.seconds)
     await asyncio.sleep(0.5)
     spent = sum(server.cpu_times()[:2]) - began
     rss, threads, received = server.memory_info().rss, server.num_threads(), Watcher.events
     for watcher in watchers:
         watcher.transport.close()
     await asyncio.sleep(0.5)
-    expected = said * options.viewers
+    expected = message_count * options.viewers
     return Cost(
         us_per_event=spent * 1e6 / max(1, received),
         kib_per_viewer=(rss - before) / 1024 / options.viewers,

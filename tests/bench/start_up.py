@@ -71,18 +71,18 @@ def _imports(times: int) -> list[Figure]:
     theirs: list[dict[str, float]] = []
     libraries: list[str] = []
     for _ in range(times + 1):
-        found = orjson.loads(_python(_IMPORT_WEB))
-        libraries = found.pop("libraries")
-        ours.append(found)
+        measurement = orjson.loads(_python(_IMPORT_WEB))
+        libraries = measurement.pop("libraries")
+        ours.append(measurement)
         theirs.append(orjson.loads(_python(_IMPORT_LIBRARIES, orjson.dumps(libraries))))
     heavy = [name for name in libraries if name.partition(".")[0] in ("litellm", "openai")]
-    say(f"import web.app: {statistics.median(one['wall'] for one in ours[1:]):.2f} s, {len(libraries)} library modules")
+    say(f"import web.app: {statistics.median(our['wall'] for our in ours[1:]):.2f} s, {len(libraries)} library modules")
     return [
         Figure(
             name="import web.app, beside its libraries alone",
             unit="s",
-            rounds=[one["cpu"] for one in ours[1:]],
-            references=[one["cpu"] for one in theirs[1:]],
+            rounds=[sample["cpu"] for sample in ours[1:]],
+            references=[their["cpu"] for their in theirs[1:]],
             bar=Bar(compares="ratio", limit=1.2),
             note="CPU",
         ),
@@ -231,10 +231,10 @@ def _callboard() -> str:
     return str(ROOT / "callboard")
 
 
-def _python(source: str, given: bytes = b"") -> bytes:
+def _python(source: str, stdin: bytes = b"") -> bytes:
     done = subprocess.run(
         [sys.executable, "-P", "-c", source],
-        input=given,
+        input=stdin,
         capture_output=True,
         check=False,
         cwd=ROOT,

@@ -70,13 +70,13 @@ def _climb(rig: Rig, steps: tuple[int, ...], seconds: int, seen: list[dict[str, 
     for streams in steps:
         ramp_s = max(SHORTEST_RAMP_S, streams / STARTS_PER_S)
         tokens = round(RATE * (seconds + ramp_s - SHORTEST_RAMP_S))  # all of them at once for as long at every step
-        found = rig.load(streams=streams, tokens=tokens, rate=RATE, ramp_s=ramp_s)
-        p99 = found["latency_ms"]["p99"] if found["latency_ms"] else float("inf")
-        is_held = rig.is_held(found, tokens) and p99 <= P99_MS
-        seen.append({"label": rig.label, "held": is_held, **found})
+        summary = rig.load(streams=streams, tokens=tokens, rate=RATE, ramp_s=ramp_s)
+        p99 = summary["latency_ms"]["p99"] if summary["latency_ms"] else float("inf")
+        is_held = rig.is_held(summary, tokens) and p99 <= P99_MS
+        seen.append({"label": rig.label, "held": is_held, **summary})
         say(
-            f"  {rig.label:9} {streams:3} streams  p99 {p99:.1f} ms  {found['whole']}/{found['streams']} whole  "
-            f"{found['cpu_us_per_token']:.0f} µs a token{'' if is_held else '  missed'}"
+            f"  {rig.label:9} {streams:3} streams  p99 {p99:.1f} ms  {summary['whole']}/{summary['streams']} whole  "
+            f"{summary['cpu_us_per_token']:.0f} µs a token{'' if is_held else '  missed'}"
         )
         if not is_held:
             break

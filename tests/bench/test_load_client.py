@@ -24,24 +24,24 @@ ONE, TWO = b"%d " % STAMP, b"%d " % (STAMP + 500)
 def test_a_token_came_when_its_last_byte_did():
     whole = event(1, b"response", ONE)
 
-    found = examine(viewer([HEAD, whole[:20], whole[20:]]), "callboard")
+    findings = examine(viewer([HEAD, whole[:20], whole[20:]]), "callboard")
 
-    assert found.latencies_ns == [3000]
+    assert findings.latencies_ns == [3000]
 
 
 def test_numbers_that_never_came_and_came_twice_are_counted():
     events = [event(1, b"status", b""), event(3, b"response", ONE), event(3, b"response", ONE)]
 
-    found = examine(viewer([HEAD, *events]), "callboard")
+    findings = examine(viewer([HEAD, *events]), "callboard")
 
-    assert (found.lost, found.repeated, found.unordered) == (1, 1, 1)
+    assert (findings.lost, findings.repeated, findings.unordered) == (1, 1, 1)
 
 
 def test_a_text_that_is_not_what_its_message_says_is_not_whole():
-    said = [HEAD, event(1, b"response", ONE), event(2, b"response", TWO)]
+    chunks = [HEAD, event(1, b"response", ONE), event(2, b"response", TWO)]
 
-    right = examine(viewer([*said, event(3, b"message", ONE + TWO)]), "callboard")
-    error = examine(viewer([*said, event(3, b"message", ONE)]), "callboard")
+    right = examine(viewer([*chunks, event(3, b"message", ONE + TWO)]), "callboard")
+    error = examine(viewer([*chunks, event(3, b"message", ONE)]), "callboard")
 
     assert right.is_whole
     assert not error.is_whole
@@ -52,6 +52,6 @@ def test_chunked_framing_is_taken_off():
     data = b'data: {"content":"%b"}\n\n' % ONE
     frame = b"%x\r\n%b\r\n" % (len(data), data)
 
-    found = examine(viewer([head, frame[:25], frame[25:], b"0\r\n\r\n"]), "plain")
+    findings = examine(viewer([head, frame[:25], frame[25:], b"0\r\n\r\n"]), "plain")
 
-    assert found.latencies_ns == [3000]
+    assert findings.latencies_ns == [3000]

@@ -68,8 +68,8 @@ class _Checked:
 
     async def call(self) -> None:
         """Make one call as an agent does, without its commits."""
-        asked = ToolCall(id="call_1", name=self.tool.name, arguments_text=orjson.dumps(ARGUMENTS).decode())
-        step = ToolStep(self.context, asked, {self.tool.name: self.tool}, 60)
+        tool_call = ToolCall(id="call_1", name=self.tool.name, arguments_text=orjson.dumps(ARGUMENTS).decode())
+        step = ToolStep(self.context, tool_call, {self.tool.name: self.tool}, 60)
         await step.ask_engine()
         step.call_event("msg_1")
         step.started().row()

@@ -133,7 +133,7 @@ def try_all(lines: Sequence[Line], at_once: int) -> list[Verdict]:
 def page_of(verdicts: Sequence[Verdict]) -> str:
     """Return the page with a row for each line."""
     rows = [f"| {one.line.promise} | `{one.line.file}` | {_shown(one)} |" for one in verdicts]
-    noticed = sum(bool(one.noticed_by) for one in verdicts)
+    noticed = sum(bool(verdict.noticed_by) for verdict in verdicts)
     return HEAD.format(count=len(verdicts), noticed=noticed) + "\n".join(rows) + "\n"
 
 
@@ -151,7 +151,7 @@ def main() -> int:
     verdicts = try_all(lines, chosen.at_once)
     if chosen.write_page:
         PAGE.write_text(page_of(verdicts))
-    missed = [one for one in verdicts if not one.noticed_by]
+    missed = [verdict for verdict in verdicts if not verdict.noticed_by]
     print(f"noticed: {len(verdicts) - len(missed)} of {len(verdicts)}")
     return 1 if missed else 0
 

@@ -386,7 +386,7 @@ LINES = (
     Line(
         promise="no MCP server takes an override by a name that it lists later",
         file="agents/catalogue.py",
-        text="first = [one for one in meant if seen.get(one, inf) == min(times)]",
+        text="first = [tool_origin for tool_origin in meant if seen.get(tool_origin, inf) == min(times)]",
         broken="first = sorted(meant)[:1]",
         tests="tests/agents/test_mcp_clashes.py",
     ),
@@ -421,8 +421,8 @@ LINES = (
     Line(
         promise="no secret is kept as a correlation id",
         file="bus/journal/acceptance/accept.py",
-        text="if is_correlation_id(found) and not has_secret(found) else None",
-        broken="if is_correlation_id(found) else None",
+        text="if is_correlation_id(candidate) and not has_secret(candidate) else None",
+        broken="if is_correlation_id(candidate) else None",
         tests="tests/bus/journal/storage/test_internal_events.py",
     ),
     Line(

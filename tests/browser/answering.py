@@ -65,7 +65,7 @@ class Counter:
             effect="pure",
             call_id="call_1",
         )
-        asked = HistoryItem(id="msg_1", role="assistant", data={"content": "", "tool_calls": [call]})
+        history_item = HistoryItem(id="msg_1", role="assistant", data={"content": "", "tool_calls": [call]})
         event = ToolPayload(**call, effect="pure", message_id="msg_1", step_id="stp_1")
 
         def tell(payload: Payload) -> None:
@@ -74,7 +74,7 @@ class Counter:
         async def work() -> None:
             writer = self.journal.owner.writer(lease, tell)
             self.journal.live.hot_log.attach(run_id, lease.fence, writer)
-            await writer.commit(Commit(events=[event], started=[step], history=[asked]))
+            await writer.commit(Commit(events=[event], started=[step], history=[history_item]))
             await self.journal.live.hot_log.detach(run_id)
 
         self.journal.loop.run(work(), 20)

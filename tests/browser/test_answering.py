@@ -62,7 +62,7 @@ def visitor(browser: Browser, counter: Counter) -> Iterator[Visitor]:
     yield visitor
     context.close()
     refused = re.compile("status of (409|422)")  # which browsers report
-    assert [said for said in visitor.complaints if not refused.search(said)] == []
+    assert [complaint for complaint in visitor.complaints if not refused.search(complaint)] == []
     assert visitor.foreign == []
 
 
@@ -113,13 +113,13 @@ def test_that_it_waits_is_said_in_words_everywhere(visitor: Visitor, counter: Co
 
 
 def test_a_question_is_spoken_when_it_comes_and_when_it_is_answered(visitor: Visitor, counter: Counter) -> None:
-    one = question()
-    run_id, thread_id = counter.waiting(one)
+    open_question = question()
+    run_id, thread_id = counter.waiting(open_question)
     looks_at(visitor, thread_id)
     spoken = visitor.page.locator("main > [role=status]")
     expect(spoken).to_contain_text("Support needs an answer about refund_order")
 
-    counter.journal.clients.decide(ME, run_id, one.id, Decision(decision="fail"), by="ann")
+    counter.journal.clients.decide(ME, run_id, open_question.id, Decision(decision="fail"), by="ann")
 
     expect(spoken).to_have_text("refund_order: Fail the run, decided by ann")
 
@@ -128,8 +128,8 @@ def test_a_question_is_spoken_when_it_comes_and_when_it_is_answered(visitor: Vis
 
 
 def test_run_again_continues_with_the_run(visitor: Visitor, counter: Counter) -> None:
-    one = question()
-    run_id, thread_id = counter.waiting(one)
+    open_question = question()
+    run_id, thread_id = counter.waiting(open_question)
     card = looks_at(visitor, thread_id)
 
     button(card, "Run again").click()
@@ -139,7 +139,11 @@ def test_run_again_continues_with_the_run(visitor: Visitor, counter: Counter) ->
     expect(card.locator(".choices")).to_have_count(0)
     assert answer_of(counter.journal.database, run_id) == Decision(decision="run_again")
     done = ToolResultPayload(
-        call_id=one.call_id, name=one.name, outcome="done", result={"refund": 7}, step_id=one.step_id
+        call_id=open_question.call_id,
+        name=open_question.name,
+        outcome="done",
+        result={"refund": 7},
+        step_id=open_question.step_id,
     )
     counter.resume(run_id, done)
     visitor.waits_for_end()
@@ -282,8 +286,8 @@ def test_a_call_that_two_have_to_approve_waits_for_the_second(browser: Browser, 
     run_id, _ = guarded.waiting(question_before(approvers=2))
     context, other = (browser.new_context(viewport={"width": 1440, "height": 900}) for _ in range(2))
 
-    for place, name in ((context, "ann"), (other, "ben")):
-        visitor = Visitor(place, guarded.url).opens(f"#token={guarded.key(name, Role.APPROVER)}")
+    for browser_context, name in ((context, "ann"), (other, "ben")):
+        visitor = Visitor(browser_context, guarded.url).opens(f"#token={guarded.key(name, Role.APPROVER)}")
         visitor.page.locator(f"a.run[data-run={run_id}]").click()
         card = visitor.page.locator(".ask")
         expect(card.locator(".choices button")).to_have_text(["Approve", "Reject"], timeout=PATIENCE_MS)
@@ -372,12 +376,12 @@ def test_an_answer_that_could_not_be_sent_can_be_given_again(visitor: Visitor, c
 
 
 def test_an_answer_from_elsewhere_arrives_by_itself(visitor: Visitor, counter: Counter) -> None:
-    one = question()
-    run_id, thread_id = counter.waiting(one)
+    open_question = question()
+    run_id, thread_id = counter.waiting(open_question)
     card = looks_at(visitor, thread_id)
     answer = Decision(decision="take_as_done", message="the bank says so")
 
-    counter.journal.clients.decide(ME, run_id, one.id, answer, by="terminal")
+    counter.journal.clients.decide(ME, run_id, open_question.id, answer, by="terminal")
 
     expect(card).to_contain_text("Take as done — decided at a terminal.")
     expect(card).to_contain_text("“the bank says so”")
@@ -442,12 +446,12 @@ def test_the_account_of_many_roles_can_be_read_and_the_calls_are_linked(
 
 
 def test_a_second_press_shows_the_answer_that_won(visitor: Visitor, counter: Counter) -> None:
-    one = question()
-    run_id, thread_id = counter.waiting(one)
+    open_question = question()
+    run_id, thread_id = counter.waiting(open_question)
     card = looks_at(visitor, thread_id)
 
     def be_quicker(route: Route) -> None:
-        counter.journal.clients.decide(ME, run_id, one.id, Decision(decision="take_as_done"), by="ann")
+        counter.journal.clients.decide(ME, run_id, open_question.id, Decision(decision="take_as_done"), by="ann")
         route.continue_()
 
     visitor.page.route("**/approvals/*", be_quicker)
@@ -555,7 +559,7 @@ def said_of(counter: Counter, run_id: str) -> list[str]:
     """Return the decisions that the run has not used yet."""
     with counter.journal.database.read() as connection:
         answers = approvals.answers(connection, run_id).values()
-    return [one.decision.decision for one in answers if one.decision]
+    return [answer.decision.decision for answer in answers if answer.decision]
 
 
 @pytest.mark.parametrize(("name", "decision"), [("Approve all 3", "approve"), ("Reject all", "reject")])
@@ -566,17 +570,17 @@ def test_calls_that_wait_are_decided_about_together_by_the_digests_shown(
     card = looks_at(visitor, thread_id)
     line = visitor.page.get_by_role("group", name="3 calls wait")
     expect(line).to_contain_text("3 calls wait")
-    digests = [one["digest"] for one in counter.runner.handle(run_id).approvals()]
+    digests = [approval["digest"] for approval in counter.runner.handle(run_id).approvals()]
 
     button(line, name).focus()
     with visitor.page.expect_request("**/v1/approvals") as sent:
         visitor.presses("Enter")
 
-    for place in range(3):
-        expect(card.nth(place)).to_contain_text(f"{decision.title()} — decided by you.")
+    for number in range(3):
+        expect(card.nth(number)).to_contain_text(f"{decision.title()} — decided by you.")
     expect(visitor.page.locator(".batch")).to_be_hidden()
     expect(card.first).to_be_focused()
-    assert [one["digest"] for one in orjson.loads(sent.value.post_data or "")["answers"]] == digests
+    assert [answer["digest"] for answer in orjson.loads(sent.value.post_data or "")["answers"]] == digests
     assert said_of(counter, run_id) == [decision] * 3
 
 
@@ -763,8 +767,8 @@ def test_hidden_characters_of_a_form_are_written_out(visitor: Visitor, counter: 
 
     card = looks_at(visitor, thread_id)
 
-    for shown in ("Who⟨U+202E⟩?", "Na⟨U+202E⟩me", "x⟨U+200B⟩y", "r⟨U+2066⟩d"):
-        expect(card).to_contain_text(shown)
+    for text in ("Who⟨U+202E⟩?", "Na⟨U+202E⟩me", "x⟨U+200B⟩y", "r⟨U+2066⟩d"):
+        expect(card).to_contain_text(text)
 
 
 @pytest.mark.parametrize("width", [1440, 390])
@@ -814,17 +818,17 @@ def test_without_an_offer_an_approval_is_for_this_call(visitor: Visitor, counter
 
 
 def link_to(counter: Counter, run_id: str, approval_id: str, for_whom: str = "local") -> str:
-    made = counter.journal.stores.approval_links.make(ME, run_id, approval_id, for_whom=for_whom)
-    return f"#/approval/{made['token']}"
+    link = counter.journal.stores.approval_links.make(ME, run_id, approval_id, for_whom=for_whom)
+    return f"#/approval/{link['token']}"
 
 
 @pytest.mark.parametrize("width", [1440, 390])
 def test_a_link_opens_its_question_and_takes_one_answer(
     browser: Browser, counter: Counter, width: int, tmp_path: Path
 ) -> None:
-    one = question_before()
-    run_id, _ = counter.waiting(one)
-    address = link_to(counter, run_id, one.id)
+    open_question = question_before()
+    run_id, _ = counter.waiting(open_question)
+    address = link_to(counter, run_id, open_question.id)
     context = browser.new_context(viewport={"width": width, "height": 900}, reduced_motion="reduce")
     visitor = Visitor(context, counter.url)
     visitor.opens(address)
@@ -847,9 +851,9 @@ def test_a_link_opens_its_question_and_takes_one_answer(
 
 
 def test_a_link_of_another_person_shows_nothing_of_the_question(visitor: Visitor, counter: Counter) -> None:
-    one = question_before()
-    run_id, _ = counter.waiting(one)
-    visitor.opens(link_to(counter, run_id, one.id, "ana"))
+    open_question = question_before()
+    run_id, _ = counter.waiting(open_question)
+    visitor.opens(link_to(counter, run_id, open_question.id, "ana"))
     view = visitor.page.locator(".link-view")
 
     expect(view.get_by_role("heading", name="This link is another person's")).to_be_visible(timeout=PATIENCE_MS)

@@ -149,30 +149,30 @@ SQUARE = """
 def test_growth_with_the_square_is_told_from_a_machine_that_pauses(
     page: Visitor, parser: str, sizes: list[int]
 ) -> None:
-    given = shapes(units=["a"], around=[("", "x")])
+    shape_options = shapes(units=["a"], around=[("", "x")])
 
-    assert [one["size"] for one in page.module(f"{GROWS}{parser} return frozen(work);", given)] == sizes
+    assert [entry["size"] for entry in page.module(f"{GROWS}{parser} return frozen(work);", shape_options)] == sizes
 
 
 @pytest.mark.parametrize("around", AROUND, ids=repr)
 def test_no_shape_of_markdown_takes_more_than_its_length(page: Visitor, around: tuple[str, str]) -> None:
-    given = shapes(around=[around])
+    shape_options = shapes(around=[around])
 
-    assert page.module(f"{GROWS}{MARKDOWN} return frozen(work);", given) == []
+    assert page.module(f"{GROWS}{MARKDOWN} return frozen(work);", shape_options) == []
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_mixture_takes_more_than_its_length(page: Visitor, seed: int) -> None:
-    given = shapes(seed=seed * 7919 + 1, shapes=25)
+    shape_options = shapes(seed=seed * 7919 + 1, shapes=25)
 
-    assert page.module(f"{GROWS}{MARKDOWN}{FUZZ}", given) == []
+    assert page.module(f"{GROWS}{MARKDOWN}{FUZZ}", shape_options) == []
 
 
 @pytest.mark.parametrize("unit", [WIDE_TABLE, WIDE_LINK, "|-", "\n", "*a ", "_{", "[x](http://", "``` \t"])
 def test_a_mebibyte_does_not_freeze_the_page(page: Visitor, unit: str) -> None:
-    given = shapes(units=[unit], around=[("", "x"), ("a|b\n", "x")], most=MIB, slow=SLOW_MS, extrapolates=False)
+    shape_options = shapes(units=[unit], around=[("", "x"), ("a|b\n", "x")], most=MIB, slow=SLOW_MS, extrapolates=False)
 
-    assert page.module(f"{GROWS}{MARKDOWN} return frozen(work);", given) == []
+    assert page.module(f"{GROWS}{MARKDOWN} return frozen(work);", shape_options) == []
 
 
 @pytest.mark.parametrize("unit", ["word ", "\n", "x", "- item\n", "|a|b|\n|-|-|\n", "*a ", "```\n"])
@@ -228,7 +228,7 @@ def test_emphasis_is_never_deep_enough_to_break_the_page(page: Visitor) -> None:
 @pytest.mark.parametrize("size", [1, 7, 65_536])
 def test_a_long_line_of_the_stream_is_looked_through_once(page: Visitor, size: int) -> None:
     """Short lines in one large piece, then one long line in small pieces."""
-    shown = page.module(
+    result = page.module(
         """
         const { EventStreamParser } = await import("/static/client/sse.js");
         const text = ": beat\\n".repeat(100_000) + "data: " + "x".repeat(1_000_000) + "\\n\\n";
@@ -242,8 +242,8 @@ def test_a_long_line_of_the_stream_is_looked_through_once(page: Visitor, size: i
         size,
     )
 
-    assert shown["found"] == [1_000_000]
-    assert shown["took"] < SLOW_MS
+    assert result["found"] == [1_000_000]
+    assert result["took"] < SLOW_MS
 
 
 @pytest.mark.parametrize(
@@ -295,8 +295,8 @@ def test_a_long_answer_that_comes_at_once_is_drawn_in_pieces_of_a_frame(page: Vi
 def test_the_page_continues_beside_a_hostile_answer(browser: Browser, counter: Counter, unit: str) -> None:
     context = browser.new_context()
     visitor = Visitor(context, counter.url)
-    one = question()
-    run_id, thread_id = counter.waiting(one)
+    open_question = question()
+    run_id, thread_id = counter.waiting(open_question)
     visitor.opens(f"#/thread/{thread_id}")
     visitor.page.locator(".ask").first.wait_for(timeout=PATIENCE_MS)
     visitor.page.evaluate(
@@ -313,7 +313,7 @@ def test_the_page_continues_beside_a_hostile_answer(browser: Browser, counter: C
         }"""
     )
 
-    counter.journal.clients.decide(Principal(), run_id, one.id, Decision(decision="fail"), by="ann")
+    counter.journal.clients.decide(Principal(), run_id, open_question.id, Decision(decision="fail"), by="ann")
     counter.resume(run_id, text=unit * (MIB // 4 // len(unit)))
 
     visitor.waits_for_end()
@@ -322,8 +322,8 @@ def test_the_page_continues_beside_a_hostile_answer(browser: Browser, counter: C
     context.close()
 
 
-@pytest.mark.parametrize("text", [f"a{one}b" for one in HIDDEN if one != "\r"] + PLAIN, ids=ascii)
+@pytest.mark.parametrize("text", [f"a{character}b" for character in HIDDEN if character != "\r"] + PLAIN, ids=ascii)
 def test_the_page_shows_what_is_hidden_as_the_terminal_does(page: Visitor, text: str) -> None:
-    shown = page.module('return (await import("/static/dom/visible.js")).visible(given);', text)
+    output = page.module('return (await import("/static/dom/visible.js")).visible(given);', text)
 
-    assert shown == visible(text)
+    assert output == visible(text)

@@ -124,15 +124,15 @@ def page(browser: Browser, callboard_url: str) -> Iterator[Visitor]:
 
 
 def test_a_text_in_two_pieces_is_shown_as_the_whole(page: Visitor) -> None:
-    given = [{"text": text, "splits": [[[at, True]] for at in range(len(text))]} for text in SHORT]
+    cases = [{"text": text, "splits": [[[at, True]] for at in range(len(text))]} for text in SHORT]
 
-    assert page.module(DIFFERENCES, given) == []
+    assert page.module(DIFFERENCES, cases) == []
 
 
 def test_a_text_in_single_characters_is_shown_as_the_whole(page: Visitor) -> None:
-    given = [{"text": text, "splits": [[[at, True] for at in range(len(text))]]} for text in SHORT]
+    cases = [{"text": text, "splits": [[[at, True] for at in range(len(text))]]} for text in SHORT]
 
-    assert page.module(DIFFERENCES, given) == []
+    assert page.module(DIFFERENCES, cases) == []
 
 
 @pytest.mark.parametrize("paints", ["always", "at times", "never"])
@@ -143,10 +143,10 @@ def test_a_text_in_random_pieces_is_shown_as_the_whole(page: Visitor, paints: st
         ends = sorted(chance.choices(range(len(text) + 1), k=chance.randint(1, 40)))
         return [(end, paints == "always" or (paints == "at times" and chance.random() < 0.5)) for end in ends]
 
-    given = [{"text": text, "splits": [split(text) for _ in range(RANDOM_SPLITS)]} for text in TEXTS]
+    cases = [{"text": text, "splits": [split(text) for _ in range(RANDOM_SPLITS)]} for text in TEXTS]
 
     assert len(TEXTS) >= 40
-    assert page.module(DIFFERENCES, given) == []
+    assert page.module(DIFFERENCES, cases) == []
 
 
 def test_a_numbered_list_that_is_cut_counts_on(page: Visitor) -> None:

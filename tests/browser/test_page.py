@@ -189,9 +189,9 @@ def test_reload_in_the_middle_continues_and_repeats_nothing(visitor: Visitor, re
     visitor.waits_for_end()
 
     messages = visitor.asks(f"/v1/threads/{visitor.thread_id}/messages")["messages"]
-    said = [message["content"] for message in messages if message["role"] == "assistant"][-1]
-    expect(visitor.answer.last).to_contain_text(said.split()[-1], timeout=PATIENCE_MS)  # which is typed out
-    assert _words(visitor.answer.last.inner_text()) == _words(said)
+    answer_text = [message["content"] for message in messages if message["role"] == "assistant"][-1]
+    expect(visitor.answer.last).to_contain_text(answer_text.split()[-1], timeout=PATIENCE_MS)  # which is typed out
+    assert _words(visitor.answer.last.inner_text()) == _words(answer_text)
 
 
 def test_an_old_thread_shows_its_tools_with_duration_and_effect(visitor: Visitor) -> None:

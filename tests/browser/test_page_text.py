@@ -179,8 +179,8 @@ def test_a_stream_that_is_cut_off_anywhere_moves_the_cursor_past_nothing_it_did_
         whole,
     )
 
-    assert all(event == [str(number), number] for found in seen for number, event in enumerate(found, start=8))
-    assert {len(found) for found in seen} == {0, 1, 2, 3}
+    assert all(event == [str(number), number] for events in seen for number, event in enumerate(events, start=8))
+    assert {len(events) for events in seen} == {0, 1, 2, 3}
 
 
 # --- the story ----------------------------------------------------------------------------------
@@ -194,44 +194,44 @@ def _piece(text: str, message: str = "m1", kind: str = "response") -> dict[str, 
     return {"type": kind, "content": text, "message_id": message}
 
 
-def _texts(shown: dict[str, Any], *, withdrawn: bool = False) -> list[str]:
-    items = shown["story"]["items"]
+def _texts(page_state: dict[str, Any], *, withdrawn: bool = False) -> list[str]:
+    items = page_state["story"]["items"]
     return [item["text"] for item in items if item["kind"] == "text" and bool(item.get("withdrawn")) is withdrawn]
 
 
 def test_pieces_grow_one_text_and_repeats_are_ignored(page: Visitor) -> None:
     log = _log({"type": "status", "status": "running"}, _piece("Hel"), _piece("lo"))
 
-    shown = page.module(TELL, [*log, *log])
+    page_state = page.module(TELL, [*log, *log])
 
-    assert _texts(shown) == ["Hello"]
-    assert shown["touched"][3:] == [None, None, None]
+    assert _texts(page_state) == ["Hello"]
+    assert page_state["touched"][3:] == [None, None, None]
 
 
 def test_the_message_makes_its_text_final(page: Visitor) -> None:
     log = _log(_piece("Helo"), {"type": "message", "role": "assistant", "content": "Hello", "message_id": "m1"})
 
-    shown = page.module(TELL, log)
+    page_state = page.module(TELL, log)
 
-    assert _texts(shown) == ["Hello"]
-    assert shown["story"]["items"][0]["final"] is True
+    assert _texts(page_state) == ["Hello"]
+    assert page_state["story"]["items"][0]["final"] is True
 
 
 def test_a_withdrawal_takes_exactly_its_pieces(page: Visitor) -> None:
     withdrawn = {"type": "withdrawn", "ranges": [[2, 3]]}
 
-    shown = page.module(TELL, _log(_piece("kept "), _piece("lost "), _piece("lost"), withdrawn, _piece("new")))
+    page_state = page.module(TELL, _log(_piece("kept "), _piece("lost "), _piece("lost"), withdrawn, _piece("new")))
 
-    assert _texts(shown) == ["kept ", "new"]
-    assert _texts(shown, withdrawn=True) == ["lost lost"]
+    assert _texts(page_state) == ["kept ", "new"]
+    assert _texts(page_state, withdrawn=True) == ["lost lost"]
 
 
 def test_what_is_final_is_never_withdrawn(page: Visitor) -> None:
     message = {"type": "message", "role": "assistant", "content": "Hello", "message_id": "m1"}
 
-    shown = page.module(TELL, _log(_piece("Hello"), message, {"type": "withdrawn", "ranges": [[1, 1]]}))
+    page_state = page.module(TELL, _log(_piece("Hello"), message, {"type": "withdrawn", "ranges": [[1, 1]]}))
 
-    assert _texts(shown) == ["Hello"]
+    assert _texts(page_state) == ["Hello"]
 
 
 def test_a_tool_is_one_card_from_its_name_to_its_result(page: Visitor) -> None:
@@ -239,33 +239,33 @@ def test_a_tool_is_one_card_from_its_name_to_its_result(page: Visitor) -> None:
     full = {**call, "arguments": {"expression": "1+1"}, "effect": "pure"}
     result = {**call, "type": "tool_result", "outcome": "done", "result": "2", "duration_ms": 3}
 
-    shown = page.module(TELL, _log(call, full, result))
+    page_state = page.module(TELL, _log(call, full, result))
 
-    (card,) = shown["story"]["items"]
+    (card,) = page_state["story"]["items"]
     assert (card["effect"], card["outcome"], card["result"], card["duration_ms"]) == ("pure", "done", "2", 3)
 
 
 def test_thinking_ends_where_the_answer_begins(page: Visitor) -> None:
-    shown = page.module(TELL, _log(_piece("hm", kind="reasoning"), _piece("hm", kind="reasoning"), _piece("So")))
+    page_state = page.module(TELL, _log(_piece("hm", kind="reasoning"), _piece("hm", kind="reasoning"), _piece("So")))
 
-    thinking, text = shown["story"]["items"]
+    thinking, text = page_state["story"]["items"]
     assert (thinking["text"], thinking["closed"], thinking["endedAt"]) == ("hmhm", True, "2026-11-20T12:00:00.003Z")
     assert text["text"] == "So"
 
 
 def test_an_unknown_event_is_passed_over(page: Visitor) -> None:
-    shown = page.module(TELL, _log({"type": "from_the_future", "x": 1}, _piece("a")))
+    page_state = page.module(TELL, _log({"type": "from_the_future", "x": 1}, _piece("a")))
 
-    assert _texts(shown) == ["a"]
-    assert shown["story"]["cursor"] == 2
+    assert _texts(page_state) == ["a"]
+    assert page_state["story"]["cursor"] == 2
 
 
 def test_stop_is_offered_for_ones_own_runs_and_by_roles_for_those_of_others(page: Visitor) -> None:
-    shown = page.module(
+    offers = page.module(
         "const { mayStop, noteMe } = await import('/static/state/me.js');"
         "const may = (roles) => { noteMe({ principal: 'olga', roles }); return mayStop('adam'); };"
         "const others = [[], ['viewer', 'approver'], ['viewer', 'operator'], ['admin']].map(may);"
         "return [...others, mayStop('olga'), mayStop(undefined)];"
     )
 
-    assert shown == [False, False, True, True, True, True]
+    assert offers == [False, False, True, True, True, True]

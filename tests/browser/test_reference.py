@@ -24,7 +24,9 @@ def page(browser: Browser, callboard_url: str) -> Iterator[Page]:
     foreign: list[str] = []
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda asked: foreign.append(asked.url) if not asked.url.startswith(callboard_url) else None)
+    page.on(
+        "request", lambda request: foreign.append(request.url) if not request.url.startswith(callboard_url) else None
+    )
     page.goto(f"{callboard_url}/docs")
     page.wait_for_selector("article.call")
     yield page
@@ -36,10 +38,10 @@ def test_every_call_is_shown_with_its_fields_and_errors(page: Page, callboard_ur
     document = httpx.get(f"{callboard_url}/openapi.json").json()
     calls = [call["operationId"] for methods in document["paths"].values() for call in methods.values()]
 
-    shown = page.eval_on_selector_all("article.call", "found => found.map(one => one.id)")
+    article_ids = page.eval_on_selector_all("article.call", "found => found.map(one => one.id)")
     page.click("#runs_one details.answer > summary")
 
-    assert sorted(shown) == sorted(calls)
+    assert sorted(article_ids) == sorted(calls)
     assert "What an open run waits for" in page.inner_text("#runs_one details.answer")
     assert "idempotency_conflict" in page.inner_text("#runs_start .errors")
     assert '"input": "What is 17 * 23?"' in page.inner_text("#runs_start .tries")

@@ -97,7 +97,7 @@ def test_a_runs_id_is_copied_with_a_click(browser: Browser, counter: Counter) ->
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("counts", "words"),
     [
         ({"workers": 0, "workers_starting": 2}, "Workers are starting (0 of 2)"),
         ({"workers": 1, "workers_starting": 1}, "Workers are starting (1 of 2)"),
@@ -105,9 +105,9 @@ def test_a_runs_id_is_copied_with_a_click(browser: Browser, counter: Counter) ->
         ({"workers": 0}, "no worker is alive"),
     ],
 )
-def test_workers_that_start_are_no_trouble(visitor: Visitor, said: dict[str, int], words: str) -> None:
-    status = "ok" if said["workers"] else "degraded"
-    health = json.dumps({"status": status, "database": "ok", "redis": "ok", **said})
+def test_workers_that_start_are_no_trouble(visitor: Visitor, counts: dict[str, int], words: str) -> None:
+    status = "ok" if counts["workers"] else "degraded"
+    health = json.dumps({"status": status, "database": "ok", "redis": "ok", **counts})
     visitor.page.route("**/health", lambda route: route.fulfill(body=health, content_type="application/json"))
 
     visitor.opens()
@@ -115,7 +115,7 @@ def test_workers_that_start_are_no_trouble(visitor: Visitor, said: dict[str, int
     line = visitor.page.locator(".health")
     expect(line).to_have_text(words)
     expect(line).to_have_attribute(
-        "data-health", "bad" if words.startswith("no") else "starting" if said["workers"] == 0 else "good"
+        "data-health", "bad" if words.startswith("no") else "starting" if counts["workers"] == 0 else "good"
     )
 
 

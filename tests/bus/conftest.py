@@ -109,9 +109,9 @@ def empty(database: Database) -> Database:
 @pytest.fixture
 def postgres_harness(postgres: Database, wide_loop: ProcessLoop) -> Iterator[JournalHarness]:
     """Runs on Postgres alone; mark the test ``postgres``."""
-    made = JournalHarness(postgres, wide_loop, MemoryHotLog())
-    yield made
-    made.commits.close()
+    journal_harness = JournalHarness(postgres, wide_loop, MemoryHotLog())
+    yield journal_harness
+    journal_harness.commits.close()
 
 
 @pytest.fixture(scope="session")
@@ -174,9 +174,9 @@ def hot_log(request: pytest.FixtureRequest) -> HotLog:
 def harness(database: Database, request: pytest.FixtureRequest) -> Iterator[JournalHarness]:
     """Runs on each database, written to a hot log in memory."""
     loop = request.getfixturevalue("loop" if database.is_sqlite else "wide_loop")
-    made = JournalHarness(database, loop, MemoryHotLog())
-    yield made
-    made.commits.close()
+    journal_harness = JournalHarness(database, loop, MemoryHotLog())
+    yield journal_harness
+    journal_harness.commits.close()
 
 
 @pytest.fixture

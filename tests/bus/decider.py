@@ -22,15 +22,15 @@ from config.errors import CallboardError
 from config.identity.principal import Principal, Role
 
 
-def answer(database: Database, wanted: dict[str, Any]) -> str:
+def answer(database: Database, request: dict[str, Any]) -> str:
     """Answer, and return the decision that was taken or the code of the refusal."""
-    principal = Principal(id=wanted["who"], roles=frozenset(map(Role, wanted["roles"])))
-    key = wanted.get("key")
-    given = IdempotencyKey(key=key, method="POST", path="/x", body_digest="a") if key else None
-    said = Decision(**wanted["answer"])
+    principal = Principal(id=request["who"], roles=frozenset(map(Role, request["roles"])))
+    key = request.get("key")
+    idempotency_key = IdempotencyKey(key=key, method="POST", path="/x", body_digest="a") if key else None
+    decision = Decision(**request["answer"])
     try:
-        ids = wanted["run_id"], wanted["approval_id"]
-        return decide(database, principal, *ids, said, by=principal.id, idempotency=given).decision
+        ids = request["run_id"], request["approval_id"]
+        return decide(database, principal, *ids, decision, by=principal.id, idempotency=idempotency_key).decision
     except CallboardError as error:
         return error.code
 
@@ -52,16 +52,16 @@ def begin(database: Database, run_id: str, owner: str) -> str | None:
         return digest if said.digest == digest else "another call"
 
 
-def compete(url: str, wanted: dict[str, Any], ready: int, go: int, said: int) -> None:
+def compete(url: str, request: dict[str, Any], ready: int, go: int, output_fd: int) -> None:
     """Answer and begin once ``go`` is closed, and write what came of both."""
     with closing(open_database(url)) as database:
         with database.read() as connection:
             connection.exec_driver_sql("SELECT 1")
         os.write(ready, b"r")
         os.read(go, 1)
-        decision = answer(database, wanted)
-        call = begin(database, wanted["run_id"], f"owner-{os.getpid()}")
-    os.write(said, orjson.dumps([decision, call]))
+        decision = answer(database, request)
+        call = begin(database, request["run_id"], f"owner-{os.getpid()}")
+    os.write(output_fd, orjson.dumps([decision, call]))
 
 
 def race(url: str, tasks: list[dict[str, Any]]) -> list[Any]:
@@ -69,14 +69,14 @@ def race(url: str, tasks: list[dict[str, Any]]) -> list[Any]:
     ready, is_ready = os.pipe()
     go, held = os.pipe()
     answers, racers = [], []
-    for wanted in tasks:
-        reply, said = os.pipe()
+    for task in tasks:
+        reply, output_fd = os.pipe()
         racers.append(os.fork())
         if racers[-1] == 0:  # a process of its own, whose imports are done
             os.close(held)
-            compete(url, wanted, is_ready, go, said)
+            compete(url, task, is_ready, go, output_fd)
             os._exit(0)
-        os.close(said)
+        os.close(output_fd)
         answers.append(reply)
     for _ in tasks:
         os.read(ready, 1)

@@ -126,24 +126,24 @@ class FakeOwner:
         """Commit the message under way, and with it what comes next: calls with these effects, or another message."""
         calls = [Call(f"stp_{next(NUMBERS)}", f"call_{next(NUMBERS)}", effect, "to_run") for effect in effects]
         thinking = None if calls else f"stp_{next(NUMBERS)}"
-        said, shown = self._whole(calls)
+        payload, history_item = self._whole(calls)
         started = [_tool_step(call) for call in calls] if calls else [_model_step(thinking or "")]
-        ended = StepEnded(id=self.step or "", status="done", result={"message_id": said.message_id})
+        ended = StepEnded(id=self.step or "", status="done", result={"message_id": payload.message_id})
         await self.writer.commit(
-            Commit(events=[said, *map(_call_event, calls)], started=started, ended=[ended], history=[shown])
+            Commit(events=[payload, *map(_call_event, calls)], started=started, ended=[ended], history=[history_item])
         )
         self.step, self.calls, self._message_id, self._said = thinking, calls, "", {}
 
     def _whole(self, calls: Sequence[Call]) -> tuple[MessagePayload, HistoryItem]:
         message_id = self._message_id or f"msg_{next(NUMBERS)}"
-        made = [{"call_id": call.call_id, "name": "tool", "arguments_text": "{}"} for call in calls] or None
+        tool_calls = [{"call_id": call.call_id, "name": "tool", "arguments_text": "{}"} for call in calls] or None
         content, reasoning = self._said.get("response"), self._said.get("reasoning")
-        data = {"content": content, "reasoning": reasoning, "tool_calls": made}
+        data = {"content": content, "reasoning": reasoning, "tool_calls": tool_calls}
         payload = MessagePayload(
             role="assistant",
             content=content,
             reasoning=reasoning,
-            tool_calls=made,
+            tool_calls=tool_calls,
             message_id=message_id,
             step_id=self.step or "",
         )

@@ -44,9 +44,9 @@ class FaultyCommits:
             monkeypatch.setattr(module, "failpoint", self._pass)
         monkeypatch.setattr(writers, "PAUSES_S", (0.001,))
 
-    def _pass(self, place: str) -> None:
+    def _pass(self, stage: str) -> None:
         """Stand where a transaction is about to be committed, on its thread."""
-        if place == self._at:
+        if stage == self._at:
             self._thread.fault = self._draw()
 
     def _do(self, connection: Any) -> None:

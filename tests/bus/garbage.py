@@ -20,8 +20,8 @@ LATER = "9999-12-31T23:59:59+00:00"
 class Trap:
     """Pickled, it makes a file when it is unpickled."""
 
-    def __init__(self, place: Path) -> None:
-        self.place = place
+    def __init__(self, path: Path) -> None:
+        self.place = path
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return os.open, (str(self.place), os.O_CREAT | os.O_WRONLY)
@@ -35,7 +35,7 @@ def body(content: Any) -> str:
 
 def envelope(**changes: Any) -> Envelope:
     """Return a message as our publisher sends it, with changes: ``headers__id=5``; ``None`` takes a field away."""
-    made: Envelope = {
+    document: Envelope = {
         "body": body([[WIRE], {}, {"callbacks": None, "errbacks": None, "chain": None, "chord": None}]),
         "content-encoding": "utf-8",
         "content-type": "application/json",
@@ -51,13 +51,13 @@ def envelope(**changes: Any) -> Envelope:
     }
     for name, value in changes.items():
         *folders, last = name.replace("content_", "content-").split("__")
-        place = made
+        section = document
         for folder in folders:
-            place = place[folder]
-        place[last] = value
+            section = section[folder]
+        section[last] = value
         if value is None:
-            del place[last]
-    return made
+            del section[last]
+    return document
 
 
 def item(**changes: Any) -> bytes:
@@ -120,9 +120,9 @@ def not_ours() -> dict[str, bytes]:
     }
 
 
-def traps(place: Path) -> dict[str, bytes]:
+def traps(path: Path) -> dict[str, bytes]:
     """Return items that make a file at ``place`` if they are unpickled."""
-    pickled = body(pickle.dumps(Trap(place)))
+    pickled = body(pickle.dumps(Trap(path)))
     return {
         name: item(content_type=kind, content_encoding="binary", body=pickled)
         for name, kind in {

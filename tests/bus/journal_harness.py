@@ -43,7 +43,7 @@ ALL_QUEUES = ServedQueues(default="runs", names=("runs",))
 
 def new_run(objective: str = "Hello", **fields: Any) -> NewRun:
     """Return what has to be known to accept a run."""
-    known: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "agent_id": "assistant",
         "agent_name": "Assistant",
         "definition_digest": "d" * 64,
@@ -51,7 +51,7 @@ def new_run(objective: str = "Hello", **fields: Any) -> NewRun:
         "model": "demo/assistant",
         "observers": ("sse",),
     }
-    return NewRun(objective=objective, **(known | fields))
+    return NewRun(objective=objective, **(defaults | fields))
 
 
 def claim(database: Database, run_id: str, owner: str, lease_s: float) -> Lease | None:

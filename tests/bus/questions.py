@@ -89,8 +89,8 @@ ADDRESS = {
 
 def question_form(form: Mapping[str, Any] = ADDRESS, **fields: Any) -> Question:
     """Return a question that a tool asks before it does anything, with a form."""
-    given = {"name": "ask_user", "arguments": {"question": "Where to?"}, "reason": "Where should the parcel go?"}
-    return question(**given | {"kind": "input", "decisions": FORM, "schema": form} | fields)
+    defaults = {"name": "ask_user", "arguments": {"question": "Where to?"}, "reason": "Where should the parcel go?"}
+    return question(**defaults | {"kind": "input", "decisions": FORM, "schema": form} | fields)
 
 
 def question_missing(**fields: Any) -> Question:
@@ -108,19 +108,23 @@ def asks(database: Database, run_id: str, *questions: Question, says: str | None
     reap(database, run_id)  # where it had an owner that is lost
     lease = claim(database, run_id, "own_lost", 60.0)
     assert lease is not None
-    asked = questions or (question(),)
+    open_questions = questions or (question(),)
     with database.write() as connection:
-        start_steps(connection, lease.run_id, lease.fence, [_step(one) for one in asked])
+        start_steps(connection, lease.run_id, lease.fence, [_step(open_question) for open_question in open_questions])
         row = unowned.lock_run(connection, run_id)
         assert row is not None
-        approvals.ask(connection, run_id, asked)
-        said = _message(asked, says)
+        approvals.ask(connection, run_id, open_questions)
+        message = _message(open_questions, says)
         written = [
             call | {"arguments_text": orjson.dumps(call["arguments"]).decode()}
-            for call in map(dict, said.tool_calls or ())
+            for call in map(dict, message.tool_calls or ())
         ]
-        item = HistoryItem(id=said.message_id, role="assistant", data={"content": says, "tool_calls": written})
-        events = [said, *(_call(one) for one in asked), *(one.payload() for one in asked)]
+        item = HistoryItem(id=message.message_id, role="assistant", data={"content": says, "tool_calls": written})
+        events = [
+            message,
+            *(_call(open_question) for open_question in open_questions),
+            *(open_question.payload() for open_question in open_questions),
+        ]
         events.append(StatusPayload(status="waiting", reason="approval"))
         waits = {"status": "waiting", "reason": "approval", "detail": DETAIL}
         return unowned.write(connection, row, Commit(events=events, history=[item]), **waits)
@@ -129,16 +133,16 @@ def asks(database: Database, run_id: str, *questions: Question, says: str | None
 def answer_of(database: Database, run_id: str) -> Decision:
     """Return the one answer to the run's questions that no owner has used yet."""
     with database.read() as connection:
-        (said,) = approvals.answers(connection, run_id).values()
-    assert said.decision is not None
-    return said.decision
+        (answer,) = approvals.answers(connection, run_id).values()
+    assert answer.decision is not None
+    return answer.decision
 
 
 def filled_in(database: Database, run_id: str) -> Any:
     """Return what a person has filled in: the answer to what a tool asks, or a call's completed arguments."""
     with database.read() as connection:
-        (said,) = approvals.answers(connection, run_id).values()
-    return said.edited or next(iter(said.given.values()))
+        (answer,) = approvals.answers(connection, run_id).values()
+    return answer.edited or next(iter(answer.given.values()))
 
 
 def owned_again(database: Database, run_id: str) -> Lease:
@@ -148,33 +152,36 @@ def owned_again(database: Database, run_id: str) -> Lease:
     return lease
 
 
-def _step(one: Question) -> StepStarted:
+def _step(open_question: Question) -> StepStarted:
     return StepStarted(
-        id=one.step_id,
+        id=open_question.step_id,
         kind="tool",
-        name=one.name,
-        arguments_digest=one.digest,
-        idempotency_key=one.step_id,
-        status="started" if one.kind == "unknown" else "planned",
+        name=open_question.name,
+        arguments_digest=open_question.digest,
+        idempotency_key=open_question.step_id,
+        status="started" if open_question.kind == "unknown" else "planned",
         effect="unsafe",
-        call_id=one.call_id,
+        call_id=open_question.call_id,
         decision=ALLOWED,
     )
 
 
-def _message(asked: tuple[Question, ...], says: str | None) -> MessagePayload:
-    calls = [{"call_id": one.call_id, "name": one.name, "arguments": dict(one.arguments)} for one in asked]
+def _message(open_questions: tuple[Question, ...], says: str | None) -> MessagePayload:
+    calls = [
+        {"call_id": open_question.call_id, "name": open_question.name, "arguments": dict(open_question.arguments)}
+        for open_question in open_questions
+    ]
     return MessagePayload(role="assistant", content=says, tool_calls=calls, message_id="msg_1", step_id="stp_1")
 
 
-def _call(one: Question) -> ToolPayload:
-    shown = ", ".join(f"{name}={value!r}" for name, value in one.arguments.items())
+def _call(open_question: Question) -> ToolPayload:
+    arguments_text = ", ".join(f"{name}={value!r}" for name, value in open_question.arguments.items())
     return ToolPayload(
-        call_id=one.call_id,
-        name=one.name,
-        arguments=one.arguments,
-        content=f"{one.name}({shown})",
+        call_id=open_question.call_id,
+        name=open_question.name,
+        arguments=open_question.arguments,
+        content=f"{open_question.name}({arguments_text})",
         effect="unsafe",
         message_id="msg_1",
-        step_id=one.step_id,
+        step_id=open_question.step_id,
     )

@@ -113,12 +113,12 @@ class Rules:
             first = next((row for row in its if row.status not in TERMINAL), None)
             if first is not None and first.status == "queued" and not first.lease_until:
                 free.add(first.id)
-        found = set(self._harness.claimable())
+        claimable_ids = set(self._harness.claimable())
         unannounced = [run_id for run_id in free if not self._rows(ANNOUNCED, id_=run_id)]
         assert unannounced == [], f"may begin, and no wake-up is published: {unannounced}"
-        mine = found & {row.id for row in rows}
+        mine = claimable_ids & {row.id for row in rows}
         assert mine == free, f"may begin: {free}; found by the reaper: {mine}"
 
-    def _rows(self, query: Any, **asked: Any) -> list[Any]:
+    def _rows(self, query: Any, **parameters: Any) -> list[Any]:
         with self._harness.database.read() as connection:
-            return list(connection.execute(query, asked).all())
+            return list(connection.execute(query, parameters).all())

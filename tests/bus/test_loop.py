@@ -99,14 +99,14 @@ def test_widened_writes_run_at_once():
 
 
 def test_the_process_has_one_loop():
-    found: list[ProcessLoop] = []
-    threads = [threading.Thread(target=lambda: found.append(process_loop())) for _ in range(5)]
+    loops: list[ProcessLoop] = []
+    threads = [threading.Thread(target=lambda: loops.append(process_loop())) for _ in range(5)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
 
-    assert len(set(map(id, found))) == 1
+    assert len(set(map(id, loops))) == 1
 
 
 @pytest.mark.parity
@@ -148,11 +148,11 @@ def test_an_expected_error_that_is_not_awaited_is_one_line(loop: ProcessLoop, ca
 
     loop.run(leave_alone(), 20)
 
-    (record,) = [one for one in caplog.records if one.name == "bus.loop"]
+    (record,) = [entry for entry in caplog.records if entry.name == "bus.loop"]
     assert (record.levelname, record.exc_info) == ("WARNING", None)
     assert "\n" not in record.getMessage()
     assert StaleOwner.code in record.getMessage()
-    assert not [one for one in caplog.records if one.name == "asyncio"]
+    assert not [entry for entry in caplog.records if entry.name == "asyncio"]
 
 
 @pytest.mark.parity
@@ -170,7 +170,7 @@ def test_an_unexpected_error_that_is_not_awaited_keeps_its_traceback(
 
     loop.run(leave_alone(), 20)
 
-    assert [one.exc_info is not None for one in caplog.records if one.name == "asyncio"] == [True]
+    assert [record.exc_info is not None for record in caplog.records if record.name == "asyncio"] == [True]
 
 
 @pytest.mark.parity
@@ -190,7 +190,7 @@ def test_a_stopped_loop_says_nothing_when_the_process_ends() -> None:
         if "stop" in sys.argv:
             stop_process_loop()
     """
-    said = [
+    stderrs = [
         subprocess.run(
             [sys.executable, "-P", "-c", code, *words],
             env={"PYTHONPATH": str(ROOT)},  # without the packages of a developer, of whose `config` ours would warn
@@ -201,5 +201,5 @@ def test_a_stopped_loop_says_nothing_when_the_process_ends() -> None:
         for words in (["stop"], [])
     ]
 
-    assert said[0] == ""
-    assert "cannot schedule new futures" in said[1]  # what stopping prevents
+    assert stderrs[0] == ""
+    assert "cannot schedule new futures" in stderrs[1]  # what stopping prevents

@@ -32,7 +32,7 @@ def tcp(client: redis.Redis) -> str:
 
 
 @pytest.mark.parametrize(
-    ("url", "shown", "handshake"),
+    ("url", "expected", "handshake"),
     [
         ("redis://", "127.0.0.1:6379/0", []),
         ("redis://host:7000/3", "host:7000/3", [("SELECT", 3)]),
@@ -42,10 +42,10 @@ def tcp(client: redis.Redis) -> str:
         ("unix://me:secret@/run/r.sock", "/run/r.sock", [("AUTH", "me", "secret")]),
     ],
 )
-def test_an_url_says_where_to_connect_and_what_to_say_first(url, shown, handshake):
+def test_an_url_says_where_to_connect_and_what_to_say_first(url, expected, handshake):
     address = RedisAddress.of(url)
 
-    assert str(address) == shown
+    assert str(address) == expected
     assert address.handshake() == handshake
 
 
@@ -104,9 +104,9 @@ def test_a_password_is_said_and_a_wrong_one_is_named_but_not_shown(own_redis, cl
 
 
 @pytest.mark.parity
-@pytest.mark.parametrize("place", ["unix:///nowhere/redis.sock", "tcp"])
-def test_an_unreachable_server_is_one_sentence(place, loop: ProcessLoop):
-    url = f"redis://127.0.0.1:{free_port()}/0" if place == "tcp" else place
+@pytest.mark.parametrize("location", ["unix:///nowhere/redis.sock", "tcp"])
+def test_an_unreachable_server_is_one_sentence(location, loop: ProcessLoop):
+    url = f"redis://127.0.0.1:{free_port()}/0" if location == "tcp" else location
     lost: list[str] = []
 
     with pytest.raises(RedisUnreachable, match="does not answer"):

@@ -53,13 +53,13 @@ def test_keys_come_from_the_settings_and_are_secrets(monkeypatch):
     monkeypatch.setenv("CALLBOARD_SEAL_KEYS", written(PRESENT, FORMER))
     settings = read_settings()
 
-    found = sealer_of(settings)
+    sealer = sealer_of(settings)
 
-    assert found is not None
-    assert found.unseal(*Sealer([FORMER]).seal("text", "x"), "x") == "text"
+    assert sealer is not None
+    assert sealer.unseal(*Sealer([FORMER]).seal("text", "x"), "x") == "text"
     assert redact(f"key {written(PRESENT)}") == f"key {REDACTED}"
-    assert written(PRESENT) not in repr(settings) + repr(Original(what="input", value="v" * 9, sealer=found))
-    assert "vvv" not in repr(Original(what="input", value="vvv", sealer=found))
+    assert written(PRESENT) not in repr(settings) + repr(Original(what="input", value="v" * 9, sealer=sealer))
+    assert "vvv" not in repr(Original(what="input", value="vvv", sealer=sealer))
 
 
 def test_without_keys_nothing_is_sealed(settings):

@@ -90,10 +90,10 @@ class Terminal:
         """Return a run that waits, and the ids of what it asks."""
         self.type("run", "clerk", "Refund order 1042", "--detach", "--thread", thread)
         run_id = self._capsys.readouterr().out.strip()
-        asked = questions or (question(),)
+        open_questions = questions or (question(),)
         with opened() as runner:
-            asks(runner.journal.database, run_id, *asked)
-        return run_id, [one.id for one in asked]
+            asks(runner.journal.database, run_id, *open_questions)
+        return run_id, [open_question.id for open_question in open_questions]
 
     def says(self, *words: str, status: int = 0) -> str:
         """Return what a command prints on standard output."""
@@ -141,10 +141,10 @@ def terminal(type_: Type, capsys: pytest.CaptureFixture[str]) -> Terminal:
 def test_the_only_question_needs_no_name(terminal: Terminal) -> None:
     run_id, _ = terminal.waiting()
 
-    said = terminal.says("approve", run_id, "--decision", "run_again")
+    output = terminal.says("approve", run_id, "--decision", "run_again")
 
-    assert "decided: run again." in said
-    assert f"{run_id} continues" in said
+    assert "decided: run again." in output
+    assert f"{run_id} continues" in output
     assert terminal.status(run_id) == "queued"
 
 
@@ -169,20 +169,20 @@ def test_a_result_is_json_where_it_is_json_and_else_text(terminal: Terminal, typ
 def test_a_call_is_approved_with_other_arguments(terminal: Terminal) -> None:
     run_id, _ = terminal.waiting(question_before())
 
-    said = terminal.says("approve", run_id, "--decision", "approve", "--arguments", '{"order": 7}')
+    output = terminal.says("approve", run_id, "--decision", "approve", "--arguments", '{"order": 7}')
 
-    assert "decided: approve." in said
+    assert "decided: approve." in output
     assert terminal.answer(run_id) == Decision(decision="approve", arguments={"order": 7})
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("typed", "message"),
     [('{"order": 0}', "order"), ('{"order"', "not JSON"), ("[1]", "JSON object"), ('{"a": 1, "a": 2}', "twice")],
 )
-def test_arguments_that_cannot_be_meant_decide_nothing(terminal: Terminal, typed: str, said: str) -> None:
+def test_arguments_that_cannot_be_meant_decide_nothing(terminal: Terminal, typed: str, message: str) -> None:
     run_id, _ = terminal.waiting(question_before())
 
-    assert said in terminal.complains("approve", run_id, "--decision", "approve", "--arguments", typed)
+    assert message in terminal.complains("approve", run_id, "--decision", "approve", "--arguments", typed)
     assert terminal.status(run_id) == "waiting"
 
 
@@ -191,10 +191,10 @@ def test_without_a_run_the_open_questions_of_all_are_listed(terminal: Terminal) 
     first, _ = terminal.waiting(question_before())
     second, (approval_id,) = terminal.waiting(thread="other")
 
-    shown = terminal.says("approve")
+    output = terminal.says("approve")
 
-    assert f"./callboard approve {first}" in shown
-    assert f"./callboard approve {second}" in shown
+    assert f"./callboard approve {first}" in output
+    assert f"./callboard approve {second}" in output
     (newest, _) = orjson.loads(terminal.says("approve", "--json"))
     assert (newest["approval_id"], newest["run_id"], newest["agent"]) == (approval_id, second, "clerk")
     assert "needs a RUN" in terminal.complains("approve", "--decision", "fail")
@@ -210,9 +210,9 @@ def test_a_call_is_rejected_with_a_message(terminal: Terminal) -> None:
 def test_json_prints_the_answer_for_programs(terminal: Terminal) -> None:
     run_id, (approval_id,) = terminal.waiting()
 
-    said = orjson.loads(terminal.says("approve", run_id, "--decision", "fail", "--json"))
+    answer = orjson.loads(terminal.says("approve", run_id, "--decision", "fail", "--json"))
 
-    assert said == {
+    assert answer == {
         "run_id": run_id,
         "approval_id": approval_id,
         "decision": "fail",
@@ -224,9 +224,9 @@ def test_json_prints_the_answer_for_programs(terminal: Terminal) -> None:
 def test_json_without_a_decision_prints_the_questions(terminal: Terminal) -> None:
     run_id, ids = terminal.waiting(question(), question("send_mail", {}))
 
-    said = orjson.loads(terminal.says("approve", run_id, "--json"))
+    entries = orjson.loads(terminal.says("approve", run_id, "--json"))
 
-    assert [one["approval_id"] for one in said] == ids
+    assert [entry["approval_id"] for entry in entries] == ids
     assert terminal.status(run_id) == "waiting"
 
 
@@ -236,13 +236,13 @@ def test_several_questions_are_listed_with_the_command_of_each(terminal: Termina
     listed = terminal.says("approve", run_id, status=2)
     complaint = terminal.complains("approve", run_id, "--decision", "fail")
 
-    for shown in (listed, complaint):
-        assert "send_mail asks: " + WHY in shown
-        assert "to: ann@b.example" in shown
+    for output in (listed, complaint):
+        assert "send_mail asks: " + WHY in output
+        assert "to: ann@b.example" in output
         for approval_id in ids:
             assert (
                 f"./callboard approve {run_id} {approval_id}  (or with --decision run_again, take_as_done or fail)"
-                in shown
+                in output
             )
     assert terminal.status(run_id) == "waiting"
 
@@ -250,10 +250,10 @@ def test_several_questions_are_listed_with_the_command_of_each(terminal: Termina
 def test_one_of_several_is_answered_by_its_name(terminal: Terminal) -> None:
     run_id, (first, second) = terminal.waiting(question(), question("send_mail", {}))
 
-    said = terminal.says("approve", run_id, second, "--decision", "fail")
+    output = terminal.says("approve", run_id, second, "--decision", "fail")
 
-    assert f"has 1 more open: ./callboard approve {run_id}" in said
-    assert [one["approval_id"] for one in orjson.loads(terminal.says("approve", run_id, "--json"))] == [first]
+    assert f"has 1 more open: ./callboard approve {run_id}" in output
+    assert [load["approval_id"] for load in orjson.loads(terminal.says("approve", run_id, "--json"))] == [first]
 
 
 def test_a_late_answer_gets_the_first_one_and_ends_with_one(terminal: Terminal) -> None:
@@ -270,7 +270,7 @@ def test_a_late_answer_gets_the_first_one_and_ends_with_one(terminal: Terminal) 
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--decision", "approve"), "give one of: run_again, take_as_done, fail"),
         (("--decision", "fail", "--result", "1"), "--result goes with --decision take_as_done only"),
@@ -282,12 +282,12 @@ def test_a_late_answer_gets_the_first_one_and_ends_with_one(terminal: Terminal) 
         ((), "nothing was decided"),
     ],
 )
-def test_wrong_usage_is_one_sentence_and_status_two(terminal: Terminal, words: tuple[str, ...], said: str) -> None:
+def test_wrong_usage_is_one_sentence_and_status_two(terminal: Terminal, words: tuple[str, ...], message: str) -> None:
     run_id, _ = terminal.waiting()
 
     complaint = terminal.complains("approve", run_id, *words)
 
-    assert said in complaint
+    assert message in complaint
     assert "Traceback" not in complaint
     assert terminal.status(run_id) == "waiting"
 
@@ -334,14 +334,14 @@ def at_terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 def test_a_terminal_is_shown_the_exact_call_and_asked(terminal: Terminal, at_terminal: Callable[..., Any]) -> None:
     run_id, _ = terminal.waiting(question(arguments={"order": 1042, "note": "line one\nline two", "lines": [1, 2]}))
 
-    status, _, shown = at_terminal(run_id, lines='7\n2\n{"refund": 7}\n')
+    status, _, screen_text = at_terminal(run_id, lines='7\n2\n{"refund": 7}\n')
 
     assert status == 0
-    assert f"refund_order asks: {WHY}" in shown
-    assert "order: 1042" in shown
-    assert "note: line one\n          line two" in shown
-    assert "Without an answer by 20" in shown
-    assert "Not one of the decisions: run_again, take_as_done, fail." in shown
+    assert f"refund_order asks: {WHY}" in screen_text
+    assert "order: 1042" in screen_text
+    assert "note: line one\n          line two" in screen_text
+    assert "Without an answer by 20" in screen_text
+    assert "Not one of the decisions: run_again, take_as_done, fail." in screen_text
     assert terminal.answer(run_id) == Decision(decision="take_as_done", result={"refund": 7})
 
 
@@ -359,10 +359,10 @@ def test_an_answer_is_a_number_or_a_word(
 def test_enter_decides_nothing(terminal: Terminal, at_terminal: Callable[..., Any]) -> None:
     run_id, _ = terminal.waiting()
 
-    status, _, shown = at_terminal(run_id, lines="\n")
+    status, _, screen_text = at_terminal(run_id, lines="\n")
 
     assert status == 1
-    assert "Nothing was decided" in shown
+    assert "Nothing was decided" in screen_text
     assert terminal.status(run_id) == "waiting"
 
 
@@ -414,13 +414,13 @@ def test_watch_says_what_is_asked_and_how_to_answer_and_continues(
     assert terminal.type("watch", run_id) == 0
     answering.join(20)
 
-    shown = screen.getvalue()
-    assert f"refund_order asks: {WHY}" in shown
-    assert "order: 1042" in shown
-    assert f"./callboard approve {run_id}  (or with --decision run_again, take_as_done or fail)" in shown
-    assert "run again, decided by ann" in shown
-    assert "↺ continued" in shown
-    assert "taken over" not in shown
+    screen_text = screen.getvalue()
+    assert f"refund_order asks: {WHY}" in screen_text
+    assert "order: 1042" in screen_text
+    assert f"./callboard approve {run_id}  (or with --decision run_again, take_as_done or fail)" in screen_text
+    assert "run again, decided by ann" in screen_text
+    assert "↺ continued" in screen_text
+    assert "taken over" not in screen_text
     assert terminal.out() == "done\n"
 
 
@@ -467,15 +467,18 @@ def test_why_says_what_each_open_run_waits_for(terminal: Terminal) -> None:
     asking, _ = terminal.waiting()
     behind = terminal.says("run", "clerk", "And then?", "--detach", "--thread", "talk").strip()
 
-    said = terminal.says("runs", "--why").splitlines()
-    found = orjson.loads(terminal.says("runs", "--why", "--json"))
+    lines = terminal.says("runs", "--why").splitlines()
+    explanations = orjson.loads(terminal.says("runs", "--why", "--json"))
 
-    assert asking in said[0]
-    assert f"`./callboard approve {asking}`" in said[1]
-    assert behind in said[2]
-    assert said[3].strip() == f"queued behind {asking} of its thread, which is waiting."
-    assert [(one["run_id"], one["waits_for"]) for one in found] == [(asking, "answer"), (behind, "turn")]
-    assert [one["why"] for one in found] == [said[1].strip(), said[3].strip()]
+    assert asking in lines[0]
+    assert f"`./callboard approve {asking}`" in lines[1]
+    assert behind in lines[2]
+    assert lines[3].strip() == f"queued behind {asking} of its thread, which is waiting."
+    assert [(explanation["run_id"], explanation["waits_for"]) for explanation in explanations] == [
+        (asking, "answer"),
+        (behind, "turn"),
+    ]
+    assert [explanation["why"] for explanation in explanations] == [lines[1].strip(), lines[3].strip()]
 
 
 def test_why_of_nothing(terminal: Terminal) -> None:
@@ -491,10 +494,10 @@ def test_why_of_one_run(terminal: Terminal) -> None:
     first, _ = terminal.waiting(thread="one")
     terminal.waiting(thread="two")
 
-    found = orjson.loads(terminal.says("runs", "--why", first, "--json"))
+    explanations = orjson.loads(terminal.says("runs", "--why", first, "--json"))
     terminal.says("cancel", first)
 
-    assert [one["run_id"] for one in found] == [first]
+    assert [explanation["run_id"] for explanation in explanations] == [first]
     assert f"{first} has ended: cancelled" in terminal.says("runs", "--why", first)
     assert "there is no run" in terminal.complains("runs", "--why", "run_unknown")
 
@@ -503,16 +506,16 @@ def test_why_of_one_thread_or_agent(terminal: Terminal) -> None:
     first, _ = terminal.waiting(thread="one")
     terminal.waiting(thread="two")
 
-    found = orjson.loads(terminal.says("runs", "--why", "--json", "--thread", "one", "--agent", "clerk"))
+    explanations = orjson.loads(terminal.says("runs", "--why", "--json", "--thread", "one", "--agent", "clerk"))
 
-    assert [one["run_id"] for one in found] == [first]
+    assert [explanation["run_id"] for explanation in explanations] == [first]
     assert "there is no agent 'unknown' and no run of one" in terminal.complains("runs", "--why", "--agent", "unknown")
 
 
 def test_an_answer_says_that_workers_are_starting(terminal: Terminal, tmp_path: Path) -> None:
     run_id, _ = terminal.waiting()
-    said = {"pid": os.getpid(), "address": "http://127.0.0.1:8000", "workers": 2}
-    (tmp_path / "state" / "up.lock").write_bytes(orjson.dumps(said))
+    lock_content = {"pid": os.getpid(), "address": "http://127.0.0.1:8000", "workers": 2}
+    (tmp_path / "state" / "up.lock").write_bytes(orjson.dumps(lock_content))
 
     complaint = terminal.complains("approve", run_id, "--decision", "run_again", status=0)
 
@@ -532,21 +535,21 @@ def answered(run_id: str) -> Any:
 def test_a_question_with_a_form_lists_its_fields(terminal: Terminal) -> None:
     run_id, _ = terminal.waiting(question_form())
 
-    said = terminal.says("approve", run_id, status=2)
+    output = terminal.says("approve", run_id, status=2)
 
-    assert "Where should the parcel go?" in said
-    assert "Street and number [street] (text)" in said
-    assert "floor: 0 is the ground floor. (a whole number, optional)" in said
-    assert "extras (any of ribbon, card, bag, optional)" in said
-    assert f"./callboard approve {run_id}  (or with --decision answer or reject)" in said
+    assert "Where should the parcel go?" in output
+    assert "Street and number [street] (text)" in output
+    assert "floor: 0 is the ground floor. (a whole number, optional)" in output
+    assert "extras (any of ribbon, card, bag, optional)" in output
+    assert f"./callboard approve {run_id}  (or with --decision answer or reject)" in output
 
 
 def test_a_form_is_filled_in_as_json(terminal: Terminal) -> None:
     run_id, _ = terminal.waiting(question_form())
 
-    said = terminal.says("approve", run_id, "--answer", '{"street": "Main St 7", "speed": "fast", "is_gift": true}')
+    output = terminal.says("approve", run_id, "--answer", '{"street": "Main St 7", "speed": "fast", "is_gift": true}')
 
-    assert "decided: answer." in said
+    assert "decided: answer." in output
     assert answered(run_id) == {"street": "Main St 7", "speed": "fast", "is_gift": True}
 
 
@@ -583,12 +586,12 @@ def test_at_a_terminal_each_field_is_asked_for_until_all_fit(
     run_id, _ = terminal.waiting(question_form())
     lines = ["1", "Main St 7", "99", "2", "yes", "card, 1", "", "7", "", "", ""]
 
-    status, _, shown = at_terminal(run_id, lines="".join(f"{line}\n" for line in lines))
+    status, _, screen_text = at_terminal(run_id, lines="".join(f"{line}\n" for line in lines))
 
-    assert "This does not fit: floor: 99 is greater than the maximum of 80." in shown
+    assert "This does not fit: floor: 99 is greater than the maximum of 80." in screen_text
     assert status == 0
-    given = {"street": "Main St 7", "floor": 7, "speed": "fast", "is_gift": True, "extras": ["card", "ribbon"]}
-    assert answered(run_id) == given
+    expected = {"street": "Main St 7", "floor": 7, "speed": "fast", "is_gift": True, "extras": ["card", "ribbon"]}
+    assert answered(run_id) == expected
 
 
 # --- approvals that hold for later calls ----------------------------------------------------------
@@ -641,34 +644,34 @@ def three_calls(terminal: Terminal) -> tuple[str, list[str]]:
 def answers(run_id: str) -> list[tuple[str, str | None]]:
     """Return each answer that the run has not used yet: the decision and its message."""
     with opened() as runner, runner.journal.database.read() as connection:
-        said = approvals.answers(connection, run_id).values()
-    return [(one.decision.decision, one.decision.message) for one in said if one.decision]
+        records = approvals.answers(connection, run_id).values()
+    return [(record.decision.decision, record.decision.message) for record in records if record.decision]
 
 
 def test_the_inbox_groups_the_calls_of_a_run_and_a_tool(terminal: Terminal) -> None:
     run_id, ids = three_calls(terminal)
 
-    shown = terminal.says("approve")
+    output = terminal.says("approve")
 
-    assert shown.count(f"{run_id}  clerk") == 1
-    assert [line.split()[0] for line in shown.splitlines() if " asks: " in line].index("send_mail") != 1
+    assert output.count(f"{run_id}  clerk") == 1
+    assert [line.split()[0] for line in output.splitlines() if " asks: " in line].index("send_mail") != 1
     for approval_id in ids:
-        assert f"./callboard approve {run_id} {approval_id}  (or with" in shown
-    assert f"all 3 calls together: ./callboard approve {run_id} --all\n" in shown
-    assert f"2 of refund_order together: ./callboard approve {run_id} --all --tool refund_order\n" in shown
+        assert f"./callboard approve {run_id} {approval_id}  (or with" in output
+    assert f"all 3 calls together: ./callboard approve {run_id} --all\n" in output
+    assert f"2 of refund_order together: ./callboard approve {run_id} --all --tool refund_order\n" in output
 
 
 def test_all_calls_are_shown_whole_and_asked_about_once(terminal: Terminal, at_terminal: Callable[..., Any]) -> None:
     run_id, _ = three_calls(terminal)
 
-    status, said, shown = at_terminal(run_id, "--all", "--message", "seen", lines="yes\n1\n")
+    status, output, screen_text = at_terminal(run_id, "--all", "--message", "seen", lines="yes\n1\n")
 
     assert status == 0
     for text in ("order: 7", "order: 8", "to: ann@b.example", "body: Dear Ann,\n          it is paid back."):
-        assert text in shown.split("Approve these 3 calls?")[0]
-    assert "Not one of the decisions: approve, reject." in shown
-    assert said.count("decided: approve") == 3
-    assert f"{run_id} continues" in said
+        assert text in screen_text.split("Approve these 3 calls?")[0]
+    assert "Not one of the decisions: approve, reject." in screen_text
+    assert output.count("decided: approve") == 3
+    assert f"{run_id} continues" in output
     assert answers(run_id) == [("approve", "seen")] * 3
 
 
@@ -677,13 +680,13 @@ def test_the_calls_of_one_tool_are_rejected_and_the_others_stay_open(
 ) -> None:
     run_id, (_, mail, _) = three_calls(terminal)
 
-    status, said, shown = at_terminal(run_id, "--all", "--tool", "refund_order", lines="reject\n")
+    status, output, screen_text = at_terminal(run_id, "--all", "--tool", "refund_order", lines="reject\n")
 
     assert status == 0
-    assert "Approve these 2 calls?" in shown
-    assert "send_mail" not in shown
-    assert f"has 1 more open: ./callboard approve {run_id}" in said
-    assert [one["approval_id"] for one in orjson.loads(terminal.says("approve", run_id, "--json"))] == [mail]
+    assert "Approve these 2 calls?" in screen_text
+    assert "send_mail" not in screen_text
+    assert f"has 1 more open: ./callboard approve {run_id}" in output
+    assert [load["approval_id"] for load in orjson.loads(terminal.says("approve", run_id, "--json"))] == [mail]
 
 
 def test_enter_decides_about_none_of_several(terminal: Terminal, at_terminal: Callable[..., Any]) -> None:
@@ -697,11 +700,11 @@ def test_enter_decides_about_none_of_several(terminal: Terminal, at_terminal: Ca
 def test_without_a_terminal_several_calls_are_shown_with_the_command_that_names_them(terminal: Terminal) -> None:
     run_id, ids = three_calls(terminal)
 
-    shown = terminal.says("approve", run_id, "--all", status=2)
+    output = terminal.says("approve", run_id, "--all", status=2)
 
-    assert "order: 8" in shown
-    assert f"./callboard approve {run_id} {' '.join(ids)}  (with --decision approve or reject)" in shown
-    assert [one["approval_id"] for one in orjson.loads(terminal.says("approve", run_id, "--all", "--json"))] == ids
+    assert "order: 8" in output
+    assert f"./callboard approve {run_id} {' '.join(ids)}  (with --decision approve or reject)" in output
+    assert [load["approval_id"] for load in orjson.loads(terminal.says("approve", run_id, "--all", "--json"))] == ids
     assert terminal.status(run_id) == "waiting"
 
 
@@ -712,13 +715,13 @@ def test_each_of_several_that_are_named_counts_or_is_refused_for_itself(terminal
     assert terminal.type("approve", run_id, *ids, ids[1], "--decision", "approve", "--json") == 1
     printed = [orjson.loads(line) for line in terminal.out().splitlines()]
 
-    assert [one["approval_id"] for one in printed] == ids
-    assert [one.get("code", one["decision"]) for one in printed] == ["approval_decided", "approve", "approve"]
+    assert [entry["approval_id"] for entry in printed] == ids
+    assert [entry.get("code", entry["decision"]) for entry in printed] == ["approval_decided", "approve", "approve"]
     assert answers(run_id) == [("reject", None), ("approve", None), ("approve", None)]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--all", "--decision", "approve"), "--all shows the calls and asks once"),
         (("--all", "--decision", "fail"), "not decided by 'fail'"),
@@ -731,11 +734,11 @@ def test_each_of_several_that_are_named_counts_or_is_refused_for_itself(terminal
     ],
 )
 def test_what_cannot_be_meant_about_several_calls_decides_nothing(
-    terminal: Terminal, words: tuple[str, ...], said: str
+    terminal: Terminal, words: tuple[str, ...], message: str
 ) -> None:
     run_id, _ = three_calls(terminal)
 
-    assert said in terminal.complains("approve", run_id, *words)
+    assert message in terminal.complains("approve", run_id, *words)
 
     assert len(orjson.loads(terminal.says("approve", run_id, "--json"))) == 3
 
@@ -744,8 +747,8 @@ def test_what_is_no_call_is_not_decided_about_with_others(terminal: Terminal) ->
     run_id, ids = terminal.waiting(question(), question_before())
 
     assert "answer it by itself" in terminal.complains("approve", run_id, *ids, "--decision", "approve")
-    shown = terminal.says("approve", run_id, "--all", status=2)
+    output = terminal.says("approve", run_id, "--all", status=2)
 
-    assert ids[0] not in shown
-    assert ids[1] in shown
+    assert ids[0] not in output
+    assert ids[1] in output
     assert "--all needs a RUN" in terminal.complains("approve", "--all")

@@ -66,9 +66,9 @@ def test_a_whole_log_is_verified_with_the_heads_of_the_log_files(
 
     status = status_of(["audit", "verify"])
 
-    said = capsys.readouterr()
-    assert (status, said.err) == (0, "")
-    assert "tenant default: 2 entries, whole; compared with 1 head in log files" in said.out
+    output = capsys.readouterr()
+    assert (status, output.err) == (0, "")
+    assert "tenant default: 2 entries, whole; compared with 1 head in log files" in output.out
     assert status_of(["audit", "verify", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == [
         {"tenant": "default", "entries": 2, "digest": last.digest, "anchors": 1}
@@ -85,9 +85,9 @@ def test_without_a_head_the_limits_of_the_answer_are_said(add: Add, capsys: pyte
 def test_a_truncated_log_is_found_by_a_rotated_file_or_one_that_is_named(
     add: Add, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept, gone = add(), add("run_2")
+    entry, gone = add(), add("run_2")
     with closing(open_database(read_settings().database)) as database:
-        tamper(database, *truncate_to(kept.number, kept.digest))
+        tamper(database, *truncate_to(entry.number, entry.digest))
     elsewhere = write_anchor(tmp_path / "collected", gone)
 
     assert status_of(["audit", "verify", "--tenant", "default"]) == 0
@@ -95,9 +95,9 @@ def test_a_truncated_log_is_found_by_a_rotated_file_or_one_that_is_named(
     write_anchor(tmp_path / "logs", gone, "worker-7.log.2")
     capsys.readouterr()
     assert status_of(["audit", "verify"]) == 1
-    said = capsys.readouterr().out
-    assert "entry 2 is the first that is broken" in said
-    assert "worker-7.log.2:1 has entry 2" in said
+    output = capsys.readouterr().out
+    assert "entry 2 is the first that is broken" in output
+    assert "worker-7.log.2:1 has entry 2" in output
 
 
 def test_a_named_file_without_a_head_is_pointed_out(
@@ -109,9 +109,9 @@ def test_a_named_file_without_a_head_is_pointed_out(
 
     assert status_of(["audit", "verify", "--anchors", str(collected)]) == 1
 
-    said = capsys.readouterr()
-    assert f"{collected}: no line with a head that this installation signed" in said.err
-    assert "compared with 1 head in log files" in said.out
+    output = capsys.readouterr()
+    assert f"{collected}: no line with a head that this installation signed" in output.err
+    assert "compared with 1 head in log files" in output.out
 
 
 def test_a_printed_line_is_skipped_and_the_chain_is_whole(
@@ -123,9 +123,9 @@ def test_a_printed_line_is_skipped_and_the_chain_is_whole(
 
     assert status_of(["audit", "verify"]) == 0
 
-    said = capsys.readouterr()
-    assert "compared with 1 head in log files" in said.out
-    assert "warning: the log files: 1 line with the form of a head" in said.err
+    output = capsys.readouterr()
+    assert "compared with 1 head in log files" in output.out
+    assert "warning: the log files: 1 line with the form of a head" in output.err
 
 
 def test_a_named_file_with_printed_lines_alone_proves_nothing(
@@ -138,10 +138,10 @@ def test_a_named_file_with_printed_lines_alone_proves_nothing(
 
     assert status_of(["audit", "verify", "--anchors", str(collected)]) == 1
 
-    said = capsys.readouterr()
-    assert f"{collected}: 2 lines with the form of a head" in said.err
-    assert f"{collected}: no line with a head that this installation signed" in said.err
-    assert "1 entries, whole" in said.out
+    output = capsys.readouterr()
+    assert f"{collected}: 2 lines with the form of a head" in output.err
+    assert f"{collected}: no line with a head that this installation signed" in output.err
+    assert "1 entries, whole" in output.out
 
 
 def test_log_files_whose_heads_the_secret_does_not_fit_any_more_prove_nothing(

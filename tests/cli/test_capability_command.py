@@ -23,11 +23,11 @@ TAKEN = ("json", "import", "agents", "calculator")
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    made = tmp_path / "config" / "capabilities"
-    monkeypatch.setenv("CALLBOARD_CAPABILITIES_DIR", str(made))
+    capabilities = tmp_path / "config" / "capabilities"
+    monkeypatch.setenv("CALLBOARD_CAPABILITIES_DIR", str(capabilities))
     monkeypatch.setattr("cli.commands.capability.ROOT", tmp_path)
     catalogue.forget()
-    yield made
+    yield capabilities
     catalogue.forget()
 
 
@@ -38,11 +38,13 @@ def run(*words):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_new_capability_is_valid(folder, kind):
-    made = run("new", "count_words", "--runner", kind)
+    result = run("new", "count_words", "--runner", kind)
     listed = json.loads(run("list", "--json").output)
 
-    assert made.exit_code == 0, made.output
-    assert [(one["id"], one["runner"], one["version"]) for one in listed] == [("count_words", kind, "0.1.0")]
+    assert result.exit_code == 0, result.output
+    assert [(capability["id"], capability["runner"], capability["version"]) for capability in listed] == [
+        ("count_words", kind, "0.1.0")
+    ]
 
 
 @pytest.mark.parity
@@ -69,9 +71,9 @@ def test_the_test_of_a_new_capability_passes_at_once(tmp_path, kind):
 
 @pytest.mark.parametrize("name", ["", "count words", "../evil", "--help-me", "1x", "a" * 65, "/etc/x", "ü", *TAKEN])
 def test_a_name_that_is_none_writes_nothing(folder, name):
-    made = run("new", "--", name)
+    result = run("new", "--", name)
 
-    assert made.exit_code != 0
+    assert result.exit_code != 0
     assert not folder.exists()
 
 
@@ -118,7 +120,7 @@ def test_the_check_warns_of_a_container_with_a_network(folder, hosts, warnings):
     (row,) = json.loads(run("check", "--json").output)
 
     assert len(row["warnings"]) == warnings
-    assert all("metadata service" in one for one in row["warnings"])
+    assert all("metadata service" in warning for warning in row["warnings"])
     assert ("firewall" in run("check").output) is bool(warnings)
 
 

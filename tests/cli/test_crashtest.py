@@ -10,7 +10,7 @@ PLACES = [Place(name="commit", number=number, where="after a commit") for number
 
 
 def chosen(*at: str, sample: int | None = None, seed: int = 7) -> list[str]:
-    return [str(place) for place in Choice(at, sample, seed).of(PLACES)]
+    return [str(location) for location in Choice(at, sample, seed).of(PLACES)]
 
 
 def test_without_a_choice_it_is_every_place():
@@ -23,7 +23,7 @@ def test_the_same_seed_draws_the_same_places_in_their_order():
 
     assert first == chosen(sample=5)
     assert len(set(first)) == 5
-    assert first == [place for place in chosen() if place in first]
+    assert first == [location for location in chosen() if location in first]
     assert any(chosen(sample=5, seed=seed) != first for seed in range(5))
 
 

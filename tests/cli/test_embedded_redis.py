@@ -121,9 +121,9 @@ def test_a_server_starts_anew_when_data_it_cannot_read_is_set_aside(settings):
     (server.folder / "appendonlydir").write_text("not a folder")
     assert subprocess.run(server.argv, stdout=subprocess.DEVNULL, check=False, timeout=20).returncode
 
-    place = server.set_aside()
+    folder = server.set_aside()
 
-    assert (place / "appendonlydir").exists()
+    assert (folder / "appendonlydir").exists()
     RunningRedis(server).stop()
 
 

@@ -20,8 +20,8 @@ class Waits:
 
     run_id, thread_id = "run_1", "thr_1"
 
-    def __init__(self, *asked: dict[str, Any]) -> None:
-        self._asked = asked
+    def __init__(self, *questions: dict[str, Any]) -> None:
+        self._asked = questions
 
     def events(self, after: int) -> Iterator[Payload]:
         yield StatusPayload(seq=after + 1, status="waiting", reason="approval")
@@ -39,20 +39,20 @@ def followed(run: Waits, **flags: Any) -> int:
 def test_it_says_that_it_waits_and_how_to_answer(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
     assert followed(Waits(QUESTION), as_json=as_json) == 0
 
-    said = capsys.readouterr()
-    assert "waiting for an answer" in said.err
-    assert "./callboard approve run_1" in said.err
-    assert "--no-wait" in said.err
-    assert "approve" not in said.out
+    output = capsys.readouterr()
+    assert "waiting for an answer" in output.err
+    assert "./callboard approve run_1" in output.err
+    assert "--no-wait" in output.err
+    assert "approve" not in output.out
 
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_without_waiting_it_returns_with_a_status_of_its_own(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
     assert followed(Waits(QUESTION), as_json=as_json, no_wait=True) == WAITING == 3
 
-    said = capsys.readouterr()
-    assert "./callboard approve run_1" in said.err
-    assert "succeeded" not in said.out + said.err
+    output = capsys.readouterr()
+    assert "./callboard approve run_1" in output.err
+    assert "succeeded" not in output.out + output.err
 
 
 def test_a_question_that_was_answered_long_ago_is_passed_over(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,10 +14,10 @@ def test_a_grant_is_printed_once_used_and_listed(type_: Type, capsys: pytest.Cap
     assert type_("grant", "tester", "--reason", "incident 4711", "--minutes", "5") == 0
     text = capsys.readouterr().out.strip()
     assert type_("tools", "call", "add", '{"a": 1, "b": 2}', "--grant", text) == 0
-    said = capsys.readouterr()
+    output = capsys.readouterr()
 
-    assert said.out == "3\n"
-    assert "privileged, granted by local: incident 4711" in said.err
+    assert output.out == "3\n"
+    assert "privileged, granted by local: incident 4711" in output.err
     assert type_("tools", "call", "add", '{"a": 1, "b": 2}', "--grant", text) == 2
     refused = capsys.readouterr().err
     assert "grant_refused" in refused
@@ -38,7 +38,7 @@ def test_a_revoked_grant_is_refused(type_: Type, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("grant", "tester"), "--reason"),
         (("grant", "tester", "--reason", ""), "reason"),
@@ -49,8 +49,8 @@ def test_a_revoked_grant_is_refused(type_: Type, capsys: pytest.CaptureFixture[s
     ],
 )
 def test_what_cannot_be_granted_is_refused(
-    type_: Type, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+    type_: Type, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
 ) -> None:
     assert type_(*words) == 2
-    shown = capsys.readouterr()
-    assert (shown.out, said in shown.err) == ("", True)
+    output = capsys.readouterr()
+    assert (output.out, message in output.err) == ("", True)

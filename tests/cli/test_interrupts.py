@@ -37,13 +37,13 @@ launcher.main(["doctor"])
 """
 
 
-@pytest.mark.parametrize("place", ["start", "runpy", "click", "config.errors", "cli.commands.doctor", "litellm"])
-def test_ctrl_c_during_imports_ends_without_a_word(place: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("location", ["start", "runpy", "click", "config.errors", "cli.commands.doctor", "litellm"])
+def test_ctrl_c_during_imports_ends_without_a_word(location: str, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(PRESSES)
     environment = {
         **clean_environment(),
         "PYTHONPATH": f"{tmp_path}:{ROOT}",
-        "PRESS_AT": place,
+        "PRESS_AT": location,
         "CALLBOARD_STATE_DIR": str(tmp_path / "state"),
         "PYTHONWARNINGS": "ignore",
         "ANTHROPIC_API_KEY": "none",  # with a key the doctor imports LiteLLM

@@ -36,14 +36,14 @@ def test_a_key_is_printed_once(ask) -> None:
 
 
 def test_a_key_as_json(ask) -> None:
-    made = orjson.loads(
+    new_key = orjson.loads(
         ask("keys", "create", "ci", "--tenant", "acme", "--verb", "see", "--agent", "assistant", "--json")[1]
     )
 
     (listed,) = orjson.loads(ask("keys", "list", "--json")[1])
 
-    assert made.keys() - listed.keys() == {"key"}
-    assert listed["id"] in made["key"]
+    assert new_key.keys() - listed.keys() == {"key"}
+    assert listed["id"] in new_key["key"]
     assert (listed["tenant"], listed["verbs"], listed["agents"]) == ("acme", ["see"], ["assistant"])
     assert orjson.loads(ask("keys", "list", "--tenant", "zeta", "--json")[1]) == []
 
@@ -54,11 +54,11 @@ def test_the_name_of_the_own_principal_is_free_in_other_tenants(ask) -> None:
 
 @pytest.mark.parametrize("by", ["id", "key"])
 def test_a_revoked_key_is_listed_as_such(ask, by: str) -> None:
-    made = orjson.loads(ask("keys", "create", "ci", "--json")[1])
+    new_key = orjson.loads(ask("keys", "create", "ci", "--json")[1])
 
-    status, said, _ = ask("keys", "revoke", made[by])
+    status, output, _ = ask("keys", "revoke", new_key[by])
 
-    assert (status, said) == (0, f"Key {made['id']} of 'ci' is revoked.\n")
+    assert (status, output) == (0, f"Key {new_key['id']} of 'ci' is revoked.\n")
     assert "revoked 20" in ask("keys", "list")[1]
 
 
@@ -81,10 +81,10 @@ def test_a_revoked_key_is_listed_as_such(ask, by: str) -> None:
 def test_what_cannot_be_is_refused(ask, arguments: tuple[str, ...], complaint: str) -> None:
     ask("keys", "create", "first")
 
-    status, _, said = ask("keys", *arguments)
+    status, _, error_output = ask("keys", *arguments)
 
     assert status == 2
-    assert complaint in said
+    assert complaint in error_output
 
 
 def test_a_principal_is_disabled_and_enabled(ask) -> None:
@@ -101,10 +101,10 @@ def test_the_installations_own_principal_is_not_disabled(ask, monkeypatch: pytes
     ask("keys", "create", "ci")
     monkeypatch.setenv("CALLBOARD_AUTH", auth)
 
-    status, _, said = ask("principals", "disable", "local")
+    status, _, error_output = ask("principals", "disable", "local")
 
     assert status == 2
-    assert f"own principal, which CALLBOARD_AUTH={auth} serves" in said
+    assert f"own principal, which CALLBOARD_AUTH={auth} serves" in error_output
     assert "local" not in ask("principals", "list")[1]
     assert ask("principals", "disable", "local", "--tenant", "acme")[0] == 0
 
@@ -119,7 +119,7 @@ def test_a_principal_of_its_name_is_disabled_where_credentials_are_required(
 
 
 def test_listing_creates_no_installation(ask) -> None:
-    status, _, said = ask("keys", "list")
+    status, _, error_output = ask("keys", "list")
 
     assert status != 0
-    assert "there is no installation" in said
+    assert "there is no installation" in error_output

@@ -25,7 +25,7 @@ def line(number: int, run_id: str, kind: str = "message") -> str:
 
 
 def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    return [said.rpartition("  ")[2] for said in capsys.readouterr().out.splitlines()]
+    return [text.rpartition("  ")[2] for text in capsys.readouterr().out.splitlines()]
 
 
 def follows(monkeypatch: pytest.MonkeyPatch, log: Path, *words: str) -> int:

@@ -49,18 +49,18 @@ def failing(monkeypatch):
 def test_an_unknown_command_names_the_nearest(capsys):
     assert status_of(["wrker"]) == 2
 
-    said = capsys.readouterr().err
-    assert "Did you mean 'worker'?" in said
-    assert "./callboard --help" in said
+    err = capsys.readouterr().err
+    assert "Did you mean 'worker'?" in err
+    assert "./callboard --help" in err
 
 
 def test_a_family_without_its_command_prints_its_help_alone(capsys):
     assert status_of(["keys"]) == 2
 
-    said = capsys.readouterr().err
-    assert said.startswith("Usage: ./callboard keys")
-    assert "revoke" in said
-    assert "error" not in said
+    err = capsys.readouterr().err
+    assert err.startswith("Usage: ./callboard keys")
+    assert "revoke" in err
+    assert "error" not in err
 
 
 def test_a_wrong_flag_is_wrong_usage_and_says_where_to_look(capsys):
@@ -84,11 +84,11 @@ def test_what_goes_wrong_is_one_sentence_and_a_status(failing, capsys, error, st
 
     assert status_of(["migrate"]) == status
 
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("error: ")
-    assert len(said.err.splitlines()) == 1
-    assert words in said.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("error: ")
+    assert len(output.err.splitlines()) == 1
+    assert words in output.err
 
 
 def test_with_debug_the_traceback_comes_through(failing, monkeypatch):
@@ -194,10 +194,10 @@ def test_no_finding_shows_a_password(capsys, monkeypatch, tmp_path, own_celery):
 
     status = status_of(["doctor", "--state-dir", "mine"])
 
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert status == 1
-    assert "Unset CELERY_BROKER_URL" in said.out
-    assert "hunter2" not in said.out + said.err
+    assert "Unset CELERY_BROKER_URL" in output.out
+    assert "hunter2" not in output.out + output.err
 
 
 @pytest.mark.parity
@@ -207,12 +207,12 @@ def test_a_look_that_breaks_hides_no_other(monkeypatch, tmp_path, own_celery):
 
     monkeypatch.setitem(doctor.CHECKS, "folders", "nowhere:check_folders")
 
-    found = {each.about: each for each in doctor.examine(Settings(state_dir=tmp_path, agents_dir=str(tmp_path)))}
+    by_topic = {each.about: each for each in doctor.examine(Settings(state_dir=tmp_path, agents_dir=str(tmp_path)))}
 
-    assert found["folders"].verdict == "fail"
-    assert "could not be checked: ModuleNotFoundError" in found["folders"].text
-    assert found["packages"].verdict == "ok"
-    assert found["agents"].verdict == "warn"
+    assert by_topic["folders"].verdict == "fail"
+    assert "could not be checked: ModuleNotFoundError" in by_topic["folders"].text
+    assert by_topic["packages"].verdict == "ok"
+    assert by_topic["agents"].verdict == "warn"
 
 
 @pytest.mark.parity
@@ -226,20 +226,20 @@ def test_the_doctor_names_what_is_wrong_with_its_remedy(capsys, monkeypatch, tmp
 
     status = status_of(["doctor", "--state-dir", "mine"])
 
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert status == 1
-    assert "CALLBOARD_SLOTTS is not a setting. Did you mean 'CALLBOARD_SLOTS'?" in said
-    assert "fail redis" in said
-    assert "broken.yaml:2" in said
+    assert "CALLBOARD_SLOTTS is not a setting. Did you mean 'CALLBOARD_SLOTS'?" in output
+    assert "fail redis" in output
+    assert "broken.yaml:2" in output
 
 
 def test_the_doctor_refuses_what_is_no_address_before_it_reads_a_stream(capsys):
     status = status_of(["doctor", "--url", "localhost:8000"])
 
-    said = capsys.readouterr().err
+    err = capsys.readouterr().err
     assert status == 2
-    assert "an origin without a path" in said
-    assert "reading a stream" not in said
+    assert "an origin without a path" in err
+    assert "reading a stream" not in err
 
 
 @pytest.mark.parametrize(
@@ -265,14 +265,14 @@ def test_agents_lists_what_is_configured_and_fails_when_one_cannot_be_used(capsy
     listed = json.loads(capsys.readouterr().out)
     (agents / "bad.yaml").write_text("name: [\n")
     unwell = status_of(["agents", "--quick"])
-    said = capsys.readouterr()
+    output = capsys.readouterr()
 
     assert well == 0
     assert [row["id"] for row in listed] == ["good"]
     assert unwell == 1
-    assert said.out.splitlines()[0].split() == ["✗", "bad", "does", "not", "load"]
-    assert "✓ good" in said.out
-    assert "bad.yaml" in said.err
+    assert output.out.splitlines()[0].split() == ["✗", "bad", "does", "not", "load"]
+    assert "✓ good" in output.out
+    assert "bad.yaml" in output.err
 
 
 @pytest.mark.parity
@@ -284,9 +284,9 @@ def test_an_agent_with_a_warning_is_marked(capsys, monkeypatch, tmp_path):
 
     assert status_of(["agents"]) == 0
 
-    said = capsys.readouterr()
-    assert said.out.startswith("! keyless")
-    assert "NOT_SET_ANYWHERE is not set" in said.err
+    output = capsys.readouterr()
+    assert output.out.startswith("! keyless")
+    assert "NOT_SET_ANYWHERE is not set" in output.err
 
 
 def test_the_version_is_that_of_this_checkout(capsys):
@@ -302,7 +302,7 @@ def test_the_doctor_makes_no_state_folder_and_no_database(capsys, monkeypatch, t
     monkeypatch.setenv("CALLBOARD_AGENTS_DIR", str(tmp_path))
     (tmp_path / "there").mkdir(mode=0o700)
 
-    statuses = [status_of(["doctor", "--state-dir", place]) for place in ("mine", "there")]
+    statuses = [status_of(["doctor", "--state-dir", folder]) for folder in ("mine", "there")]
 
     assert statuses == [0, 0]
     assert "does not exist yet" in capsys.readouterr().out
@@ -336,9 +336,9 @@ def test_a_command_is_suggested_only_when_it_is_near(
 ) -> None:
     assert status_of([typed]) == 2
 
-    said = capsys.readouterr().err
-    assert ("Did you mean" in said) is (near is not None)
-    assert near is None or f"'{near}" in said
+    err = capsys.readouterr().err
+    assert ("Did you mean" in err) is (near is not None)
+    assert near is None or f"'{near}" in err
 
 
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -366,9 +366,9 @@ def test_hidden_characters_of_definitions_and_arguments_are_shown_by_number(word
     assert not set(ran.stdout + ran.stderr) & set("\u202e\x1b\u009b")
 
 
-def run_alone(*words, **given):
+def run_alone(*words, **variables):
     """Run a command in a process of its own, where nothing but the command has set up logging."""
-    return run_python("-m", "cli", *words, env={**clean_environment(), "PYTHONPATH": str(ROOT), **given})
+    return run_python("-m", "cli", *words, env={**clean_environment(), "PYTHONPATH": str(ROOT), **variables})
 
 
 @pytest.mark.parity

@@ -71,10 +71,10 @@ def test_a_policy_that_can_be_used_is_listed_with_its_places(type_: Type, file: 
 
     assert type_("policy", "check") == 0
 
-    said = capsys.readouterr().out
-    assert "rules: 5, version " in said
-    assert f"large-sums  block  {file}:3" in said
-    assert "rule-of-two  require_approval" in said
+    output = capsys.readouterr().out
+    assert "rules: 5, version " in output
+    assert f"large-sums  block  {file}:3" in output
+    assert "rule-of-two  require_approval" in output
 
 
 def test_a_mistake_is_named_with_file_line_and_rule(type_: Type, file: Path, capsys: Any) -> None:
@@ -82,11 +82,9 @@ def test_a_mistake_is_named_with_file_line_and_rule(type_: Type, file: Path, cap
 
     assert type_("policy", "check") == 1
 
-    said = capsys.readouterr().err
-    assert (
-        f"{file}:3: rule 'large-sums': its condition is not CEL: at 1:9: undeclared reference to 'argument.a'" in said
-    )
-    assert "policy_invalid" in said
+    err = capsys.readouterr().err
+    assert f"{file}:3: rule 'large-sums': its condition is not CEL: at 1:9: undeclared reference to 'argument.a'" in err
+    assert "policy_invalid" in err
 
 
 @pytest.mark.parametrize(("condition", "problem"), [("1 > 2", "never true"), ("true || arguments.a", "always true")])
@@ -105,9 +103,9 @@ def test_a_typo_is_said_with_the_nearest_name(type_: Type, file: Path, printed: 
         SUMS.replace("tools: [add]", "tools: [ad]").replace("tools: [mail]", "tools: [add], labels: [untrustd]")
     )
 
-    found = printed("policy", "check")
+    report = printed("policy", "check")
 
-    warnings = " ".join(found["warnings"])
+    warnings = " ".join(report["warnings"])
     assert "rule 'large-sums': `when.tools` has 'ad', which is no tool." in warnings
     assert (
         "rule 'no-mail': `when.labels` has 'untrustd', a label of no tool and no rule. Did you mean 'untrusted'?"
@@ -133,23 +131,23 @@ def test_a_dry_run_says_what_would_differ_and_calls_nothing(type_: Type, file: P
     type_("tools", "call", "add", '{"a": 5, "b": 1}')
     file.write_text(SUMS)
 
-    found = printed("policy", "test")
+    report = printed("policy", "test")
 
-    assert (found["runs"], found["calls"]) == (2, {"tool": 2, "model": 0})
-    assert [(one["name"], one["matches"], one["decides"], one["remark"]) for one in found["rules"]] == [
+    assert (report["runs"], report["calls"]) == (2, {"tool": 2, "model": 0})
+    assert [(rule["name"], rule["matches"], rule["decides"], rule["remark"]) for rule in report["rules"]] == [
         ("rule-of-two", 0, 0, "never matches"),
         ("large-sums", 1, 1, None),
         ("no-mail", 0, 0, "never matches"),
         ("noted", 2, 1, "always matches"),
         ("dear-models", 0, 0, "no call of a model to try it with"),
     ]
-    (difference,) = found["differences"]
+    (difference,) = report["differences"]
     assert (difference["then"], difference["now"]["verdict"]) == ({"verdict": "allow", "rule": "default"}, "block")
     capsys.readouterr()
     assert type_("policy", "test") == 0
-    said = capsys.readouterr().out
-    assert "add: allow (default) -> block (large-sums): Too large." in said
-    assert "never matches" in said
+    output = capsys.readouterr().out
+    assert "add: allow (default) -> block (large-sums): Too large." in output
+    assert "never matches" in output
 
 
 def test_a_dry_run_repeats_what_was_decided(type_: Type, file: Path, printed: Any) -> None:
@@ -183,6 +181,6 @@ def test_one_run_is_tried(type_: Type, file: Path, printed: Any) -> None:
     first = printed("runs")[-1]["run_id"]
     file.write_text(SUMS)
 
-    found = printed("policy", "test", first)
+    report = printed("policy", "test", first)
 
-    assert (found["runs"], [one["run_id"] for one in found["differences"]]) == (1, [first])
+    assert (report["runs"], [difference["run_id"] for difference in report["differences"]]) == (1, [first])

@@ -61,14 +61,14 @@ def test_a_run_is_removed_when_the_user_agrees(
 
     answer(monkeypatch, "n\n")
     refused = type_("runs", "rm", older)
-    asked = capsys.readouterr()
+    output = capsys.readouterr()
     still = listed(type_, capsys)
     answer(monkeypatch, "y\n")
     agreed = type_("runs", "rm", older)
 
     assert (refused, still) == (130, run_ids)
-    assert f"Remove run {older}" in asked.err
-    assert asked.out == ""
+    assert f"Remove run {older}" in output.err
+    assert output.out == ""
     assert agreed == 0
     assert f"{older} was removed." in capsys.readouterr().out
     assert listed(type_, capsys) == [newer]
@@ -83,9 +83,9 @@ def test_without_a_person_to_agree_nothing_is_removed_and_the_flag_is_named(
 
     status = type_("runs", "rm", run_ids[0])
 
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert status == 2
-    assert "--yes" in said.err
+    assert "--yes" in output.err
     assert listed(type_, capsys) == run_ids
 
 
@@ -117,7 +117,7 @@ def test_no_confirmation_is_asked_for_what_cannot_be_removed(
     type_("run", "tester", "Hi", "--thread", "talk", "--detach")
     waiting = capsys.readouterr().out.strip()
 
-    for words, said in (
+    for words, message in (
         (("runs", "rm", run_ids[0], waiting), f"run '{waiting}' is queued; stop it first (`./callboard cancel"),
         (("threads", "rm", "talk"), "thread 'talk' has a run that is queued; stop it first"),
         (("runs", "rm", "run_nothere"), "there is no run 'run_nothere'"),
@@ -126,7 +126,7 @@ def test_no_confirmation_is_asked_for_what_cannot_be_removed(
     ):
         assert type_(*words) == 2
         error = capsys.readouterr().err
-        assert said in error
+        assert message in error
         assert "Remove" not in error
     assert listed(type_, capsys) == [waiting, *run_ids]
 
@@ -153,8 +153,8 @@ def test_watching_a_log_that_was_not_kept_ends_and_says_so(
 
     status = type_("watch", run_ids[0])
 
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert status == 0
-    assert said.out == ""
-    assert "the log was not kept" in said.err
-    assert "succeeded" in said.err
+    assert output.out == ""
+    assert "the log was not kept" in output.err
+    assert "succeeded" in output.err

@@ -53,12 +53,12 @@ def test_run_prints_the_answer_on_stdout_and_the_rest_on_stderr(
 
     status = type_("run", "tester", "What is 1 + 2?")
 
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert status == 0
-    assert said.out == "It is three.\n"
-    assert "Sums." in said.err
-    assert "add(a=1, b=2)" in said.err
-    assert "succeeded" in said.err
+    assert output.out == "It is three.\n"
+    assert "Sums." in output.err
+    assert "add(a=1, b=2)" in output.err
+    assert "succeeded" in output.err
 
 
 def test_run_json_prints_one_event_a_line(type_: Type, model: ModelServer, capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,14 +102,14 @@ def test_a_failed_run_exits_with_one_and_says_why(
 
     status = type_("run", "tester", "Hi")
 
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert status == 1
-    assert "answered with HTTP 400" in said.err
-    assert "Traceback" not in said.err
+    assert "answered with HTTP 400" in output.err
+    assert "Traceback" not in output.err
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("run", "testr", "Hi"), "Did you mean 'tester'?"),
         (("run", "tester", "   "), "the input is empty"),
@@ -130,13 +130,13 @@ def test_a_failed_run_exits_with_one_and_says_why(
     ],
 )
 def test_wrong_usage_is_one_sentence_and_status_two(
-    type_: Type, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+    type_: Type, words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status = type_(*words)
 
     error = capsys.readouterr().err
     assert status == 2
-    assert said in error
+    assert message in error
     assert "Traceback" not in error
 
 
@@ -213,15 +213,15 @@ def test_detach_without_a_worker_prints_the_id_and_says_that_it_waits(
     type_: Type, model: ModelServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status = type_("run", "tester", "Hi", "--detach")
-    said = capsys.readouterr()
-    run_id = said.out.strip()
+    output = capsys.readouterr()
+    run_id = output.out.strip()
     type_("cancel", run_id)
     cancelled = capsys.readouterr().out
     type_("cancel", run_id)
 
     assert status == 0
     assert run_id.startswith("run_")
-    assert "no worker is alive" in said.err
+    assert "no worker is alive" in output.err
     assert "is cancelled" in cancelled
     assert "had ended already" in capsys.readouterr().out
 
@@ -269,8 +269,8 @@ def test_runs_says_that_there_are_more(type_: Type, model: ModelServer, capsys: 
 def test_a_detached_run_says_that_workers_are_starting(
     type_: Type, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = {"pid": os.getpid(), "address": "http://127.0.0.1:8000", "workers": 2}
-    (tmp_path / "state" / "up.lock").write_bytes(orjson.dumps(said))
+    lock_content = {"pid": os.getpid(), "address": "http://127.0.0.1:8000", "workers": 2}
+    (tmp_path / "state" / "up.lock").write_bytes(orjson.dumps(lock_content))
 
     assert type_("run", "tester", "Hello?", "--detach") == 0
 
@@ -336,9 +336,9 @@ def test_a_detached_run_of_a_queue_that_no_worker_serves_names_the_worker_to_sta
 
     assert type_("run", "painter", "Hello?", "--detach") == 0
 
-    said = capsys.readouterr().err
-    assert "no worker serves queue 'gpu'" in said
-    assert "./callboard worker --queues gpu" in said
+    err = capsys.readouterr().err
+    assert "no worker serves queue 'gpu'" in err
+    assert "./callboard worker --queues gpu" in err
 
 
 def test_an_agent_without_a_file_is_known_by_its_runs(
@@ -367,9 +367,9 @@ def test_the_log_of_an_unknown_run_is_a_failure(
 ) -> None:
     assert type_(*words) == 1
 
-    said = capsys.readouterr().err
-    assert "there is no run of that id" in said
-    assert "./callboard runs" in said
+    err = capsys.readouterr().err
+    assert "there is no run of that id" in err
+    assert "./callboard runs" in err
 
 
 def test_a_run_that_logged_nothing_is_no_failure(type_: Type, capsys: pytest.CaptureFixture[str]) -> None:
@@ -392,11 +392,11 @@ def test_a_slip_in_the_state_folder_makes_nothing(
 ) -> None:
     (tmp_path / "there").mkdir()
 
-    statuses = [type_(*words, "--state-dir", str(tmp_path / place)) for place in ("typo", "there")]
+    statuses = [type_(*words, "--state-dir", str(tmp_path / folder)) for folder in ("typo", "there")]
 
-    said = capsys.readouterr().err
+    err = capsys.readouterr().err
     assert statuses == [2, 2]
-    assert said.count("there is no installation in") == 2
+    assert err.count("there is no installation in") == 2
     assert not (tmp_path / "typo").exists()
     assert not list((tmp_path / "there").iterdir())
 
@@ -409,15 +409,15 @@ def test_a_run_warns_once_of_a_plugin_that_cannot_be_used(
 
     assert type_("run", "tester", "Hi") == 0
 
-    said = capsys.readouterr().err
-    assert said.count("warning: CALLBOARD_PLUGINS: 'not_there_at_all:Watcher' cannot be imported") == 1
-    assert "write package.module:name, and install the package" in said
+    err = capsys.readouterr().err
+    assert err.count("warning: CALLBOARD_PLUGINS: 'not_there_at_all:Watcher' cannot be imported") == 1
+    assert "write package.module:name, and install the package" in err
 
 
 def test_why_says_that_workers_are_starting(type_: Type, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     type_("run", "tester", "Hello?", "--detach")
-    said = {"pid": os.getpid(), "address": "http://127.0.0.1:8000", "workers": 2}
-    (tmp_path / "state" / "up.lock").write_bytes(orjson.dumps(said))
+    lock_content = {"pid": os.getpid(), "address": "http://127.0.0.1:8000", "workers": 2}
+    (tmp_path / "state" / "up.lock").write_bytes(orjson.dumps(lock_content))
     capsys.readouterr()
 
     assert type_("runs", "--why") == 0

@@ -61,14 +61,14 @@ def test_a_public_url_needs_authentication_or_a_proxy_that_has_it(settings):
 def test_port_zero_is_a_free_one_and_the_address_says_which(settings):
     with bind(settings.model_copy(update={"port": 0}), "up") as listener:
         port = listener.getsockname()[1]
-        for host, scheme, shown in (
+        for host, scheme, url_host in (
             ("127.0.0.1", "http", "127.0.0.1"),
             ("0.0.0.0", "http", "127.0.0.1"),
             ("::", "https", "[::1]"),
         ):
             certificate = "server.pem" if scheme == "https" else None
             chosen = settings.model_copy(update={"host": host, "tls_certificate": certificate})
-            assert address_of(listener, chosen) == f"{scheme}://{shown}:{port}"
+            assert address_of(listener, chosen) == f"{scheme}://{url_host}:{port}"
 
 
 def test_a_web_process_gets_no_key_of_a_provider_and_knows_what_there_is(settings, tmp_path, monkeypatch):
@@ -76,12 +76,12 @@ def test_a_web_process_gets_no_key_of_a_provider_and_knows_what_there_is(setting
     monkeypatch.setenv("OPENAI_API_KEY", "a-value-of-no-known-form")
     monkeypatch.setenv("ODD_NAME", "another-value-of-no-known-form")
 
-    found = web_environment(settings.model_copy(update={"agents_dir": str(tmp_path)}))
+    environment = web_environment(settings.model_copy(update={"agents_dir": str(tmp_path)}))
 
-    assert "no-known-form" not in str(found)
-    assert resolve_model("auto", found) == resolve_model("auto", os.environ)
-    assert resolve_model("auto", found) != "demo/assistant"
-    assert found["PATH"] == os.environ["PATH"]
+    assert "no-known-form" not in str(environment)
+    assert resolve_model("auto", environment) == resolve_model("auto", os.environ)
+    assert resolve_model("auto", environment) != "demo/assistant"
+    assert environment["PATH"] == os.environ["PATH"]
 
 
 @pytest.mark.parity

@@ -34,10 +34,10 @@ class Lines:
             self.seen.append((name, line))
             self._changed.notify_all()
 
-    def wait_for(self, wanted, times=1):
+    def wait_for(self, text, times=1):
         with self._changed:
-            found = self._changed.wait_for(lambda: sum(wanted in line for _, line in self.seen) >= times, timeout=20)
-        assert found, self.seen
+            is_present = self._changed.wait_for(lambda: sum(text in line for _, line in self.seen) >= times, timeout=20)
+        assert is_present, self.seen
 
 
 @pytest.fixture

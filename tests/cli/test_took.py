@@ -37,9 +37,9 @@ def test_the_time_of_work_is_named_where_a_run_waited(duration_ms: int, work_ms:
 @pytest.mark.parity
 def test_the_page_says_the_same() -> None:
     node = need(shutil.which("node"), "node, which runs the page's module,")
-    given = [{"duration_ms": ms, **({} if work is None else {"work_ms": work})} for ms, work, _ in TIMES]
-    shown = f"console.log({json.dumps(given)}.map(took).join('\\n'))"
-    code = f"import {{ took }} from '{ROOT}/web/static/dom/format.js'; {shown}"
+    entries = [{"duration_ms": ms, **({} if work is None else {"work_ms": work})} for ms, work, _ in TIMES]
+    text = f"console.log({json.dumps(entries)}.map(took).join('\\n'))"
+    code = f"import {{ took }} from '{ROOT}/web/static/dom/format.js'; {text}"
     ran = subprocess.run((node, "--input-type=module", "-e", code), capture_output=True, text=True, check=True)
 
     lines = [line.replace("340 ms", "0.3 s").replace(" 0 ms", " 0.0 s") for line in ran.stdout.splitlines()]

@@ -52,7 +52,7 @@ def type_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Type]:
 def test_the_tools_are_listed_with_their_agents(type_: Type, capsys: pytest.CaptureFixture[str]) -> None:
     assert type_("tools", "--json") == 0
 
-    listed = {one["name"]: one for one in orjson.loads(capsys.readouterr().out)}
+    listed = {load["name"]: load for load in orjson.loads(capsys.readouterr().out)}
     assert listed.keys() == {"add", "book"}
     assert (listed["book"]["effect"], listed["book"]["agents"]) == ("unsafe", ["tester"])
     assert type_("tools") == 0
@@ -66,18 +66,18 @@ def test_an_agent_that_cannot_be_loaded_is_warned_of(
 
     assert type_("tools") == 0
 
-    said = capsys.readouterr()
-    assert "add" in said.out
-    assert "agent 'other' is left out" in said.err
+    output = capsys.readouterr()
+    assert "add" in output.out
+    assert "agent 'other' is left out" in output.err
 
 
 def test_the_result_is_on_stdout_and_the_rest_on_stderr(type_: Type, capsys: pytest.CaptureFixture[str]) -> None:
     status = type_("tools", "call", "add", '{"a": 20, "b": 22}')
 
-    said = capsys.readouterr()
-    assert (status, said.out) == (0, "42\n")
-    assert "add(a=20, b=22)" in said.err
-    assert "succeeded" in said.err
+    output = capsys.readouterr()
+    assert (status, output.out) == (0, "42\n")
+    assert "add(a=20, b=22)" in output.err
+    assert "succeeded" in output.err
     assert type_("runs") == 0
     assert "⚙ add(a=20, b=22)" in capsys.readouterr().out
 
@@ -92,7 +92,7 @@ def test_arguments_are_read_from_standard_input(
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "said"),
+    ("words", "status", "message"),
     [
         (("add", '{"a": "x", "b": 1}'), 1, "arguments_invalid"),
         (("ad", "{}"), 1, "Did you mean"),
@@ -104,11 +104,11 @@ def test_arguments_are_read_from_standard_input(
     ],
 )
 def test_a_call_that_cannot_be_made_says_why(
-    type_: Type, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], status: int, said: str
+    type_: Type, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], status: int, message: str
 ) -> None:
     assert type_("tools", "call", *words) == status
-    shown = capsys.readouterr()
-    assert (shown.out, said in shown.err) == ("", True)
+    output = capsys.readouterr()
+    assert (output.out, message in output.err) == ("", True)
 
 
 @pytest.mark.parametrize(
@@ -147,6 +147,6 @@ def test_a_detached_call_is_left_to_the_workers(type_: Type, capsys: pytest.Capt
 def test_a_call_that_needs_approval_returns_with_status_3(type_: Type, capsys: pytest.CaptureFixture[str]) -> None:
     assert type_("tools", "call", "book", '{"room": "B 1"}', "--no-wait") == 3
 
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "approve" in said.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "approve" in output.err

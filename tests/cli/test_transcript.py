@@ -36,15 +36,15 @@ def test_only_what_was_said_is_taken_back(ranges: list[list[int]], is_withdrawn:
 
 
 @pytest.mark.parametrize(
-    ("result", "shown"), [({"sent": True, "to": None}, '✓ {"sent":true,"to":null}'), ("plain\nmore", "✓ plain …")]
+    ("result", "expected"), [({"sent": True, "to": None}, '✓ {"sent":true,"to":null}'), ("plain\nmore", "✓ plain …")]
 )
-def test_a_result_is_shown_as_the_model_gets_it(result: object, shown: str) -> None:
+def test_a_result_is_shown_as_the_model_gets_it(result: object, expected: str) -> None:
     err = io.StringIO()
     transcript = Transcript("run_1", out=io.StringIO(), err=err)
 
     transcript.take(ToolResultPayload(seq=3, call_id="call_1", name="send", outcome="done", result=result))
 
-    assert shown in err.getvalue()
+    assert expected in err.getvalue()
 
 
 def test_what_a_call_reports_is_a_line_each() -> None:
@@ -79,36 +79,36 @@ def test_no_text_imitates_the_line_of_a_call_that_succeeded(forged: str) -> None
     assert lines.count("    ✓ paid  3 ms") == 2
 
 
-@pytest.mark.parametrize(("read", "shown"), [(1390, "1,390 tokens in, 44 out"), (1, "1 token in, 44 out")])
-def test_an_end_says_what_came_in_and_what_went_out(read: int, shown: str) -> None:
+@pytest.mark.parametrize(("read", "expected"), [(1390, "1,390 tokens in, 44 out"), (1, "1 token in, 44 out")])
+def test_an_end_says_what_came_in_and_what_went_out(read: int, expected: str) -> None:
     err = io.StringIO()
     transcript = Transcript("run_1", out=io.StringIO(), err=err)
 
     transcript.take(EndPayload(seq=3, status="succeeded", usage={"input_tokens": read, "output_tokens": 44}))
 
-    assert f"✓ succeeded · {shown} · run_1" in err.getvalue()
+    assert f"✓ succeeded · {expected} · run_1" in err.getvalue()
 
 
-@pytest.mark.parametrize(("arguments", "shown"), [({"boxes": 9}, True), (None, False)])
-def test_an_approval_with_other_arguments_shows_them(arguments: dict[str, int] | None, shown: bool) -> None:
+@pytest.mark.parametrize(("arguments", "is_visible"), [({"boxes": 9}, True), (None, False)])
+def test_an_approval_with_other_arguments_shows_them(arguments: dict[str, int] | None, is_visible: bool) -> None:
     err = io.StringIO()
     transcript = Transcript("run_1", out=io.StringIO(), err=err)
 
     transcript.take(ApprovalPayload(seq=3, approval_id="apr_1", decision="approve", by="ann", arguments=arguments))
 
     assert "decided by ann" in err.getvalue()
-    assert ("boxes: 9" in err.getvalue()) is shown
+    assert ("boxes: 9" in err.getvalue()) is is_visible
 
 
-@pytest.mark.parametrize(("status", "shown"), [("failed", True), ("dead", True), ("succeeded", False)])
-def test_a_run_that_failed_names_its_trace(status: EndStatus, shown: bool) -> None:
+@pytest.mark.parametrize(("status", "is_visible"), [("failed", True), ("dead", True), ("succeeded", False)])
+def test_a_run_that_failed_names_its_trace(status: EndStatus, is_visible: bool) -> None:
     err = io.StringIO()
     transcript = Transcript("run_1", out=io.StringIO(), err=err)
 
     transcript.take(StatusPayload(seq=1, status="queued", trace_id="4bf92f3577b34da6a3ce929d0e0e4736"))
     transcript.take(EndPayload(seq=2, status=status))
 
-    assert ("run_1 · trace 4bf92f3577b34da6a3ce929d0e0e4736" in err.getvalue()) is shown
+    assert ("run_1 · trace 4bf92f3577b34da6a3ce929d0e0e4736" in err.getvalue()) is is_visible
 
 
 def test_a_call_that_a_stop_cut_off_is_marked_as_the_runs_end_is() -> None:

@@ -57,8 +57,8 @@ def test_every_passing_is_seen_in_order():
     seen: list[str] = []
     watch_failpoints(seen.append)
 
-    for place in ("claim", "commit-before", "commit", "commit-before", "commit"):
-        failpoint(place)
+    for location in ("claim", "commit-before", "commit", "commit-before", "commit"):
+        failpoint(location)
 
     assert seen == ["claim", "commit-before", "commit", "commit-before", "commit"]
 
@@ -67,7 +67,9 @@ def test_every_place_of_the_code_can_be_watched():
     rooms = [ROOT / room for room in ("agents", "bus", "handlers")]
     sources = [path.read_text() for room in rooms for path in room.rglob("*.py")]
 
-    assert {place for place in PLACES if any(f'failpoint("{place}")' in source for source in sources)} == set(PLACES)
+    assert {location for location in PLACES if any(f'failpoint("{location}")' in source for source in sources)} == set(
+        PLACES
+    )
 
 
 @pytest.mark.parity

@@ -50,11 +50,11 @@ def test_without_the_packages_the_python_that_has_them_is_named(folder: str) -> 
 
 def test_the_packages_looked_for_are_those_of_the_project() -> None:
     lines = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    wanted = {re.split(r"[^\w-]", line)[0] for line in lines if "sys_platform" not in line}
+    expected = {re.split(r"[^\w-]", line)[0] for line in lines if "sys_platform" not in line}
     brought = packages_distributions()
 
-    assert {name.lower().replace("_", "-") for module in NEEDED for name in brought[module]} >= wanted
-    assert len(NEEDED) == len(wanted)
+    assert {name.lower().replace("_", "-") for module in NEEDED for name in brought[module]} >= expected
+    assert len(NEEDED) == len(expected)
 
 
 def test_a_config_that_comes_before_ours_is_refused_with_its_file(project: Path) -> None:

@@ -16,19 +16,19 @@ def test_an_id_has_its_prefix_and_26_characters() -> None:
 
 def test_ids_of_one_moment_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time_ns", lambda: 1_800_000_000_000_000_000)
-    made = [new_id("run") for _ in range(10_000)]
+    ids = [new_id("run") for _ in range(10_000)]
 
-    assert len(set(made)) == len(made)
-    assert len({one[:14] for one in made}) == 1
-    assert {char for one in made for char in one[14:]} == set("0123456789abcdefghjkmnpqrstvwxyz")
+    assert len(set(ids)) == len(ids)
+    assert len({run_id[:14] for run_id in ids}) == 1
+    assert {char for run_id in ids for char in run_id[14:]} == set("0123456789abcdefghjkmnpqrstvwxyz")
 
 
 @pytest.mark.parametrize("ms", [1, 31, 32, 1_800_000_000_000, (1 << 48) - 2])
 def test_ids_sort_by_their_millisecond(monkeypatch: pytest.MonkeyPatch, ms: int) -> None:
-    made = []
+    ids = []
     for now_ms in (ms - 1, ms, ms + 1):
         monkeypatch.setattr(time, "time_ns", lambda now_ms=now_ms: now_ms * 1_000_000 + 999_999)
-        made.append(new_id("run"))
+        ids.append(new_id("run"))
 
-    assert made == sorted(made)
-    assert len({one[:14] for one in made}) == 3
+    assert ids == sorted(ids)
+    assert len({run_id[:14] for run_id in ids}) == 3

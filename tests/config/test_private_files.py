@@ -45,8 +45,8 @@ def permissions(path: Path) -> int:
 
 def open_entries(folder: Path) -> list[str]:
     """Return what group or others could use in a folder, the folder itself included."""
-    found = (folder, *folder.rglob("*"))
-    return [f"{path} {permissions(path):o}" for path in found if permissions(path) & 0o077 and not path.is_symlink()]
+    paths = (folder, *folder.rglob("*"))
+    return [f"{path} {permissions(path):o}" for path in paths if permissions(path) & 0o077 and not path.is_symlink()]
 
 
 def take_and_release(path: Path) -> None:
@@ -106,12 +106,12 @@ def test_another_users_open_folder_is_refused_and_not_touched(tmp_path: Path, mo
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_file_of_ours_is_made_private(tmp_path: Path, name: str) -> None:
-    place = private_folder(tmp_path / "new" / "folder") / name
+    path = private_folder(tmp_path / "new" / "folder") / name
 
-    WRITERS[name](place)
+    WRITERS[name](path)
 
     assert open_entries(tmp_path / "new") == []
-    assert permissions(place) == 0o600
+    assert permissions(path) == 0o600
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -184,9 +184,9 @@ def test_files_are_made_in_one_place() -> None:
     folders = [room for room in FOLDERS if room != "tests"]
     sources = [path for room in folders for path in (ROOT / room).rglob("*.py") if "crashlab" not in path.parts]
 
-    found = {str(path.relative_to(ROOT)) for path in sources if _makes_files(path.read_text())}
+    paths = {str(path.relative_to(ROOT)) for path in sources if _makes_files(path.read_text())}
 
-    assert found - ELSEWHERE.keys() == set()
+    assert paths - ELSEWHERE.keys() == set()
 
 
 def _makes_files(source: str) -> bool:
@@ -203,9 +203,13 @@ def _makes_a_file(node: ast.AST) -> bool:
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     if name != "open":
         return name in MAKES and isinstance(node.func, ast.Attribute) and _is_no_sandbox(node.func.value)
-    said = ast.unparse(node)
-    modes = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-    return "O_CREAT" in said or any(mode and set(mode) <= set("wax+bt") and set(mode) & set("wax") for mode in modes)
+    source = ast.unparse(node)
+    modes = [
+        constant.value
+        for constant in ast.walk(node)
+        if isinstance(constant, ast.Constant) and isinstance(constant.value, str)
+    ]
+    return "O_CREAT" in source or any(mode and set(mode) <= set("wax+bt") and set(mode) & set("wax") for mode in modes)
 
 
 def _is_no_sandbox(value: ast.expr) -> bool:

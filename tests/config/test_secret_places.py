@@ -59,10 +59,10 @@ def in_a_note() -> None:
     raise error
 
 
-@pytest.mark.parametrize("place", [in_an_exception, in_a_cause, in_a_url, in_a_note])
-def test_a_traceback_in_the_log_has_none(logged: Callable[[], str], place: Callable[[], None]) -> None:
+@pytest.mark.parametrize("action", [in_an_exception, in_a_cause, in_a_url, in_a_note])
+def test_a_traceback_in_the_log_has_none(logged: Callable[[], str], action: Callable[[], None]) -> None:
     try:
-        place()
+        action()
     except Exception:
         logging.getLogger("bus.relay").exception("failed")
 
@@ -90,10 +90,10 @@ def test_the_settings_have_none_in_a_traceback_with_local_variables() -> None:
     try:
         raise ValueError(chosen.deployment)
     except ValueError as error:
-        shown = "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
+        traceback_text = "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
 
-    assert "redis_url='redis://" in shown
-    assert WORD not in shown + str(chosen) + f"{chosen!r}"
+    assert "redis_url='redis://" in traceback_text
+    assert WORD not in traceback_text + str(chosen) + f"{chosen!r}"
     assert chosen.database_url == URL
 
 

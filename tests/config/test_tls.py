@@ -104,9 +104,9 @@ def test_files_that_are_no_pem_are_refused(settings: Settings, pair: Pair, text:
 def test_a_ca_file_without_a_certificate_is_refused(settings: Settings, pair: Pair, tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("nothing")
 
-    found = refusal(with_tls(settings, pair.certificate, pair.key, tls_client_ca=tmp_path / "ca.pem"))
+    message = refusal(with_tls(settings, pair.certificate, pair.key, tls_client_ca=tmp_path / "ca.pem"))
 
-    assert "CALLBOARD_TLS_CLIENT_CA" in found
+    assert "CALLBOARD_TLS_CLIENT_CA" in message
 
 
 @pytest.mark.parametrize(("setting", "verify_mode"), [("required", "CERT_REQUIRED"), ("optional", "CERT_OPTIONAL")])

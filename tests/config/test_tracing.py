@@ -151,9 +151,9 @@ def test_a_program_that_was_started_without_a_trace_has_none(variables: dict[str
 def test_a_function_works_on_the_trace_of_its_caller_on_another_thread_and_leaves_none():
     with ThreadPoolExecutor(1) as thread:
         with traced(ID, "order 4711", "run_1"):
-            found = thread.submit(in_trace(current_trace)).result()
+            trace = thread.submit(in_trace(current_trace)).result()
             expected = current_trace()
         afterwards = thread.submit(current_trace).result()
 
-    assert found == expected
+    assert trace == expected
     assert afterwards is None

@@ -29,9 +29,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=600)
     parser.add_argument("rest", nargs="*", help="arguments for schemathesis, behind --")
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, IdentityProvider() as provider:
-        status, missed = fuzz(Path(folder), provider, "--max-time", str(given.seconds), *given.rest)
+        status, missed = fuzz(Path(folder), provider, "--max-time", str(options.seconds), *options.rest)
     if missed:
         print(f"no request succeeded: {', '.join(missed)}", file=sys.stderr)
     return status or bool(missed)

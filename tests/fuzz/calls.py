@@ -28,8 +28,8 @@ class Counted:
 
 
 def read(path: Path) -> Answers:
-    found: Answers = json.loads(path.read_text())
-    return found
+    answers: Answers = json.loads(path.read_text())
+    return answers
 
 
 def show(answers: Answers, console: Console) -> None:

@@ -52,7 +52,7 @@ def deployment(folder: Path, provider: IdentityProvider) -> Iterator[Deployment]
         facts = {"key": keys[OWNER.id], "questions": _questions(settings)}
         yield Deployment(
             origin=origin,
-            credentials=_written(folder / "credentials.json", {"auth": [_named(*one) for one in keys.items()]}),
+            credentials=_written(folder / "credentials.json", {"auth": [_named(*item) for item in keys.items()]}),
             facts=_written(folder / "facts.json", facts),
         )
         up.stop()
@@ -76,15 +76,15 @@ def _environment(folder: Path, provider: IdentityProvider) -> dict[str, str]:
 
 def _questions(settings: Settings) -> list[tuple[str, str, list[str]]]:
     """Return run, question and possible answers of some runs that wait; no worker takes them afterwards."""
-    found = []
+    questions = []
     with opened(settings) as runner:
         for number in range(WAITING_RUNS):
             run_id = runner.run("Refund the order.", "asking", principal=OWNER).run_id
-            one = question() if number % 2 else question_before()
-            runner.journal.live.publish(asks(runner.journal.database, run_id, one))
-            (asked,) = runner.journal.readers.runs.get(OWNER, run_id)["approvals"]
-            found.append((run_id, asked["approval_id"], asked["decisions"]))
-    return found
+            open_question = question() if number % 2 else question_before()
+            runner.journal.live.publish(asks(runner.journal.database, run_id, open_question))
+            (approval,) = runner.journal.readers.runs.get(OWNER, run_id)["approvals"]
+            questions.append((run_id, approval["approval_id"], approval["decisions"]))
+    return questions
 
 
 def _named(name: str, key: str) -> dict[str, object]:

@@ -56,7 +56,7 @@ HTTPAdapter.send = send_briefly
 
 place = st.tuples(st.integers(0, 2**45), st.text("abcdefghijklmnop_0123456789", min_size=1, max_size=30))
 schemathesis.openapi.format(
-    "list-place", place.map(lambda found: base64.urlsafe_b64encode(orjson.dumps(found)).decode().rstrip("="))
+    "list-place", place.map(lambda position: base64.urlsafe_b64encode(orjson.dumps(position)).decode().rstrip("="))
 )
 schemathesis.openapi.format(
     "thread-id",
@@ -74,7 +74,7 @@ def filter_case(_context: HookContext, case: Case) -> bool:
     """Leave out requests that break one of these formats and nothing else: any text counts as breaking it."""
     mutations = case.meta.phase.data.mutations if case.meta is not None else ()
     return not mutations or any(
-        one.keywords != ("format",) or not one.schema_pointer.endswith(OWN_FORMATS) for one in mutations
+        mutation.keywords != ("format",) or not mutation.schema_pointer.endswith(OWN_FORMATS) for mutation in mutations
     )
 
 

@@ -52,7 +52,7 @@ class Known:
 
     def _answer_a_question(self, case: Case) -> None:
         decision = case.body["decision"]
-        run_id, approval_id, _ = next(one for one in self._questions if decision in one[2])
+        run_id, approval_id, _ = next(question for question in self._questions if decision in question[2])
         case.path_parameters |= {"run_id": run_id, "approval_id": approval_id}
         if "arguments" in case.body:
             case.body["arguments"] = FITTING
@@ -67,10 +67,10 @@ class Known:
         origin = str(case.operation.base_url).rstrip("/")
         with httpx.Client() as browser:
             begun = browser.post(f"{origin}/auth/sign-in").json()
-            kept = {name: value for name, value in browser.cookies.items() if name.startswith("callboard_")}
+            cookies = {name: value for name, value in browser.cookies.items() if name.startswith("callboard_")}
             back = pass_forms(browser, begun["authorization_url"], "olga", f"{origin}/auth/callback")
         case.body = {name: values[0] for name, values in parse_qs(urlsplit(back).query).items()}
-        case.cookies = kept
+        case.cookies = cookies
 
 
 def _is_valid(case: Case) -> bool:

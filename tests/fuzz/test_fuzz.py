@@ -18,7 +18,7 @@ def test_what_the_document_says_holds_for_generated_requests(
     from tests.fuzz.__main__ import fuzz
 
     chosen = "--phases examples,coverage --seed 1 --max-time 25".split()
-    with (tmp_path / "said.txt").open("w") as said:
-        status, _ = fuzz(tmp_path / "up", identity_provider, *chosen, output=said.fileno())
+    with (tmp_path / "said.txt").open("w") as output_file:
+        status, _ = fuzz(tmp_path / "up", identity_provider, *chosen, output=output_file.fileno())
 
     assert status == 0, (tmp_path / "said.txt").read_text()[-6000:]

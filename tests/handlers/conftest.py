@@ -19,5 +19,5 @@ def bound_tasks(usual_settings: Settings) -> None:
     """
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr("bus.celery_app.settings", lambda: usual_settings)
-        monkeypatch.setattr("bus.celery_app.with_running_redis", lambda given: given)
+        monkeypatch.setattr("bus.celery_app.with_running_redis", lambda value: value)
         app.finalize()

@@ -79,8 +79,8 @@ def asks_first(call: ModelCall) -> Turn:
 
 
 def answer(run: RunHandle) -> None:
-    (asked,) = run.approvals()
-    run.decide(asked["approval_id"], Decision(decision="take_as_done", result="paid"))
+    (approval,) = run.approvals()
+    run.decide(approval["approval_id"], Decision(decision="take_as_done", result="paid"))
 
 
 def row(kit: AgentKit, run: RunHandle) -> Any:
@@ -148,16 +148,16 @@ def test_a_program_that_waits_runs_its_run_itself_whatever_the_queue(kit: AgentK
     assert row(kit, run).queue == "gpu"
 
 
-@pytest.mark.parametrize("place", ["status", "hold"])
+@pytest.mark.parametrize("stage", ["status", "hold"])
 def test_a_database_that_fails_for_a_moment_ends_no_waiting(
-    kit: AgentKit, looks: Looks, monkeypatch: pytest.MonkeyPatch, place: str
+    kit: AgentKit, looks: Looks, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
     kit.agent(tools=[pay])
     kit.model.respond = asks_first
     first = kit.run(thread_id="talk")
     looks.until("waiting")
 
-    if place == "status":
+    if stage == "status":
         status, is_over = failing(3, DatabaseUnreachable("for a moment"), InlineRun.read_status)
         monkeypatch.setattr(InlineRun, "read_status", lambda run: status(run))
     else:
@@ -273,8 +273,8 @@ def test_observers_get_the_answers_of_a_person_in_order(kit: AgentKit, looks: Lo
     run = kit.run(observers=("sse", witness))
     looks.until("waiting")
 
-    for asked in run.approvals():
-        run.decide(asked["approval_id"], Decision(decision="take_as_done", result="paid"))
+    for approval in run.approvals():
+        run.decide(approval["approval_id"], Decision(decision="take_as_done", result="paid"))
     assert run.result(20).status == "succeeded"
     assert drain(20) == []
 
@@ -283,8 +283,8 @@ def test_observers_get_the_answers_of_a_person_in_order(kit: AgentKit, looks: Lo
     assert accepted == (1, "status")
     assert [(payload.seq, payload.event_type) for payload in witness.received] == later
     assert [payload.seq for payload in witness.received] == list(range(2, len(logged) + 1))
-    said = [payload.decision for payload in witness.received if isinstance(payload, ApprovalPayload)]
-    assert said == [None, None, "take_as_done", "take_as_done"]
+    decisions = [payload.decision for payload in witness.received if isinstance(payload, ApprovalPayload)]
+    assert decisions == [None, None, "take_as_done", "take_as_done"]
 
 
 def test_what_its_writer_showed_to_viewers_is_not_streamed_again(

@@ -52,9 +52,9 @@ def item(wake_up: RunAgentMessage) -> bytes:
 @pytest.fixture
 def worked_in(monkeypatch: pytest.MonkeyPatch) -> dict[str, Trace | None]:
     """The trace in which each run was worked on."""
-    found: dict[str, Trace | None] = {}
-    monkeypatch.setattr(run_agent, "work_on", lambda wake_up: found.update({wake_up.run_id: current_trace()}))
-    return found
+    traces: dict[str, Trace | None] = {}
+    monkeypatch.setattr(run_agent, "work_on", lambda wake_up: traces.update({wake_up.run_id: current_trace()}))
+    return traces
 
 
 def test_each_of_two_tasks_on_one_thread_works_in_its_own_trace(worked_in: dict[str, Trace | None]):
@@ -70,12 +70,12 @@ def test_each_of_two_tasks_on_one_thread_works_in_its_own_trace(worked_in: dict[
 
 
 def test_tasks_at_once_do_not_see_each_others_trace(monkeypatch: pytest.MonkeyPatch):
-    both, found = threading.Barrier(2, timeout=20), dict[str, list[Trace | None]]()
+    both, traces = threading.Barrier(2, timeout=20), dict[str, list[Trace | None]]()
 
     def work(wake_up: RunAgentMessage) -> None:
         seen = [current_trace()]
         both.wait()
-        found[wake_up.run_id] = [*seen, current_trace()]
+        traces[wake_up.run_id] = [*seen, current_trace()]
         both.wait()
 
     monkeypatch.setattr(run_agent, "work_on", work)
@@ -83,7 +83,7 @@ def test_tasks_at_once_do_not_see_each_others_trace(monkeypatch: pytest.MonkeyPa
         list(threads.map(execute, [item(message("run_1", FIRST)), item(message("run_2", SECOND))]))
         assert list(threads.map(lambda _: current_trace(), range(4))) == [None] * 4
 
-    assert found == {"run_1": [Trace(FIRST, None, "run_1")] * 2, "run_2": [Trace(SECOND, None, "run_2")] * 2}
+    assert traces == {"run_1": [Trace(FIRST, None, "run_1")] * 2, "run_2": [Trace(SECOND, None, "run_2")] * 2}
 
 
 def test_a_task_that_fails_leaves_no_trace(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):

@@ -85,11 +85,11 @@ class _Form(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
-        if tag == "form" and (found.get("method") or "").lower() == "post" and not self._is_over:
-            self._is_inside, self.action = True, found.get("action") or ""
-        elif self._is_inside and tag == "input" and found.get("name"):
-            self.fields[str(found["name"])] = found.get("value") or ""
+        attributes = dict(attrs)
+        if tag == "form" and (attributes.get("method") or "").lower() == "post" and not self._is_over:
+            self._is_inside, self.action = True, attributes.get("action") or ""
+        elif self._is_inside and tag == "input" and attributes.get("name"):
+            self.fields[str(attributes["name"])] = attributes.get("value") or ""
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "form" and self._is_inside:

@@ -66,9 +66,9 @@ _LOGGING = {"version": 1, "disable_existing_loggers": True, "root": {"level": "E
 
 
 def _add_people() -> None:
-    found = {}
+    users = {}
     for name in PEOPLE:
-        found[name] = models.User(
+        users[name] = models.User(
             user_name=name,
             formatted_name=name.title(),
             display_name=name,
@@ -76,9 +76,9 @@ def _add_people() -> None:
             emails=[f"{name}@example.org"],
             password=PASSWORD,
         )
-        Backend.instance.save(found[name])
+        Backend.instance.save(users[name])
     for group in sorted({group for groups in PEOPLE.values() for group in groups}):
-        members = [found[name] for name, groups in PEOPLE.items() if group in groups]
+        members = [users[name] for name, groups in PEOPLE.items() if group in groups]
         Backend.instance.save(models.Group(display_name=group, members=members))
 
 

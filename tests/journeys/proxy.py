@@ -35,8 +35,8 @@ uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
 
 def example(language: str, beginning: str = "") -> str:
     """Return the page's only example in this language that begins so."""
-    (found,) = re.findall(rf"^```{language}\n({beginning}.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    return str(found)
+    (snippet,) = re.findall(rf"^```{language}\n({beginning}.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    return str(snippet)
 
 
 def adapted(text: str, pair: Pair, port: int, web_port: int) -> str:

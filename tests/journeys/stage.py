@@ -138,8 +138,8 @@ class Stage:
 
     def health(self) -> dict[str, Any]:
         """Return what /health says."""
-        found: dict[str, Any] = self.web.ask("/health")[2]
-        return found
+        report: dict[str, Any] = self.web.ask("/health")[2]
+        return report
 
     def until_well(self) -> float:
         """Return after how many seconds everything was as it should be."""
@@ -176,7 +176,7 @@ class Stage:
 def delays_s(watched: Sequence[Watching], since_ns: int, until_ns: int = 2**63) -> list[float]:
     """Return how long each piece took that the model said in a stretch of time, from its socket to the viewer."""
     both = [(int(content), at) for watching in watched for content, at in watching.pieces if content.strip()]
-    return [(at - said) / 1e9 for said, at in both if since_ns <= said < until_ns]
+    return [(at - start_ns) / 1e9 for start_ns, at in both if since_ns <= start_ns < until_ns]
 
 
 @contextmanager

@@ -60,21 +60,23 @@ def test_the_heads_of_a_running_installation_show_a_truncated_log(tmp_path: Path
         run_id = post(up.address, "/v1/runs", {"agent": "assistant", "input": "Count slowly to 1000"})["run_id"]
         post(up.address, f"/v1/runs/{run_id}/cancel")
         eventually(lambda: {"settings.changed", "agent.configured"} <= set(actions(database)), 60)
-        known = list(entries(database, "default"))
+        log_entries = list(entries(database, "default"))
         logs = state / "logs"
-        eventually(lambda: {one.place.split(":")[0] for one in anchors_of(database, logs)} > {str(logs / "up.log")}, 90)
+        eventually(
+            lambda: {anchor.place.split(":")[0] for anchor in anchors_of(database, logs)} > {str(logs / "up.log")}, 90
+        )
         assert up.stop() == 0
 
         anchors = anchors_of(database, logs)
         assert {anchor.digest for anchor in anchors} <= {entry.digest for entry in entries(database, "default")}
-        status, said = verify(state)
-        assert status == 0, said
-        assert f"{len(actions(database))} entries, whole" in said
+        status, output = verify(state)
+        assert status == 0, output
+        assert f"{len(actions(database))} entries, whole" in output
         newest = max(anchor.number for anchor in anchors)
-        before = known[newest - 2].digest if newest > 1 else "0" * 64
+        before = log_entries[newest - 2].digest if newest > 1 else "0" * 64
         tamper(database, *truncate_to(newest - 1, before))
 
-    status, said = verify(state)
+    status, output = verify(state)
 
-    assert status == 1, said
-    assert f"entry {newest} is the first that is broken" in said
+    assert status == 1, output
+    assert f"entry {newest} is the first that is broken" in output

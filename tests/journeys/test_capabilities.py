@@ -68,7 +68,7 @@ def test_a_call_whose_worker_was_killed_is_made_again_and_leaves_nothing(
     with Worker(harness.settings, "--pool", pool, "--concurrency", "2", log=log) as first:
         handle = harness.run("Count", detached=True)
         mark = f"CALLBOARD_RUN_ID={handle.run_id}"
-        assert eventually(lambda: any("sleep" in " ".join(one.cmdline()) for one in processes_with(mark)), 30)
+        assert eventually(lambda: any("sleep" in " ".join(process.cmdline()) for process in processes_with(mark)), 30)
         first.kill()
         is_clean = eventually(lambda: not processes_with(mark) and not containers(engine), 30)
     with Worker(harness.settings, log=log):

@@ -259,8 +259,8 @@ def test_a_task_that_the_shops_worker_lost_is_asked_about(shop: CeleryShop, harn
         shop.kill(shop_worker)
         until(lambda: bool(handle.approvals()), 60, "a person is asked")
 
-    [asked] = handle.approvals()
-    assert "has begun and did not end in time" in asked["reason"]
+    [approval] = handle.approvals()
+    assert "has begun and did not end in time" in approval["reason"]
     assert (len(shop.ledger("begin")), shop.ledger("paid")) == (1, [])
 
 
@@ -270,11 +270,11 @@ BEFORE_THE_MESSAGE = ("commit@1", "tool@1")
 AFTER_THE_MESSAGE = ("tool-after@1", "commit-before@2", "commit@2", "claim@2", "commit-before@3", "commit@3")
 
 
-@pytest.mark.parametrize("place", AFTER_THE_MESSAGE)
+@pytest.mark.parametrize("location", AFTER_THE_MESSAGE)
 def test_a_worker_that_dies_after_the_message_changes_nothing(
-    shop: CeleryShop, harness: AppHarness, monkeypatch: pytest.MonkeyPatch, place: str
+    shop: CeleryShop, harness: AppHarness, monkeypatch: pytest.MonkeyPatch, location: str
 ) -> None:
-    handle = with_a_worker_that_dies(harness, monkeypatch, place, started_with=refund(slowly=2.5))
+    handle = with_a_worker_that_dies(harness, monkeypatch, location, started_with=refund(slowly=2.5))
     with worker(harness):
         end = last(handle)
 
@@ -283,18 +283,18 @@ def test_a_worker_that_dies_after_the_message_changes_nothing(
     assert (len(shop.ledger("begin")), len(shop.ledger("paid"))) == (1, 1)
 
 
-@pytest.mark.parametrize("place", BEFORE_THE_MESSAGE)
+@pytest.mark.parametrize("location", BEFORE_THE_MESSAGE)
 def test_a_task_that_may_not_have_been_sent_is_not_sent_again_but_asked_about(
-    shop: CeleryShop, harness: AppHarness, monkeypatch: pytest.MonkeyPatch, place: str
+    shop: CeleryShop, harness: AppHarness, monkeypatch: pytest.MonkeyPatch, location: str
 ) -> None:
     overrides = "tool_overrides: {refund: {timeout_s: 6}}"
     more = f"{TOOLS}\n{overrides}"
-    handle = with_a_worker_that_dies(harness, monkeypatch, place, started_with=refund(), more=more)
+    handle = with_a_worker_that_dies(harness, monkeypatch, location, started_with=refund(), more=more)
     with worker(harness):
         until(lambda: bool(handle.approvals()), 60, "a person is asked")
 
-    [asked] = handle.approvals()
-    assert "whether a worker began it is not known" in asked["reason"], "the worker that died knew what it had kept"
+    [approval] = handle.approvals()
+    assert "whether a worker began it is not known" in approval["reason"], "the worker that died knew what it had kept"
     assert shop.ledger("begin") == []
 
 
@@ -311,14 +311,14 @@ def test_a_task_without_effect_is_sent_again(
 
 
 def with_a_worker_that_dies(
-    harness: AppHarness, monkeypatch: pytest.MonkeyPatch, place: str, *, started_with: Turn, more: str = TOOLS
+    harness: AppHarness, monkeypatch: pytest.MonkeyPatch, location: str, *, started_with: Turn, more: str = TOOLS
 ) -> RunHandle:
     """Start a run on a worker that kills itself at a place, and return when it has."""
-    where, _, number = place.partition("@")
+    where, _, number = location.partition("@")
     monkeypatch.setenv("FAILPOINTS", f"{where}=kill@{number}")
     with Worker(harness.settings, log=harness.settings.state / "worker.log") as dying:
         handle = started(harness, started_with, THANKS, more=more)
-        until(lambda: dying.process.poll() is not None, 30, f"the worker dies at {place}")
+        until(lambda: dying.process.poll() is not None, 30, f"the worker dies at {location}")
     monkeypatch.delenv("FAILPOINTS")
     return handle
 

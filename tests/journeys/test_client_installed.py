@@ -52,9 +52,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def venv(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Venv:
     """An environment with the client."""
-    made = Venv(tmp_path_factory.mktemp("client") / "venv")
-    made.install(str(wheel))
-    return made
+    virtualenv = Venv(tmp_path_factory.mktemp("client") / "venv")
+    virtualenv.install(str(wheel))
+    return virtualenv
 
 
 @pytest.fixture(scope="module")

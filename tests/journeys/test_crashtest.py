@@ -142,9 +142,9 @@ def test_ended_from_outside_it_leaves_nothing_behind(its: Settings, model: Model
         assert list(left.glob("callboard-crashtest-*"))
 
         lab.terminate()
-        said = lab.communicate(timeout=30)[0]
+        output = lab.communicate(timeout=30)[0]
 
-    assert "Traceback" not in said
+    assert "Traceback" not in output
     assert not list(left.glob("callboard-crashtest-*"))
 
 

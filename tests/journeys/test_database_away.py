@@ -106,14 +106,14 @@ def test_sqlite_locked_for_ten_seconds(chosen: Settings, tmp_path: Path) -> None
 
 def crowd_of(web: Web, body: object, size: int = 15) -> list[Answer]:
     """Return what many who start a run at the same moment are answered."""
-    found: list[Answer] = []
-    threads = [threading.Thread(target=lambda: found.append(web.ask("/v1/runs", body))) for _ in range(size)]
+    answers: list[Answer] = []
+    threads = [threading.Thread(target=lambda: answers.append(web.ask("/v1/runs", body))) for _ in range(size)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == size
-    return found
+    assert len(answers) == size
+    return answers
 
 
 @pytest.mark.postgres
@@ -132,13 +132,13 @@ def test_postgres_restarted(chosen: Settings, tmp_path: Path) -> None:
             cluster.stop()
             started = web.ask("/v1/runs", hello, Idempotency_Key="once")
             web.until(503, "/ready")  # it says what a write of the last second found
-            asked: dict[str, Any] = {
+            requests: dict[str, Any] = {
                 "/v1/runs": None,
                 f"/v1/runs/{run_id}/cancel": {},
                 f"/v1/runs/{run_id}/events": None,
                 "/ready": None,
             }
-            others = [web.ask(path, body) for path, body in asked.items()]
+            others = [web.ask(path, body) for path, body in requests.items()]
             health = web.ask("/health")
             cluster.start()
             web.until(200, "/health")
@@ -242,8 +242,8 @@ def test_the_terminal_says_one_sentence(settings: Settings, arguments: tuple[str
         ended = terminal(chosen, *arguments)
 
     assert ended.returncode == status
-    said = ended.stderr.splitlines()
-    assert [line for line in said if line.startswith("error: ")] == said[len(said) - (status == 1) :]
+    lines = ended.stderr.splitlines()
+    assert [line for line in lines if line.startswith("error: ")] == lines[len(lines) - (status == 1) :]
     assert ("[database_busy]" in ended.stderr) is (status == 1)
     assert "Traceback" not in ended.stderr
 

@@ -45,11 +45,11 @@ class Deaths:
         harness.model.respond = self._respond
 
     def _respond(self, body: Mapping[str, Any]) -> Turn:
-        wanted = next(message["content"] for message in body["messages"] if message["role"] == "user")
-        self.asked[wanted] += 1
-        if wanted == "Die":
+        prompt = next(message["content"] for message in body["messages"] if message["role"] == "user")
+        self.asked[prompt] += 1
+        if prompt == "Die":
             return Turn(calls=[Call(name="die", arguments={"ledger": str(self.ledger), "how": self._how})])
-        is_cut_off = wanted.startswith("Live") and self.asked[wanted] < 3
+        is_cut_off = prompt.startswith("Live") and self.asked[prompt] < 3
         return Turn(text=["one ", "two"], stall_after=2 if is_cut_off else None)
 
     def poison(self) -> RunHandle:

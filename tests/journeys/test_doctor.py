@@ -16,10 +16,10 @@ def examine(settings) -> tuple[int, dict[str, list[tuple[str, str]]]]:
     """Run the doctor as a person in a terminal does; return its status and what it found, by name."""
     env = environment(settings) | {"PYTHONPATH": str(ROOT)}
     ran = run_python("-P", "-m", "cli", "doctor", "--json", env=env)
-    found: dict[str, list[tuple[str, str]]] = {}
+    findings: dict[str, list[tuple[str, str]]] = {}
     for finding in json.loads(ran.stdout):
-        found.setdefault(finding["about"], []).append((finding["verdict"], finding["text"]))
-    return ran.returncode, found
+        findings.setdefault(finding["about"], []).append((finding["verdict"], finding["text"]))
+    return ran.returncode, findings
 
 
 @pytest.fixture
@@ -33,13 +33,13 @@ def test_a_worker_on_another_queue_and_with_remote_control_is_reported(deployed)
     elsewhere = deployed.model_copy(update={"queue": "slow", "slots": 2})
 
     with Worker(elsewhere, "worker.enable_remote_control=1", log=log):
-        status, found = examine(deployed)
+        status, findings = examine(deployed)
         own_status, own = examine(elsewhere)
 
     assert status == 1
-    ((verdict, text),) = found["queues"]
+    ((verdict, text),) = findings["queues"]
     assert verdict == "fail"
     assert "workers alive consume 'slow', this deployment publishes to 'runs'" in text
-    assert found["workers"] == [("ok", "1 alive")]
+    assert findings["workers"] == [("ok", "1 alive")]
     assert own_status == 0, own
     assert "Celery is not configured as it has to be: worker_enable_remote_control is True" in log.read_text()

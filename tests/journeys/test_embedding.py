@@ -61,12 +61,12 @@ def with_shop(shop: Path, **more: str) -> dict[str, str]:
 def venv(tmp_path_factory: pytest.TempPathFactory) -> Venv:
     """The shop's environment."""
     folder = tmp_path_factory.mktemp("environment")
-    made = Venv(folder / "venv")
+    virtualenv = Venv(folder / "venv")
     needed = folder / "requirements.txt"
-    given = (SHOP / "requirements.txt").read_text()
-    needed.write_text(given.replace("${CALLBOARD}/clients/python", str(build_client(folder))))
-    made.install("-r", str(needed))
-    return made
+    text = (SHOP / "requirements.txt").read_text()
+    needed.write_text(text.replace("${CALLBOARD}/clients/python", str(build_client(folder))))
+    virtualenv.install("-r", str(needed))
+    return virtualenv
 
 
 @contextmanager
@@ -137,10 +137,10 @@ def test_the_shop_serves_its_functions_from_its_own_environment(
 
     async def ask() -> list[Any]:
         async with connected(shop, mode, tmp_path / "errors.txt", command, own) as client:
-            found = await client.call_tool("find_books", {"words": "Emma and Walden", "order": "copies"})
+            search_result = await client.call_tool("find_books", {"words": "Emma and Walden", "order": "copies"})
             ordered = await client.call_tool("order_copies", {"title": "Emma", "copies": 2})
             refused = await client.call_tool("order_copies", {"title": "Ulysses", "copies": 2})
-            return [found.structured_content, ordered.content[0].text, refused.is_error]  # type: ignore[union-attr]
+            return [search_result.structured_content, ordered.content[0].text, refused.is_error]  # type: ignore[union-attr]
 
     answers = asyncio.run(ask())
 

@@ -41,8 +41,8 @@ def test_a_worker_asks_before_each_call_and_reports_its_spans(
 
         assert (end.status, end.output) == ("succeeded", "Done.")
         (queried,), (fetched,) = (engine.of("ActivityCompleted", name) for name in ("sql_query", "fetch"))
-        asked = [event["activity_type"] for event in engine.events if event.get("event_type") == "ActivityStarted"]
-        assert asked == ["model", "sql_query", "model", "fetch", "model"]
+        activities = [event["activity_type"] for event in engine.events if event.get("event_type") == "ActivityStarted"]
+        assert activities == ["model", "sql_query", "model", "fetch", "model"]
         assert queried["activity_output"] == {"columns": ["number", "item"], "rows": [[7, "pens"]]}
         (statement,) = queried["spans"]
         assert (statement["kind"], statement["database"], statement["rows"]) == ("sql", "shop", 1)
@@ -85,12 +85,12 @@ def test_a_program_starts_a_governed_worker_by_the_factory(
 def test_the_factory_starts_no_worker_without_an_engine(fleet_settings: Settings) -> None:
     chosen = environment(fleet_settings) | {"PYTHONPATH": str(ROOT)}
 
-    said = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-P", "-c", FACTORY], env=chosen, capture_output=True, text=True, check=False
     )
 
-    assert said.returncode == 1
-    assert said.stderr.splitlines()[-1].startswith("config.errors.SettingInvalid: create_openbox_worker() needs ")
+    assert process.returncode == 1
+    assert process.stderr.splitlines()[-1].startswith("config.errors.SettingInvalid: create_openbox_worker() needs ")
 
 
 def test_a_worker_whose_engine_is_away_makes_no_call_with_an_effect(

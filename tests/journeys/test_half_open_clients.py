@@ -54,11 +54,11 @@ def web(tmp_path_factory: pytest.TempPathFactory, redis_server) -> Iterator[Web]
         deployment="half-open",
     )
     migrate(settings)
-    with Web(settings) as made:
+    with Web(settings) as server:
         for number in range(10):
             long = {"agent": "assistant", "input": f"{number} " + "x" * 190_000, "thread_id": "long"}
-            assert made.ask("/v1/runs", long)[0] == 202
-        yield made
+            assert server.ask("/v1/runs", long)[0] == 202
+        yield server
 
 
 @contextlib.contextmanager
@@ -88,7 +88,7 @@ def soonest_ms(port: int) -> tuple[float, float]:
     measured = health_ms(port)
     for _ in range(2):
         if measured[1] >= BAR_MS:
-            measured = min(measured, health_ms(port), key=lambda one: one[1])
+            measured = min(measured, health_ms(port), key=lambda pair: pair[1])
     return measured
 
 
@@ -225,8 +225,8 @@ def test_legal_ways_to_say_it_are_taken(web: Web, sent: Callable[[], bytes]) -> 
 
 
 def test_requests_behind_one_another_are_answered_in_order(web: Web) -> None:
-    one = POST + b"Content-Length: %d\r\n\r\n" % len(RUN) + RUN
-    answer = ask(web, one + b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n" + one)
+    request = POST + b"Content-Length: %d\r\n\r\n" % len(RUN) + RUN
+    answer = ask(web, request + b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n" + request)
 
     assert [part[:3] for part in answer.split(b"HTTP/1.1 ")[1:]] == [b"202", b"404", b"202"]
 
@@ -234,11 +234,11 @@ def test_requests_behind_one_another_are_answered_in_order(web: Web) -> None:
 def test_a_client_that_expects_to_be_asked_is_asked(web: Web) -> None:
     with socket.create_connection(("127.0.0.1", web.settings.port), 5) as client:
         client.sendall(POST + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(RUN))
-        asked = client.recv(65536)
+        reply = client.recv(65536)
         client.sendall(RUN)
         answer = client.recv(65536)
 
-    assert asked == b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert reply == b"HTTP/1.1 100 Continue\r\n\r\n"
     assert answer.startswith(b"HTTP/1.1 202 ")
 
 
@@ -246,9 +246,9 @@ def test_a_client_that_expects_to_be_asked_is_asked(web: Web) -> None:
     "header", [b"SCRIPT_NAME: /static", b"Script-Name: /static", b"PATH_INFO: /v1/runs", b"X_Forwarded_Prefix: /static"]
 )
 def test_a_client_cannot_move_the_path(web: Web, header: bytes) -> None:
-    asked = b"GET /static/v1/runs HTTP/1.1\r\nHost: localhost\r\n" + header + b"\r\nConnection: close\r\n\r\n"
+    request = b"GET /static/v1/runs HTTP/1.1\r\nHost: localhost\r\n" + header + b"\r\nConnection: close\r\n\r\n"
 
-    assert ask(web, asked).startswith(b"HTTP/1.1 404 ")
+    assert ask(web, request).startswith(b"HTTP/1.1 404 ")
 
 
 def test_an_answer_larger_than_the_kernel_takes_arrives_whole(web: Web) -> None:

@@ -49,11 +49,11 @@ def test_while_streaming(tmp_path: Path) -> None:
 
         until(run, "response")
         run.send_signal(signal.SIGINT)
-        events, said = rest(run)
+        events, output = rest(run)
 
         assert run.returncode == 130
         assert (events[-1]["type"], events[-1]["status"]) == ("end", "cancelled")
-        assert "Traceback" not in said
+        assert "Traceback" not in output
         assert model.closed_early.wait(10)
 
 
@@ -67,10 +67,10 @@ def test_while_it_waits_for_its_turn(tmp_path: Path) -> None:
 
         until(second, "status")
         second.send_signal(signal.SIGINT)
-        events, said = rest(second)
+        events, output = rest(second)
         model.resume()
         rest(first)
 
         assert (second.returncode, first.returncode) == (130, 0)
         assert [event["type"] for event in events] == ["end"]
-        assert "Traceback" not in said
+        assert "Traceback" not in output

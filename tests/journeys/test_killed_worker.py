@@ -199,7 +199,7 @@ def test_a_call_that_was_cut_off_is_made_again_or_asked_about_as_its_effect_allo
         with neighbour(harness):
             ends = [handle.result(90) for handle in handles[:safe]]
             until(lambda: {handle.status() for handle in handles[safe:]} == {"waiting"}, 90, "a person is asked")
-            asked = [arrived(ledger) for ledger in ledgers]
+            key_lists = [arrived(ledger) for ledger in ledgers]
             for handle, answer in zip(handles[safe:], ANSWERS, strict=False):
                 (question,) = handle.approvals()
                 assert (question["name"], question["decisions"]) == ("unsafe", ["run_again", "take_as_done", "fail"])
@@ -209,7 +209,7 @@ def test_a_call_that_was_cut_off_is_made_again_or_asked_about_as_its_effect_allo
     expected = [*["succeeded"] * (safe + 2), "failed"][: len(names)]
     assert [end.status for end in ends] == expected
     calls = {"pure": 2, "idempotent": 2, "keyed": 2, "checkable": 1, "unsafe": 1}
-    assert [len(keys) for keys in asked] == [calls[name] for name in names], "before a person answered"
+    assert [len(keys) for keys in key_lists] == [calls[name] for name in names], "before a person answered"
     assert [len(set(arrived(ledger))) for ledger in ledgers] == [1] * len(names), (
         "one key a step, whichever worker calls"
     )

@@ -52,13 +52,13 @@ def test_a_worker_is_small_again_after_large_results_which_are_whole_to_the_cap(
             assert small == [orders(year, FEW) for year in range(RESULTS)]
             for year, result in enumerate(large):
                 assert_whole_to_the_cap(result, orjson.dumps(orders(year, ROWS)).decode())
-        shown = max(
+        char_count = max(
             len(str(message)) for request in fleet_harness.model.requests for message in request.body["messages"]
         )
         until(lambda: _mib(process) - before < STAYS_MIB, SMALL_S, "the worker is small again")
         print(f"before {before} MiB, after {_mib(process)} MiB")
 
-    assert shown < 65_000
+    assert char_count < 65_000
 
 
 def one_by_one(rows: int) -> list[Turn]:
@@ -77,10 +77,10 @@ def call(year: int, rows: int) -> Call:
 
 def assert_whole_to_the_cap(result: Any, whole: str) -> None:
     """The result has the longest it may have, every byte of it as the tool returned it, and says what is missing."""
-    kept, _, note = result.rpartition("\n")
+    excerpt, _, note = result.rpartition("\n")
 
     assert len(result.encode()) == MAX_BYTES
-    assert whole.startswith(kept)
+    assert whole.startswith(excerpt)
     assert note == f"[cut here: {MAX_BYTES:,} of {len(whole):,} bytes are shown]"
 
 
@@ -92,8 +92,10 @@ def _run(harness: AppHarness, turns: list[Turn]) -> tuple[float, list[Any]]:
     assert run.result(120).status == "succeeded"
     took_s = time.monotonic() - began_s
     events = harness.events(run)
-    years = {one.step_id: one.arguments["year"] for one in events if isinstance(one, ToolPayload) and one.arguments}
-    results = {years[one.step_id]: one.result for one in events if isinstance(one, ToolResultPayload)}
+    years = {
+        event.step_id: event.arguments["year"] for event in events if isinstance(event, ToolPayload) and event.arguments
+    }
+    results = {years[payload.step_id]: payload.result for payload in events if isinstance(payload, ToolResultPayload)}
     return took_s, [results[year] for year in range(RESULTS)]
 
 
@@ -106,4 +108,4 @@ def _seconds_of_the_tool_alone() -> float:
 
 
 def _mib(process: psutil.Process) -> int:
-    return int(sum(one.memory_info().rss for one in [process, *process.children(recursive=True)]) // MIB)
+    return int(sum(child.memory_info().rss for child in [process, *process.children(recursive=True)]) // MIB)

@@ -49,7 +49,7 @@ def webs(tmp_path: Path, redis_server, deployment: str) -> Iterator[Starts]:
 
         def start(**limits: int) -> tuple[Web, Web]:
             chosen = [settings.model_copy(update={"port": free_port(), **limits}) for _ in range(2)]
-            first, second = (stack.enter_context(Web(one)) for one in chosen)
+            first, second = (stack.enter_context(Web(web_settings)) for web_settings in chosen)
             return first, second
 
         yield start
@@ -111,8 +111,8 @@ def test_two_processes_share_a_limit_of_viewers_until_one_ends(webs: Starts, num
 def reported(settings: Settings) -> int:
     """Return how many viewers the web processes have reported together."""
     with Redis.from_url(settings.redis_url or "") as redis:
-        found = redis.hvals(Keys(settings.deployment).viewers(settings.tenant))
-    return sum(json.loads(report.partition(b" ")[2])[settings.principal] for report in found)
+        reports = redis.hvals(Keys(settings.deployment).viewers(settings.tenant))
+    return sum(json.loads(report.partition(b" ")[2])[settings.principal] for report in reports)
 
 
 def kill(web: Web, number: signal.Signals) -> None:

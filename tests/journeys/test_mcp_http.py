@@ -86,22 +86,22 @@ class Installation:
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    with Installation(tmp_path_factory.mktemp("mcp")).up() as found:
-        yield found
+    with Installation(tmp_path_factory.mktemp("mcp")).up() as server:
+        yield server
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_session_over_http(mode: str, installation: Installation) -> None:
-    said: list[str | None] = []
+    messages: list[str | None] = []
     key = installation.key(f"ci-{mode}")["key"]
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
         del progress, total
-        said.append(message)
+        messages.append(message)
 
     async def work() -> tuple[list[str], Any, Any]:
         async with installation.client(key, mode) as client:
-            names = [one.name for one in (await client.list_tools()).tools]
+            names = [tool.name for tool in (await client.list_tools()).tools]
             first = await client.call_tool("tester", {"input": "What is 2 + 3?"}, progress_callback=note)
             again = await client.call_tool("run_status", {"run_id": first.structured_content["run_id"]})
             return names, first.structured_content, again.structured_content
@@ -111,18 +111,18 @@ def test_a_session_over_http(mode: str, installation: Installation) -> None:
     assert names[:2] == ["tester", "book"]
     assert (first["status"], again["output"]) == ("succeeded", first["output"])
     assert first["status_url"] == f"{installation.address}/v1/runs/{first['run_id']}"
-    assert "calls calculator" in said
+    assert "calls calculator" in messages
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_a_client_that_is_set_up_with_a_file_of_the_page_connects(file: Path, installation: Installation) -> None:
     written = json.loads(file.read_text())
     (server,) = (written.get("mcpServers") or written["servers"]).values()
-    scheme, _, given = server["headers"]["Authorization"].partition(" ")
-    asked = {f"${{input:{one['id']}}}" for one in written.get("inputs", [])}
-    placeholders = {"${CALLBOARD_MCP_API_KEY}", "${env:CALLBOARD_MCP_API_KEY}", "YOUR-API-KEY", *asked}
+    scheme, _, token = server["headers"]["Authorization"].partition(" ")
+    inputs = {f"${{input:{entry['id']}}}" for entry in written.get("inputs", [])}
+    placeholders = {"${CALLBOARD_MCP_API_KEY}", "${env:CALLBOARD_MCP_API_KEY}", "YOUR-API-KEY", *inputs}
     assert (server["url"], scheme) == ("http://127.0.0.1:8000/mcp", "Bearer")
-    assert given in placeholders
+    assert token in placeholders
     is_inspectors = file.name == "inspector.json"  # which takes `http` since its version 2 alone
     assert server.get("type", "http") == ("streamable-http" if is_inspectors else "http")
     key = installation.key(f"copied-{file.name.partition('.')[0]}")["key"]
@@ -150,8 +150,10 @@ def test_a_long_call_continues_on_the_loop_and_outlives_its_client(
 
     async def stay() -> Any:
         async with installation.client(key, mode) as client:
-            found = (await client.list_resources()).resources
-            run_id = next(str(one.uri).rpartition("/")[2] for one in found if "/runs/" in str(one.uri))
+            resources = (await client.list_resources()).resources
+            run_id = next(
+                str(resource.uri).rpartition("/")[2] for resource in resources if "/runs/" in str(resource.uri)
+            )
             ended = (await client.call_tool("run_status", {"run_id": run_id, "wait_s": 20})).structured_content
             whole = (await client.call_tool("take_long", {"folder": str(tmp_path)})).structured_content
             return ended, whole
@@ -187,8 +189,8 @@ def test_a_call_that_is_approved_in_the_terminal_is_resumed(mode: str, installat
             waiting = (await client.call_tool("book", {"room": "blue"})).structured_content
             assert waiting["code"] == "APPROVAL_REQUIRED"
             await asyncio.to_thread(installation.command, "approve", waiting["run_id"], "--decision", "approve")
-            asked = {"run_id": waiting["run_id"], "wait_s": 20}
-            return (await client.call_tool("run_status", asked)).structured_content
+            arguments = {"run_id": waiting["run_id"], "wait_s": 20}
+            return (await client.call_tool("run_status", arguments)).structured_content
 
     assert asyncio.run(work())["output"] == "booked blue"
 
@@ -199,9 +201,11 @@ def test_a_client_reads_beyond_an_event_that_is_larger_than_it_takes(mode: str, 
 
     async def work() -> Any:
         async with installation.client(key, mode) as client:
-            asked = {"run_id": (await client.call_tool("book", {"room": "x" * 900_000})).structured_content["run_id"]}
-            return (await client.call_tool("run_events", asked)).structured_content["events"] + [
-                *(await client.call_tool("run_events", {**asked, "after": "2"})).structured_content["events"]
+            arguments = {
+                "run_id": (await client.call_tool("book", {"room": "x" * 900_000})).structured_content["run_id"]
+            }
+            return (await client.call_tool("run_events", arguments)).structured_content["events"] + [
+                *(await client.call_tool("run_events", {**arguments, "after": "2"})).structured_content["events"]
             ]
 
     events = asyncio.run(work())
@@ -288,13 +292,13 @@ def test_a_client_that_listens_is_sent_what_changes(installation: Installation, 
             while not (tmp_path / "begun").exists():
                 await asyncio.sleep(0.05)
             listed = (await client.list_resources()).resources
-            uri = next(str(one.uri) for one in listed if "/runs/" in str(one.uri))
+            uri = next(str(resource.uri) for resource in listed if "/runs/" in str(resource.uri))
             async with client.listen(tools_list_changed=True, resource_subscriptions=[uri]) as changes:
                 await begun
-                found = [await asyncio.wait_for(anext(aiter(changes)), 20)]
+                notifications = [await asyncio.wait_for(anext(aiter(changes)), 20)]
                 await asyncio.to_thread(second.write_text, AGENT)
-                found.append(await asyncio.wait_for(anext(aiter(changes)), 20))
-            return [*found, uri, [one.name for one in (await client.list_tools()).tools]]
+                notifications.append(await asyncio.wait_for(anext(aiter(changes)), 20))
+            return [*notifications, uri, [tool.name for tool in (await client.list_tools()).tools]]
 
     try:
         *events, uri, names = asyncio.run(work())
@@ -311,7 +315,7 @@ def test_the_first_list_has_the_tools_which_workers_import_after_the_page_answer
 
     async def work() -> list[str]:
         async with fresh.client("", mode) as client:
-            return [one.name for one in (await client.list_tools()).tools]
+            return [tool.name for tool in (await client.list_tools()).tools]
 
     with fresh.up():
         names = asyncio.run(work())

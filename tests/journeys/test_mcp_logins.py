@@ -48,7 +48,7 @@ def test_workers_use_and_renew_a_login_and_read_resources(
         secrets = [*server.tokens, *server.refreshes]
 
     assert (end.status, end.output) == ("succeeded", "Done.")
-    text = next(found["contents"][0]["text"] for found in results if found != "ann")
+    text = next(result["contents"][0]["text"] for result in results if result != "ann")
     assert text.startswith("Read me.")
     assert "ann" in results
     assert len(server.asked_for("refresh_token")) == 1
@@ -65,6 +65,6 @@ def log_in(settings: Settings) -> None:
         assert running.stdout is not None
         url = next(line for line in running.stdout if line.startswith("http"))
         browse(url.strip())
-        said = running.stdout.read()
+        output = running.stdout.read()
     assert running.returncode == 0
-    assert "logged in at guarded" in said
+    assert "logged in at guarded" in output

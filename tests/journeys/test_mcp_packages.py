@@ -94,14 +94,14 @@ class PackagedServer:
         """Let the worker run the agent, whose model makes the calls one after the other; return the run's log."""
         self._harness.model.script([*(Turn(calls=(call,)) for call in calls), Turn(text="Done.")])
         handle = self._harness.runner.run("Do it.", self.name, detached=True)
-        found = list(handle.events())
-        assert handle.result(RUN_S).status == "succeeded", found
-        return found
+        payloads = list(handle.events())
+        assert handle.result(RUN_S).status == "succeeded", payloads
+        return payloads
 
 
 def results(events: list[Payload]) -> list[tuple[str, Any]]:
     """Return how each call ended, and with what."""
-    return [(one.outcome, one.result) for one in events if isinstance(one, ToolResultPayload)]
+    return [(event.outcome, event.result) for event in events if isinstance(event, ToolResultPayload)]
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http", "sse"])
@@ -131,7 +131,7 @@ def test_an_agent_uses_the_server_everything(
         ("done", "Long running operation completed. Duration: 0.4 seconds, Steps: 2."),
         ("failed", 'The call was not made: the arguments of get-sum do not fit: a: "two" is not of type "number".'),
     ]
-    assert {one.total for one in events if isinstance(one, ToolProgressPayload)} == {2}
+    assert {event.total for event in events if isinstance(event, ToolProgressPayload)} == {2}
 
 
 def test_an_agent_uses_the_server_filesystem(fleet_harness: AppHarness, worker: Worker, tmp_path: Path) -> None:
@@ -147,13 +147,16 @@ def test_an_agent_uses_the_server_filesystem(fleet_harness: AppHarness, worker: 
         Call(name="read_text_file", arguments={"path": "/etc/passwd"}),
     )
 
-    *done, (outcome, said) = results(events)
+    *done, (outcome, message) = results(events)
     assert done == [
         ("done", {"content": f"Successfully wrote to {letter}"}),
         ("done", {"content": "[FILE] letter.txt"}),
         ("done", {"content": "Dear Ann"}),
     ]
-    assert (outcome, said.partition(": /")[0]) == ("failed", "Error: Access denied - path outside allowed directories")
+    assert (outcome, message.partition(": /")[0]) == (
+        "failed",
+        "Error: Access denied - path outside allowed directories",
+    )
     assert (shared / "letter.txt").read_text() == "Dear Ann"
 
 
@@ -175,11 +178,11 @@ def test_an_agent_uses_the_server_fetch(fleet_harness: AppHarness, worker: Worke
         events = server.events(*(Call(name="fetch", arguments={"url": page}) for page in pages))
         site.shutdown()
 
-    (read, page), (refused, said) = results(events)
-    print(page, said)
+    (read, page), (refused, message) = results(events)
+    print(page, message)
     assert (read, refused) == ("done", "failed")
     assert "Open until **six**." in page
-    assert "404" in said
+    assert "404" in message
 
 
 # --- clients of our server --------------------------------------------------------------------------
@@ -213,18 +216,18 @@ def test_a_client_from_a_package_uses_our_server(
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout)
+    report = json.loads(ran.stdout)
 
-    ended = {name: one["status"] for name, one in found.items() if name.startswith("test_")}
-    asked = found["test_streaming_elicitation"]
-    assert found["tools"][-3:] == ["run_status", "run_events", "cancel_run"]
-    assert found["test_simple_text"]["text"] == "This is a simple text response for testing."
-    assert {"calls test_tool_with_progress", "test_tool_with_progress: done"} <= set(found["said"])
-    assert found["test_error_handling"]["is_error"]
-    assert found["resource"] == asked["run_id"]
+    ended = {name: result["status"] for name, result in report.items() if name.startswith("test_")}
+    test_streaming_elicitation = report["test_streaming_elicitation"]
+    assert report["tools"][-3:] == ["run_status", "run_events", "cancel_run"]
+    assert report["test_simple_text"]["text"] == "This is a simple text response for testing."
+    assert {"calls test_tool_with_progress", "test_tool_with_progress: done"} <= set(report["said"])
+    assert report["test_error_handling"]["is_error"]
+    assert report["resource"] == test_streaming_elicitation["run_id"]
     assert ended == {"test_simple_text": "succeeded", "test_tool_with_progress": "succeeded"} | {
         "test_error_handling": "failed",
         "test_streaming_elicitation": "succeeded" if shows_forms else "waiting",
     }
-    assert asked.get("output") == ("Hello, Ann!" if shows_forms else None)
-    assert asked.get("code") == (None if shows_forms else "APPROVAL_REQUIRED")
+    assert test_streaming_elicitation.get("output") == ("Hello, Ann!" if shows_forms else None)
+    assert test_streaming_elicitation.get("code") == (None if shows_forms else "APPROVAL_REQUIRED")

@@ -53,17 +53,17 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 def post(up: Up, path: str, body: dict[str, Any]) -> dict[str, Any]:
     data, headers = json.dumps(body).encode(), {"Content-Type": "application/json"}
     with urllib.request.urlopen(urllib.request.Request(up.address + path, data, headers), timeout=30) as answer:
-        found: dict[str, Any] = json.load(answer)
-        return found
+        document: dict[str, Any] = json.load(answer)
+        return document
 
 
 def asked(up: Up, run_id: str) -> dict[str, Any]:
     """Return the run's question, once there is one."""
     until_s = time.monotonic() + 60
     while time.monotonic() < until_s:
-        found = up.get(f"/v1/runs/{run_id}/approvals")["approvals"]
-        if found:
-            return dict(found[0])
+        approvals = up.get(f"/v1/runs/{run_id}/approvals")["approvals"]
+        if approvals:
+            return dict(approvals[0])
         time.sleep(0.1)
     raise AssertionError(up.events(run_id))
 

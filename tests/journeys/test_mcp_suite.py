@@ -72,10 +72,13 @@ def web(fleet_settings: Settings, fleet_harness: AppHarness, agents: Path) -> It
 
 def test_the_server(web: Web, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     suite = SuiteRun.of_server(tmp_path, f"{web.address}/mcp")
-    found = {era: suite.results(era) for era in ERAS}
+    results = {era: suite.results(era) for era in ERAS}
 
-    found[ERAS[0]] = [*(one for one in found[ERAS[0]] if one.name not in ON_STDIO), *_on_stdio(web.settings, tmp_path)]
-    _require("The server", found, remarks.SERVER, request)
+    results[ERAS[0]] = [
+        *(result for result in results[ERAS[0]] if result.name not in ON_STDIO),
+        *_on_stdio(web.settings, tmp_path),
+    ]
+    _require("The server", results, remarks.SERVER, request)
 
 
 def _on_stdio(settings: Settings, folder: Path) -> list[ScenarioResult]:
@@ -101,12 +104,12 @@ def test_the_client(
         _require("The client", {era: suite.results(era) for era in ERAS}, remarks.CLIENT, request)
 
 
-def _require(title: str, found: Results, known: Mapping[str, str], request: pytest.FixtureRequest) -> None:
+def _require(title: str, by_era: Results, explanations: Mapping[str, str], request: pytest.FixtureRequest) -> None:
     """Fail unless every scenario passes or is known not to apply, as the page says."""
-    wrong = [f"{era}: {line}" for era in ERAS for one in found[era] for line in one.unexplained(known)]
-    named = {name for results in found.values() for one in results for name in one.named()}
-    wrong += [f"{one} passes, and is said not to apply" for one in known.keys() - named]
+    wrong = [f"{era}: {line}" for era in ERAS for outcome in by_era[era] for line in outcome.unexplained(explanations)]
+    named = {name for results in by_era.values() for result in results for name in result.named()}
+    wrong += [f"{remark_name} passes, and is said not to apply" for remark_name in explanations.keys() - named]
     assert not wrong, "\n".join(wrong)
-    shown = section(title, found, known)
-    print(shown)
-    compare(title, shown, write=request.config.getoption(OPTION))
+    page_section = section(title, by_era, explanations)
+    print(page_section)
+    compare(title, page_section, write=request.config.getoption(OPTION))

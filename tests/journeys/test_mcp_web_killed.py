@@ -41,10 +41,10 @@ def test_a_process_that_ends_refuses_an_answer_that_it_has_not_begun(brisk_harne
         answering = threads.submit(web.ask, "/mcp", message, **headers)
         assert brisk_harness.model.wait_for_requests(1)
         web.process.send_signal(signal.SIGTERM)
-        status, said, problem, _ = answering.result(30)
+        status, answer_headers, problem, _ = answering.result(30)
 
-    assert (status, problem["code"], said["Retry-After"]) == (503, "overloaded", "2")
-    assert said["X-Trace-Id"] == problem["trace_id"]
+    assert (status, problem["code"], answer_headers["Retry-After"]) == (503, "overloaded", "2")
+    assert answer_headers["X-Trace-Id"] == problem["trace_id"]
     assert "idempotency key" in problem["detail"]
 
 
@@ -56,9 +56,9 @@ def test_a_call_is_found_again_by_its_key_and_by_its_run(mode: str, brisk_harnes
 
     async def call(web: Web, **options: Any) -> Any:
         async with Client(f"{web.address}/mcp", mode=mode) as client:
-            found = await client.call_tool("tester", {"input": "Hello"}, meta=meta, **options)
-            again = await client.call_tool("run_status", {"run_id": found.structured_content["run_id"]})
-            return found.structured_content, again.structured_content
+            reply = await client.call_tool("tester", {"input": "Hello"}, meta=meta, **options)
+            again = await client.call_tool("run_status", {"run_id": reply.structured_content["run_id"]})
+            return reply.structured_content, again.structured_content
 
     async def cut_off(web: Any) -> None:
         progressed = asyncio.Event()
@@ -77,9 +77,9 @@ def test_a_call_is_found_again_by_its_key_and_by_its_run(mode: str, brisk_harnes
 
     with two_webs(brisk_harness) as (first, second), neighbour(brisk_harness):
         asyncio.run(cut_off(first))
-        found, again = asyncio.run(call(second))
+        answer, again = asyncio.run(call(second))
 
-    assert (found["status"], found["output"]) == ("succeeded", "".join(WORDS))
-    assert again["output"] == found["output"]
+    assert (answer["status"], answer["output"]) == ("succeeded", "".join(WORDS))
+    assert again["output"] == answer["output"]
     with brisk_harness.runner.journal.database.read() as connection:
         assert connection.execute(select(func.count()).select_from(runs)).scalar_one() == 1

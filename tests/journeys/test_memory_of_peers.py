@@ -62,8 +62,8 @@ def large_runs(deployment_settings: Settings) -> list[str]:
 @pytest.fixture
 def web(deployment_settings: Settings) -> Iterator[Web]:
     """A web process of the test's own: one that had to hold much keeps the room for it."""
-    with Web(deployment_settings.model_copy(update={"port": free_port()})) as made:
-        yield made
+    with Web(deployment_settings.model_copy(update={"port": free_port()})) as server:
+        yield server
 
 
 class Watch:
@@ -95,13 +95,13 @@ class Watch:
 
 def at_once(count: int, work: Callable[[], int]) -> list[int]:
     """Return what each of so many threads returned."""
-    found: list[int] = []
-    threads = [threading.Thread(target=lambda: found.append(work())) for _ in range(count)]
+    results: list[int] = []
+    threads = [threading.Thread(target=lambda: results.append(work())) for _ in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return found
+    return results
 
 
 HOSTILE = {
@@ -142,10 +142,12 @@ def test_viewers_that_do_not_read_a_large_event(web: Web) -> None:
         late = [stack.enter_context(unread(web, run_id)) for _ in range(VIEWERS // 2)]
         time.sleep(3)  # everything that will be written has been
         reader = web.events(run_id)
-        kept = sum(is_open(viewer) for viewer in early + late)
+        connection_count = sum(is_open(viewer) for viewer in early + late)
     journal.close()
 
-    print(f"{VIEWERS} viewers of one event of 3 MB, unread: {watch.more / MIB:+.1f} MiB; {kept} are connected")
+    print(
+        f"{VIEWERS} viewers of one event of 3 MB, unread: {watch.more / MIB:+.1f} MiB; {connection_count} are connected"
+    )
     assert watch.more <= BAR
     assert len(reader[-1]["output"]) == LARGE_CHARS
 

@@ -38,11 +38,11 @@ def test_a_worker_outlives_whatever_lies_on_its_queue(
         assert worker.process.poll() is None, "the same process"
 
     assert not (tmp_path / "sprung").exists(), "something was unpickled"
-    said = log.read_text()
-    assert f"dropped={(len(items) - len(garbage.asking_for_more()) + len(many)) // 100 * 100}\n" in said
-    assert "Traceback" not in said
-    assert "chord_unlock" not in said
-    assert "os.system" not in said
+    text = log.read_text()
+    assert f"dropped={(len(items) - len(garbage.asking_for_more()) + len(many)) // 100 * 100}\n" in text
+    assert "Traceback" not in text
+    assert "chord_unlock" not in text
+    assert "os.system" not in text
 
 
 def test_a_worker_waits_for_a_redis_that_answers_with_errors(

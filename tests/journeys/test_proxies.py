@@ -73,7 +73,7 @@ class Site:
             command, check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
         )
         assert done.returncode in (0, 1), done.stderr
-        return {one["about"]: (one["verdict"], one["text"]) for one in json.loads(done.stdout)}
+        return {load["about"]: (load["verdict"], load["text"]) for load in json.loads(done.stdout)}
 
 
 @pytest.fixture(scope="module")
@@ -230,8 +230,8 @@ def test_the_doctor_finds_what_a_proxy_does(site: Site, tmp_path: Path, harm: st
     with proxy.nginx(server, tmp_path, site.port):
         findings = site.doctor("--idle-s", "5" if harm == "cuts" else "1")
 
-    found = findings[about]
-    assert (found[0], words in found[1]) == (verdict, True), findings
+    finding = findings[about]
+    assert (finding[0], words in finding[1]) == (verdict, True), findings
     others = {name for name, (judged, _) in findings.items() if judged == "fail"} - {about}
     assert not others, findings
 

@@ -118,13 +118,13 @@ def test_a_question_is_answered(callboard: Callboard, fleet_harness: AppHarness,
     call = Call(name="unsafe", arguments={"ledger": str(tmp_path / "ledger")})
     fleet_harness.model.script([Turn(calls=[call]), Turn(text="Done.")])
     handle = callboard.run("payer", "Pay.")
-    asked = next(event for event in handle.events() if isinstance(event, ApprovalEvent))
+    approval = next(event for event in handle.events() if isinstance(event, ApprovalEvent))
 
     [question] = handle.approvals()
     decided = handle.decide(question.approval_id, "take_as_done", result={"paid": 7}, message="the bank has it")
     end = handle.result(60)
 
-    assert (question.approval_id, question.name) == (asked.approval_id, "unsafe")
+    assert (question.approval_id, question.name) == (approval.approval_id, "unsafe")
     assert question.decisions == ["run_again", "take_as_done", "fail"]
     assert (decided.decision, decided.run_id, decided.status) == ("take_as_done", handle.run_id, "queued")
     assert (end.status, end.output) == ("succeeded", "Done.")
@@ -277,13 +277,13 @@ def test_a_key_opens_the_server_and_its_revocation_ends_a_stream(
 ) -> None:
     fleet_harness.agent("timeouts: {first_token_s: 300, between_chunks_s: 300}")
     fleet_harness.model.script([Turn(text=["one ", "two ", "three"], stall_after=3)])
-    made, rotated = (key_of(guarded_web.settings, Principal(id=f"shop-{kind}")) for _ in range(2))
+    key, rotated = (key_of(guarded_web.settings, Principal(id=f"shop-{kind}")) for _ in range(2))
 
-    with client_of(kind, guarded_web.address, made) as callboard:
+    with client_of(kind, guarded_web.address, key) as callboard:
         handle = callboard.run("tester", "Hello")
         events = iter(handle.events())
         next(event for event in events if isinstance(event, ResponseEvent))
-        revoke(guarded_web.settings, made)
+        revoke(guarded_web.settings, key)
         with pytest.raises(RequestRefused) as revoked:
             list(events)
     with client_of(kind, guarded_web.address) as stranger, pytest.raises(RequestRefused) as without:
@@ -296,4 +296,4 @@ def test_a_key_opens_the_server_and_its_revocation_ends_a_stream(
 
     assert {error.value.status for error in (revoked, without)} == {401}
     assert {error.value.code for error in (revoked, without)} == {"unauthenticated"}
-    assert made not in str(revoked.value)
+    assert key not in str(revoked.value)

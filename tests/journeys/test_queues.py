@@ -31,8 +31,8 @@ def harness(open_harness: Callable[..., AppHarness]) -> AppHarness:
 def queues_of_owner(harness: AppHarness, run: RunHandle) -> list[str]:
     """Return the queues that the worker serves which has the run now."""
     owner = run_row(harness, run).owner
-    found = harness.runner.journal.stores.workers.alive()
-    (worker,) = [worker for worker in found if worker["worker_id"] == owner]
+    workers = harness.runner.journal.stores.workers.alive()
+    (worker,) = [worker for worker in workers if worker["worker_id"] == owner]
     return list(worker["queues"])
 
 

@@ -48,20 +48,20 @@ def typed(line: str, **more: str) -> tuple[int | None, str]:
 
 def test_the_commands_of_the_terminal_work_beside_up(tmp_path: Path) -> None:
     lines = [line for line in BESIDE_UP if line.split("./callboard ")[1].split()[0] not in ("migrate", "worker", "web")]
-    said: dict[str, tuple[int | None, str]] = {}
+    outcomes: dict[str, tuple[int | None, str]] = {}
     run_id = "RUN"
     with Up(tmp_path / "state", "--port", "0", "--workers", "1", CALLBOARD_REDIS_URL="") as up:
         assert up.address
         for line in lines:
-            said[line] = typed(line.replace("RUN", run_id), CALLBOARD_STATE_DIR=str(tmp_path / "state"))
+            outcomes[line] = typed(line.replace("RUN", run_id), CALLBOARD_STATE_DIR=str(tmp_path / "state"))
             if line.endswith("--detach"):
-                run_id = said[line][1].split()[-1]
+                run_id = outcomes[line][1].split()[-1]
         up.stop()
 
-    error = {line: how for line, how in said.items() if how[0] not in ((None,) if line.endswith(" -f") else (0,))}
+    error = {line: how for line, how in outcomes.items() if how[0] not in ((None,) if line.endswith(" -f") else (0,))}
     assert error == {}
-    assert not [line for line, (_, text) in said.items() if "Traceback" in text]
-    calendar = next(text for line, (_, text) in said.items() if "letter.txt" in line)
+    assert not [line for line, (_, text) in outcomes.items() if "Traceback" in text]
+    calendar = next(text for line, (_, text) in outcomes.items() if "letter.txt" in line)
     assert "2026-12-03" in calendar
 
 

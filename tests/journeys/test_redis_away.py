@@ -36,8 +36,8 @@ MORE_THREADS = 2 * SLOTS
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """One deployment that lives through all faults, one after another."""
-    with staged(tmp_path_factory.mktemp("away")) as made:
-        yield made
+    with staged(tmp_path_factory.mktemp("away")) as new_stage:
+        yield new_stage
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ CUT_EVERY_S = 0.3
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """One deployment that lives through all faults, one after another."""
-    with staged(tmp_path_factory.mktemp("lost")) as made:
-        yield made
+    with staged(tmp_path_factory.mktemp("lost")) as new_stage:
+        yield new_stage
 
 
 def restart(stage: Stage) -> None:
@@ -108,11 +108,11 @@ def test_a_policy_that_becomes_dangerous_while_running_is_found_by_the_doctor(st
     stage.until_well()
     stage.redis.say("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     try:
-        found = dict(check_redis(stage.settings))
+        by_verdict = dict(check_redis(stage.settings))
         run_id = stage.begin(stage.agent(5, 50))
         stage.until_ended([run_id], 20)
     finally:
         stage.redis.say("CONFIG", "SET", "maxmemory-policy", "noeviction")
 
-    assert "config set maxmemory-policy noeviction" in found["fail"]
+    assert "config set maxmemory-policy noeviction" in by_verdict["fail"]
     assert "maxmemory-policy noeviction" in dict(check_redis(stage.settings))["ok"]

@@ -40,8 +40,8 @@ def web(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Web]:
         request_timeout_s=LIMIT_S,
     )
     migrate(settings)
-    with Web(settings) as made:
-        yield made
+    with Web(settings) as server:
+        yield server
 
 
 @contextmanager
@@ -60,17 +60,17 @@ def locked(settings: Settings) -> Iterator[None]:
 
 def crowd_of(web: Web, size: int) -> list[Answer]:
     """Return what many who start a run at the same moment are answered, each under a key of its own."""
-    found: dict[int, Answer] = {}
+    answers: dict[int, Answer] = {}
 
     def start(number: int) -> None:
-        found[number] = web.ask("/v1/runs", HELLO, Idempotency_Key=f"key-{number}")
+        answers[number] = web.ask("/v1/runs", HELLO, Idempotency_Key=f"key-{number}")
 
     starts = [threading.Thread(target=start, args=(number,)) for number in range(size)]
-    for one in starts:
-        one.start()
-    for one in starts:
-        one.join()
-    return [found[number] for number in range(size)]
+    for thread in starts:
+        thread.start()
+    for thread in starts:
+        thread.join()
+    return [answers[number] for number in range(size)]
 
 
 def test_a_locked_database_delays_no_request_beyond_the_limit_and_starts_nothing_twice(web: Web) -> None:
@@ -80,12 +80,14 @@ def test_a_locked_database_delays_no_request_beyond_the_limit_and_starts_nothing
         refused = crowd_of(web, CROWD)
     again = [crowd_of(web, CROWD) for _ in range(2)]
 
-    print(f"answered after {min(one[3] for one in refused):.1f} to {max(one[3] for one in refused):.1f} s")
-    assert {one[0] for one in refused} == {503}
-    assert {one[2]["code"] for one in refused} <= {"database_busy", "database_unreachable", "overloaded"}
-    assert all(int(one[1]["Retry-After"]) > 0 for one in refused)
-    assert max(one[3] for one in refused) < 2 * LIMIT_S
-    started = [[one[2]["run_id"] for one in answers] for answers in again]
+    print(
+        f"answered after {min(refusal[3] for refusal in refused):.1f} to {max(refusal[3] for refusal in refused):.1f} s"
+    )
+    assert {refusal[0] for refusal in refused} == {503}
+    assert {refusal[2]["code"] for refusal in refused} <= {"database_busy", "database_unreachable", "overloaded"}
+    assert all(int(refusal[1]["Retry-After"]) > 0 for refusal in refused)
+    assert max(refusal[3] for refusal in refused) < 2 * LIMIT_S
+    started = [[answer[2]["run_id"] for answer in answers] for answers in again]
     assert started[0] == started[1]
     assert len(web.ask("/v1/runs?limit=200")[2]["runs"]) == CROWD + 1
     assert "Traceback" not in web.log.read_text()

@@ -32,13 +32,13 @@ BAR_S = 1.0
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    made = Settings(
+    new_settings = Settings(
         _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own
         state_dir=tmp_path_factory.mktemp("revocation"),
         auth="required",
     )
-    migrate(made)
-    return made
+    migrate(new_settings)
+    return new_settings
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +52,8 @@ def database(settings: Settings) -> Iterator[Database]:
 def webs(settings: Settings) -> Iterator[tuple[Web, Web]]:
     """Two web processes of one deployment."""
     first, second = (settings.model_copy(update={"port": free_port()}) for _ in range(2))
-    with Web(first) as one, Web(second) as two:
-        yield one, two
+    with Web(first) as web, Web(second) as two:
+        yield web, two
 
 
 class Stream:
@@ -111,7 +111,7 @@ def test_streams_and_requests_end_on_both_processes(
     bearer, run_id = {"Authorization": f"Bearer {text}"}, start(webs[0], text)
     paths = (f"/v1/runs/{run_id}/events", "/v1/events")
     streams = [Stream(web, path, text) for web in webs for path in paths]
-    kept = [Stream(web, "/v1/events", other) for web in webs]
+    open_streams = [Stream(web, "/v1/events", other) for web in webs]
 
     end(database, key)
     began = time.monotonic()
@@ -119,7 +119,7 @@ def test_streams_and_requests_end_on_both_processes(
     refused_s = [seconds_until(401, web, "/v1/runs", bearer, began) for web in webs]
     assert all(stream.ends_within(BAR_S - (time.monotonic() - began)) for stream in streams)
     assert max(refused_s) < BAR_S
-    assert not any(stream.ends_within(0) for stream in kept)
+    assert not any(stream.ends_within(0) for stream in open_streams)
 
 
 def test_a_stream_ends_with_the_role_that_showed_the_run(webs: tuple[Web, Web], database: Database) -> None:
@@ -169,10 +169,10 @@ def test_no_log_has_a_key(webs: tuple[Web, Web], database: Database) -> None:
 
     assert webs[0].ask(f"/v1/runs?api_key={text}")[0] == 400
     assert webs[0].ask(f"/v1/runs/{text}", Authorization=f"Bearer {text}")[0] == 400
-    for place in (f"/v1/runs?agent={text}", f"/v1/runs#{text}", f"http://ci:{text}@127.0.0.1/v1/runs"):
+    for target in (f"/v1/runs?agent={text}", f"/v1/runs#{text}", f"http://ci:{text}@127.0.0.1/v1/runs"):
         connection = http.client.HTTPConnection(webs[0].address.removeprefix("http://"), timeout=30)
         named = {"Host": "127.0.0.1", "Authorization": f"Bearer {text}"}
-        connection.request("GET", place, headers=named)  # as it is, fragment included
+        connection.request("GET", target, headers=named)  # as it is, fragment included
         assert connection.getresponse().status == 400
         connection.close()
 

@@ -64,15 +64,15 @@ class Clone:
 
     def installed(self) -> set[str]:
         """Return the names of the packages."""
-        found = self.root.glob(".venv/lib/python*/site-packages/*.dist-info")
-        return {path.name.partition("-")[0] for path in found}
+        paths = self.root.glob(".venv/lib/python*/site-packages/*.dist-info")
+        return {path.name.partition("-")[0] for path in paths}
 
 
 def entry(name: str, lock: str = "requirements.lock") -> str:
     """Return one package's lines of the real lock."""
-    found = re.search(rf"^{name}==.*(?:\n    .*)*\n", (ROOT / lock).read_text(), re.M)
-    assert found
-    return found.group()
+    match = re.search(rf"^{name}==.*(?:\n    .*)*\n", (ROOT / lock).read_text(), re.M)
+    assert match
+    return match.group()
 
 
 WITH_UV = os.environ["PATH"]
@@ -103,11 +103,11 @@ def made_clone(clone, request):
 def test_two_first_runs_at_once_set_up_once_and_both_run(clone):
     both = [clone.start("agents", "--json"), clone.start("agents", "--json")]
 
-    said = [process.communicate() for process in both]
+    outputs = [process.communicate() for process in both]
 
-    assert [process.returncode for process in both] == [0, 0], said
-    assert all(out.startswith("ran ['agents', '--json'] ['probe']") for out, _ in said)
-    first, second = sorted((err for _, err in said), key=lambda err: "setting up .venv" not in err)
+    assert [process.returncode for process in both] == [0, 0], outputs
+    assert all(out.startswith("ran ['agents', '--json'] ['probe']") for out, _ in outputs)
+    first, second = sorted((err for _, err in outputs), key=lambda err: "setting up .venv" not in err)
     assert "setting up .venv" in first
     assert "ready after" in first
     assert len(first.splitlines()) == 2, "one line before, one line after"

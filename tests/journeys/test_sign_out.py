@@ -21,17 +21,17 @@ pytestmark = pytest.mark.journey
 @pytest.fixture(scope="module")
 def webs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Web, Web]]:
     """Two web processes of one deployment with sign-in."""
-    made = Settings(
+    settings = Settings(
         _env_file=None,  # type: ignore[call-arg]  # pydantic-settings' own
         state_dir=tmp_path_factory.mktemp("sign-out"),
         auth="required",
         oidc_issuer="https://login.example.org",
         oidc_client_id="callboard",
     )
-    migrate(made)
-    first, second = (made.model_copy(update={"port": free_port()}) for _ in range(2))
-    with Web(first) as one, Web(second) as two:
-        yield one, two
+    migrate(settings)
+    first, second = (settings.model_copy(update={"port": free_port()}) for _ in range(2))
+    with Web(first) as web, Web(second) as two:
+        yield web, two
 
 
 @pytest.mark.parametrize("everywhere", [False, True])
@@ -39,7 +39,7 @@ def test_streams_and_requests_end_on_both_processes(webs: tuple[Web, Web], every
     here, there, other = (session_of(webs[0].settings, Principal(id=name)) for name in ("olga", "olga", "adam"))
     streams = [Stream(web, "/v1/events", **here) for web in webs]
     theirs = [Stream(web, "/v1/events", **there) for web in webs]
-    kept = [Stream(web, "/v1/events", **other) for web in webs]
+    open_streams = [Stream(web, "/v1/events", **other) for web in webs]
 
     assert webs[0].ask("/auth/sign-out", {"everywhere": everywhere}, **here)[0] == 200
     began = time.monotonic()
@@ -48,4 +48,4 @@ def test_streams_and_requests_end_on_both_processes(webs: tuple[Web, Web], every
     assert all(stream.ends_within(BAR_S - (time.monotonic() - began)) for stream in streams)
     assert max(refused_s) < BAR_S
     assert all(stream.ends_within(BAR_S if everywhere else 0) == everywhere for stream in theirs)
-    assert not any(stream.ends_within(0) for stream in kept)
+    assert not any(stream.ends_within(0) for stream in open_streams)

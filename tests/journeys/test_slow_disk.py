@@ -53,12 +53,12 @@ def assert_only_slower(settings: Settings, folder: Path, preloaded: dict[str, st
             queue(runner, SIZE)
             with environment(preloaded | {LEDGER: str(ledger)}), Worker(chosen, log=log):
                 took_s = until_ended(runner.journal.database, SIZE, ENDED_S)
-                found = outcome(runner.journal.database, ledger, log)
+                result = outcome(runner.journal.database, ledger, log)
         finally:
             runner.close()
     print(f"{SIZE} runs in {took_s:.1f} s, {SIZE / took_s:.1f} a second")
 
-    assert found.is_clean(SIZE), f"{found}\n{log.read_text()[-3000:]}"
+    assert result.is_clean(SIZE), f"{result}\n{log.read_text()[-3000:]}"
     assert "Traceback" not in log.read_text()
 
 
@@ -82,7 +82,7 @@ def test_a_slow_disk_under_postgres(by_default: Settings, tmp_path: Path, slow_d
 def test_a_disk_that_is_full_for_longer_than_a_lease(tmp_path: Path) -> None:
     need(shutil.which("gcc"), "gcc")
 
-    found = full_disk.endure(tmp_path, outages=3, full_s=6, lease_s=3.0, beat_s=1.0, reap_s=1.0)
+    result = full_disk.endure(tmp_path, outages=3, full_s=6, lease_s=3.0, beat_s=1.0, reap_s=1.0)
 
-    assert found.is_clean(3 * full_disk.SIZE), found
+    assert result.is_clean(3 * full_disk.SIZE), result
     assert "heartbeat failed: DatabaseFull" in (tmp_path / "worker.log").read_text()

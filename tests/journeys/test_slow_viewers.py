@@ -38,8 +38,8 @@ def web(redis_settings: Settings, tmp_path: Path) -> Iterator[Web]:
     with ModelServer() as model:
         write_agent(tmp_path / "agents", model)
         model.respond = lambda _: Turn(text=PIECES, pace=PACE)
-        with Web(chosen) as made, Worker(chosen, log=chosen.state / "worker.log"):
-            yield made
+        with Web(chosen) as server, Worker(chosen, log=chosen.state / "worker.log"):
+            yield server
 
 
 class Stopped:
@@ -69,7 +69,7 @@ def gunicorn_of(web: Web) -> psutil.Process:
 def connected(process: psutil.Process, viewers: list[Stopped]) -> int:
     """Return how many of the viewers the process still has."""
     theirs = {viewer.address for viewer in viewers}
-    return sum(tuple(one.raddr) in theirs for one in process.net_connections("tcp"))
+    return sum(tuple(connection.raddr) in theirs for connection in process.net_connections("tcp"))
 
 
 def test_viewers_that_stop_reading_cost_little_and_slow_no_other_down(web: Web) -> None:

@@ -32,9 +32,9 @@ def harness(by_default: Settings, tmp_path: Path) -> Iterator[AppHarness]:
     migrate(by_default)
     with ModelServer() as model:
         runner = Runner.open(by_default)
-        made = AppHarness(runner, model, tmp_path / "agents")
-        made.agent(TOOLS)
-        yield made
+        app_harness = AppHarness(runner, model, tmp_path / "agents")
+        app_harness.agent(TOOLS)
+        yield app_harness
         runner.close()
 
 

@@ -63,9 +63,9 @@ def stage(request: pytest.FixtureRequest, fleet_settings: Settings, fleet_harnes
     fleet_harness.agent(AGENT)
     log = fleet_settings.state / f"{pool}.log"
     with Worker(fleet_settings, "--pool", pool, "--concurrency", str(places), log=log):
-        made = Stage(fleet_harness, places)
-        made.run(DONE).result(90)  # LiteLLM's first call takes its time
-        yield made
+        new_stage = Stage(fleet_harness, places)
+        new_stage.run(DONE).result(90)  # LiteLLM's first call takes its time
+        yield new_stage
 
 
 @pytest.fixture(autouse=True)
@@ -94,9 +94,9 @@ def assert_continues(harness: AppHarness, handle: RunHandle) -> None:
     harness.model.script([DONE])
     following = harness.run("And now?", detached=True, thread_id=handle.thread_id)
     assert following.result(60).output == "As if nothing had been."
-    shown = harness.model.requests[-1].body["messages"]
-    calls = [call["id"] for message in shown for call in message.get("tool_calls") or ()]
-    assert calls == [message["tool_call_id"] for message in shown if message["role"] == "tool"]
+    messages = harness.model.requests[-1].body["messages"]
+    calls = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
+    assert calls == [message["tool_call_id"] for message in messages if message["role"] == "tool"]
     assert all(step["ended_ms"] is not None for step in step_rows(harness, handle))
 
 

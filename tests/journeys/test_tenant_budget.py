@@ -45,10 +45,10 @@ def weight(stage: Stage, client: redis.Redis) -> int:
 def stage(tmp_path: Path) -> Iterator[Stage]:
     """A deployment with two workers, each of which does half of the runs."""
     with (
-        staged(tmp_path, slots=RUNS // 2, tenant_hot_log_max_bytes=BUDGET) as made,
-        Worker(made.settings, log=made.settings.state / "second.log"),
+        staged(tmp_path, slots=RUNS // 2, tenant_hot_log_max_bytes=BUDGET) as new_stage,
+        Worker(new_stage.settings, log=new_stage.settings.state / "second.log"),
     ):
-        yield made
+        yield new_stage
 
 
 def test_two_workers_keep_it_and_nothing_is_lost(stage: Stage) -> None:
@@ -62,13 +62,15 @@ def test_two_workers_keep_it_and_nothing_is_lost(stage: Stage) -> None:
     stage.until(lambda: 0 < int(stage.redis.say("HGET", account, "total")) <= BUDGET, 10, "the budget is kept")
     with stage.redis.client() as client:
         left = weight(stage, client)
-    said = sum(len(str(event)) for watching in watched for event in watching.to_the_end())
+    char_count = sum(len(str(event)) for watching in watched for event in watching.to_the_end())
 
-    print(f"\n{RUNS} runs said {said} characters: Redis held {scales.most} bytes at most, {left} after; {BUDGET=}")
+    print(
+        f"\n{RUNS} runs said {char_count} characters: Redis held {scales.most} bytes at most, {left} after; {BUDGET=}"
+    )
     for watching in watched:
         stage.assert_well_seen(watching, PIECES)
     stage.assert_calm()
     for name in ("worker.log", "second.log"):
         assert "more than its budget" in (stage.settings.state / name).read_text()
-    assert scales.most < said / 2
+    assert scales.most < char_count / 2
     assert left < 2 * BUDGET

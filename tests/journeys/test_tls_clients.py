@@ -52,10 +52,10 @@ def web(tmp_path_factory: pytest.TempPathFactory, redis_server) -> Iterator[Web]
         tls_key=pair.key,
     )
     migrate(settings)
-    made = Web(settings)
-    made.tls = ssl.create_default_context(cafile=str(authority.certificate))
-    with made:
-        yield made
+    server = Web(settings)
+    server.tls = ssl.create_default_context(cafile=str(authority.certificate))
+    with server:
+        yield server
 
 
 def health_ms(web: Web) -> tuple[float, float]:

@@ -74,8 +74,8 @@ def wake_up_of(settings: Settings) -> dict[str, Any]:
     key = f"{Keys(settings.deployment).prefix}{settings.queue}"
     with redis.Redis.from_url(settings.redis_url) as client:
         until(lambda: client.llen(key) == 1, 20, "the relay published the wake-up")
-        found: dict[str, Any] = orjson.loads(client.lindex(key, 0))
-    return found
+        message: dict[str, Any] = orjson.loads(client.lindex(key, 0))
+    return message
 
 
 def test_one_trace_goes_through_the_whole_deployment(
@@ -102,9 +102,9 @@ def test_one_trace_goes_through_the_whole_deployment(
     assert (headers["X-Trace-Id"], run["status"]) == (OTHER, "succeeded"), run
     assert (run["trace_id"], run["correlation_id"]) == (TRACE, ORDER)
 
-    asked = fleet_harness.model.requests
-    assert [trace_id_of(request.headers.get("traceparent")) for request in asked] == [TRACE] * 2
-    assert not any("x-correlation-id" in request.headers for request in asked)
+    requests = fleet_harness.model.requests
+    assert [trace_id_of(request.headers.get("traceparent")) for request in requests] == [TRACE] * 2
+    assert not any("x-correlation-id" in request.headers for request in requests)
 
     (done,) = engine.of("ActivityCompleted", "fetch")
     spans = {span["kind"]: span for span in done["spans"]}
@@ -112,8 +112,11 @@ def test_one_trace_goes_through_the_whole_deployment(
     assert len(spans["http"]["span_id"]) == 16
     about_run = [event for event in engine.events if "event_type" in event]
     assert {(event["trace_id"], event["correlation_id"]) for event in about_run} == {(TRACE, ORDER)}
-    governed = [one for one in engine.headers if one["path"].endswith("/governance/evaluate")]
-    assert {(trace_id_of(one["traceparent"]), one["x-correlation-id"]) for one in governed} == {(TRACE, ORDER)}
+    governed = [header for header in engine.headers if header["path"].endswith("/governance/evaluate")]
+    assert {
+        (trace_id_of(request_headers["traceparent"]), request_headers["x-correlation-id"])
+        for request_headers in governed
+    } == {(TRACE, ORDER)}
 
     page = web.ask(f"/v1/runs/{run_id}/events", **ann, Accept="application/json")[2]
     assert (page["events"][0]["trace_id"], page["events"][0]["correlation_id"]) == (TRACE, ORDER)
@@ -125,7 +128,7 @@ def test_one_trace_goes_through_the_whole_deployment(
 
     bob = bearer(ours, "bob")
     for query in (f"trace_id={TRACE}", f"correlation_id={ORDER.replace(' ', '%20')}"):
-        assert [one["run_id"] for one in web.ask(f"/v1/runs?{query}", **ann)[2]["runs"]] == [run_id]
+        assert [entry["run_id"] for entry in web.ask(f"/v1/runs?{query}", **ann)[2]["runs"]] == [run_id]
         assert web.ask(f"/v1/runs?{query}", **bob)[2]["runs"] == []  # a trace id gives no right
     assert web.ask(f"/v1/runs?trace_id={OTHER}", **ann)[2]["runs"] == []
 
@@ -145,5 +148,5 @@ def test_each_refusal_names_the_trace(ours: Settings, web: Web) -> None:
         429: web.ask("/v1/agents", **busy, **sent()),
     }
 
-    found = {status: (answer[0], answer[1]["X-Trace-Id"], answer[2]["trace_id"]) for status, answer in refused.items()}
-    assert found == {status: (status, TRACE, TRACE) for status in refused}
+    traces = {status: (answer[0], answer[1]["X-Trace-Id"], answer[2]["trace_id"]) for status, answer in refused.items()}
+    assert traces == {status: (status, TRACE, TRACE) for status in refused}

@@ -44,8 +44,8 @@ def test_in_one_process_no_more_runs_are_at_work_than_it_has_slots(tmp_path):
     agent = "name: Weigher\nmodel: demo/assistant\nsystem_prompt: x\ntools: [tests.journeys.skewed_tools:weigh]\n"
     (tmp_path / "agents" / "weigher.yaml").write_text(agent)
     folders = {"CALLBOARD_AGENTS_DIR": str(tmp_path / "agents"), skewed_tools.FOLDER: str(tmp_path)}
-    one = {"CALLBOARD_EMBEDDED": "process", "CALLBOARD_SLOTS": "1", "CALLBOARD_REAP_S": "0.5"}
-    with Up(tmp_path / "state", "--port", "0", CALLBOARD_TOOL_MODULES=".,tests.", **folders, **one) as up:
+    environment = {"CALLBOARD_EMBEDDED": "process", "CALLBOARD_SLOTS": "1", "CALLBOARD_REAP_S": "0.5"}
+    with Up(tmp_path / "state", "--port", "0", CALLBOARD_TOOL_MODULES=".,tests.", **folders, **environment) as up:
         runs = [up.start("weigher", f"weigh: parcel number-{number}") for number in range(3)]
         time.sleep(6)  # what waits is looked for each half second
 
@@ -113,24 +113,24 @@ def test_a_second_up_prints_the_first_ones_address_and_is_content(installation):
 def test_the_doctor_finds_a_running_installation_well(installation):
     command = [sys.executable, "-P", "-m", "cli", "doctor", "--state-dir", str(installation.state)]
 
-    said = subprocess.run(command, env=bare_environment(), capture_output=True, text=True, check=False)
+    process = subprocess.run(command, env=bare_environment(), capture_output=True, text=True, check=False)
 
-    assert said.returncode == 0, said.stdout
-    assert "maxmemory-policy noeviction" in said.stdout
-    assert "ok   workers        1 alive" in said.stdout
-    assert "'runs' is consumed" in said.stdout
-    assert "fail" not in said.stdout
+    assert process.returncode == 0, process.stdout
+    assert "maxmemory-policy noeviction" in process.stdout
+    assert "ok   workers        1 alive" in process.stdout
+    assert "'runs' is consumed" in process.stdout
+    assert "fail" not in process.stdout
 
 
 @pytest.mark.parametrize("kind", ["celery", "gunicorn", "unixsocket"])
 def test_a_killed_child_is_replaced_and_runs_continue(installation, kind):
-    victims, said = {child.pid for child in installation.children(kind)}, len(installation.lines)
+    victims, line_count = {child.pid for child in installation.children(kind)}, len(installation.lines)
     assert victims
 
     for pid in victims:
         psutil.Process(pid).kill()
 
-    installation.wait_for("(SIGKILL); starting it again", after=said)
+    installation.wait_for("(SIGKILL); starting it again", after=line_count)
     assert installation.ask("assistant", "What is 2 + 2?")["status"] == "succeeded"
     assert not victims & {child.pid for child in installation.children(kind)}
 
@@ -211,42 +211,42 @@ class TestWhatIsInTheWay:
             taken.listen()
             port = taken.getsockname()[1]
 
-            said = self.refused("port_in_use", "--state-dir", str(tmp_path / "state"), "--port", str(port))
+            message = self.refused("port_in_use", "--state-dir", str(tmp_path / "state"), "--port", str(port))
 
-        assert f"--port {port + 1}" in said
+        assert f"--port {port + 1}" in message
 
     def test_an_unwritable_state_folder(self, tmp_path):
         (tmp_path / "file").write_text("")
 
-        said = self.refused("state_dir_unwritable", "--state-dir", str(tmp_path / "file" / "state"))
+        message = self.refused("state_dir_unwritable", "--state-dir", str(tmp_path / "file" / "state"))
 
-        assert "--state-dir" in said
+        assert "--state-dir" in message
 
     def test_a_redis_that_does_not_answer(self, tmp_path):
         url = "redis://:hunter2hunter2@127.0.0.1:1/0"
 
-        said = self.refused(
+        message = self.refused(
             "redis_unreachable", "--state-dir", str(tmp_path / "state"), "--port", "0", CALLBOARD_REDIS_URL=url
         )
 
-        assert "CALLBOARD_REDIS_URL" in said
-        assert "hunter2" not in said
+        assert "CALLBOARD_REDIS_URL" in message
+        assert "hunter2" not in message
 
     def test_a_database_that_does_not_answer(self, tmp_path):
         url = "postgresql+psycopg://me:hunter2hunter2@127.0.0.1:1/none"
 
-        said = self.refused(
+        message = self.refused(
             "database_unreachable", "--state-dir", str(tmp_path / "state"), "--port", "0", CALLBOARD_DATABASE_URL=url
         )
 
-        assert "hunter2" not in said
+        assert "hunter2" not in message
 
     def test_a_host_others_reach(self, tmp_path):
         flags = ("--state-dir", str(tmp_path / "state"), "--host", "0.0.0.0")
 
-        said = self.refused("setting_invalid", *flags, status=2)
+        message = self.refused("setting_invalid", *flags, status=2)
 
-        assert "--no-auth" in said
+        assert "--no-auth" in message
 
     def test_a_host_that_is_not_this_machines(self, tmp_path):
         flags = ("--state-dir", str(tmp_path / "state"), "--host", "192.0.2.1", "--no-auth", "--port", "0")
@@ -254,9 +254,9 @@ class TestWhatIsInTheWay:
         assert "127.0.0.1" in self.refused("setting_invalid", *flags, status=2)
 
     def test_a_setting_that_cannot_be_used(self, tmp_path):
-        said = self.refused("setting_invalid", "--state-dir", str(tmp_path), status=2, CALLBOARD_PORT="eight")
+        message = self.refused("setting_invalid", "--state-dir", str(tmp_path), status=2, CALLBOARD_PORT="eight")
 
-        assert "CALLBOARD_PORT" in said
+        assert "CALLBOARD_PORT" in message
 
 
 @pytest.mark.parametrize("way", ["wheel", "process"])

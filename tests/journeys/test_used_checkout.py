@@ -47,12 +47,12 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsedCheckout]:
 
 
 def test_the_copy_is_really_used(used: UsedCheckout) -> None:
-    said = used.callboard("agents", "librarian")
+    process = used.callboard("agents", "librarian")
     deployment = used.python("-P", "-c", "from config.settings import settings; print(settings().deployment)")
 
-    assert said.returncode == 0, said.stdout + said.stderr
-    assert "✓ librarian" in said.stdout
-    assert said.stderr.startswith("warning: `import config` finds Callboard's folder and hides "), said.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert "✓ librarian" in process.stdout
+    assert process.stderr.startswith("warning: `import config` finds Callboard's folder and hides "), process.stderr
     assert deployment.stdout == "theirs\n", "the files and the environment count for the user"
 
 
@@ -104,15 +104,15 @@ def test_a_run_of_all_tests_that_is_terminated_leaves_nothing(tmp_path: Path) ->
 
         assert process.wait(60) == 143
         until(lambda: not any(copy.exists() for copy in copies), 60, "the copy is removed")
-        until(lambda: not any(one.is_running() for one in processes), 60, "its processes have ended")
+        until(lambda: not any(child.is_running() for child in processes), 60, "its processes have ended")
         until(lambda: not [*tmp_path.iterdir()], 60, "the checkout is removed")
 
 
 def copies_of(process: psutil.Process, tmp_path: Path) -> set[Path]:
     """Return the folders in memory in which processes of this one work, without those of this test."""
-    found: set[Path] = set()
-    for one in process.children(recursive=True):
+    folders: set[Path] = set()
+    for child in process.children(recursive=True):
         with suppress(psutil.Error):
-            place = Path(one.cwd())
-            found |= {folder for folder in (place, *place.parents) if folder.parent == MEMORY}
-    return found.difference([ROOT, *ROOT.parents, *tmp_path.parents])
+            path = Path(child.cwd())
+            folders |= {folder for folder in (path, *path.parents) if folder.parent == MEMORY}
+    return folders.difference([ROOT, *ROOT.parents, *tmp_path.parents])

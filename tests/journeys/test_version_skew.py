@@ -91,7 +91,7 @@ def test_a_run_continues_elsewhere_with_the_definition_it_began_with(
     harness.model.script([WEIGH, DONE, DONE])
     file = hasty.agent_folders[0] / f"{agent_id}.yaml"
     log = hasty.state / "edited.log"
-    asked = len(harness.model.requests)
+    request_count = len(harness.model.requests)
 
     with Worker(hasty, log=log) as first:
         began = harness.run("How heavy is it?", agent_id, detached=True)
@@ -105,7 +105,7 @@ def test_a_run_continues_elsewhere_with_the_definition_it_began_with(
         harness.model.script([DONE])
         assert harness.run("And now?", agent_id, detached=True).result(60).status == "succeeded"
 
-    prompts = [str(request.body["messages"][0]["content"]) for request in harness.model.requests[asked:]]
+    prompts = [str(request.body["messages"][0]["content"]) for request in harness.model.requests[request_count:]]
     assert prompts == ["You are a test."] * 3 + ["You are another test."]
 
 
@@ -152,9 +152,9 @@ def runs_why(settings: Settings) -> str:
     """Return what `./callboard runs --why` says."""
     command = [sys.executable, "-m", "cli", "runs", "--why"]
     env = environment(settings) | {"PYTHONPATH": str(ROOT), "COLUMNS": "300"}
-    said = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=False)
-    assert said.returncode == 0, said.stdout + said.stderr
-    return said.stdout
+    process = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert process.returncode == 0, process.stdout + process.stderr
+    return process.stdout
 
 
 def publish(settings: Settings, wire: dict[str, Any]) -> None:

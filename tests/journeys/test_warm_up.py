@@ -77,9 +77,9 @@ def test_a_worker_works_on_demo_runs_before_its_turn_to_import_litellm(tmp_path:
 
         assert process.stdout.readline().split() == ["hello", "False"]
         fcntl.flock(turn, fcntl.LOCK_UN)
-        said, _ = process.communicate("continue\n", timeout=200)
+        output, _ = process.communicate("continue\n", timeout=200)
 
-    assert said.strip() == "True"
+    assert output.strip() == "True"
 
 
 IMPORTING = """

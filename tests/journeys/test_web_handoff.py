@@ -74,9 +74,9 @@ def web(redis_settings: Settings, tmp_path: Path) -> Iterator[Web]:
     command = [sys.executable, "-P", "-m", "gunicorn", "--config", "web/gunicorn_conf.py", "web.app:create_app()"]
     with log.open("wb") as out:
         child = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **chosen}, stdout=out, stderr=out)
-    made = Web(port, child, log)
-    wait_until_ready(made)
-    yield made
+    server = Web(port, child, log)
+    wait_until_ready(server)
+    yield server
     child.send_signal(signal.SIGTERM)
     child.wait(10)
 

@@ -30,8 +30,8 @@ SHORT = {"CALLBOARD_LEASE_S": "2", "CALLBOARD_BEAT_S": "0.5", "CALLBOARD_REAP_S"
 
 def workers_of(up: Up) -> list[psutil.Process]:
     """Return the processes of Celery, the one the supervisor started first."""
-    found = [child for child in up.children("celery") if "child.py" not in " ".join(child.cmdline())]
-    return sorted(found, key=lambda child: child.create_time())
+    childs = [child for child in up.children("celery") if "child.py" not in " ".join(child.cmdline())]
+    return sorted(childs, key=lambda child: child.create_time())
 
 
 @pytest.fixture(scope="class")
@@ -59,24 +59,24 @@ class EachPool:
         self, supervised: Up, fleet_harness: AppHarness
     ) -> None:
         fleet_harness.model.respond = lambda body: Turn(text="Here.")
-        before, said = {child.pid for child in workers_of(supervised)}, len(supervised.lines)
+        before, line_count = {child.pid for child in workers_of(supervised)}, len(supervised.lines)
 
         workers_of(supervised)[0].suspend()
 
-        supervised.wait_for("gave no sign of life for 5 s; it is ended and started again", after=said)
-        supervised.wait_for(*self.is_ready, after=said)
+        supervised.wait_for("gave no sign of life for 5 s; it is ended and started again", after=line_count)
+        supervised.wait_for(*self.is_ready, after=line_count)
         assert not before & {child.pid for child in workers_of(supervised)}
         assert fleet_harness.run("Hello?", detached=True).result(90).status == "succeeded"
 
     def test_a_killed_worker_comes_back(self, supervised: Up) -> None:
-        before, said = [child.pid for child in workers_of(supervised)], len(supervised.lines)
+        before, line_count = [child.pid for child in workers_of(supervised)], len(supervised.lines)
 
         for pid in before:
             with contextlib.suppress(psutil.NoSuchProcess):  # the first one's group goes with it
                 psutil.Process(pid).kill()
 
-        supervised.wait_for("starting it again", after=said)
-        supervised.wait_for(*self.is_ready, after=said)
+        supervised.wait_for("starting it again", after=line_count)
+        supervised.wait_for(*self.is_ready, after=line_count)
         assert not set(before) & {child.pid for child in workers_of(supervised)}
         assert not any(psutil.pid_exists(pid) for pid in before)
 
@@ -101,10 +101,10 @@ class EachPoolWithLoops(EachPool):
 
         blocked = fleet_harness.run("Block.", "blocking", detached=True)
 
-        said = supervised.wait_for("the event loop did not turn for 5 s", after=already)
-        assert "CRITICAL" in said
-        assert "in block_the_loop" in said
-        assert "task='tool block_the_loop'" in said
+        line = supervised.wait_for("the event loop did not turn for 5 s", after=already)
+        assert "CRITICAL" in line
+        assert "in block_the_loop" in line
+        assert "task='tool block_the_loop'" in line
         supervised.wait_for(self.ended, after=already)
         supervised.wait_for(self.is_back, after=already)
         assert fleet_harness.run("Hello?", detached=True).result(90).status == "succeeded"
@@ -116,7 +116,7 @@ class TestThreads(EachPoolWithLoops):
     ended, is_back = "ended (status 75); starting it again", "ready."
 
     def test_a_supervisor_that_was_stopped_ends_no_child(self, supervised: Up) -> None:
-        (worker,), said = workers_of(supervised), len(supervised.lines)
+        (worker,), line_count = workers_of(supervised), len(supervised.lines)
 
         supervised.process.send_signal(signal.SIGSTOP)
         time.sleep(8)  # longer than the silence that is too long: this is about time
@@ -124,7 +124,7 @@ class TestThreads(EachPoolWithLoops):
 
         time.sleep(3)  # time enough to be wrong
         assert [child.pid for child in workers_of(supervised)] == [worker.pid]
-        assert not any("sign of life" in line for line in supervised.lines[said:])
+        assert not any("sign of life" in line for line in supervised.lines[line_count:])
 
     def test_a_worker_that_was_stopped_and_continued_in_time_is_left_alone(self, supervised: Up) -> None:
         (worker,) = workers_of(supervised)
@@ -143,13 +143,13 @@ class TestPrefork(EachPoolWithLoops):
     ended, is_back = "exited with 'exitcode 75'", "worker is ready pool=prefork"
 
     def test_a_stopped_pool_process_is_found_by_its_parent(self, supervised: Up, fleet_harness: AppHarness) -> None:
-        (parent, *pool), said = workers_of(supervised), len(supervised.lines)
+        (parent, *pool), line_count = workers_of(supervised), len(supervised.lines)
         fleet_harness.model.respond = lambda body: Turn(text="Here.")
 
         pool[0].suspend()
 
-        supervised.wait_for(f"it is ended pid={pool[0].pid}", after=said)
-        supervised.wait_for("worker is ready pool=prefork", after=said)
+        supervised.wait_for(f"it is ended pid={pool[0].pid}", after=line_count)
+        supervised.wait_for("worker is ready pool=prefork", after=line_count)
         now = {child.pid for child in workers_of(supervised)}
         assert parent.pid in now
         assert pool[1].pid in now
@@ -172,12 +172,12 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 @pytest.mark.parametrize("who", ["worker", "all"])
 def test_a_stopped_web_process_is_replaced_and_the_page_answers(up: Up, who: str) -> None:
     assert up.get("/health")
-    web, said = sorted(up.children("gunicorn"), key=lambda child: child.create_time()), len(up.lines)
+    web, line_count = sorted(up.children("gunicorn"), key=lambda child: child.create_time()), len(up.lines)
 
     for process in web if who == "all" else web[-1:]:
         process.suspend()
 
-    up.wait_for("web gave no sign of life for 5 s; it is ended and started again", after=said)
+    up.wait_for("web gave no sign of life for 5 s; it is ended and started again", after=line_count)
     assert up.get("/health")
 
 

@@ -96,8 +96,8 @@ def test_a_zombie_that_comes_back_from_its_tools_delivers_nothing(
 
 def taken_from(harness: AppHarness, run_id: str) -> bool:
     """Return whether the worker said that it lost the run, and left it."""
-    said = (harness.settings.state / "worker.log").read_text()
+    text = (harness.settings.state / "worker.log").read_text()
     lost = "taken over by another owner|no heartbeat came through in time"  # whichever it notices first
-    return bool(re.search(rf"({lost}) run_id={run_id}", said)) and (
-        f"run left to its new owner run_id={run_id}" in said
+    return bool(re.search(rf"({lost}) run_id={run_id}", text)) and (
+        f"run left to its new owner run_id={run_id}" in text
     )

@@ -56,28 +56,28 @@ class Up:
     @property
     def address(self) -> str:
         """The page's address, as it was printed."""
-        found = re.search(r"https?://\S+", self.wait_for("Callboard is up at"))
-        assert found
-        return found.group()
+        match = re.search(r"https?://\S+", self.wait_for("Callboard is up at"))
+        assert match
+        return match.group()
 
-    def wait_for(self, wanted: str, times: int = 1, after: int = 0) -> str:
+    def wait_for(self, text: str, times: int = 1, after: int = 0) -> str:
         """Return the first printed line that has the words, once they were printed ``times`` times.
 
         ``after``: how many lines are not looked at, such as those of an earlier test.
         """
         with self._changed:
-            self._changed.wait_for(lambda: len(self._lines_with(wanted, after)) >= times or self._ended(), UP_TIMEOUT_S)
-        lines = self._lines_with(wanted, after)
+            self._changed.wait_for(lambda: len(self._lines_with(text, after)) >= times or self._ended(), UP_TIMEOUT_S)
+        lines = self._lines_with(text, after)
         assert len(lines) >= times, "\n".join(self.lines) or "it said nothing"
         return lines[0]
 
     def children(self, kind: str = "") -> list[psutil.Process]:
         """Return all processes it started that live, or those with a word in their command line."""
         try:
-            found = psutil.Process(self.process.pid).children(recursive=True)
+            processes = psutil.Process(self.process.pid).children(recursive=True)
         except psutil.NoSuchProcess:
             return []
-        return [child for child in found if kind in _command_line(child)]
+        return [child for child in processes if kind in _command_line(child)]
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send the signal and return the exit status."""
@@ -117,8 +117,8 @@ class Up:
         with self._changed:
             self._changed.notify_all()
 
-    def _lines_with(self, wanted: str, after: int) -> list[str]:
-        return [line for line in self.lines[after:] if wanted in line]
+    def _lines_with(self, text: str, after: int) -> list[str]:
+        return [line for line in self.lines[after:] if text in line]
 
     def _ended(self) -> bool:
         return self.process.poll() is not None and self.process.stdout is not None and self.process.stdout.closed

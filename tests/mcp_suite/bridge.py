@@ -74,8 +74,8 @@ class StdioSession:
 def bridge(environment: Mapping[str, str], count: int) -> Iterator[str]:
     """Yield the address; so many processes are started beforehand, with this environment, one for each session."""
     started = [StdioSession(environment) for _ in range(count)]
-    for one in started:
-        one.until_ready()
+    for program in started:
+        program.until_ready()
     free, sessions = iter(started), dict[str, StdioSession]()
 
     class BridgedRequest(BaseHTTPRequestHandler):
@@ -118,5 +118,5 @@ def bridge(environment: Mapping[str, str], count: int) -> Iterator[str]:
         finally:
             server.shutdown()
             serving.join()
-            for one in started:
-                one.close()
+            for program in started:
+                program.close()

@@ -74,14 +74,14 @@ class ScenarioAgent:
         """End the session: the scenario's server waits for that."""
 
         async def closed() -> None:
-            sessions = [one for one in mcp_pool()._sessions if one.server.name == self.server]
+            sessions = [session for session in mcp_pool()._sessions if session.server.name == self.server]
             await asyncio.gather(*(one.life.close() for one in sessions))
 
         process_loop().run(closed(), SCENARIO_S)
 
     def tools(self) -> dict[str, Mapping[str, Any]]:
         """Return the tools' schemas by their names."""
-        return {one.name: one.parameters for one in mcp_tools(f"mcp:{self.server}", self._runner.settings)}
+        return {tool.name: tool.parameters for tool in mcp_tools(f"mcp:{self.server}", self._runner.settings)}
 
     def kept(self, name: str) -> ServerTool:
         """Return a tool's definition as it is stored."""
@@ -96,8 +96,8 @@ class ScenarioAgent:
         handle = self._runner.call_tool(name, arguments, agent_id=self.server)
         for event in handle.events():
             if isinstance(event, StatusPayload) and event.status == "waiting":
-                for one in handle.approvals():
-                    handle.decide(one["approval_id"], Decision(decision="answer", result={}))
+                for approval in handle.approvals():
+                    handle.decide(approval["approval_id"], Decision(decision="answer", result={}))
         error = self._runner.journal.readers.runs.last_error(handle.run_id)
         return error.message if error is not None else str(handle.result(SCENARIO_S).output)
 
@@ -106,8 +106,10 @@ class ScenarioAgent:
         values: dict[str, Any] = {"string": "a", "number": 1, "integer": 1, "boolean": True, "object": {}}
         ended = []
         for name, schema in self.tools().items():
-            kinds = {one: str(field.get("type")) for one, field in schema["properties"].items()}
-            ended.append(self.call(name, {one: values[kinds[one]] for one in schema.get("required", ())}))
+            kinds = {field_name: str(field.get("type")) for field_name, field in schema["properties"].items()}
+            ended.append(
+                self.call(name, {field_name: values[kinds[field_name]] for field_name in schema.get("required", ())})
+            )
         return ended
 
 
@@ -125,8 +127,10 @@ def call_each(agent: ScenarioAgent, _context: Context) -> object:
 
 def call_as_named(agent: ScenarioAgent, context: Context) -> object:
     """Make the calls that the scenario names; a model leaves an argument out that would be null."""
-    wanted = [(call["name"], call["arguments"].items()) for call in context["toolCalls"]]
-    return [agent.call(name, {key: value for key, value in given if value is not None}) for name, given in wanted]
+    calls = [(call["name"], call["arguments"].items()) for call in context["toolCalls"]]
+    return [
+        agent.call(name, {key: value for key, value in arguments if value is not None}) for name, arguments in calls
+    ]
 
 
 def echo_schema(agent: ScenarioAgent, _context: Context) -> object:
@@ -141,13 +145,13 @@ def log_in_and_call(agent: ScenarioAgent, _context: Context) -> object:
         ended = agent.call_each()
     except ToolUnknown as error:
         ended = [str(error)]
-    if any("needs a login" in one for one in ended):
+    if any("needs a login" in outcome for outcome in ended):
         agent.log_in()
         return agent.call_each()
-    wanted = next((found[1] for one in ended if (found := _WANTED_SCOPE.search(one))), None)
-    if wanted is None:
+    scope = next((match[1] for one in ended if (match := _WANTED_SCOPE.search(one))), None)
+    if scope is None:
         return ended
-    wider = agent.with_scope(f"{agent.scope} {wanted}")
+    wider = agent.with_scope(f"{agent.scope} {scope}")
     try:
         wider.log_in()
         return wider.call_each()
@@ -187,9 +191,9 @@ class ScenarioDriver:
     def _handler(self) -> type[socketserver.BaseRequestHandler]:
         class ScenarioRequest(socketserver.StreamRequestHandler):
             def handle(request) -> None:  # noqa: N805  # the driver is the other one
-                wanted = json.loads(request.rfile.readline())
+                scenario = json.loads(request.rfile.readline())
                 try:
-                    answer = {"status": 0, "said": str(self._play(**wanted))}
+                    answer = {"status": 0, "said": str(self._play(**scenario))}
                 except Exception:
                     answer = {"status": 1, "said": traceback.format_exc()}
                 request.wfile.write(json.dumps(answer).encode() + b"\n")
@@ -209,17 +213,17 @@ class ScenarioDriver:
         """Return what the operator writes into the server's file."""
         if scenario == "auth/basic-cimd":
             return {"client_metadata_url": CLIENT_METADATA}
-        found: dict[str, Any] = {}
+        credentials: dict[str, Any] = {}
         if "client_id" in context:
-            found = {"client_id": context["client_id"], "issuer": _issuer(url)}
+            credentials = {"client_id": context["client_id"], "issuer": _issuer(url)}
         for name, field in (("client_secret", "client_secret"), ("private_key_pem", "private_key")):
             if name in context:
                 file = self._secrets / f"{scenario.replace('/', '-')}-{urlsplit(url).port}"
                 file.write_text(context[name])
-                found[field] = f"file:{file}"
-        if "private_key" in found:
-            found["signing_algorithm"] = context["signing_algorithm"]
-        return found | ({"grant": "client_credentials"} if "client-credentials" in scenario else {})
+                credentials[field] = f"file:{file}"
+        if "private_key" in credentials:
+            credentials["signing_algorithm"] = context["signing_algorithm"]
+        return credentials | ({"grant": "client_credentials"} if "client-credentials" in scenario else {})
 
 
 class LocalAsker(OAuthAsker):
@@ -249,5 +253,5 @@ def _visit(url: str) -> None:
 
 def _issuer(url: str) -> str:
     """Return the authorization server, as the operator finds it in the documents of the server."""
-    found = httpx2.get(url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp"))
-    return str(found.json()["authorization_servers"][0]).rstrip("/")
+    response = httpx2.get(url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp"))
+    return str(response.json()["authorization_servers"][0]).rstrip("/")

@@ -33,7 +33,7 @@ def transport(where: dict[str, Any]) -> Any:
 
 async def main(where: dict[str, Any]) -> dict[str, Any]:
     async with Client(transport(where), progress_handler=note, elicitation_handler=answer) as client:
-        found: dict[str, Any] = {"tools": [tool.name for tool in await client.list_tools()]}
+        report: dict[str, Any] = {"tools": [tool.name for tool in await client.list_tools()]}
         for name in (
             "test_simple_text",
             "test_tool_with_progress",
@@ -41,10 +41,10 @@ async def main(where: dict[str, Any]) -> dict[str, Any]:
             "test_streaming_elicitation",
         ):
             result = await client.call_tool(name, {}, raise_on_error=False)
-            found[name] = {"is_error": result.is_error, "text": result.content[0].text, **result.structured_content}
-        resources = [str(one.uri) for one in await client.list_resources()]
-        found["resource"] = json.loads((await client.read_resource(resources[0]))[0].text)["run_id"]
-        return {**found, "said": said}
+            report[name] = {"is_error": result.is_error, "text": result.content[0].text, **result.structured_content}
+        resources = [str(resource.uri) for resource in await client.list_resources()]
+        report["resource"] = json.loads((await client.read_resource(resources[0]))[0].text)["run_id"]
+        return {**report, "said": said}
 
 
 print(json.dumps(asyncio.run(main(json.loads(sys.argv[1])))))

@@ -37,7 +37,7 @@ async def streams(where: dict[str, Any]) -> Any:
 async def main(where: dict[str, Any]) -> dict[str, Any]:
     async with streams(where) as (read, write), ClientSession(read, write, elicitation_callback=answer) as session:
         await session.initialize()
-        found: dict[str, Any] = {"tools": [tool.name for tool in (await session.list_tools()).tools]}
+        report: dict[str, Any] = {"tools": [tool.name for tool in (await session.list_tools()).tools]}
         for name in (
             "test_simple_text",
             "test_tool_with_progress",
@@ -45,11 +45,11 @@ async def main(where: dict[str, Any]) -> dict[str, Any]:
             "test_streaming_elicitation",
         ):
             result: Any = await session.call_tool(name, {}, progress_callback=note)
-            found[name] = {"is_error": result.isError, "text": result.content[0].text, **result.structuredContent}
-        resources = [one.uri for one in (await session.list_resources()).resources]
+            report[name] = {"is_error": result.isError, "text": result.content[0].text, **result.structuredContent}
+        resources = [resource.uri for resource in (await session.list_resources()).resources]
         answered: Any = await session.read_resource(resources[0])
-        found["resource"] = json.loads(answered.contents[0].text)["run_id"]
-        return {**found, "said": said}
+        report["resource"] = json.loads(answered.contents[0].text)["run_id"]
+        return {**report, "said": said}
 
 
 print(json.dumps(asyncio.run(main(json.loads(sys.argv[1])))))

@@ -15,9 +15,9 @@ def main() -> int:
     """Return the status that the test's process answers."""
     port, url = sys.argv[1:]
     context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
-    wanted = {"scenario": os.environ["MCP_CONFORMANCE_SCENARIO"], "url": url, "context": context}
+    scenario = {"scenario": os.environ["MCP_CONFORMANCE_SCENARIO"], "url": url, "context": context}
     with socket.create_connection(("127.0.0.1", int(port))) as connection, connection.makefile("rw") as stream:
-        stream.write(json.dumps(wanted) + "\n")
+        stream.write(json.dumps(scenario) + "\n")
         stream.flush()
         answer = json.loads(stream.readline())
     print(answer["said"])

@@ -46,7 +46,9 @@ class ScenarioResult:
         if not self.is_tried:
             return [f"{self.name}: no check succeeded"]
         return [
-            f"{self.name}: {one}: {said}" for one, said in self.wrong.items() if f"{self.name}:{one}" not in remarks
+            f"{self.name}: {check}: {said}"
+            for check, said in self.wrong.items()
+            if f"{self.name}:{check}" not in remarks
         ]
 
     def named(self) -> set[str]:
@@ -80,27 +82,32 @@ class SuiteRun:
         Those that are not as they should be run once more, alone: some wait for half a second and no longer, and the
         suite tests a client in all scenarios at once.
         """
-        found = self._run(era, "--requirements", era)
-        return [self.result(one.name, era) if one.unexplained(self._remarks) else one for one in found]
+        scenario_results = self._run(era, "--requirements", era)
+        return [
+            self.result(result.name, era) if result.unexplained(self._remarks) else result
+            for result in scenario_results
+        ]
 
     def result(self, name: str, era: str) -> ScenarioResult:
         """Return the result of one scenario."""
         words = ("--scenario", name, "--spec-version", era, "--force")
-        [found] = self._run(f"{era}-{name.replace('/', '-')}", *words)
-        return found
+        [scenario_result] = self._run(f"{era}-{name.replace('/', '-')}", *words)
+        return scenario_result
 
     def _run(self, folder: str, *words: str) -> list[ScenarioResult]:
-        place = self._folder / folder
-        command = (*self._command, "--output-dir", str(place), *words)
+        directory = self._folder / folder
+        command = (*self._command, "--output-dir", str(directory), *words)
         ran = subprocess.run(command, capture_output=True, text=True, timeout=SUITE_S, check=False)
-        files = {file: str(file.parent.relative_to(place)) for file in sorted(place.rglob("checks.json"))}
+        files = {file: str(file.parent.relative_to(directory)) for file in sorted(directory.rglob("checks.json"))}
         assert files, ran.stdout + ran.stderr
         return [_result(_STAMP.sub("", name).removeprefix(self._prefix), file) for file, name in files.items()]
 
 
 def _result(name: str, file: Path) -> ScenarioResult:
     checks: list[Mapping[str, object]] = json.loads(file.read_text())
-    wrong = {one["id"]: one.get("errorMessage") or one.get("details") for one in checks if one["status"] in _WRONG}
-    passed = [one for one in checks if one["status"] == "SUCCESS" and not str(one["id"]).startswith(_WIRE)]
-    said = {str(check): str(text)[:500] for check, text in wrong.items()}
-    return ScenarioResult(name=name, wrong=said, is_tried=bool(passed))
+    wrong = {
+        entry["id"]: entry.get("errorMessage") or entry.get("details") for entry in checks if entry["status"] in _WRONG
+    }
+    passed = [entry for entry in checks if entry["status"] == "SUCCESS" and not str(entry["id"]).startswith(_WIRE)]
+    messages = {str(check): str(text)[:500] for check, text in wrong.items()}
+    return ScenarioResult(name=name, wrong=messages, is_tried=bool(passed))

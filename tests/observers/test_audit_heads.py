@@ -46,7 +46,7 @@ class Deaf(AgentObserver):
 def chosen(settings: Settings) -> Iterator[Settings]:
     got.clear()
     forget()
-    paths = ",".join(f"{__name__}:{one.__name__}" for one in (Raiser, Keeper, Deaf))
+    paths = ",".join(f"{__name__}:{observer.__name__}" for observer in (Raiser, Keeper, Deaf))
     yield settings.model_copy(update={"plugins": paths, "tool_modules": ""})
     forget()
 
@@ -64,16 +64,16 @@ def test_a_head_is_logged_and_given_to_the_observers_that_want_it(
     with database.write() as connection:
         entry = record(connection, LOCAL, Action.RUN_REMOVED, "run", "run_1")
 
-    known = KnownHeads()
+    known_heads = KnownHeads()
     with caplog.at_level(logging.INFO):
-        counts = [write_audit_heads(known, database, chosen), write_audit_heads(known, database, chosen)]
+        counts = [write_audit_heads(known_heads, database, chosen), write_audit_heads(known_heads, database, chosen)]
         assert drain(10) == []
     observers_for(["logger"], chosen)[0].close()  # type: ignore[attr-defined]  # the logger's own
 
     assert counts == [1, 0]
     assert [(head.tenant, head.number, head.digest) for head in got] == [("default", 1, entry.digest)]
-    assert [vars(one)["digest"] for one in caplog.records if one.message == WORDS] == [entry.digest]
-    assert [one.message for one in caplog.records if "Raiser" in one.message] == [
+    assert [vars(entry)["digest"] for entry in caplog.records if entry.message == WORDS] == [entry.digest]
+    assert [entry.message for entry in caplog.records if "Raiser" in entry.message] == [
         "observer 'Raiser' raised SystemExit for a head of the audit log"
     ]
     anchors = anchors_in((Path(chosen.state) / "logs").glob("runs-*.log"), shared_secret(database, SECRET_NAME))

@@ -193,10 +193,10 @@ def test_an_inline_observer_that_is_slow_thrice_is_moved_behind_a_queue_in_order
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     witness = Witness(inline=True)
-    one, other = Room(witness, clock=Ticking(0.006)), Room(witness)
+    slow_room, other = Room(witness, clock=Ticking(0.006)), Room(witness)
 
     with caplog.at_level(logging.WARNING):
-        one.whole_run(pieces=20)
+        slow_room.whole_run(pieces=20)
     assert witness.ended.wait(10)
 
     assert witness.numbers == list(range(1, 24))

@@ -180,8 +180,8 @@ def test_a_message_that_only_calls_tools_is_a_line_for_a_person_too(tmp_path: Pa
     assert drain(10) == []
 
     (line,) = lines_of(logger, tmp_path)
-    shown = 'calculator(expression="17 * 23")'
-    assert line.endswith(f"assistant: <thought: A sum.> <calls: {shown}; {shown}>")
+    call_text = 'calculator(expression="17 * 23")'
+    assert line.endswith(f"assistant: <thought: A sum.> <calls: {call_text}; {call_text}>")
 
 
 def test_huge_and_deep_values_are_bounded() -> None:
@@ -351,8 +351,8 @@ def test_settings_say_where_and_how(tmp_path: Path) -> None:
 def test_each_status_has_the_ids_of_the_runs_trace():
     facts = RunFacts(run_id="run_1", thread_id="thr_1", trace_id="ab" * 16, correlation_id="order-4711")
 
-    found = [record_of(AGENT, StatusPayload(seq=1, status=status, at=AT), facts) for status in ("queued", "running")]
+    entries = [record_of(AGENT, StatusPayload(seq=1, status=status, at=AT), facts) for status in ("queued", "running")]
 
-    assert [(one["trace_id"], one["correlation_id"]) for one in found] == [("ab" * 16, "order-4711")] * 2
-    assert "trace=abab" in text_line(found[1])
-    assert "correlation=order-4711" in text_line(found[1])
+    assert [(entry["trace_id"], entry["correlation_id"]) for entry in entries] == [("ab" * 16, "order-4711")] * 2
+    assert "trace=abab" in text_line(entries[1])
+    assert "correlation=order-4711" in text_line(entries[1])

@@ -45,20 +45,20 @@ class Outside:
     @cached_property
     def entries_of(self) -> dict[str, list[Entry]]:
         """What arrived under a key."""
-        found = defaultdict(list)
+        by_key = defaultdict(list)
         for entry in self.entries:
-            found[entry.key].append(entry)
-        return found
+            by_key[entry.key].append(entry)
+        return by_key
 
     @cached_property
     def asked_of(self) -> dict[str, list[Asked]]:
         """When the model was asked for a run."""
-        run_ids = {one.sentence: one.run_id for one in self.started}
-        found = defaultdict(list)
-        for asked in self.asked:
-            if asked.sentence in run_ids:
-                found[run_ids[asked.sentence]].append(asked)
-        return found
+        run_ids = {start.sentence: start.run_id for start in self.started}
+        by_run = defaultdict(list)
+        for request in self.asked:
+            if request.sentence in run_ids:
+                by_run[run_ids[request.sentence]].append(request)
+        return by_run
 
 
 def unfounded(outside: Outside) -> Iterator[str]:
@@ -92,7 +92,7 @@ def recomputed(outside: Outside) -> Iterator[str]:
             at_ms = [entry.at_ms for entry in outside.entries_of.get(step["idempotency_key"], ())]
         else:
             its = outside.asked_of.get(step["run_id"], ())
-            at_ms = [asked.at_ms for asked in its if asked.round == rounds[step["run_id"]]]
+            at_ms = [request.at_ms for request in its if request.round == rounds[step["run_id"]]]
             rounds[step["run_id"]] += 1
         late = [at for at in at_ms if at > (step["ended_ms"] or at)]
         if step["status"] == "done" and late:
@@ -113,9 +113,9 @@ def ungated(outside: Outside) -> Iterator[str]:
 def decided_twice(outside: Outside, answered: Sequence[Answered]) -> Iterator[str]:
     """However many answered, one decision counts."""
     decisions = {row["id"]: row["decision"] for row in outside.approvals}
-    for one in answered:
-        if one.is_taken and decisions.get(one.approval_id) != one.decision:
-            yield f"{one.approval_id}: {one.decision} was taken, and {decisions.get(one.approval_id)} counts"
+    for answer in answered:
+        if answer.is_taken and decisions.get(answer.approval_id) != answer.decision:
+            yield f"{answer.approval_id}: {answer.decision} was taken, and {decisions.get(answer.approval_id)} counts"
 
 
 def after_the_stop(outside: Outside) -> Iterator[str]:
@@ -134,6 +134,6 @@ def after_the_stop(outside: Outside) -> Iterator[str]:
         stop_ms, ended_ms = stopped.get(run_id), record.run["ended_ms"]
         seen = [claim.at_ms for claim in claims_of(record) if stop_ms is not None and claim.at_ms > stop_ms]
         over_ms = min([*seen, *([ended_ms] if ended_ms is not None else [])], default=None)
-        its = [*begun[run_id], *(asked.at_ms for asked in outside.asked_of.get(run_id, ()))]
+        its = [*begun[run_id], *(request.at_ms for request in outside.asked_of.get(run_id, ()))]
         if over_ms is not None and max(its, default=0) > over_ms + SOON_MS:
             yield f"something of {run_id} began {max(its) - over_ms} ms after its stop was seen or it had ended"

@@ -44,7 +44,7 @@ def tally(database: Database, seen: Seen, done: Mapping[str, int]) -> Tally:
     """Count what happened in a soak."""
     with database.read() as connection:
         rows = {row.id: row for row in connection.execute(select(runs.c.id, runs.c.status, runs.c.crashes))}
-    kinds = {one.run_id: kind_of(one.sentence) for one in seen.started}
+    kinds = {start.run_id: kind_of(start.sentence) for start in seen.started}
     succeeded = Counter(kinds.get(row.id) for row in rows.values() if row.status == "succeeded")
     started = Counter(kinds.values())
     counts = (
@@ -55,8 +55,8 @@ def tally(database: Database, seen: Seen, done: Mapping[str, int]) -> Tally:
         sum(1 for watched in seen.watched if watched.has_ended),
         sum(1 for watched in seen.watched if watched.connections > 1),
         sum(row.crashes for row in rows.values()),
-        sum(1 for one in seen.answered if one.is_taken),
-        sum(1 for one in seen.answered if not one.is_taken),
+        sum(1 for answer in seen.answered if answer.is_taken),
+        sum(1 for answer in seen.answered if not answer.is_taken),
         sum(done.values()),
     )
     return Tally(counts=dict(zip(LEAST, counts, strict=True)), done=done)

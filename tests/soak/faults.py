@@ -119,29 +119,29 @@ class Faults:
     def _processes(self, kind: str) -> list[psutil.Process]:
         """Return those of a kind, in the order they were started, once there is one."""
         until_s = time.monotonic() + PATIENCE_S
-        while not (found := self._up.children(kind)) and time.monotonic() < until_s:
+        while not (processes := self._up.children(kind)) and time.monotonic() < until_s:
             time.sleep(0.1)  # other processes; only the list tells
-        return sorted(found, key=lambda process: process.pid)
+        return sorted(processes, key=lambda process: process.pid)
 
     def _one(self, kind: str, at: float) -> psutil.Process | None:
-        found = self._processes(kind)
-        return found[int(at * len(found))] if found else None
+        processes = self._processes(kind)
+        return processes[int(at * len(processes))] if processes else None
 
     def _strike(self, *processes: psutil.Process) -> None:
         """Note that these may lose their runs; processes that own none are noted in vain."""
         self.struck += [Struck(pid=process.pid, at_ms=epoch_ms()) for process in processes]
 
     def _end(self, kind: str, at: float, how: Callable[[psutil.Process], None]) -> bool:
-        one = self._one(kind, at)
-        if one is None:
+        process = self._one(kind, at)
+        if process is None:
             return False
-        self._strike(one)
-        return _did(lambda: how(one))
+        self._strike(process)
+        return _did(lambda: how(process))
 
     def _kill_workers(self) -> bool:
-        found = self._processes("celery")
-        self._strike(*found)
-        return any([_did(process.kill) for process in found])
+        processes = self._processes("celery")
+        self._strike(*processes)
+        return any([_did(process.kill) for process in processes])
 
     def _kill_workers_twice(self) -> bool:
         """Kill all workers, and those in their place once they had time for a claim."""
@@ -150,12 +150,12 @@ class Faults:
         return self._kill_workers() and is_first
 
     def _freeze(self, kind: str, at: float, seconds: float) -> bool:
-        one = self._one(kind, at)
-        if one is None or not _did(one.suspend):
+        process = self._one(kind, at)
+        if process is None or not _did(process.suspend):
             return False
         time.sleep(seconds)  # its length is the fault
-        _did(one.resume)  # its supervisor may have ended it
-        self._strike(one)
+        _did(process.resume)  # its supervisor may have ended it
+        self._strike(process)
         return True
 
     # --- slowness, which strikes no one

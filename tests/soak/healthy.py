@@ -72,7 +72,7 @@ def lost_by_healthy(
     for run_id, its in claims.items():
         for before, after in pairwise(its):
             pid = pids.get((run_id, before.fence))
-            has_waited = any(before.position < place < after.position for place in waits.get(run_id, ()))
+            has_waited = any(before.position < position < after.position for position in waits.get(run_id, ()))
             if pid is None or has_waited or _was_struck(pid, before, after, struck):
                 continue
             held_s = (after.at_ms - before.at_ms) / 1000
@@ -80,13 +80,13 @@ def lost_by_healthy(
 
 
 def _waits(connection: Connection) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+    positions: dict[str, list[int]] = {}
     for row in connection.execute(select(events).where(events.c.type == "status")):
         if orjson.loads(row.data_json)["status"] == "waiting":
-            found.setdefault(row.run_id, []).append(row.position)
-    return found
+            positions.setdefault(row.run_id, []).append(row.position)
+    return positions
 
 
 def _was_struck(pid: int, before: RecordedClaim, after: RecordedClaim, struck: Sequence[Struck]) -> bool:
     since_ms = before.at_ms - REMEMBERED_MS
-    return any(one.pid == pid and since_ms <= one.at_ms <= after.at_ms for one in struck)
+    return any(strike.pid == pid and since_ms <= strike.at_ms <= after.at_ms for strike in struck)

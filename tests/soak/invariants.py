@@ -25,7 +25,7 @@ def records_of(connection: Connection) -> dict[str, RunRecord]:
     return {row.id: record_of(connection, row) for row in rows}
 
 
-def broken(database: Database, seen: Seen, asked: Sequence[Asked], ledger: Path) -> Iterator[str]:
+def broken(database: Database, seen: Seen, requests: Sequence[Asked], ledger: Path) -> Iterator[str]:
     """Yield a sentence for everything that does not hold of what people saw, the model was asked, and arrived."""
     with database.read() as connection:
         records = records_of(connection)
@@ -37,7 +37,7 @@ def broken(database: Database, seen: Seen, asked: Sequence[Asked], ledger: Path)
         if left := connection.execute(select(func.count()).select_from(outbox)).scalar_one():
             yield f"{left} wake-ups are still in the outbox"
         outside = Outside(
-            connection=connection, records=records, entries=list(entries(ledger)), asked=asked, started=seen.started
+            connection=connection, records=records, entries=list(entries(ledger)), asked=requests, started=seen.started
         )
         for look in (unfounded, keyed_twice, recomputed, ungated, after_the_stop):
             yield from look(outside)

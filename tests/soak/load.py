@@ -170,16 +170,16 @@ class Load:
     def _stop_one(self, rnd: random.Random) -> None:
         if self._stop_all.wait(rnd.uniform(1, 4)) or not self.seen.started:
             return
-        one = rnd.choice(self.seen.started[-10:])
-        one.is_stopped = True
-        self._ask(f"/v1/runs/{one.run_id}/cancel", {}, f"stop {one.run_id}")
+        start = rnd.choice(self.seen.started[-10:])
+        start.is_stopped = True
+        self._ask(f"/v1/runs/{start.run_id}/cancel", {}, f"stop {start.run_id}")
 
     def _answer_all(self) -> None:
         """Answer as a person who looked up the effect; the other answerer sends the same."""
         for run in self._ask("/v1/runs?status=waiting&limit=50")["runs"]:
-            asked = self._ask(f"/v1/runs/{run['run_id']}/approvals")["approvals"]
+            approvals = self._ask(f"/v1/runs/{run['run_id']}/approvals")["approvals"]
             arrived = {entry.call for entry in entries(self._ledger)}
-            for question in asked:
+            for question in approvals:
                 was_done = (question["name"], question["arguments"]["value"]) in arrived
                 answer = {"decision": "take_as_done", "result": "done"} if was_done else {"decision": "run_again"}
                 self._answer(run["run_id"], question["approval_id"], answer)
@@ -188,15 +188,15 @@ class Load:
     def _answer(self, run_id: str, approval_id: str, answer: Mapping[str, str]) -> None:
         """Answer, and when that is taken say the contrary, which must not be."""
         path = f"/v1/runs/{run_id}/approvals/{approval_id}"
-        for said in (answer, {"decision": "fail"}):
+        for body in (answer, {"decision": "fail"}):
             try:
-                self._ask(path, said, f"{threading.current_thread().name} {approval_id} {said['decision']}")
+                self._ask(path, body, f"{threading.current_thread().name} {approval_id} {body['decision']}")
                 is_taken = True
             except urllib.error.HTTPError as refused:
                 if refused.code != CONFLICT:
                     raise
                 is_taken = False
-            self.seen.answered.append(Answered(approval_id=approval_id, decision=said["decision"], is_taken=is_taken))
+            self.seen.answered.append(Answered(approval_id=approval_id, decision=body["decision"], is_taken=is_taken))
             if not is_taken:
                 return
 

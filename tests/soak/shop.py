@@ -100,7 +100,7 @@ def order(value: str) -> str:
 @tool(effect="unsafe")
 def pay(value: str) -> str:
     """Pay, each time it is called; of some payments the reply is lost."""
-    said = _arrive("pay", value, UNSAFE_MOMENTS)
+    receipt = _arrive("pay", value, UNSAFE_MOMENTS)
     if value.startswith(LOST):
         raise ConnectionResetError("the shop hung up before it answered")
-    return said
+    return receipt

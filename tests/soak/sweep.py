@@ -131,25 +131,25 @@ class Sweep:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Sweep, print a row for each combination, and return 1 if anything differed."""
-    asked = _parser().parse_args(arguments)
-    seed = asked.seed if asked.seed is not None else random.randrange(1_000_000)
-    databases = asked.database or ("sqlite", *(("postgres",) if asked.postgres else ()))
+    args = _parser().parse_args(arguments)
+    seed = args.seed if args.seed is not None else random.randrange(1_000_000)
+    databases = args.database or ("sqlite", *(("postgres",) if args.postgres else ()))
     _say(f"seed {seed}")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="callboard-sweep-")))
         url = stack.enter_context(model_process())
         cluster = stack.enter_context(PostgresCluster()) if "postgres" in databases else None
-        redis_url = stack.enter_context(RedisServer(folder)).url if asked.workers else None
+        redis_url = stack.enter_context(RedisServer(folder)).url if args.workers else None
         sweep = Sweep(folder, url, cluster, redis_url)
         rows = []
-        for row in _rows(sweep, asked, databases, random.Random(seed)):  # no secret
+        for row in _rows(sweep, args, databases, random.Random(seed)):  # no secret
             rows.append(row)
-            print(row, file=sys.stderr if asked.json else sys.stdout, flush=True)
-    if asked.json:
+            print(row, file=sys.stderr if args.json else sys.stdout, flush=True)
+    if args.json:
         print(orjson.dumps({"seed": seed, "rows": [asdict(row) for row in rows]}).decode())
     differing = sum(len(row.violations) for row in rows)
     _say(f"{sum(row.killed for row in rows)} killed, {f'{differing} differ' if differing else 'all same'}")
-    drift = _drift(rows, is_whole=not (asked.scenario or asked.route))
+    drift = _drift(rows, is_whole=not (args.scenario or args.route))
     for line in drift:
         _say(line)
     return 1 if differing or drift else 0
@@ -163,27 +163,27 @@ def _drift(rows_swept: Sequence[Row], *, is_whole: bool) -> list[str]:
     return lacking + [f"no run passes this row of docs/failure-model.md: {what} ({point})" for what, point in unpassed]
 
 
-def _rows(sweep: Sweep, asked: argparse.Namespace, databases: Sequence[str], draw: random.Random) -> Iterator[Row]:
+def _rows(sweep: Sweep, options: argparse.Namespace, databases: Sequence[str], draw: random.Random) -> Iterator[Row]:
     labs = {
         (scenario, route, database): sweep.lab(scenario, route, database)
-        for scenario in asked.scenario or REFERENCE_RUNS
-        for route in asked.route or ROUTES
+        for scenario in options.scenario or REFERENCE_RUNS
+        for route in options.route or ROUTES
         for database in databases
     }
     chosen: dict[tuple[str, str, str], Sequence[Place]] = {its: lab.undisturbed.places for its, lab in labs.items()}
-    if asked.sample:
-        everything = [(its, place) for its, places in chosen.items() for place in places]
-        picked = draw.sample(everything, min(asked.sample, len(everything)))
-        chosen = {its: [place for of, place in picked if of == its] for its in labs}
+    if options.sample:
+        everything = [(its, point) for its, places in chosen.items() for point in places]
+        picked = draw.sample(everything, min(options.sample, len(everything)))
+        chosen = {its: [point for of, point in picked if of == its] for its in labs}
     for its, lab in labs.items():
         passed = sorted({row_of(place) for place in lab.undisturbed.places})
         row = Row(scenario=its[0], route=its[1], database=its[2], passed=passed)
-        for place in chosen[its]:
-            _add(row, lab.kill(place))
-            for then in lab.places_after(place) if asked.twice else ():
-                _add(row, lab.kill(place, then), f" and then {then}, {then.where}")
+        for location in chosen[its]:
+            _add(row, lab.kill(location))
+            for then in lab.places_after(location) if options.twice else ():
+                _add(row, lab.kill(location, then), f" and then {then}, {then.where}")
         yield row
-        if asked.workers and its[1] == "async" and REFERENCE_RUNS[its[0]].stop_at is None:
+        if options.workers and its[1] == "async" and REFERENCE_RUNS[its[0]].stop_at is None:
             yield _worker_row(sweep, its[0], its[2], lab.undisturbed, draw)
 
 

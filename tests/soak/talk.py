@@ -97,15 +97,15 @@ class Model:
 
     def respond(self, body: Mapping[str, Any]) -> Turn:
         """Return the next turn of a conversation."""
-        place = max(place for place, message in enumerate(body["messages"]) if message["role"] == "user")
-        sentence = str(body["messages"][place]["content"])
-        said = sum(1 for message in body["messages"][place:] if message["role"] == "assistant")
-        self.asked.append(Asked(sentence=sentence, round=said, at_ms=epoch_ms()))
+        position = max(index for index, message in enumerate(body["messages"]) if message["role"] == "user")
+        sentence = str(body["messages"][position]["content"])
+        round_number = sum(1 for message in body["messages"][position:] if message["role"] == "assistant")
+        self.asked.append(Asked(sentence=sentence, round=round_number, at_ms=epoch_ms()))
         kind, _, value = sentence.partition(" ")
-        if kind == "failing" and [asked.sentence for asked in self.asked].count(sentence) == 1:
+        if kind == "failing" and [request.sentence for request in self.asked].count(sentence) == 1:
             return Turn(status=500, raw=b"<p>sk-" * (ERROR_PAGE_BYTES // 6))
-        if said < len(PLANS.get(kind, ())):
-            calls = PLANS[kind][said]
-            made = [Call(name=name, arguments={"value": f"{value}-{name}"}) for name in calls]
-            return Turn(text=f"Now {calls[0]}. ", calls=made)
+        if round_number < len(PLANS.get(kind, ())):
+            calls = PLANS[kind][round_number]
+            tool_calls = [Call(name=name, arguments={"value": f"{value}-{name}"}) for name in calls]
+            return Turn(text=f"Now {calls[0]}. ", calls=tool_calls)
         return Turn(text=_words(sentence), pace=self.pace)

@@ -34,9 +34,9 @@ def struck(pid: int, at_ms: int) -> list[Struck]:
 
 
 def test_a_run_lost_without_a_fault_is_found(connection: Connection) -> None:
-    (found,) = lost_by_healthy(connection, CLAIMS, PIDS, [])
+    (problem,) = lost_by_healthy(connection, CLAIMS, PIDS, [])
 
-    assert found == "a healthy worker (pid 77) lost run_1: owner 1 had it 9.0 s"
+    assert problem == "a healthy worker (pid 77) lost run_1: owner 1 had it 9.0 s"
 
 
 @pytest.mark.parametrize("at_ms", [1_000_000 - REMEMBERED_MS, 1_004_000, 1_009_000])

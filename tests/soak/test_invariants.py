@@ -51,7 +51,7 @@ class Kept:
         return list(entries(self.ledger))
 
     def run_id(self, kind: str) -> str:
-        return next(one.run_id for one in self.seen.started if one.sentence.startswith(kind))
+        return next(start.run_id for start in self.seen.started if start.sentence.startswith(kind))
 
     def arrive(self, entry: Entry) -> None:
         """Have something arrive at the shop."""
@@ -67,9 +67,9 @@ class Kept:
 
     def broken(self) -> list[str]:
         database = open_database(self.url)
-        found = list(broken(database, self.seen, self.asked, self.ledger))
+        problems = list(broken(database, self.seen, self.asked, self.ledger))
         database.close()
-        return found
+        return problems
 
 
 @pytest.fixture(scope="module")
@@ -102,9 +102,9 @@ def small_soak(tmp_path_factory: pytest.TempPathFactory) -> Kept:
             seen.watched.append(Watched(handle.run_id, list(map(orjson.loads, lines_of(runner, handle))), 1))
         runner.settle(10)
         runner.close()
-    kept = Kept(f"sqlite:///{folder / 'callboard.db'}", folder / "ledger", seen, model.asked)
-    kept.change(lambda connection: connection.execute(delete(outbox)))  # without Redis no wake-up is published
-    return kept
+    soak = Kept(f"sqlite:///{folder / 'callboard.db'}", folder / "ledger", seen, model.asked)
+    soak.change(lambda connection: connection.execute(delete(outbox)))  # without Redis no wake-up is published
+    return soak
 
 
 def answer(handle: RunHandle, seen: Seen) -> None:
@@ -127,7 +127,7 @@ def kept(small_soak: Kept, tmp_path: Path) -> Kept:
         shutil.copyfile(small_soak.ledger.parent / name, tmp_path / name)
     seen = Seen(
         started=list(small_soak.seen.started),
-        watched=[replace(one, events=list(one.events)) for one in small_soak.seen.watched],
+        watched=[replace(viewer, events=list(viewer.events)) for viewer in small_soak.seen.watched],
         answered=list(small_soak.seen.answered),
     )
     return Kept(f"sqlite:///{tmp_path / 'callboard.db'}", tmp_path / "ledger", seen, list(small_soak.asked))
@@ -161,8 +161,8 @@ def test_two_runs_of_a_thread_with_owners_at_once_are_found(kept: Kept) -> None:
 
     kept.change(end_late)
 
-    found = [sentence for sentence in kept.broken() if "had an owner before" in sentence]
-    assert {sentence.split()[0] for sentence in found} == {kept.run_id(kind_of(later)) for later in SENTENCES[1:]}
+    sentences = [sentence for sentence in kept.broken() if "had an owner before" in sentence]
+    assert {sentence.split()[0] for sentence in sentences} == {kept.run_id(kind_of(later)) for later in SENTENCES[1:]}
 
 
 # --- what was done ----------------------------------------------------------------------------------
@@ -176,8 +176,8 @@ def test_a_call_that_arrives_after_its_result_was_recorded_is_found(kept: Kept) 
 
 
 def test_a_model_that_is_asked_again_after_its_answer_was_recorded_is_found(kept: Kept) -> None:
-    asked = next(asked for asked in kept.asked if asked.sentence == "tools bbb" and asked.round == 2)
-    kept.asked.append(replace(asked, at_ms=asked.at_ms + LATE_MS))
+    request = next(candidate for candidate in kept.asked if candidate.sentence == "tools bbb" and candidate.round == 2)
+    kept.asked.append(replace(request, at_ms=request.at_ms + LATE_MS))
 
     assert any(sentence.startswith("model ") for sentence in kept.broken())
 
@@ -192,10 +192,10 @@ def test_a_call_that_arrives_under_two_keys_is_found(kept: Kept) -> None:
     sent = next(entry for entry in kept.entries if entry.tool == "send")
     kept.arrive(replace(sent, key="key_other"))
 
-    found = kept.broken()
+    problems = kept.broken()
 
-    assert any("under a key that no recorded step has" in sentence for sentence in found)
-    assert any("arrived under 2 keys" in sentence for sentence in found)
+    assert any("under a key that no recorded step has" in sentence for sentence in problems)
+    assert any("arrived under 2 keys" in sentence for sentence in problems)
 
 
 # --- what a person is asked -------------------------------------------------------------------------
@@ -251,8 +251,8 @@ def test_a_step_behind_a_stop_its_owner_knew_of_is_found(kept: Kept) -> None:
 
     kept.change(stop_early)
 
-    (found,) = kept.broken()
-    assert found.startswith(f"something of {run_id} began")
+    (problem,) = kept.broken()
+    assert problem.startswith(f"something of {run_id} began")
 
 
 # --- viewers ----------------------------------------------------------------------------------------

@@ -57,9 +57,9 @@ def test_no_actor_draws_from_anothers_random_sequence(tmp_path: Path) -> None:
 def sequence_of(named: tuple[str, object]) -> random.Random | None:
     """Return the random sequence a part of the load draws from."""
     arguments = getattr(named[1], "args", ())
-    found = [getattr(one, "gi_frame", None) for one in arguments]
-    frames = [frame.f_locals["rnd"] for frame in found if frame is not None]
-    return next((one for one in (*arguments, *frames) if isinstance(one, random.Random)), None)
+    generator_frames = [getattr(argument, "gi_frame", None) for argument in arguments]
+    frames = [frame.f_locals["rnd"] for frame in generator_frames if frame is not None]
+    return next((candidate for candidate in (*arguments, *frames) if isinstance(candidate, random.Random)), None)
 
 
 # --- enough -----------------------------------------------------------------------------------------
@@ -73,18 +73,18 @@ def test_an_empty_soak_is_none(settings: Settings) -> None:
     migrate(settings)
     database = open_database(settings.database)
 
-    found = list(too_little(tally(database, Seen(), {}), 2))
+    problems = list(too_little(tally(database, Seen(), {}), 2))
 
     database.close()
-    assert len(found) == len(LEAST) + 1
-    assert "too little runs of each kind started: 0 in 2 minutes, where 4 are the least" in found
+    assert len(problems) == len(LEAST) + 1
+    assert "too little runs of each kind started: 0 in 2 minutes, where 4 are the least" in problems
 
 
 @pytest.mark.parametrize("what", LEAST)
 def test_each_thing_that_happened_too_seldom_is_reported(what: str) -> None:
-    (found,) = too_little(replace(PLENTY, counts={**PLENTY.counts, what: 0}), 30)
+    (problem,) = too_little(replace(PLENTY, counts={**PLENTY.counts, what: 0}), 30)
 
-    assert found.startswith(f"too little {what}: 0 in 30 minutes")
+    assert problem.startswith(f"too little {what}: 0 in 30 minutes")
 
 
 def test_a_fault_that_was_never_injected_is_reported_where_there_was_time_for_it() -> None:

@@ -32,10 +32,10 @@ async def send(value: str) -> str:
 @tool(effect="pure")
 def inquire(value: str) -> str:
     """Ask a person about something."""
-    said = current_call().ask(
+    answer = current_call().ask(
         {"type": "object", "properties": {"a": {"enum": ["yes", "no"]}}, "required": ["a"]}, value
     )
-    return f"inquire {value} {said['a']}"
+    return f"inquire {value} {answer['a']}"
 
 
 @tool(effect="unsafe")

@@ -58,15 +58,15 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--postgres", action="store_true")
-    asked = parser.parse_args()
-    seed = asked.seed if asked.seed is not None else random.SystemRandom().randrange(10**6)
-    print(f"soak: {asked.minutes:g} minutes, --seed {seed}{' --postgres' if asked.postgres else ''}", flush=True)
+    args = parser.parse_args()
+    seed = args.seed if args.seed is not None else random.SystemRandom().randrange(10**6)
+    print(f"soak: {args.minutes:g} minutes, --seed {seed}{' --postgres' if args.postgres else ''}", flush=True)
     began_s = time.monotonic()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="callboard-soak-")))
         disk = SlowDisk(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="callboard-disk-"))))
-        postgres = stack.enter_context(PostgresCluster(disk)) if asked.postgres else None
-        status = _soak(stack, folder, disk, postgres, seed, asked.minutes)
+        postgres = stack.enter_context(PostgresCluster(disk)) if args.postgres else None
+        status = _soak(stack, folder, disk, postgres, seed, args.minutes)
     print(f"{time.monotonic() - began_s:.0f} s in all")
     return status
 
@@ -103,21 +103,27 @@ def _soak(
     load.end()
     owners.end()
     counted = tally(database, load.seen, done)
-    found = [*broken(database, load.seen, model.asked, folder / "ledger"), *too_little(counted, minutes), *faults.found]
+    problems = [
+        *broken(database, load.seen, model.asked, folder / "ledger"),
+        *too_little(counted, minutes),
+        *faults.found,
+    ]
     with database.read() as connection:
         claims = {run_id: claims_of(record) for run_id, record in records_of(connection).items()}
-        found += lost_by_healthy(connection, claims, owners.pids, faults.struck)
+        problems += lost_by_healthy(connection, claims, owners.pids, faults.struck)
     secret = known_secret(database, SECRET_NAME)
     anchors = anchors_in((folder / "state" / "logs").glob("*.log*"), secret)
     chains = [verify(database, tenant, anchors.signed) for tenant in tenants(database)]
-    found += [f"audit log of {one.tenant}: entry {one.broken}: {one.problem}" for one in chains if one.broken]
+    problems += [
+        f"audit log of {chain.tenant}: entry {chain.broken}: {chain.problem}" for chain in chains if chain.broken
+    ]
     if up.process.poll() is not None:
-        found.append(f"`up` itself ended with {up.process.returncode}: {up.lines[-3:]}")
-    _report(database, counted, load.seen, quiet_s, found)
-    if found and KEEP in os.environ:
+        problems.append(f"`up` itself ended with {up.process.returncode}: {up.lines[-3:]}")
+    _report(database, counted, load.seen, quiet_s, problems)
+    if problems and KEEP in os.environ:
         shutil.copytree(folder, os.environ[KEEP], ignore=shutil.ignore_patterns("*.sock"))
     database.close()
-    return 1 if found else 0
+    return 1 if problems else 0
 
 
 def _wait_for_workers(database: Database) -> None:
@@ -173,19 +179,22 @@ def _drain(database: Database) -> None:
     time.sleep(3.0)
 
 
-def _report(database: Database, counted: Tally, seen: Seen, quiet_s: float, found: list[str]) -> None:
+def _report(database: Database, counted: Tally, seen: Seen, quiet_s: float, problems: list[str]) -> None:
     with database.read() as connection:
         statuses = Counter(connection.execute(select(runs.c.status)).scalars())
     kinds = Counter(kind_of(started.sentence) for started in seen.started)
     print(f"faults: {sum(counted.done.values())} ({', '.join(f'{n}x {name}' for name, n in counted.done.items())})")
     print(f"runs: {len(seen.started)} started ({_list(kinds)}); {_list(statuses)}")
-    print(f"connections of viewers: {sum(one.connections for one in seen.watched)}; starts tried again: {seen.refused}")
+    print(
+        f"connections of viewers: {sum(viewer.connections for viewer in seen.watched)}; "
+        f"starts tried again: {seen.refused}"
+    )
     for what, count in counted.counts.items():
         print(f"{what}: {count}")
     print(f"the last run ended {quiet_s:.1f} s after the last fault")
-    for sentence in found:
+    for sentence in problems:
         print(f"BROKEN {sentence}")
-    print("every invariant holds" if not found else f"{len(found)} things do not hold")
+    print("every invariant holds" if not problems else f"{len(problems)} things do not hold")
 
 
 def _list(counts: Counter[str]) -> str:

@@ -22,15 +22,15 @@ OF_A_WORKER = ("claim", "commit", "tool")
 
 def place_for_a_worker(first: Undisturbed, draw: random.Random) -> Place:
     """Return one of the places a run passes in a worker."""
-    return draw.choice([place for place in first.places if place.name.split("-")[0] in OF_A_WORKER])
+    return draw.choice([location for location in first.places if location.name.split("-")[0] in OF_A_WORKER])
 
 
 class WorkerLab(Lab):
     """A lab whose lives are worker processes."""
 
-    def begin(self, trial: Trial, place: Place) -> ChildOutcome:
+    def begin(self, trial: Trial, location: Place) -> ChildOutcome:
         """Start a worker that will be killed, and give it the run."""
-        with self._worker(trial, place.points) as worker:
+        with self._worker(trial, location.points) as worker:
             accepted = self.fork_runner.run(partial(attempts.accept, trial, ""), self.patience_s)
             if accepted.end != "returned":
                 return accepted

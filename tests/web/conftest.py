@@ -86,8 +86,8 @@ def opened(settings: Settings) -> Iterator[Runner]:
 
 @pytest.fixture
 def runner(settings: Settings) -> Iterator[Runner]:
-    with opened(settings) as made:
-        yield made
+    with opened(settings) as new_runner:
+        yield new_runner
 
 
 @pytest.fixture(scope="session")
@@ -95,7 +95,7 @@ def door(tmp_path_factory: pytest.TempPathFactory, empty_database: Path) -> Iter
     """A client of a process all tests share that only send what is refused."""
     folder = tmp_path_factory.mktemp("door")
     bare = Settings(state_dir=folder, database_url=f"sqlite:///{folder / 'callboard.db'}")
-    with opened(furnish(bare, folder, empty_database)) as made, door_of(made) as opened_door:
+    with opened(furnish(bare, folder, empty_database)) as new_runner, door_of(new_runner) as opened_door:
         yield opened_door
 
 
@@ -116,11 +116,11 @@ def journal(runner: Runner) -> Journal:
 
 @pytest.fixture
 def app(settings: Settings, runner: Runner) -> Iterator[Flask]:
-    made = create_app(settings, runner)
-    watch(made)
-    yield made
-    process_of(made).close()
-    require_no_difference(made)
+    flask_app = create_app(settings, runner)
+    watch(flask_app)
+    yield flask_app
+    process_of(flask_app).close()
+    require_no_difference(flask_app)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ class Contract:
         for schema in self.schemas.values():
             if "properties" in schema:
                 schema.setdefault("additionalProperties", False)
-        self.paths = {(one.endpoint, one.method): one.path for one in operations_of(app)}
+        self.paths = {(operation.endpoint, operation.method): operation.path for operation in operations_of(app)}
 
     def differences(self, endpoint: str, method: str, status: int, media: str, body: bytes) -> list[str]:
         """Return how an answer differs from what is declared."""
@@ -48,13 +48,13 @@ class Contract:
             return [f"{where}: {media} is not declared"]
         if not media.endswith("json"):
             return []
-        found = self.validator(path, method, str(status), media).iter_errors(orjson.loads(body))
-        return [f"{where}: {error.message} at {error.instance_path}" for error in found]
+        errors = self.validator(path, method, str(status), media).iter_errors(orjson.loads(body))
+        return [f"{where}: {error.message} at {error.instance_path}" for error in errors]
 
     def responses(self, path: str, method: str) -> Json:
-        found = self.document["paths"][path][method.lower()]["responses"]
+        by_status = self.document["paths"][path][method.lower()]["responses"]
         shared = self.document["components"]["responses"]
-        return {status: shared[status] if "$ref" in one else one for status, one in found.items()}
+        return {status: shared[status] if "$ref" in response else response for status, response in by_status.items()}
 
     @cache  # noqa: B019 - one contract a process
     def validator(self, path: str, method: str, status: str, media: str) -> Any:
@@ -75,11 +75,11 @@ def _contract_of(calls: frozenset[str]) -> list[Contract]:
 
 def contract_of(app: Flask) -> Contract:
     """Return the contract of an application; it is built once for all that have the same calls."""
-    kept = _contract_of(frozenset(f"{one.method} {one.path}" for one in operations_of(app)))
+    contract = _contract_of(frozenset(f"{operation.method} {operation.path}" for operation in operations_of(app)))
     with _building:
-        if not kept:
-            kept.append(Contract(app))
-    return kept[0]
+        if not contract:
+            contract.append(Contract(app))
+    return contract[0]
 
 
 def watch(app: Flask) -> None:
@@ -93,16 +93,16 @@ def watch(app: Flask) -> None:
             body = b"" if is_empty else answer.get_data()
             body = gzip.decompress(body) if body and answer.headers.get("Content-Encoding") == "gzip" else body
             contract = contract_of(app)
-            found = (request.url_rule.endpoint, request.method, answer.status_code, answer.mimetype or "", body)
-            app.extensions[DIFFERENCES] += contract.differences(*found)
+            exchange = (request.url_rule.endpoint, request.method, answer.status_code, answer.mimetype or "", body)
+            app.extensions[DIFFERENCES] += contract.differences(*exchange)
         return answer
 
 
 def require_no_difference(app: Flask) -> None:
-    found = app.extensions[DIFFERENCES]
-    assert not found, (
+    extension = app.extensions[DIFFERENCES]
+    assert not extension, (
         "the declaration of a call (web/api, web/dialects, web/schemas) differs from what it answers:\n"
-        + "\n".join(dict.fromkeys(found))
+        + "\n".join(dict.fromkeys(extension))
     )
 
 

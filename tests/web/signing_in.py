@@ -73,6 +73,6 @@ class Reader:
 
     def cookie(self, kind: str) -> tuple[str, str]:
         """Return the name and the value of a cookie that was kept."""
-        found = [each for each in (self.client._cookies or {}).values() if kind in each.key]
-        assert len(found) == 1
-        return found[0].key, found[0].value
+        cookies = [each for each in (self.client._cookies or {}).values() if kind in each.key]
+        assert len(cookies) == 1
+        return cookies[0].key, cookies[0].value

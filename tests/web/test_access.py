@@ -151,10 +151,10 @@ def runner(tmp_path_factory: pytest.TempPathFactory, empty_database: Any) -> Ite
         database_url=f"sqlite:///{folder / 'callboard.db'}",
         auth="required",
     )
-    with opened(furnish(bare, folder, empty_database)) as made:
+    with opened(furnish(bare, folder, empty_database)) as new_runner:
         (folder / "agents" / "ledger.yaml").write_text(f"{AGENT}access:\n  tenants: [acme]\n  principals: [ana]\n")
         (folder / "agents" / "broken.yaml").write_text(f"name: {SECRET}\nnonsense: true\n")
-        yield made
+        yield new_runner
 
 
 @pytest.fixture(scope="module")
@@ -184,13 +184,13 @@ def credentials(runner: Runner) -> dict[str, dict[str, str]]:
     form.open()
     with database.write() as connection:
         make = partial(keys.create, connection, form, by="root")
-        found = {name: make(principal)[1] for name, principal in CALLERS.items()}
+        tokens = {name: make(principal)[1] for name, principal in CALLERS.items()}
         (old, expired), (gone, revoked), (_, wrong) = (make(Principal(tenant="acme", id="ana")) for _ in range(3))
         connection.execute(update(api_keys).where(api_keys.c.id == old.id).values(expires_ms=1))
         keys.revoke(connection, gone.id, None, by="root")
-    found |= {"garbage": "cbk_garbage", "a wrong secret": wrong[:-8] + wrong[-8:][::-1]}
-    found |= {"expired": expired, "revoked": revoked}
-    headers = {name: {"Authorization": f"Bearer {key}"} for name, key in found.items()}
+    tokens |= {"garbage": "cbk_garbage", "a wrong secret": wrong[:-8] + wrong[-8:][::-1]}
+    tokens |= {"expired": expired, "revoked": revoked}
+    headers = {name: {"Authorization": f"Bearer {key}"} for name, key in tokens.items()}
     return headers | {"no credential": {}}
 
 
@@ -199,8 +199,8 @@ def issued(runner: Runner) -> str:
     form = grants.GrantForm(partial(shared_secret, runner.journal.database, grants.SECRET_NAME))
     form.open()
     with runner.journal.database.write() as connection:
-        said = {"principal": "ana", "agent_id": "ledger", "reason": SECRET}
-        return grants.issue(connection, form, CALLERS["admin"], **said, lifetime_s=60)[0].id
+        fields = {"principal": "ana", "agent_id": "ledger", "reason": SECRET}
+        return grants.issue(connection, form, CALLERS["admin"], **fields, lifetime_s=60)[0].id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,7 +316,7 @@ class Got:
 
 def ask(client: FlaskClient, probe: Probe, ids: Mapping[str, str], headers: Mapping[str, str], **query: str) -> Got:
     """Return the answer to a call with these ids in its path, and the probed one in its place."""
-    path = re.sub(r"\{(\w+)\}", lambda found: ids[KIND.get(found[1], found[1])], probe.path)
+    path = re.sub(r"\{(\w+)\}", lambda match: ids[KIND.get(match[1], match[1])], probe.path)
     value, body = ids[probe.kind], dict(probe.body)
     if probe.place == "query":
         query[probe.name] = value
@@ -518,6 +518,6 @@ def test_no_query_shows_a_stranger_what_belongs_together(
     if caller in REFUSED:
         assert (answer.status_code, code_of(answer.text)) == (401, "unauthenticated")
     elif caller == "another agent's credential":  # an event is its principal's, and of no agent
-        assert {one["kind"] for one in orjson.loads(answer.text)["results"]} == {"event"}
+        assert {result["kind"] for result in orjson.loads(answer.text)["results"]} == {"event"}
     else:
         assert answer.json == {"results": []}

@@ -57,9 +57,9 @@ def test_importing_the_application_brings_nothing_heavy() -> None:
 def test_importing_the_application_brings_the_values_of_the_journal_and_not_the_journal() -> None:
     code = "import sys, web.app; print(*(name[12:] for name in sys.modules if name.startswith('bus.journal.')))"
 
-    [found] = run_python(code)
+    [output] = run_python(code)
 
-    brought = set(found.split()) - set(VALUES.split())
+    brought = set(output.split()) - set(VALUES.split())
     assert not brought, "import names that are only types under `if TYPE_CHECKING`; the first request opens the journal"
 
 
@@ -156,8 +156,8 @@ def test_errors_behind_the_door(app: Flask, caplog, error: Exception, status: in
         raise error
 
     caplog.set_level(logging.ERROR)
-    made: Any = app.test_client()
-    answer = made.get("/broken")
+    client: Any = app.test_client()
+    answer = client.get("/broken")
 
     assert (answer.status_code, answer.json["code"]) == (status, code)
     assert ("Retry-After" in answer.headers) is retry
@@ -225,12 +225,12 @@ def test_agents_are_listed_and_broken_files_named(client, settings: Settings) ->
     folder = settings.agent_folders[0]
     (folder / "broken.yaml").write_text("name: Broken\nmodle: x\nsystem_prompt: y\n")
 
-    found = client.get("/v1/agents").json
+    json = client.get("/v1/agents").json
 
-    assert found["agents"] == [client.get("/v1/agents/assistant").json]
-    assert found["agents"][0]["is_demo"] is True
-    assert "system_prompt" not in found["agents"][0]
-    assert (found["problems"][0]["id"], found["problems"][0]["code"]) == ("broken", "definition_invalid")
+    assert json["agents"] == [client.get("/v1/agents/assistant").json]
+    assert json["agents"][0]["is_demo"] is True
+    assert "system_prompt" not in json["agents"][0]
+    assert (json["problems"][0]["id"], json["problems"][0]["code"]) == ("broken", "definition_invalid")
     assert client.get("/v1/agents/broken").status_code == 422
 
 
@@ -252,11 +252,11 @@ def test_an_agent_with_a_tool_that_is_not_allowed_is_named_beside_the_others(cli
     fields = "name: Odd\nmodel: demo/assistant\nsystem_prompt: y\ntools: ['builtins:min']\n"
     (settings.agent_folders[0] / "odd.yaml").write_text(fields)
 
-    found = client.get("/v1/agents").json
+    json = client.get("/v1/agents").json
 
-    assert [agent["id"] for agent in found["agents"]] == ["assistant"]
-    assert [(problem["id"], problem["code"]) for problem in found["problems"]] == [("odd", "tool_unknown")]
-    assert "CALLBOARD_TOOL_MODULES=.,builtins" in found["problems"][0]["detail"]
+    assert [agent["id"] for agent in json["agents"]] == ["assistant"]
+    assert [(problem["id"], problem["code"]) for problem in json["problems"]] == [("odd", "tool_unknown")]
+    assert "CALLBOARD_TOOL_MODULES=.,builtins" in json["problems"][0]["detail"]
     assert client.get("/health").status_code == 200
 
 
@@ -266,9 +266,9 @@ def test_tools_of_servers_and_applications_are_no_modules(client, settings: Sett
     )
     (settings.agent_folders[0] / "odd.yaml").write_text(fields)
 
-    found = client.get("/v1/agents").json
+    json = client.get("/v1/agents").json
 
-    assert ([agent["id"] for agent in found["agents"]], found["problems"]) == (["assistant", "odd"], [])
+    assert ([agent["id"] for agent in json["agents"]], json["problems"]) == (["assistant", "odd"], [])
 
 
 def test_health_counts_workers(client, journal) -> None:
@@ -286,8 +286,8 @@ def test_health_says_that_redis_is_away(settings: Settings, runner) -> None:
     away = settings.model_copy(update={"redis_url": "unix:///nowhere/redis.sock?db=0"})
     app = create_app(away, runner)
 
-    made: Any = app.test_client()
-    answer = made.get("/health")
+    client: Any = app.test_client()
+    answer = client.get("/health")
 
     assert (answer.status_code, answer.json["redis"], answer.json["status"]) == (200, "unreachable", "degraded")
     app.extensions["callboard"].close()
@@ -297,11 +297,11 @@ def test_health_says_that_redis_is_away(settings: Settings, runner) -> None:
 def test_health_says_that_redis_takes_no_writes(settings: Settings, runner, tmp_path) -> None:
     with RedisServer(tmp_path / "full") as server, redis.Redis.from_url(server.url) as client:
         app = create_app(settings.model_copy(update={"redis_url": server.url}), runner)
-        made: Any = app.test_client()
-        well = made.get("/health").json
+        http_client: Any = app.test_client()
+        well = http_client.get("/health").json
 
         client.config_set("maxmemory", 1)
-        full = made.get("/health")
+        full = http_client.get("/health")
 
         app.extensions["callboard"].close()
     assert well["redis"] == "ok"

@@ -30,10 +30,10 @@ def waiting(runner):
     """Return a maker of runs that wait: it returns the run's id and those of its questions."""
 
     def make(*questions) -> tuple[str, list[str]]:
-        asked = questions or (question(),)
+        open_questions = questions or (question(),)
         run_id = accept(runner)
-        runner.journal.live.publish(asks(runner.journal.database, run_id, *asked))
-        return run_id, [one.id for one in asked]
+        runner.journal.live.publish(asks(runner.journal.database, run_id, *open_questions))
+        return run_id, [open_question.id for open_question in open_questions]
 
     return make
 
@@ -45,13 +45,13 @@ def decide(client, run_id: str, approval_id: str, headers: dict[str, str] | None
 def test_the_open_questions_say_everything_one_needs_to_decide(client, waiting) -> None:
     run_id, (approval_id,) = waiting()
 
-    (asked,) = client.get(f"/v1/runs/{run_id}/approvals").json["approvals"]
+    (approval,) = client.get(f"/v1/runs/{run_id}/approvals").json["approvals"]
 
-    assert asked["approval_id"] == approval_id
-    assert (asked["name"], asked["arguments"], asked["reason"]) == ("refund_order", REFUND, WHY)
-    assert asked["decisions"] == ["run_again", "take_as_done", "fail"]
-    assert asked["expires_at"] > asked["asked_at"]
-    assert client.get(f"/v1/runs/{run_id}").json["approvals"] == [asked]
+    assert approval["approval_id"] == approval_id
+    assert (approval["name"], approval["arguments"], approval["reason"]) == ("refund_order", REFUND, WHY)
+    assert approval["decisions"] == ["run_again", "take_as_done", "fail"]
+    assert approval["expires_at"] > approval["asked_at"]
+    assert client.get(f"/v1/runs/{run_id}").json["approvals"] == [approval]
 
 
 def test_an_answer_says_what_was_decided_and_the_run_continues(client, waiting) -> None:
@@ -85,17 +85,21 @@ def test_taken_as_done_with_any_result(client, waiting, runner, result) -> None:
     answer = decide(client, run_id, approval_id, **body)
 
     assert answer.status_code == 200
-    kept = answer_of(runner.journal.database, run_id)
-    assert (kept.decision, kept.result) == ("take_as_done", result)
+    decision = answer_of(runner.journal.database, run_id)
+    assert (decision.decision, decision.result) == ("take_as_done", result)
 
 
 def test_a_question_before_a_call_says_what_may_be_changed(client, waiting) -> None:
     run_id, _ = waiting(question_before())
 
-    (asked,) = client.get(f"/v1/runs/{run_id}/approvals").json["approvals"]
+    (approval,) = client.get(f"/v1/runs/{run_id}/approvals").json["approvals"]
 
-    assert (asked["kind"], asked["decisions"], asked["input_schema"]) == ("call", ["approve", "reject"], SCHEMA)
-    assert asked["effect"] == "unsafe"
+    assert (approval["kind"], approval["decisions"], approval["input_schema"]) == (
+        "call",
+        ["approve", "reject"],
+        SCHEMA,
+    )
+    assert approval["effect"] == "unsafe"
 
 
 GIVEN = {"street": "Main St 7", "speed": "fast", "is_gift": False}
@@ -103,14 +107,18 @@ GIVEN = {"street": "Main St 7", "speed": "fast", "is_gift": False}
 
 def test_a_question_with_a_form_says_what_to_fill_in_and_takes_it(client, waiting) -> None:
     run_id, (approval_id,) = waiting(question_form())
-    (asked,) = client.get(f"/v1/runs/{run_id}/approvals").json["approvals"]
+    (approval,) = client.get(f"/v1/runs/{run_id}/approvals").json["approvals"]
 
     answer = decide(client, run_id, approval_id, decision="answer", result=GIVEN)
 
-    assert (asked["kind"], asked["decisions"], asked["input_schema"]) == ("input", ["answer", "reject"], ADDRESS)
+    assert (approval["kind"], approval["decisions"], approval["input_schema"]) == (
+        "input",
+        ["answer", "reject"],
+        ADDRESS,
+    )
     assert (answer.status_code, answer.json["status"]) == (200, "queued")
     events = client.get(f"/v1/runs/{run_id}/events", headers={"Accept": JSON}).json["events"]
-    before, after = [one for one in events if one["type"] == "approval"]
+    before, after = [event for event in events if event["type"] == "approval"]
     assert (before["kind"], before["form"], after["answer"]) == ("input", ADDRESS, GIVEN)
 
 
@@ -144,7 +152,7 @@ def test_missing_arguments_are_filled_in(client, waiting) -> None:
 
     assert answer.status_code == 200
     events = client.get(f"/v1/runs/{run_id}/events", headers={"Accept": JSON}).json["events"]
-    (_, after) = [one for one in events if one["type"] == "approval"]
+    (_, after) = [event for event in events if event["type"] == "approval"]
     assert (after["arguments"], after["digest"]) == (
         {"order": 7, "amount": 8.5},
         canonical_digest({"order": 7, "amount": 8.5}),
@@ -159,7 +167,7 @@ def test_a_call_is_approved_with_other_arguments(client, waiting, runner) -> Non
     assert answer.status_code == 200
     assert answer_of(runner.journal.database, run_id).arguments == {"order": 7}
     events = client.get(f"/v1/runs/{run_id}/events", headers={"Accept": JSON}).json["events"]
-    (_, event) = [one for one in events if one["type"] == "approval"]
+    (_, event) = [entry for entry in events if entry["type"] == "approval"]
     assert (event["decision"], event["arguments"], event["digest"]) == (
         "approve",
         {"order": 7},
@@ -178,15 +186,15 @@ def test_arguments_that_do_not_fit_the_tool_are_422_and_decide_nothing(client, w
 
 
 def test_the_open_questions_of_all_runs_come_in_pages(client, waiting) -> None:
-    asked = [waiting(question_before()) for _ in range(3)]
-    found, before = [], None
+    expected = [waiting(question_before()) for _ in range(3)]
+    pairs, before = [], None
 
     for _ in range(2):
         page = client.get("/v1/approvals", query_string={"limit": 2} | ({"before": before} if before else {})).json
-        found += [(one["run_id"], [one["approval_id"]]) for one in page["approvals"]]
+        pairs += [(approval["run_id"], [approval["approval_id"]]) for approval in page["approvals"]]
         before = page.get("next")
 
-    assert found == asked[::-1]
+    assert pairs == expected[::-1]
     assert before is None
 
 
@@ -194,7 +202,9 @@ def test_with_another_question_open_the_run_waits_on(client, waiting) -> None:
     run_id, (first, second) = waiting(question(), question("send_mail", {}))
 
     assert decide(client, run_id, first, decision="fail").json["status"] == "waiting"
-    assert [one["approval_id"] for one in client.get(f"/v1/runs/{run_id}/approvals").json["approvals"]] == [second]
+    assert [approval["approval_id"] for approval in client.get(f"/v1/runs/{run_id}/approvals").json["approvals"]] == [
+        second
+    ]
 
 
 def test_a_second_answer_gets_the_one_that_won(client, waiting) -> None:
@@ -214,9 +224,9 @@ def test_of_many_at_once_one_wins(app, waiting) -> None:
 
     answers_ = at_once(12, lambda n: decide(app.test_client(), run_id, approval_id, decision=choices[n % 2]))
 
-    (won,) = [one for one in answers_ if one.status_code == 200]
-    assert [one.status_code for one in answers_].count(409) == 11
-    assert {one.json["decision"] for one in answers_} == {won.json["decision"]}
+    (won,) = [response for response in answers_ if response.status_code == 200]
+    assert [response.status_code for response in answers_].count(409) == 11
+    assert {response.json["decision"] for response in answers_} == {won.json["decision"]}
 
 
 # --- what is refused ------------------------------------------------------------------------------
@@ -226,20 +236,20 @@ def test_an_unknown_run_and_an_unknown_question_are_404(client, waiting) -> None
     run_id, (approval_id,) = waiting()
     other, _ = waiting()
 
-    found = [
+    answers = [
         decide(client, "run_nothere", approval_id, decision="fail"),
         decide(client, run_id, "apr_nothere", decision="fail"),
         decide(client, other, approval_id, decision="fail"),
         client.get("/v1/runs/run_nothere/approvals"),
     ]
 
-    assert [answer.status_code for answer in found] == [404] * 4
+    assert [answer.status_code for answer in answers] == [404] * 4
     codes = ["run_unknown", "approval_unknown", "approval_unknown", "run_unknown"]
-    assert [answer.json["code"] for answer in found] == codes
+    assert [answer.json["code"] for answer in answers] == codes
 
 
 @pytest.mark.parametrize(
-    ("body", "code", "said"),
+    ("body", "code", "message"),
     [
         ({}, "bad_request", "'decision' is missing"),
         ({"decision": 1}, "bad_request", "one of approve, reject, run_again, take_as_done, fail"),
@@ -256,13 +266,13 @@ def test_an_unknown_run_and_an_unknown_question_are_404(client, waiting) -> None
         ({"decision": "take_as_done", "result": "x" * 262_145}, "bad_request", "the limit is 262,144"),
     ],
 )
-def test_a_body_that_cannot_be_meant_is_400(client, waiting, body, code: str, said: str) -> None:
+def test_a_body_that_cannot_be_meant_is_400(client, waiting, body, code: str, message: str) -> None:
     run_id, (approval_id,) = waiting()
 
     answer = decide(client, run_id, approval_id, **body)
 
     assert (answer.status_code, answer.json["code"]) == (400, code)
-    assert said in answer.json["detail"]
+    assert message in answer.json["detail"]
     assert client.get(f"/v1/runs/{run_id}").json["status"] == "waiting"
 
 
@@ -312,9 +322,9 @@ def test_a_key_means_one_question_only(client, waiting) -> None:
     run_id, ids = waiting(question(), question("send_mail", {}))
     key = {"Idempotency-Key": "once"}
 
-    found = [decide(client, run_id, approval_id, key, decision="fail") for approval_id in ids]
+    answers = [decide(client, run_id, approval_id, key, decision="fail") for approval_id in ids]
 
-    assert [answer.status_code for answer in found] == [200, 200]
+    assert [answer.status_code for answer in answers] == [200, 200]
 
 
 def test_the_same_key_and_stop_is_the_same_stop(client, runner) -> None:
@@ -331,12 +341,12 @@ def test_a_key_is_short_and_printable(client, waiting, key: str) -> None:
     run_id, (approval_id,) = waiting()
     headers = {"Idempotency-Key": key}
 
-    found = [
+    answers = [
         decide(client, run_id, approval_id, headers, decision="fail"),
         client.post(f"/v1/runs/{run_id}/cancel", json={}, headers=headers),
     ]
 
-    assert [(answer.status_code, answer.json["code"]) for answer in found] == [(400, "bad_request")] * 2
+    assert [(answer.status_code, answer.json["code"]) for answer in answers] == [(400, "bad_request")] * 2
     assert client.get(f"/v1/runs/{run_id}").json["status"] == "waiting"
 
 
@@ -348,9 +358,9 @@ def test_one_run_says_what_it_waits_for_when_asked(client, waiting, runner) -> N
     ended = accept(runner)
     RunOwner(runner.journal, ended).finish()
 
-    said = client.get(f"/v1/runs/{run_id}?why=1").json["why"]
+    why = client.get(f"/v1/runs/{run_id}?why=1").json["why"]
 
-    assert said.startswith("waits for an answer about refund_order(")
+    assert why.startswith("waits for an answer about refund_order(")
     assert "why" not in client.get(f"/v1/runs/{run_id}").json
     assert "why" not in client.get(f"/v1/runs/{ended}?why=1").json
     assert client.get(f"/v1/runs/{run_id}?why=yes").status_code == 400
@@ -375,13 +385,13 @@ def test_a_viewer_gets_the_question_and_the_answer(client, waiting, runner) -> N
 
 def test_an_approval_holds_for_later_calls_where_that_is_offered_and_is_listed_and_ended(client, waiting) -> None:
     run_id, (approval_id,) = waiting(question_before(scopes=("thread", "tool"), scope_s=600))
-    (asked,) = client.get(f"/v1/runs/{run_id}/approvals").json["approvals"]
+    (approval,) = client.get(f"/v1/runs/{run_id}/approvals").json["approvals"]
 
     decided = decide(client, run_id, approval_id, decision="approve", scope="thread", scope_s=60)
     (listed,) = client.get("/v1/sticky-approvals").json["sticky_approvals"]
     ended = client.delete(f"/v1/sticky-approvals/{listed['sticky_id']}")
 
-    assert (asked["scopes"], asked["scope_s"]) == (["thread", "tool"], 600)
+    assert (approval["scopes"], approval["scope_s"]) == (["thread", "tool"], 600)
     assert decided.status_code == 200
     assert (listed["scope"], listed["name"], listed["approved_by"], listed["is_valid"]) == (
         "thread",
@@ -417,18 +427,18 @@ def test_a_scope_that_is_not_offered_decides_nothing(client, waiting, body, stat
 
 
 def test_a_link_shows_the_question_and_takes_one_answer(client, waiting, runner) -> None:
-    one = question_before()
-    run_id, (approval_id,) = waiting(one)
+    open_question = question_before()
+    run_id, (approval_id,) = waiting(open_question)
 
-    made = client.post(f"/v1/runs/{run_id}/approvals/{approval_id}/links", json={"principal": "local"})
-    path = f"/v1/approval-links/{made.json['token']}"
-    shown, again = client.get(path), client.get(path)
-    decided, twice = (client.post(path, json={"decision": "approve", "digest": one.digest}) for _ in range(2))
+    response = client.post(f"/v1/runs/{run_id}/approvals/{approval_id}/links", json={"principal": "local"})
+    path = f"/v1/approval-links/{response.json['token']}"
+    view, again = client.get(path), client.get(path)
+    decided, twice = (client.post(path, json={"decision": "approve", "digest": open_question.digest}) for _ in range(2))
 
-    assert made.status_code == 201
-    assert made.json["url"] == f"http://localhost/#/approval/{made.json['token']}"
-    assert (shown.json["approval_id"], shown.json["arguments"]) == (approval_id, dict(one.arguments))
-    assert (shown.json, decided.status_code, decided.json["by"]) == (again.json, 200, "local")
+    assert response.status_code == 201
+    assert response.json["url"] == f"http://localhost/#/approval/{response.json['token']}"
+    assert (view.json["approval_id"], view.json["arguments"]) == (approval_id, dict(open_question.arguments))
+    assert (view.json, decided.status_code, decided.json["by"]) == (again.json, 200, "local")
     assert (twice.status_code, twice.json["code"]) == (409, "link_over")
     assert answer_of(runner.journal.database, run_id).decision == "approve"
 
@@ -439,8 +449,8 @@ def test_a_link_shows_the_question_and_takes_one_answer(client, waiting, runner)
 )
 def test_a_foreign_or_forged_link_shows_nothing(client, waiting, for_whom, token, status, code) -> None:
     run_id, (approval_id,) = waiting(question_before())
-    made = client.post(f"/v1/runs/{run_id}/approvals/{approval_id}/links", json={"principal": for_whom})
-    path = f"/v1/approval-links/{token or made.json['token']}"
+    link = client.post(f"/v1/runs/{run_id}/approvals/{approval_id}/links", json={"principal": for_whom})
+    path = f"/v1/approval-links/{token or link.json['token']}"
 
     answers = client.get(path), client.post(path, json={"decision": "approve"})
 
@@ -475,7 +485,7 @@ def test_several_calls_are_decided_about_each_for_itself(client, waiting, runner
     answer = client.post("/v1/approvals", json={"answers": answers})
 
     assert answer.status_code == 200
-    assert [one.get("decision") or one["code"] for one in answer.json["answers"]] == [
+    assert [entry.get("decision") or entry["code"] for entry in answer.json["answers"]] == [
         "approve",
         "arguments_differ",
         "reject",

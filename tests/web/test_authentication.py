@@ -149,12 +149,12 @@ def test_a_secret_beside_path_and_query_is_refused_too(door: Any, target: str, a
 
 def test_no_problem_repeats_a_key(door: Any) -> None:
     key = "cbk_0123456789abcdef_0123456789abcdef"
-    asked = door.post("/v1/runs", json={"agent": key, "input": "Hi"})
+    response = door.post("/v1/runs", json={"agent": key, "input": "Hi"})
     followed = door.get("/v1/runs/run_x/events", headers={"Last-Event-ID": key})
 
-    assert [asked.json["code"], followed.json["code"]] == ["agent_unknown", "cursor_invalid"]
-    assert asked.json["agent_id"] == followed.json["cursor"] == REDACTED
-    assert key not in asked.text + followed.text
+    assert [response.json["code"], followed.json["code"]] == ["agent_unknown", "cursor_invalid"]
+    assert response.json["agent_id"] == followed.json["cursor"] == REDACTED
+    assert key not in response.text + followed.text
 
 
 def test_the_switch_contradicts_no_auth(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,9 +42,9 @@ class Board:
 
 @pytest.fixture
 def board(client) -> Iterator[Board]:
-    made = Board(client)
-    yield made
-    made.close()
+    new_board = Board(client)
+    yield new_board
+    new_board.close()
 
 
 def test_begins_with_a_snapshot(client, runner) -> None:
@@ -158,10 +158,10 @@ def test_a_change_wakes_the_boards_of_its_tenant_alone(app, journal, monkeypatch
             feed.detach(viewer)
         return woken
 
-    found = journal.loop.run(look(), 10)
+    order = journal.loop.run(look(), 10)
     eventually(lambda: not journal.live.hot_log._channels)
 
-    assert found == [principals[2], *principals[:2]]
+    assert order == [principals[2], *principals[:2]]
     assert not hub._boards
 
 
@@ -186,10 +186,10 @@ def test_a_flood_of_hints_makes_it_ask_no_more_often(board: Board, runner, journ
     try:
         eventually(lambda: len(looked_at_s) >= 2, 20)
         run_id = accept(runner)
-        shown = board.next("run")
+        run = board.next("run")
     finally:
         stop.set()
         flooding.join()
 
-    assert shown["run_id"] == run_id
+    assert run["run_id"] == run_id
     assert all(later - earlier >= MIN_PAUSE_S for earlier, later in pairwise(looked_at_s))

@@ -33,13 +33,13 @@ LISTED = "https://app.example"
 
 def who() -> Response:
     caller = current_caller()
-    found: dict[str, Any] = {
+    identity: dict[str, Any] = {
         "id": caller.principal.id,
         "tenant": caller.principal.tenant,
         "kind": caller.credential.kind,
     }
-    found |= {"name": caller.credential.id, "roles": sorted(caller.principal.roles)}
-    return Response(json.dumps(found | {"expires_ms": caller.credential.expires_ms}))
+    identity |= {"name": caller.credential.id, "roles": sorted(caller.principal.roles)}
+    return Response(json.dumps(identity | {"expires_ms": caller.credential.expires_ms}))
 
 
 @dataclass
@@ -94,11 +94,11 @@ def server(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_certificate_stands_for_the_principal_of_its_rule(server: Server) -> None:
-    status, found = server.ask(server.authority.issue("billing", purpose=CLIENT, days=30))
+    status, identity = server.ask(server.authority.issue("billing", purpose=CLIENT, days=30))
 
     assert status == 200
-    assert found.pop("expires_ms") > 0
-    assert found == {
+    assert identity.pop("expires_ms") > 0
+    assert identity == {
         "id": "billing",
         "tenant": "acme",
         "kind": "certificate",

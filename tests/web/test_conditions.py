@@ -58,11 +58,14 @@ def test_a_call_waits_as_preferred(client, runner, journal, method: str) -> None
 
 
 def test_an_answer_that_is_there_at_once_is_within_the_preferred_wait(client, runner, journal) -> None:
-    asked = {"json": {"agent": "assistant", "input": "?"}, "headers": {"Prefer": "wait=20", "Idempotency-Key": "once"}}
-    run_id = client.post("/v1/runs", **asked | {"headers": {"Idempotency-Key": "once"}}).json["run_id"]
+    request = {
+        "json": {"agent": "assistant", "input": "?"},
+        "headers": {"Prefer": "wait=20", "Idempotency-Key": "once"},
+    }
+    run_id = client.post("/v1/runs", **request | {"headers": {"Idempotency-Key": "once"}}).json["run_id"]
     RunOwner(journal, run_id).finish("42")
 
-    answers = [client.post("/v1/runs", **asked), client.get(f"/v1/runs/{run_id}", headers={"Prefer": "wait=20"})]
+    answers = [client.post("/v1/runs", **request), client.get(f"/v1/runs/{run_id}", headers={"Prefer": "wait=20"})]
 
     assert [answer.status_code for answer in answers] == [200, 200]
     assert [answer.headers["Preference-Applied"] for answer in answers] == ["wait=20"] * 2
@@ -83,10 +86,10 @@ def test_a_page_of_events_waits_as_preferred(client, runner, journal) -> None:
     owner = RunOwner(journal, run_id)
     seen = client.get(f"/v1/runs/{run_id}/events", headers={"Accept": "application/json"}).json["cursor"]
     writing = threading.Thread(target=lambda: owner.say("x"))
-    wanted = {"Accept": "application/json", "Prefer": "wait=500"}
+    headers = {"Accept": "application/json", "Prefer": "wait=500"}
 
     writing.start()
-    answer = client.get(f"/v1/runs/{run_id}/events?after={seen}", headers=wanted)
+    answer = client.get(f"/v1/runs/{run_id}/events?after={seen}", headers=headers)
     writing.join()
 
     assert [event["type"] for event in answer.json["events"]] == ["response"]
@@ -104,8 +107,8 @@ def test_a_thread_is_shown_as_it_was(client, runner, journal) -> None:
     numbers = {message["content"]: message["number"] for message in messages}
 
     def contents(at: str) -> list[str]:
-        shown = client.get("/v1/threads/mine/messages", query_string={"at": at}).json["messages"]
-        return [message["content"] for message in shown]
+        entries = client.get("/v1/threads/mine/messages", query_string={"at": at}).json["messages"]
+        return [message["content"] for message in entries]
 
     assert [message["content"] for message in messages] == ["one", "1", "two", "2", "three"]
     assert contents(str(numbers["two"])) == ["one", "1", "two"]

@@ -41,15 +41,15 @@ NO_ORIGINS = [
 
 @pytest.fixture
 def app(settings: Settings, runner: Runner) -> Iterator[Flask]:
-    made = create_app(settings.model_copy(update={"cors_origins": f"{PAGE}, {OTHER}"}), runner)
-    made.add_url_rule("/cookies", view_func=lambda: jsonify(request.cookies))
-    yield made
-    process_of(made).close()
+    flask_app = create_app(settings.model_copy(update={"cors_origins": f"{PAGE}, {OTHER}"}), runner)
+    flask_app.add_url_rule("/cookies", view_func=lambda: jsonify(request.cookies))
+    yield flask_app
+    process_of(flask_app).close()
 
 
 def preflight(client: FlaskClient, origin: str, path: str = "/v1/runs") -> TestResponse:
-    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
-    return client.options(path, headers={"Origin": origin, **asked})
+    headers = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+    return client.options(path, headers={"Origin": origin, **headers})
 
 
 @pytest.mark.parametrize("path", ["/v1/runs", "/v1/events", "/v1/runs/none/cancel", "/nowhere"])

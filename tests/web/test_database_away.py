@@ -221,11 +221,11 @@ def test_a_viewer_stays_while_its_page_cannot_be_read(app, runner, journal, monk
     owner = RunOwner(journal, run_id)
     with journal.database.read() as connection:
         thread_id = connection.execute(select(runs.c.thread_id)).scalar_one()
-    asked, page = [], journal.readers.page
+    queries, page = [], journal.readers.page
 
     def fail_twice(*where: Any) -> Any:
-        asked.append(where)
-        if len(asked) < 3:
+        queries.append(where)
+        if len(queries) < 3:
             raise DatabaseUnreachable("gone")
         return page(*where)
 
@@ -236,7 +236,7 @@ def test_a_viewer_stays_while_its_page_cannot_be_read(app, runner, journal, monk
     owner.finish("ab")
     seen = viewer.read_all()
 
-    assert len(asked) >= 3
+    assert len(queries) >= 3
     assert [int(line[4:]) for line in seen.splitlines() if line.startswith(b"id: ")] == [1, 2, 3, 4, 5, 6]
 
 

@@ -38,7 +38,7 @@ def test_decisions_are_listed_in_pages(client, run_id):
     first = client.get(f"/v1/runs/{run_id}/decisions?limit=2").json
     rest = client.get(f"/v1/runs/{run_id}/decisions", query_string={"after": first["next"]}).json
 
-    assert [one["number"] for one in first["decisions"]] == [1, 2]
+    assert [decision["number"] for decision in first["decisions"]] == [1, 2]
     (last,) = rest["decisions"]
     assert last | {"at": "now"} == {
         "step_id": "stp_3",

@@ -44,7 +44,11 @@ def test_every_call_is_declared(app: Flask) -> None:
 def test_every_call_that_starts_a_run_takes_an_idempotency_key(doc) -> None:
     posts = {path: calls["post"] for path, calls in doc["paths"].items() if "post" in calls}
     starting = {path for path, call in posts.items() if "too_many_runs" in orjson.dumps(call).decode()}
-    keyed = {path for path, call in posts.items() if any(one["name"] == KEY for one in call.get("parameters", ()))}
+    keyed = {
+        path
+        for path, call in posts.items()
+        if any(parameter["name"] == KEY for parameter in call.get("parameters", ()))
+    }
 
     assert starting >= {"/v1/runs", "/execute", "/process", "/v1/agent/run", "/send-prompt"}
     assert starting <= keyed
@@ -71,9 +75,9 @@ def inputs_of(doc: dict[str, Any]) -> set[str]:
 
 
 def test_what_a_call_reads_of_a_request_is_what_it_declares() -> None:
-    found = [path.name for path in (ROOT / "web/api").glob("*.py") if READS.search(path.read_text())]
+    names = [path.name for path in (ROOT / "web/api").glob("*.py") if READS.search(path.read_text())]
 
-    assert found == ["page.py"], "take `query`, `headers` and `body` as parameters, so that they are in the document"
+    assert names == ["page.py"], "take `query`, `headers` and `body` as parameters, so that they are in the document"
 
 
 def test_the_document_is_the_same_until_the_code_changes(door) -> None:
@@ -85,21 +89,26 @@ def test_the_document_is_the_same_until_the_code_changes(door) -> None:
 
 
 def test_its_schemas_are_json_schema(doc) -> None:
-    schemas = [*doc["components"]["schemas"].values(), *(one["schema"] for one in parameters_of(doc))]
+    schemas = [*doc["components"]["schemas"].values(), *(parameter["schema"] for parameter in parameters_of(doc))]
 
     for schema in schemas:
         jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
 
 
 def parameters_of(doc: dict[str, Any]) -> list[dict[str, Any]]:
-    return [one for calls in doc["paths"].values() for call in calls.values() for one in call.get("parameters", ())]
+    return [
+        parameter
+        for calls in doc["paths"].values()
+        for call in calls.values()
+        for parameter in call.get("parameters", ())
+    ]
 
 
 def test_its_references_lead_somewhere(doc) -> None:
     for reference in set(re.findall(r'"#/([^"]*)"', orjson.dumps(doc).decode())):
-        found = doc
+        node = doc
         for part in reference.split("/"):
-            found = found[part]
+            node = node[part]
 
 
 def test_every_call_parameter_and_body_is_described(doc) -> None:
@@ -107,29 +116,36 @@ def test_every_call_parameter_and_body_is_described(doc) -> None:
 
     assert all(call["summary"].endswith(".") for call in calls), [call["operationId"] for call in calls]
     assert len({call["operationId"] for call in calls}) == len(calls)
-    assert all(one["description"] for one in doc["components"]["schemas"].values() if one.get("type") == "object")
+    assert all(
+        schema["description"] for schema in doc["components"]["schemas"].values() if schema.get("type") == "object"
+    )
 
 
 def test_every_parameter_and_header_is_described(doc) -> None:
-    headers = [one for found in responses_of(doc) for one in found.get("headers", {}).values()]
+    headers = [one for response in responses_of(doc) for one in response.get("headers", {}).values()]
 
-    assert [one["name"] for one in parameters_of(doc) if not one.get("description")] == []
+    assert [parameter["name"] for parameter in parameters_of(doc) if not parameter.get("description")] == []
     assert len(headers) > 20
-    assert all(one["description"] for one in headers)
+    assert all(header["description"] for header in headers)
 
 
 def responses_of(doc: dict[str, Any]) -> list[dict[str, Any]]:
     calls = [call for calls in doc["paths"].values() for call in calls.values()]
-    return [*doc["components"]["responses"].values(), *(one for call in calls for one in call["responses"].values())]
+    return [
+        *doc["components"]["responses"].values(),
+        *(response for call in calls for response in call["responses"].values()),
+    ]
 
 
 def test_every_call_says_how_it_refuses_and_when_to_try_again(doc) -> None:
     for calls in doc["paths"].values():
         for operation in calls.values():
-            found = {status: resolved(doc, one) for status, one in operation["responses"].items()}
-            assert {"400", "401", "403", "429", "500", "503", "507"} <= set(found), operation["operationId"]
-            assert found["401"]["headers"]["WWW-Authenticate"]["required"]
-            assert all(found[status]["headers"]["Retry-After"]["required"] for status in ("408", "429", "503", "507"))
+            responses = {status: resolved(doc, response) for status, response in operation["responses"].items()}
+            assert {"400", "401", "403", "429", "500", "503", "507"} <= set(responses), operation["operationId"]
+            assert responses["401"]["headers"]["WWW-Authenticate"]["required"]
+            assert all(
+                responses[status]["headers"]["Retry-After"]["required"] for status in ("408", "429", "503", "507")
+            )
 
 
 def test_every_problem_says_whether_the_request_may_succeed_later(doc) -> None:
@@ -154,8 +170,8 @@ def test_every_field_of_a_body_is_described_and_required_ones_have_an_example_th
     assert [
         (name, field)
         for name in names
-        for field, one in schemas[name].get("properties", {}).items()
-        if "description" not in one
+        for field, field_schema in schemas[name].get("properties", {}).items()
+        if "description" not in field_schema
     ] == []
     for name in names - {"ProviderAnswer"}:  # only the page sends what the provider made
         for field in schemas[name].get("required", ()):
@@ -165,9 +181,9 @@ def test_every_field_of_a_body_is_described_and_required_ones_have_an_example_th
 
 @pytest.mark.parametrize("path", ["/v1/runs", "/v1/threads", "/v1/threads/x/messages", "/v1/runs/x/events"])
 def test_a_default_is_one_that_the_call_takes(doc, path: str) -> None:
-    for one in doc["paths"][re.sub("/x/", "/{id}/", path).replace("{id}", id_of(path))]["get"]["parameters"]:
-        if "default" in one["schema"]:
-            jsonschema_rs.validate(one["schema"], one["schema"]["default"])
+    for parameter in doc["paths"][re.sub("/x/", "/{id}/", path).replace("{id}", id_of(path))]["get"]["parameters"]:
+        if "default" in parameter["schema"]:
+            jsonschema_rs.validate(parameter["schema"], parameter["schema"]["default"])
 
 
 def test_both_bounds_of_every_number_in_an_address_are_taken(doc, door) -> None:
@@ -179,14 +195,14 @@ def test_both_bounds_of_every_number_in_an_address_are_taken(doc, door) -> None:
 
 def numbers_of_addresses(doc: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
     """Return path, name and schema of each parameter of a GET that is a number between two bounds."""
-    found = [
+    rows = [
         (path, parameter["name"], parameter["schema"])
         for path, methods in doc["paths"].items()
         for parameter in methods.get("get", {}).get("parameters", ())
         if parameter["in"] == "query" and {"minimum", "maximum"} <= set(parameter["schema"])
     ]
-    assert ("/v1/runs/{run_id}/decisions", "after") in {(path, name) for path, name, _ in found}
-    return found
+    assert ("/v1/runs/{run_id}/decisions", "after") in {(path, name) for path, name, _ in rows}
+    return rows
 
 
 def test_the_calls_of_earlier_designs_are_one_group_the_last(doc) -> None:
@@ -253,20 +269,20 @@ class Shown(Answer):
     ],
 )
 def test_an_answer_that_differs_is_found(body: Any, status: int, difference: str | None) -> None:
-    shown = Blueprint("shown", __name__)
+    blueprint = Blueprint("shown", __name__)
 
-    @shown.get(f"/shown/{status}")
+    @blueprint.get(f"/shown/{status}")
     @call({200: Shown})
     def one() -> Response:
         return Response(orjson.dumps(body), status, content_type="application/json")
 
     app = Flask("test")
-    app.register_blueprint(shown)
+    app.register_blueprint(blueprint)
     watch(app)
     app.test_client().get(f"/shown/{status}")
 
-    found = "\n".join(app.extensions[DIFFERENCES])
-    assert (difference in found) if difference else not found
+    differences = "\n".join(app.extensions[DIFFERENCES])
+    assert (difference in differences) if difference else not differences
 
 
 @pytest.mark.parity  # makes the document anew

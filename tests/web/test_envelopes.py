@@ -63,8 +63,8 @@ def served(**settings: Any) -> Iterator[tuple[AgentKit, FlaskClient]]:
 @pytest.fixture
 def client() -> Iterator[FlaskClient]:
     """A client of a process that requires envelopes."""
-    with served() as (_, found):
-        yield found
+    with served() as (_, web_client):
+        yield web_client
 
 
 def body_of(cents: int = 5, **more: Any) -> bytes:

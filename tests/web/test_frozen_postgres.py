@@ -34,8 +34,8 @@ def runner(settings: Settings, postgres_url: str, tmp_path: Path) -> Iterator[Ru
     (tmp_path / "postgres").mkdir()
     ours = settings.model_copy(update={"database_url": postgres_url, "state_dir": tmp_path / "postgres"})
     migrate(ours)
-    with opened(ours) as made:
-        yield made
+    with opened(ours) as new_runner:
+        yield new_runner
 
 
 @pytest.fixture

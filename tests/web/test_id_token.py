@@ -35,8 +35,8 @@ def claims(**changes: Any) -> dict[str, Any]:
     return {name: value for name, value in (whole | changes).items() if value is not None}
 
 
-def signed(found: dict[str, Any], key: Any = KEY, **header: str) -> dict[str, str]:
-    return {"id_token": jwt.encode({"alg": "RS256", "kid": "one"} | header, found, key)}
+def signed(token_claims: dict[str, Any], key: Any = KEY, **header: str) -> dict[str, str]:
+    return {"id_token": jwt.encode({"alg": "RS256", "kid": "one"} | header, token_claims, key)}
 
 
 def by_hand(algorithm: str, sign: Callable[[bytes], bytes]) -> dict[str, str]:
@@ -103,8 +103,8 @@ def test_an_answer_without_an_id_token_is_refused() -> None:
         key_id_of({"access_token": "a"})
 
 
-def principal(found: dict[str, Any], **settings: Any) -> Any:
-    return principal_of(found, SETTINGS.model_copy(update=settings))
+def principal(token_claims: dict[str, Any], **settings: Any) -> Any:
+    return principal_of(token_claims, SETTINGS.model_copy(update=settings))
 
 
 def test_a_sub_that_is_no_name_is_hashed_and_none_can_be_chosen_to_be_like_it() -> None:
@@ -118,9 +118,9 @@ def test_a_sub_that_is_no_name_is_hashed_and_none_can_be_chosen_to_be_like_it() 
 
 @pytest.mark.parametrize("address", ["olga@example.org/..", "", "a b@example.org", "x" * 65, None, ["olga"], 7])
 def test_other_claims_have_to_be_names(address: Any) -> None:
-    found = {"sub": "1", "email": address, "email_verified": True}
+    token_claims = {"sub": "1", "email": address, "email_verified": True}
     with raises(SIGN_IN_REFUSED):
-        principal(found, oidc_principal_claim="email")
+        principal(token_claims, oidc_principal_claim="email")
 
 
 @pytest.mark.parametrize("verified", [False, None, "true", 1])
@@ -130,7 +130,7 @@ def test_an_address_that_the_provider_did_not_verify_names_no_one(verified: Any)
 
 
 @pytest.mark.parametrize(
-    ("found", "roles"),
+    ("token_claims", "roles"),
     [
         ({"realm": {"roles": ["ops", "x"]}}, ["operator"]),
         ({"realm.roles": ["admins"]}, ["admin"]),
@@ -143,8 +143,10 @@ def test_an_address_that_the_provider_did_not_verify_names_no_one(verified: Any)
         ({}, []),
     ],
 )
-def test_roles_come_from_mapped_groups_only(found: dict[str, Any], roles: list[str]) -> None:
-    signed_in = principal({"sub": "1", **found}, oidc_roles_claim="realm.roles", oidc_roles="ops=operator,admins=admin")
+def test_roles_come_from_mapped_groups_only(token_claims: dict[str, Any], roles: list[str]) -> None:
+    signed_in = principal(
+        {"sub": "1", **token_claims}, oidc_roles_claim="realm.roles", oidc_roles="ops=operator,admins=admin"
+    )
 
     assert sorted(signed_in.roles) == roles
 

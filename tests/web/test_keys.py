@@ -26,8 +26,8 @@ from web.auth import keys as verifying
 @pytest.fixture
 def door(settings: Settings) -> Iterator[Any]:
     """A client of a process that requires authentication."""
-    with opened(settings.model_copy(update={"auth": "required"})) as runner, door_of(runner) as made:
-        yield made
+    with opened(settings.model_copy(update={"auth": "required"})) as runner, door_of(runner) as web_client:
+        yield web_client
 
 
 @pytest.fixture
@@ -97,10 +97,10 @@ def test_the_scope_of_a_key_is_kept(door: Any, journal: Journal) -> None:
 
 def test_a_repeated_request_shows_no_run_that_the_key_is_not_for(door: Any, journal: Journal) -> None:
     (_, key), (_, scoped) = make(journal), make(journal, agents=frozenset({"another"}))
-    asked = {"json": {"agent": "assistant", "input": "Hi"}}
+    request = {"json": {"agent": "assistant", "input": "Hi"}}
 
     first, other = (
-        door.post("/v1/runs", **asked, headers=bearer(each) | {"Idempotency-Key": "once"}) for each in (key, scoped)
+        door.post("/v1/runs", **request, headers=bearer(each) | {"Idempotency-Key": "once"}) for each in (key, scoped)
     )
 
     assert (other.status_code, other.json["code"]) == (404, "agent_unknown")
@@ -109,10 +109,10 @@ def test_a_repeated_request_shows_no_run_that_the_key_is_not_for(door: Any, jour
 
 def test_a_key_that_does_not_start_runs_repeats_no_start(door: Any, journal: Journal) -> None:
     (_, key), (_, seeing) = make(journal), make(journal, verbs=frozenset({Verb.SEE}))
-    asked = {"json": {"agent": "assistant", "input": "Hi"}}
+    request = {"json": {"agent": "assistant", "input": "Hi"}}
 
     started, repeated = (
-        door.post("/v1/runs", **asked, headers=bearer(each) | {"Idempotency-Key": "once"}) for each in (key, seeing)
+        door.post("/v1/runs", **request, headers=bearer(each) | {"Idempotency-Key": "once"}) for each in (key, seeing)
     )
 
     assert started.status_code == 202
@@ -147,20 +147,20 @@ def forge(key: str) -> str:
 
 
 def test_revocation_is_seen_by_the_next_request(door: Any, journal: Journal) -> None:
-    made, key = make(journal)
+    api_key, key = make(journal)
     assert door.get("/v1/runs", headers=bearer(key)).status_code == 200
 
     with journal.database.write() as connection:
-        keys.revoke(connection, made.id, None, by="root")
+        keys.revoke(connection, api_key.id, None, by="root")
 
     assert door.get("/v1/runs", headers=bearer(key)).status_code == 401
 
 
 def test_a_key_of_this_deployment_is_checked_where_none_is_required(client: Any, runner: Any) -> None:
-    made, key = make(runner.journal)
+    api_key, key = make(runner.journal)
     run_id = client.post("/v1/runs", json={"agent": "assistant", "input": "Hi"}, headers=bearer(key)).json["run_id"]
     with runner.journal.database.write() as connection:
-        keys.revoke(connection, made.id, None, by="root")
+        keys.revoke(connection, api_key.id, None, by="root")
 
     assert client.get(f"/v1/runs/{run_id}").json["principal"] == "ci"
     assert client.get("/v1/runs", headers=bearer(key)).status_code == 401
@@ -212,33 +212,34 @@ def test_any_number_of_strangers_costs_one_look_at_the_health(
 ) -> None:
     monkeypatch.setattr("web.process.FRESH_S", 60.0)
     monkeypatch.setattr("bus.journal.storage.write_probe.FRESH_S", 60.0)
-    first, asked = door.get("/health"), []
-    event.listen(journal.database.engine, "before_cursor_execute", lambda *args: asked.append(args[2]))
+    first, statements = door.get("/health"), []
+    event.listen(journal.database.engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
 
     others = [door.get("/health") for _ in range(20)]
 
     assert {(each.status_code, each.text) for each in others} == {(first.status_code, first.text)}
-    assert [sql for sql in asked if "workers" in sql] == []
+    assert [sql for sql in statements if "workers" in sql] == []
 
 
 def test_an_administrator_manages_the_keys_of_its_tenant(door: Any, journal: Journal) -> None:
     (_, admin), (other, _) = make(journal, "root", Role.ADMIN, tenant="acme"), make(journal, tenant="zeta")
-    asked = {"name": "ci", "roles": ["viewer"], "verbs": ["see"], "agents": ["assistant"], "expires_in_s": 3600}
+    fields = {"name": "ci", "roles": ["viewer"], "verbs": ["see"], "agents": ["assistant"], "expires_in_s": 3600}
 
-    made = door.post("/v1/keys", json=asked, headers=bearer(admin))
-    facts = {name: made.json[name] for name in ("name", "tenant", "roles", "verbs", "agents", "created_by")}
-    assert (made.status_code, facts) == (
+    response = door.post("/v1/keys", json=fields, headers=bearer(admin))
+    facts = {name: response.json[name] for name in ("name", "tenant", "roles", "verbs", "agents", "created_by")}
+    assert (response.status_code, facts) == (
         201,
-        {name: asked[name] for name in ("name", "roles", "verbs", "agents")} | {"tenant": "acme", "created_by": "root"},
+        {name: fields[name] for name in ("name", "roles", "verbs", "agents")}
+        | {"tenant": "acme", "created_by": "root"},
     )
-    assert door.get("/v1/runs", headers=bearer(made.json["key"])).status_code == 200
+    assert door.get("/v1/runs", headers=bearer(response.json["key"])).status_code == 200
     listed = door.get("/v1/keys", headers=bearer(admin))
     assert [key["name"] for key in listed.json["keys"]] == ["ci", "root"]
     assert "cbk_" not in listed.text
 
     for _ in range(2):
-        assert door.delete(f"/v1/keys/{made.json['id']}", headers=bearer(admin)).status_code == 204
-    assert door.get("/v1/runs", headers=bearer(made.json["key"])).status_code == 401
+        assert door.delete(f"/v1/keys/{response.json['id']}", headers=bearer(admin)).status_code == 204
+    assert door.get("/v1/runs", headers=bearer(response.json["key"])).status_code == 401
     refused = [door.delete(f"/v1/keys/{key_id}", headers=bearer(admin)) for key_id in (other.id, "none")]
     assert [(answer.status_code, answer.json["code"]) for answer in refused] == [(404, "key_unknown")] * 2
 
@@ -247,10 +248,10 @@ def test_a_key_that_was_revoked_this_moment_creates_no_other(
     door: Any, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verifying, "FRESH_S", 60.0)
-    made, admin = make(journal, "root", Role.ADMIN)
+    api_key, admin = make(journal, "root", Role.ADMIN)
     assert door.get("/v1/runs", headers=bearer(admin)).status_code == 200
     with journal.database.write() as connection:
-        keys.revoke(connection, made.id, None, by="root")
+        keys.revoke(connection, api_key.id, None, by="root")
 
     assert door.get("/v1/runs", headers=bearer(admin)).status_code == 200, "it is used for half a second"
     assert door.post("/v1/keys", json={"name": "ci"}, headers=bearer(admin)).status_code == 401
@@ -259,7 +260,7 @@ def test_a_key_that_was_revoked_this_moment_creates_no_other(
 def test_keys_are_listed_in_pages(door: Any, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "wall_ms", lambda _: 1_800_000_000_000)  # all of one millisecond
     _, admin = make(journal, "root", Role.ADMIN)
-    made = {make(journal, f"ci{number}")[0].id for number in range(6)}
+    key_ids = {make(journal, f"ci{number}")[0].id for number in range(6)}
     make(journal, "other", tenant="zeta")
 
     listed, path = [], "/v1/keys?limit=3"
@@ -269,7 +270,7 @@ def test_keys_are_listed_in_pages(door: Any, journal: Journal, monkeypatch: pyte
         path = f"/v1/keys?limit=3&before={page['next']}" if "next" in page else ""
 
     assert [len(ids) for ids in listed] == [3, 3, 1]
-    assert made < {key_id for ids in listed for key_id in ids}
+    assert key_ids < {key_id for ids in listed for key_id in ids}
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=201", "before=x", "before=WzEsMl0", "after=1"])
@@ -345,7 +346,7 @@ def test_a_list_of_the_wrong_length_is_refused_with_the_right_one(
 
 
 @pytest.mark.parametrize(
-    ("scope", "asked"),
+    ("scope", "fields"),
     [
         ({"verbs": frozenset({Verb.SEE, Verb.ADMINISTER})}, {}),
         ({"verbs": frozenset({Verb.SEE, Verb.ADMINISTER})}, {"verbs": ["start"]}),
@@ -354,27 +355,27 @@ def test_a_list_of_the_wrong_length_is_refused_with_the_right_one(
     ],
 )
 def test_a_key_has_no_more_than_its_creator(
-    door: Any, journal: Journal, scope: dict[str, Any], asked: dict[str, Any]
+    door: Any, journal: Journal, scope: dict[str, Any], fields: dict[str, Any]
 ) -> None:
     _, key = make(journal, "root", Role.ADMIN, **scope)
 
-    refused = door.post("/v1/keys", json={"name": "ci", **asked}, headers=bearer(key))
+    refused = door.post("/v1/keys", json={"name": "ci", **fields}, headers=bearer(key))
 
     assert (refused.status_code, refused.json["code"]) == (403, "scope_exceeded")
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "fields",
     [
         *({}, {"name": "../x"}, {"name": "x\n"}, {"name": ""}, {"name": "x" * 65}, {"name": "x", "roles": ["emperor"]}),
         *({"name": "x", "verbs": []}, {"name": "x", "expires_in_s": 0}, {"name": "x", "tenant": "zeta"}),
     ],
 )
-def test_what_cannot_be_is_refused(door: Any, journal: Journal, asked: dict[str, Any]) -> None:
+def test_what_cannot_be_is_refused(door: Any, journal: Journal, fields: dict[str, Any]) -> None:
     _, key = make(journal, "root", Role.ADMIN)
 
-    refused = door.post("/v1/keys", json=asked, headers=bearer(key))
+    refused = door.post("/v1/keys", json=fields, headers=bearer(key))
 
     assert (refused.status_code, refused.json["code"]) == (400, "bad_request")
-    if "roles" in asked:
+    if "roles" in fields:
         assert "viewer" in refused.json["detail"]

@@ -49,11 +49,11 @@ def statuses(client: FlaskClient, headers: dict[str, str], count: int, path: str
 
 def test_a_principal_that_sends_too_much_is_refused(web: Opens) -> None:
     client = web(principal_requests_per_minute=3)
-    one, other = key_of(client, "one"), key_of(client, "other")
+    first_headers, other = key_of(client, "one"), key_of(client, "other")
 
-    assert statuses(client, one, 4) == [200, 200, 200, 429]
+    assert statuses(client, first_headers, 4) == [200, 200, 200, 429]
     assert statuses(client, other, 1) == [200]
-    refused = client.get("/v1/agents", headers=one)
+    refused = client.get("/v1/agents", headers=first_headers)
     assert refused.get_json()["code"] == "too_many_requests"
     assert 1 <= int(refused.headers["Retry-After"]) <= 60
     assert refused.get_json()["limit"] == 3
@@ -61,19 +61,19 @@ def test_a_principal_that_sends_too_much_is_refused(web: Opens) -> None:
 
 def test_unknown_addresses_count_and_the_health_and_the_page_do_not(web: Opens) -> None:
     client = web(principal_requests_per_minute=2)
-    one = key_of(client, "one")
+    key = key_of(client, "one")
 
-    assert statuses(client, one, 5, "/health") == [200] * 5
-    assert statuses(client, one, 5, "/") == [200] * 5
-    assert statuses(client, one, 3, "/nowhere") == [404, 404, 429]
+    assert statuses(client, key, 5, "/health") == [200] * 5
+    assert statuses(client, key, 5, "/") == [200] * 5
+    assert statuses(client, key, 3, "/nowhere") == [404, 404, 429]
 
 
 def test_all_principals_of_a_tenant_share_its_limit(web: Opens) -> None:
     client = web(principal_requests_per_minute=3, tenant_requests_per_minute=4)
-    one, two = key_of(client, "one", tenant="acme"), key_of(client, "two", tenant="acme")
+    first_headers, two = key_of(client, "one", tenant="acme"), key_of(client, "two", tenant="acme")
     same_name = key_of(client, "one", tenant="other")
 
-    assert statuses(client, one, 3) + statuses(client, two, 2) == [200, 200, 200, 200, 429]
+    assert statuses(client, first_headers, 3) + statuses(client, two, 2) == [200, 200, 200, 200, 429]
     assert statuses(client, same_name, 3) == [200] * 3
 
 
@@ -106,9 +106,9 @@ def test_a_redis_that_is_away_neither_refuses_requests_nor_lifts_the_limit(web: 
 @pytest.mark.parity
 def test_requests_are_counted_in_blocks_and_the_limit_holds(web: Opens) -> None:
     client = web(principal_requests_per_minute=400, tenant_requests_per_minute=600)
-    one, two = key_of(client, "one", tenant="acme"), key_of(client, "two", tenant="acme")
+    first_headers, two = key_of(client, "one", tenant="acme"), key_of(client, "two", tenant="acme")
 
-    first, second = statuses(client, one, 402, "/nowhere"), statuses(client, two, 202, "/nowhere")
+    first, second = statuses(client, first_headers, 402, "/nowhere"), statuses(client, two, 202, "/nowhere")
 
     assert (first.count(404), first[400:]) == (400, [429, 429])
     assert (second.count(404), second[200:]) == (200, [429, 429])
@@ -126,19 +126,19 @@ def test_a_tenant_is_charged_for_the_requests_that_its_principals_have_sent(web:
 @pytest.mark.parity
 def test_a_principal_that_is_refused_costs_its_tenant_nothing(web: Opens) -> None:
     client = web(principal_requests_per_minute=1, tenant_requests_per_minute=200)
-    one, other = key_of(client, "one", tenant="acme"), key_of(client, "other", tenant="acme")
+    first_headers, other = key_of(client, "one", tenant="acme"), key_of(client, "other", tenant="acme")
 
-    assert statuses(client, one, 210, "/nowhere") == [404] + [429] * 209
+    assert statuses(client, first_headers, 210, "/nowhere") == [404] + [429] * 209
     assert statuses(client, other, 1, "/nowhere") == [404]
 
 
 @pytest.mark.parity  # hundreds of requests
 def test_a_tenant_that_is_refused_costs_its_principals_nothing(web: Opens) -> None:
     client = web(principal_requests_per_minute=400, tenant_requests_per_minute=200)
-    one = key_of(client, "one", tenant="acme")
-    assert statuses(client, one, 200, "/nowhere") == [404] * 200
+    key = key_of(client, "one", tenant="acme")
+    assert statuses(client, key, 200, "/nowhere") == [404] * 200
 
-    refused = [client.get("/nowhere", headers=one).get_json()["detail"] for _ in range(250)]
+    refused = [client.get("/nowhere", headers=key).get_json()["detail"] for _ in range(250)]
 
     assert all("tenant 'acme'" in detail for detail in refused)
 
@@ -220,9 +220,9 @@ def test_a_redis_that_fails_is_tried_again_after_longer_pauses(settings: Setting
 def test_web_processes_share_the_limit(web: Opens, redis_settings: Settings) -> None:
     shared = {"redis_url": redis_settings.redis_url, "deployment": redis_settings.deployment}
     first, second = (web(principal_requests_per_minute=3, **shared) for _ in range(2))
-    one = key_of(first, "one")
+    key = key_of(first, "one")
 
-    assert statuses(first, one, 2) + statuses(second, one, 2) == [200, 200, 200, 429]
+    assert statuses(first, key, 2) + statuses(second, key, 2) == [200, 200, 200, 429]
 
 
 @pytest.mark.parametrize("name", sorted(WITH_AUTHENTICATION))
@@ -233,7 +233,7 @@ def test_a_limit_counts_where_callers_are_authenticated(name: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sections", "said"),
+    ("sections", "message"),
     [
         ('{"acme": {"open_runs": 1}}', r"\[tenants.acme\]: a tenant has no setting 'open_runs'"),
         ('{"acme": {"tenant_open_rums": 1}}', "Did you mean 'tenant_open_runs'"),
@@ -247,10 +247,10 @@ def test_a_limit_counts_where_callers_are_authenticated(name: Any) -> None:
         ("x", "is not JSON"),
     ],
 )
-def test_sections_of_tenants_are_checked(monkeypatch: pytest.MonkeyPatch, sections: str, said: str) -> None:
+def test_sections_of_tenants_are_checked(monkeypatch: pytest.MonkeyPatch, sections: str, message: str) -> None:
     monkeypatch.setenv("CALLBOARD_TENANTS", sections)
 
-    with pytest.raises(SettingInvalid, match=f"CALLBOARD_TENANTS.*{said}.*(Correct|write an object)"):
+    with pytest.raises(SettingInvalid, match=f"CALLBOARD_TENANTS.*{message}.*(Correct|write an object)"):
         read_settings()
 
 
@@ -260,22 +260,24 @@ def start(client: FlaskClient, headers: dict[str, str], **more: Any) -> Any:
 
 def test_a_principal_with_too_many_runs_starts_no_other(web: Opens) -> None:
     client = web(principal_open_runs=2)
-    one, other = key_of(client, "one"), key_of(client, "other")
+    first_headers, other = key_of(client, "one"), key_of(client, "other")
 
-    first, second, third = (start(client, one | {"Idempotency-Key": f"n{n}"}) for n in range(3))
+    first, second, third = (start(client, first_headers | {"Idempotency-Key": f"n{n}"}) for n in range(3))
 
     assert [answer.status_code for answer in (first, second, third)] == [202, 202, 429]
     assert (third.json["code"], third.json["limit"], third.headers["Retry-After"]) == ("too_many_runs", 2, "5")
     assert start(client, other).status_code == 202
-    assert start(client, one | {"Idempotency-Key": "n0"}).json["run_id"] == first.json["run_id"]
-    client.post(f"/v1/runs/{first.json['run_id']}/cancel", headers=one)
-    assert start(client, one | {"Idempotency-Key": "n2"}).status_code == 202  # the refusal did not use up the key
+    assert start(client, first_headers | {"Idempotency-Key": "n0"}).json["run_id"] == first.json["run_id"]
+    client.post(f"/v1/runs/{first.json['run_id']}/cancel", headers=first_headers)
+    assert (
+        start(client, first_headers | {"Idempotency-Key": "n2"}).status_code == 202
+    )  # the refusal did not use up the key
 
 
 def test_a_principal_and_a_tenant_have_as_many_viewers_as_they_may(web: Opens) -> None:
     client = web(principal_viewers=1, tenant_viewers=2)
     viewers = process_of(client.application).hub.viewers
-    one, two, three, other = (key_of(client, name, tenant="acme") for name in ("one", "two", "three", "four"))
+    first_headers, two, three, other = (key_of(client, name, tenant="acme") for name in ("one", "two", "three", "four"))
     other = key_of(client, "one", tenant="other")
 
     def follows(headers: dict[str, str], count: int) -> Any:
@@ -284,8 +286,8 @@ def test_a_principal_and_a_tenant_have_as_many_viewers_as_they_may(web: Opens) -
         assert len(viewers) == count
         return stream
 
-    first, second = follows(one, 1), follows(two, 2)
-    for headers, whose in ((one, "'one'"), (three, "tenant 'acme'")):
+    first, second = follows(first_headers, 1), follows(two, 2)
+    for headers, whose in ((first_headers, "'one'"), (three, "tenant 'acme'")):
         refused = client.get("/v1/events", headers=headers)
         assert (refused.status_code, refused.get_json()["code"]) == (429, "too_many_viewers")
         assert refused.headers["Retry-After"] == "5"
@@ -293,7 +295,7 @@ def test_a_principal_and_a_tenant_have_as_many_viewers_as_they_may(web: Opens) -
     third = follows(other, 3)
     viewers.loop.call_soon_threadsafe(viewers.drop_all)
     eventually(lambda: not len(viewers))
-    assert follows(one, 1)
+    assert follows(first_headers, 1)
     for stream in (first, second, third):
         stream.close()
 
@@ -305,20 +307,20 @@ def test_only_the_deployments_administrators_see_what_tenants_share(web: Opens) 
     stream = client.get("/v1/events", headers=plain)
     assert next(iter(stream.response))
 
-    shown = {
+    counts = {
         name: client.get("/health", headers=key).get_json()["viewers"]
         for name, key in [("admin", admin), ("plain", plain), ("foreign", foreign)]
     }
     queues = ["unserved_queues" in client.get("/ready", headers=key).get_json() for key in (admin, plain, foreign)]
 
-    assert shown == {"admin": 1, "plain": 1, "foreign": 0}
+    assert counts == {"admin": 1, "plain": 1, "foreign": 0}
     assert queues == [True, False, False]
     stream.close()
 
 
 def test_log_records_of_a_request_have_its_caller_and_those_after_it_do_not(web: Opens) -> None:
     client, seen = web(), list[Any]()
-    one = key_of(client, "one", tenant="acme")
+    key = key_of(client, "one", tenant="acme")
 
     def note() -> str:
         seen.append(acting_for.get())
@@ -326,7 +328,7 @@ def test_log_records_of_a_request_have_its_caller_and_those_after_it_do_not(web:
 
     client.application.add_url_rule("/seen", view_func=note)
 
-    client.get("/seen", headers=one)
+    client.get("/seen", headers=key)
 
     assert seen == [("acme", "one")]
     assert acting_for.get() is None

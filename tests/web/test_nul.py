@@ -56,9 +56,9 @@ def app(
     migrate(settings)
     with opened(settings) as runner:
         accept(runner, thread_id="thr")
-        made = create_app(settings, runner)
-        yield made
-        process_of(made).close()
+        flask_app = create_app(settings, runner)
+        yield flask_app
+        process_of(flask_app).close()
 
 
 def ways(app: Flask) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -90,16 +90,16 @@ def bodies() -> Iterator[bytes]:
 
 @pytest.mark.parity
 def test_nul_is_refused_at_every_door_and_in_every_place(app: Flask) -> None:
-    client, asked, error = app.test_client(), 0, []
+    client, request_count, error = app.test_client(), 0, []
     for method, path, options in ways(app):
         options = {"content_type": "application/json", **options} if "data" in options else options
         answer = client.open(path, method=method, **options)
-        asked += 1
+        request_count += 1
         if answer.status_code not in (400, 403, 404, 405):
             error.append((method, path, options, answer.status_code))
         answer.close()
 
-    assert asked > 500
+    assert request_count > 500
     assert not error
 
 

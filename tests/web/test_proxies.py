@@ -52,8 +52,8 @@ def client_of(settings: Settings, runner, **changes: Any) -> Iterator[FlaskClien
 def seen() -> Response:
     """Answer with all that a handler may see of who sent the request, and to where."""
     environ = request.environ
-    shown = {name: value for name, value in environ.items() if name in SHOWN or name.startswith("HTTP_")}
-    return Response(orjson.dumps(shown), content_type="application/json")
+    variables = {name: value for name, value in environ.items() if name in SHOWN or name.startswith("HTTP_")}
+    return Response(orjson.dumps(variables), content_type="application/json")
 
 
 def ask(client: FlaskClient, peer: str, **headers: str) -> Any:
@@ -78,11 +78,11 @@ def test_by_default_no_peer_is_believed(settings: Settings, runner) -> None:
 @pytest.mark.parametrize("peer", [PROXY, "::ffff:10.0.0.7", "fd00::9"])
 def test_a_trusted_proxy_says_who_asks_and_over_what(settings: Settings, runner, peer: str) -> None:
     with client_of(settings, runner, trusted_proxies=f"{PROXY}, fd00::/64") as client:
-        found = ask(
+        json = ask(
             client, peer, X_Forwarded_For="192.0.2.1", X_Forwarded_Proto="https", X_Forwarded_Host="localhost:9"
         ).json
 
-    assert (found["REMOTE_ADDR"], found["wsgi.url_scheme"], found["HTTP_HOST"]) == (
+    assert (json["REMOTE_ADDR"], json["wsgi.url_scheme"], json["HTTP_HOST"]) == (
         "192.0.2.1",
         "https",
         "localhost:9",
@@ -100,19 +100,19 @@ def test_of_a_trusted_proxy_too_only_three_headers_have_an_effect(settings: Sett
 def test_of_several_values_those_of_our_own_proxies_count(settings: Settings, runner) -> None:
     forwarded = {"X_Forwarded_For": "198.51.100.1, 192.0.2.1, 10.1.1.1", "X_Forwarded_Proto": "http, https, http"}
     with client_of(settings, runner, trusted_proxies=PROXY, trusted_proxy_count=2) as client:
-        found = ask(client, PROXY, **forwarded).json
+        json = ask(client, PROXY, **forwarded).json
         fewer = ask(client, PROXY, X_Forwarded_For="192.0.2.1").json
 
-    assert (found["REMOTE_ADDR"], found["wsgi.url_scheme"]) == ("192.0.2.1", "https")
+    assert (json["REMOTE_ADDR"], json["wsgi.url_scheme"]) == ("192.0.2.1", "https")
     assert fewer["REMOTE_ADDR"] == PROXY, "a client has bypassed one of the proxies"
 
 
 @pytest.mark.parametrize("address", ["unknown", "192.0.2.1:4711", "999.1.1.1", "<script>", "192.0.2.1 ", '"a,b"'])
 def test_an_address_that_is_none_is_dropped(settings: Settings, runner, address: str) -> None:
     with client_of(settings, runner, trusted_proxies=PROXY) as client:
-        found = ask(client, PROXY, X_Forwarded_For=address).json["REMOTE_ADDR"]
+        remote_address = ask(client, PROXY, X_Forwarded_For=address).json["REMOTE_ADDR"]
 
-    assert found == ("192.0.2.1" if address.strip() == "192.0.2.1" else PROXY)
+    assert remote_address == ("192.0.2.1" if address.strip() == "192.0.2.1" else PROXY)
 
 
 @pytest.mark.parametrize("scheme", ["HTTPS", "ws", "javascript", "https;", ""])
@@ -141,13 +141,13 @@ def test_a_hostile_forwarded_host_is_refused(settings: Settings, runner, host: s
 
 
 def test_what_arrived_is_known_without_its_values(app: Flask) -> None:
-    found = []
-    app.before_request(lambda: found.append(request.environ[FORWARDED]))
+    forwards = []
+    app.before_request(lambda: forwards.append(request.environ[FORWARDED]))
 
     app.test_client().get("/seen", headers={"X-Forwarded-For": "192.0.2.1", "X-Real-Ip": "192.0.2.1"})
 
-    assert found[0].headers == ("X-Forwarded-For", "X-Real-Ip")
-    assert (found[0].peer, found[0].is_trusted) == ("127.0.0.1", False)
+    assert forwards[0].headers == ("X-Forwarded-For", "X-Real-Ip")
+    assert (forwards[0].peer, forwards[0].is_trusted) == ("127.0.0.1", False)
 
 
 # --- the public URL ----------------------------------------------------------------------------------
@@ -182,12 +182,12 @@ def test_the_public_url_is_our_own_origin(
 
 def test_a_page_over_http_is_no_origin_of_a_server_over_https(settings: Settings, runner) -> None:
     with client_of(settings, runner) as client:
-        found = [
+        codes = [
             client.get("/v1/runs", base_url="https://localhost", headers={"Origin": origin}).status_code
             for origin in ("https://localhost", "http://localhost")
         ]
 
-    assert found == [200, 403]
+    assert codes == [200, 403]
 
 
 # --- over sockets ------------------------------------------------------------------------------------
@@ -217,15 +217,15 @@ def raw_answer(listener: socket.socket, app: Flask, address: Any) -> Any:
 def test_the_server_itself_believes_no_peer(app: Flask) -> None:
     app.add_url_rule("/seen", view_func=seen)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        found = raw_answer(listener, app, listener.getsockname())
+        environ = raw_answer(listener, app, listener.getsockname())
 
-    assert (found["REMOTE_ADDR"], found["wsgi.url_scheme"], found["PATH_INFO"], found["SCRIPT_NAME"]) == (
+    assert (environ["REMOTE_ADDR"], environ["wsgi.url_scheme"], environ["PATH_INFO"], environ["SCRIPT_NAME"]) == (
         "127.0.0.1",
         "http",
         "/seen",
         "",
     )
-    assert not [name for name in found if name.startswith(("HTTP_X", "HTTP_FORWARDED", "HTTP_REMOTE"))]
+    assert not [name for name in environ if name.startswith(("HTTP_X", "HTTP_FORWARDED", "HTTP_REMOTE"))]
 
 
 @pytest.mark.parity
@@ -237,11 +237,11 @@ def test_a_unix_socket_is_trusted_by_name(settings: Settings, runner, tmp_path: 
     ):
         listener.bind(str(tmp_path / "web.sock"))
         listener.listen()
-        found = raw_answer(listener, client.application, str(tmp_path / "web.sock"))
+        environ = raw_answer(listener, client.application, str(tmp_path / "web.sock"))
 
-    assert found["REMOTE_ADDR"] == ("192.0.2.1" if trusted else "")
-    assert found["wsgi.url_scheme"] == ("https" if trusted else "http")
-    assert (found["PATH_INFO"], found["SCRIPT_NAME"]) == ("/seen", "")
+    assert environ["REMOTE_ADDR"] == ("192.0.2.1" if trusted else "")
+    assert environ["wsgi.url_scheme"] == ("https" if trusted else "http")
+    assert (environ["PATH_INFO"], environ["SCRIPT_NAME"]) == ("/seen", "")
 
 
 # --- the settings ------------------------------------------------------------------------------------

@@ -24,15 +24,15 @@ BUSY = (429, 503)
 KINDS = {kind.code: kind for kind in error_kinds() if kind.status in BUSY}
 
 
-def ask(client: FlaskClient, one: Operation) -> Any:
+def ask(client: FlaskClient, operation: Operation) -> Any:
     """Call it with placeholders for the parts of its path, and without a body."""
-    return client.open(re.sub(r"{\w+}", "x", one.path), method=one.method.upper())
+    return client.open(re.sub(r"{\w+}", "x", operation.path), method=operation.method.upper())
 
 
 def wrong(client: FlaskClient, status: int, but: frozenset[str] = frozenset()) -> list[str]:
     """Return the calls whose answer has another status, or no seconds to wait."""
-    calls = [one for one in operations_of(client.application) if one.endpoint not in but]
-    answers = [(one.name, ask(client, one)) for one in calls]
+    calls = [operation for operation in operations_of(client.application) if operation.endpoint not in but]
+    answers = [(call.name, ask(client, call)) for call in calls]
     assert len(answers) > 30
     return [
         f"{name}: {answer.status}"
@@ -44,9 +44,9 @@ def wrong(client: FlaskClient, status: int, but: frozenset[str] = frozenset()) -
 @pytest.fixture
 def limited(settings: Settings) -> Iterator[Flask]:
     with opened(settings.model_copy(update={"principal_requests_per_minute": 1})) as runner:
-        made = create_app(runner.settings, runner)
-        yield made
-        process_of(made).close()
+        app = create_app(runner.settings, runner)
+        yield app
+        process_of(app).close()
 
 
 def test_every_call_beyond_a_limit_says_when_to_try_again(limited: Flask) -> None:

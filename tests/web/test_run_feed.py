@@ -213,17 +213,17 @@ def test_a_large_page_that_waits_for_redis_is_the_only_one(hub: Hub, runner, jou
         owner = RunOwner(journal, run_id)
         for _ in range(3):
             owner.commit(ErrorPayload(code="model_failed", message="x" * 130_000, retryable=True))
-    redis, asked, page = StuckRedis(journal, monkeypatch), [], journal.readers.page
+    redis, queries, page = StuckRedis(journal, monkeypatch), [], journal.readers.page
 
     def read(*where: Any) -> Any:
-        asked.append(where)
+        queries.append(where)
         return page(*where)
 
     monkeypatch.setattr(journal.readers, "page", read)
 
     clients = [Client(hub, (run_id, runner.handle(run_id).thread_id)) for run_id in runs]
     eventually(lambda: len(hub.viewers) == 3 and redis.waiting == 1)
-    assert len(asked) == 1
+    assert len(queries) == 1
     redis.answer()
     seen = [events(client.read_until(b"id: 5\n")) for client in clients]
 
@@ -404,10 +404,10 @@ def test_an_end_that_fills_a_viewers_buffer_closes_its_stream_all_the_same(hub: 
 
 
 def test_viewers_that_wait_for_the_database_are_logged_once(hub: Hub, run, journal, monkeypatch, caplog) -> None:
-    read, asked = PageReader.read, threading.Semaphore(0)
+    read, read_signal = PageReader.read, threading.Semaphore(0)
 
     async def refuse(*_: object) -> None:
-        asked.release()
+        read_signal.release()
         raise DatabaseUnreachable("away")
 
     monkeypatch.setattr(run_module, "DATABASE_RETRY_S", 0.02)
@@ -415,7 +415,7 @@ def test_viewers_that_wait_for_the_database_are_logged_once(hub: Hub, run, journ
     caplog.set_level(logging.INFO, logger="web.feeds.run")
     client = Client(hub, run)
     for _ in range(4):
-        assert asked.acquire(timeout=10)
+        assert read_signal.acquire(timeout=10)
     monkeypatch.setattr(PageReader, "read", read)
     client.read_until(b"id: 1\n")
 

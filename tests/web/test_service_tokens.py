@@ -68,11 +68,11 @@ class Issuer:
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 
     def published(self) -> list[dict[str, Any]]:
-        found = []
+        public_keys = []
         for key_id, (algorithm, key) in self.keys.items():
             public = get_default_algorithms()[algorithm].to_jwk(key.public_key(), as_dict=True)
-            found.append({**public, "kid": key_id, "use": "sig", "alg": algorithm})
-        return found + self.more
+            public_keys.append({**public, "kid": key_id, "use": "sig", "alg": algorithm})
+        return public_keys + self.more
 
     def rotate(self, key_id: str, algorithm: str = "ES256") -> None:
         self.keys = {key_id: (algorithm, KEYS[algorithm]())}
@@ -81,8 +81,8 @@ class Issuer:
         algorithm, key = self.keys[key_id]
         now = int(time.time())
         claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": "billing", "iat": now, "exp": now + 300} | changed
-        kept = {name: value for name, value in claims.items() if value is not None}
-        return jwt.encode(kept, key, algorithm, headers={"kid": key_id} | (header or {}))
+        payload = {name: value for name, value in claims.items() if value is not None}
+        return jwt.encode(payload, key, algorithm, headers={"kid": key_id} | (header or {}))
 
 
 KEYS = {
@@ -168,10 +168,10 @@ def test_a_key_does_not_outlive_the_token_that_creates_it(settings: Settings, is
     for door in door_with(settings, service_jwks=issuer.url, service_roles="root=admin"):
         bearer = {"Authorization": f"Bearer {issuer.token(roles=['root'])}"}
 
-        made = [door.post("/v1/keys", json={"name": "ci", **asked}, headers=bearer) for asked in LIFETIMES]
+        answers = [door.post("/v1/keys", json={"name": "ci", **lifetime}, headers=bearer) for lifetime in LIFETIMES]
 
-        assert [answer.status_code for answer in made] == [403, 403, 201]
-        assert made[0].json["code"] == "scope_exceeded"
+        assert [answer.status_code for answer in answers] == [403, 403, 201]
+        assert answers[0].json["code"] == "scope_exceeded"
 
 
 LIFETIMES: tuple[dict[str, int], ...] = ({}, {"expires_in_s": 3600}, {"expires_in_s": 60})
@@ -229,8 +229,8 @@ def raw_token(issuer: Issuer, header: dict[str, Any] | None = None, **changed: A
     claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": "billing", "iat": NOW, "exp": NOW + 300} | changed
     parts = [{"alg": algorithm, "typ": "JWT", "kid": "one"} | (header or {}), claims]
     signed = ".".join(b64(json.dumps(part).encode()) for part in parts)
-    made = get_default_algorithms()[algorithm]
-    return f"{signed}.{b64(made.sign(signed.encode(), made.prepare_key(key)))}"
+    signer = get_default_algorithms()[algorithm]
+    return f"{signed}.{b64(signer.sign(signed.encode(), signer.prepare_key(key)))}"
 
 
 def b64(data: bytes) -> str:
@@ -244,8 +244,8 @@ def test_no_signature_and_the_public_key_as_a_secret_are_refused(door: Any, issu
 
     def forged(algorithm: str) -> str:
         head = b64(json.dumps({"alg": algorithm, "typ": "JWT", "kid": "one"}).encode())
-        made = get_default_algorithms()["HS256"]
-        signature = made.sign(f"{head}.{claims}".encode(), public)
+        signer = get_default_algorithms()["HS256"]
+        signature = signer.sign(f"{head}.{claims}".encode(), public)
         return f"{head}.{claims}.{'' if algorithm.lower() == 'none' else b64(signature)}"
 
     assert status(door, issuer.token()) == 200
@@ -312,8 +312,8 @@ def test_tokens_of_a_known_key_are_valid_while_the_issuer_is_away(
 def test_an_issuer_that_hangs_holds_few_requests(door: Any, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jwks, "PATIENCE_S", 60.0)
     monkeypatch.setattr(jwks, "TIMEOUT_S", 60.0)
-    known = issuer.token()
-    assert status(door, known) == 200
+    token = issuer.token()
+    assert status(door, token) == 200
     monkeypatch.setattr(jwks, "RETRY_S", 0.0)
     issuer.asked.clear()
     issuer.answers.clear()
@@ -329,7 +329,7 @@ def test_an_issuer_that_hangs_holds_few_requests(door: Any, issuer: Issuer, monk
     at_once = [door.get("/v1/runs", headers={"Authorization": f"Bearer {unknown}"}) for _ in range(20)]
     assert {(answer.status_code, answer.json["code"]) for answer in at_once} == {(503, "issuer_unreachable")}
     assert "Retry-After" in at_once[0].headers
-    assert status(door, known) == 200
+    assert status(door, token) == 200
     assert (issuer.fetches, statuses) == (2, [])
 
     issuer.answers.set()

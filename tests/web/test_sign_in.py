@@ -529,8 +529,10 @@ def test_the_cookie_of_an_ended_session_is_a_recorded_refusal(reader: Reader) ->
     process = process_of(reader.client.application)
     reader.client.application.extensions[REFUSALS].close()
 
-    refused = [one for entry in entries(process.journal.database, "default") for one in entry.facts.get("refused", [])]
-    assert [(one["code"], one["count"]) for one in refused] == [("unauthenticated", 1)]
+    refused = [
+        refusal for entry in entries(process.journal.database, "default") for refusal in entry.facts.get("refused", [])
+    ]
+    assert [(refusal["code"], refusal["count"]) for refusal in refused] == [("unauthenticated", 1)]
 
 
 # --- requests that change something -------------------------------------------------------------

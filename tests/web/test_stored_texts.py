@@ -38,16 +38,16 @@ def planted(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, Mapping | list):
         items = value.items() if isinstance(value, Mapping) else enumerate(value)
         for name, item in items:
-            for place, changed in planted(item):
+            for location, changed in planted(item):
                 copy: Any = dict(value) if isinstance(value, Mapping) else list(value)
                 copy[name] = changed
-                yield f".{name}{place}", copy
+                yield f".{name}{location}", copy
 
 
-CASES = [(path, place, body) for path, valid in DOORS.items() for place, body in planted(valid)]
+CASES = [(path, location, body) for path, valid in DOORS.items() for location, body in planted(valid)]
 
 
-@pytest.mark.parametrize(("path", "place", "body"), CASES, ids=[f"{path}{place}" for path, place, _ in CASES])
+@pytest.mark.parametrize(("path", "place", "body"), CASES, ids=[f"{path}{location}" for path, location, _ in CASES])
 def test_a_secret_in_a_body_is_not_stored(
     client: Any, journal: Journal, monkeypatch: pytest.MonkeyPatch, path: str, place: str, body: Any
 ) -> None:

@@ -42,12 +42,12 @@ def ask(door: Any, run_id: str, key: str) -> Any:  # noqa: F811
 
 def test_a_ticket_opens_the_stream_once_on_any_process(door: Any, other_door: Any, ended_run: Any) -> None:  # noqa: F811
     run_id, key = ended_run
-    made = ask(door, run_id, key)
+    response = ask(door, run_id, key)
 
-    stream = other_door.get(made.json["url"])
-    again = [each.get(made.json["url"]) for each in (door, other_door)]
+    stream = other_door.get(response.json["url"])
+    again = [each.get(response.json["url"]) for each in (door, other_door)]
 
-    assert (made.status_code, stream.status_code) == (201, 200)
+    assert (response.status_code, stream.status_code) == (201, 200)
     assert b"event: end" in stream.data
     assert [answer.status_code for answer in again] == [401, 401]
 
@@ -73,9 +73,9 @@ def test_a_ticket_is_for_one_run(door: Any, journal: Journal, ended_run: Any) ->
 def test_only_a_get_uses_a_ticket_up(door: Any, ended_run: Any) -> None:  # noqa: F811
     url = ask(door, *ended_run).json["url"]
 
-    asked = [door.open(url, method=method).status_code for method in ("HEAD", "OPTIONS", "GET", "GET")]
+    codes = [door.open(url, method=method).status_code for method in ("HEAD", "OPTIONS", "GET", "GET")]
 
-    assert asked == [401, 401, 200, 401]
+    assert codes == [401, 401, 200, 401]
 
 
 def test_a_ticket_sees_what_its_principal_sees(door: Any, journal: Journal, ended_run: Any) -> None:  # noqa: F811
@@ -88,23 +88,23 @@ def test_a_ticket_sees_what_its_principal_sees(door: Any, journal: Journal, ende
 
 
 def test_a_ticket_expires(door: Any, journal: Journal, ended_run: Any) -> None:  # noqa: F811
-    made = ask(door, *ended_run)
+    ticket = ask(door, *ended_run)
     with journal.database.write() as connection:
         connection.execute(update(feed_tickets).values(expires_ms=1))
 
-    assert door.get(made.json["url"]).status_code == 401
+    assert door.get(ticket.json["url"]).status_code == 401
     ask(door, *ended_run)
     with journal.database.read() as connection:
         assert len(connection.execute(select(feed_tickets)).all()) == 1
 
 
 def test_a_ticket_ends_with_the_key_that_asked_for_it(door: Any, journal: Journal, ended_run: Any) -> None:  # noqa: F811
-    made = ask(door, *ended_run)
+    ticket = ask(door, *ended_run)
     with journal.database.write() as connection:
         (key,) = keys.of_tenant(connection, None)
         keys.revoke(connection, key.id, None, by="root")
 
-    assert door.get(made.json["url"]).status_code == 401
+    assert door.get(ticket.json["url"]).status_code == 401
 
 
 @pytest.mark.parametrize("ticket", ["", "x", "cbt_" + "x" * 36, "cbt_" + "é" * 36, "cbt_" + "x" * 10_000])

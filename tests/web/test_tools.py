@@ -39,19 +39,19 @@ def test_tools_are_listed_as_a_worker_wrote_them(client, journal) -> None:
         ("clock", "pure", "assistant"),
         ("clock", "unsafe", "assistant"),
     }
-    shown = [{"name": "clock", "description": "Tells the time.", "input_schema": SCHEMA}]
-    assert seed.json == {"tools": shown, "digest": canonical_digest(shown)}
+    tools = [{"name": "clock", "description": "Tells the time.", "input_schema": SCHEMA}]
+    assert seed.json == {"tools": tools, "digest": canonical_digest(tools)}
     assert again.status_code == 304
 
 
 def test_a_tool_says_who_answers_for_it_and_what_it_needs(client, journal) -> None:
-    said = ToolMetadata(
+    tool_metadata = ToolMetadata(
         version="2.1.0", maintainer="a@example.org", kind="commander", classification="RESTRICTED", secrets=("TOKEN",)
     )
     journal.stores.workers.renew(WORKER)
-    journal.stores.tools.replace("own_1", [clock("keyed", metadata=said)])
+    journal.stores.tools.replace("own_1", [clock("keyed", metadata=tool_metadata)])
     before = client.get("/v1/tools").json
-    journal.stores.tools.replace("own_1", [clock("keyed", metadata=replace(said, version="2.2.0"))])
+    journal.stores.tools.replace("own_1", [clock("keyed", metadata=replace(tool_metadata, version="2.2.0"))])
 
     (tool,) = before["tools"]
     assert (tool["version"], tool["maintainer"], tool["kind"], tool["classification"], tool["secrets"]) == (
@@ -82,19 +82,19 @@ def test_a_key_that_some_workers_lack_degrades_the_health(client, journal, other
 
 
 def test_the_states_of_mcp_servers_are_in_the_health(client, journal) -> None:
-    said = {"state": "backing_off", "transport": "stdio", "reason": "it ended with status 127", "next_try_s": 2.5}
-    journal.stores.workers.renew(replace(WORKER, mcp_servers={"files": said}))
+    state = {"state": "backing_off", "transport": "stdio", "reason": "it ended with status 127", "next_try_s": 2.5}
+    journal.stores.workers.renew(replace(WORKER, mcp_servers={"files": state}))
 
-    assert client.get("/health").json["mcp_servers"] == {"files": said | {"workers": {"backing_off": 1}}}
+    assert client.get("/health").json["mcp_servers"] == {"files": state | {"workers": {"backing_off": 1}}}
 
 
 def test_a_tool_of_an_mcp_server_has_its_origin_and_whether_it_changed(client, journal) -> None:
     origin = {"server": "files", "tool": "read.text", "manifest": "d" * 64}
-    own, one = clock("pure"), clock("pure", metadata=ToolMetadata(mcp=origin))
+    own, server_tool = clock("pure"), clock("pure", metadata=ToolMetadata(mcp=origin))
     journal.stores.workers.renew(WORKER)
-    journal.stores.tools.replace("own_1", [own, one])
-    known = [tool.get("mcp") for tool in client.get("/v1/tools").json["tools"]]
-    assert sorted(known, key=bool) == [None, origin | {"changed": False}]
+    journal.stores.tools.replace("own_1", [own, server_tool])
+    origins = [tool.get("mcp") for tool in client.get("/v1/tools").json["tools"]]
+    assert sorted(origins, key=bool) == [None, origin | {"changed": False}]
     etag = client.get("/v1/tools").headers["ETag"]
 
     journal.stores.workers.renew(replace(WORKER, mcp_servers={"files": {"state": "ready", "changed": ["read.text"]}}))

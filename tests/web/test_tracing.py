@@ -128,7 +128,7 @@ def test_a_run_without_a_correlation_id_is_found_by_its_trace_id(client: Any) ->
     own = client.post("/v1/runs", json={"agent": "assistant", "input": "Hello"}, headers=SENT).json["run_id"]
 
     assert [run["run_id"] for run in client.get(f"/v1/runs?correlation_id={ID}").json["runs"]] == [own]
-    assert [found["id"] for found in client.post("/query", json={"query": ID}).json["results"]] == [own]
+    assert [result["id"] for result in client.post("/query", json={"query": ID}).json["results"]] == [own]
 
 
 def test_records_about_a_viewer_have_its_requests_trace_id(client: FlaskClient) -> None:

@@ -41,7 +41,9 @@ def test_the_originals_of_a_run_are_given_with_a_reason_and_that_is_recorded(set
 
     assert answer.json is not None
     assert answer.headers["Cache-Control"] == "no-store"
-    assert [(one["what"], one["original"]) for one in answer.json["originals"]] == [("input", f"Use {KEY}")]
+    assert [(original["what"], original["original"]) for original in answer.json["originals"]] == [
+        ("input", f"Use {KEY}")
+    ]
     log = client.get("/v1/audit").json
     assert log is not None
     entry = log["entries"][0]

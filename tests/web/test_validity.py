@@ -91,23 +91,23 @@ def watched(loop: ProcessLoop, ended: Any) -> Viewers:
 
 
 def test_each_caller_is_asked_for_once_and_only_its_viewers_end(loop: ProcessLoop) -> None:
-    asked: list[tuple[Caller, ...]] = []
+    caller_groups: list[tuple[Caller, ...]] = []
     gone: set[Caller] = set()
 
     def check(callers: Any) -> set[Caller]:
-        asked.append(callers)
+        caller_groups.append(callers)
         return gone
 
     viewers, ends, stays = watched(loop, check), service(), service("shipping")
     dropped = [connected(viewers, loop, ends)[1] for _ in range(3)]
-    kept = [connected(viewers, loop, caller)[1] for caller in (stays, None)]
-    eventually(lambda: bool(asked))
+    transports = [connected(viewers, loop, caller)[1] for caller in (stays, None)]
+    eventually(lambda: bool(caller_groups))
 
     gone.add(ends)
 
     eventually(lambda: all(transport.is_dropped for transport in dropped))
-    assert not any(transport.is_dropped for transport in kept)
-    assert sorted(map(str, asked[-1])) == sorted(map(str, {ends, stays}))
+    assert not any(transport.is_dropped for transport in transports)
+    assert sorted(map(str, caller_groups[-1])) == sorted(map(str, {ends, stays}))
     loop.run(close(viewers))
 
 
@@ -121,7 +121,7 @@ def test_the_record_of_a_dropped_viewer_has_its_principal(loop: ProcessLoop, cap
         gone.add(ends)
         eventually(lambda: transport.is_dropped)
 
-    record = next(one for one in caplog.records if "credential is no longer valid" in one.message)
+    record = next(entry for entry in caplog.records if "credential is no longer valid" in entry.message)
     assert (vars(record)["tenant"], vars(record)["principal"]) == ("default", "shipping")
     loop.run(close(viewers))
 

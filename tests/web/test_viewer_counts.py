@@ -34,16 +34,16 @@ def loop() -> ProcessLoop:
 @pytest.fixture
 def opens(settings: Settings, loop: ProcessLoop) -> Iterator[Opens]:
     """Makes the counts of another web process of this deployment, on the Redis of a URL."""
-    made: list[ViewerCounts] = []
+    counters: list[ViewerCounts] = []
 
     def counts(url: str | None) -> ViewerCounts:
         reports = Reports(Keys(settings.deployment), url)
-        made.append(ViewerCounts(loop, lambda name, _: LIMITS[name], reports))
-        return made[-1]
+        counters.append(ViewerCounts(loop, lambda name, _: LIMITS[name], reports))
+        return counters[-1]
 
     yield counts
-    for one in made:
-        loop.run(one.close())
+    for counter in counters:
+        loop.run(counter.close())
 
 
 def come(loop: ProcessLoop, counts: ViewerCounts, owner: Principal) -> None:
@@ -132,11 +132,11 @@ def test_without_redis_each_process_counts_its_own(
     opens: Opens, loop: ProcessLoop, url: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second = opens(url), opens(url)
-    for one in (first, second):
-        come(loop, one, ANN)
-        come(loop, one, ANN)
+    for counter in (first, second):
+        come(loop, counter, ANN)
+        come(loop, counter, ANN)
 
-    assert [is_full(one, ANN) for one in (first, second)] == [True, True]
+    assert [is_full(counts, ANN) for counts in (first, second)] == [True, True]
     assert caplog.text.count("each process counts its own") == (2 if url else 0)
 
 

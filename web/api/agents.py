@@ -71,14 +71,14 @@ def many() -> Response:
     """
     principal, registry = current_principal(), current_process().runner.registry
     usable, problems = [], []
-    for found in registry.all():
-        if isinstance(found, DefinitionInvalid):
-            stem = Path(str(found.facts["file"])).stem
-            problems.append({"id": stem, "code": found.code, "detail": str(found)})
-        elif problem := _refused_tool(found):
+    for definition in registry.all():
+        if isinstance(definition, DefinitionInvalid):
+            stem = Path(str(definition.facts["file"])).stem
+            problems.append({"id": stem, "code": definition.code, "detail": str(definition)})
+        elif problem := _refused_tool(definition):
             problems.append(problem)
-        elif sees_agent(principal, found) and may_start(principal, found):
-            usable.append(shown(found))
+        elif sees_agent(principal, definition) and may_start(principal, definition):
+            usable.append(shown(definition))
     return answer({"agents": usable, "problems": problems if registry.shows_problems(principal) else []})
 
 

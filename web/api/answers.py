@@ -61,9 +61,9 @@ def run_with_questions(run_id: str) -> Iterator[dict[str, Any]]:
     """
     process, principal = current_process(), current_principal()
     with process.measuring():
-        found = process.journal.readers.runs.get_small(principal, run_id, SMALL_CHARS)
-    if found is not None:
-        yield found
+        small = process.journal.readers.runs.get_small(principal, run_id, SMALL_CHARS)
+    if small is not None:
+        yield small
         return
     with process.large_work():
         yield process.journal.readers.runs.get(principal, run_id)

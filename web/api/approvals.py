@@ -68,10 +68,10 @@ def inbox(query: WhichApprovals) -> Response:
     """List the open questions that you may answer, the newest first, over all runs; a page ends at a megabyte."""
     process = current_process()
     with process.large_work():
-        place = place_of(query.before)
-        found, is_cut = process.journal.readers.runs.inbox(current_principal(), limit=query.limit, **place)
-        count = len(found) if is_cut else query.limit
-        return answer({"approvals": found, **next_place(found, count, "asked_at", "approval_id")})
+        cursor = place_of(query.before)
+        questions, is_cut = process.journal.readers.runs.inbox(current_principal(), limit=query.limit, **cursor)
+        count = len(questions) if is_cut else query.limit
+        return answer({"approvals": questions, **next_place(questions, count, "asked_at", "approval_id")})
 
 
 @approvals.get("/v1/runs/<run_id>/approvals")
@@ -151,8 +151,8 @@ def _decision(body: Decide) -> Decision:
         if getattr(body, field) is not None and body.decision not in decisions:
             named = " or ".join(f'"{decision}"' for decision in decisions)
             raise BadRequest(f"'{field}' goes with \"decision\": {named} only; leave it out.")
-    given = {name: getattr(body, name) for name in ("result", "arguments", "digest", "scope", "scope_s")}
-    return Decision(decision=body.decision, message=body.message or None, **given)
+    fields = {name: getattr(body, name) for name in ("result", "arguments", "digest", "scope", "scope_s")}
+    return Decision(decision=body.decision, message=body.message or None, **fields)
 
 
 class OneOfSeveral(Input):
@@ -186,16 +186,16 @@ class DecideSeveral(Input):
 @call({200: SeveralDecided})
 def decide_several(body: DecideSeveral) -> Response:
     """Decide about several calls that are listed with their digests: each has its own decision, or its own problem."""
-    return answer({"answers": [_decide_one(one) for one in body.answers]})
+    return answer({"answers": [_decide_one(item) for item in body.answers]})
 
 
-def _decide_one(one: OneOfSeveral) -> dict[str, Any]:
+def _decide_one(item: OneOfSeveral) -> dict[str, Any]:
     principal = current_principal()
-    said = Decision(decision=one.decision, message=one.message or None, digest=one.digest)
-    ids = {"run_id": one.run_id, "approval_id": one.approval_id}
+    decision = Decision(decision=item.decision, message=item.message or None, digest=item.digest)
+    ids = {"run_id": item.run_id, "approval_id": item.approval_id}
     try:
         decided = current_process().journal.clients.decide(
-            principal, one.run_id, one.approval_id, said, by=principal.id
+            principal, item.run_id, item.approval_id, decision, by=principal.id
         )
     except Permanent as error:
         return {**ids, "code": error.code, "detail": error.public}
@@ -216,19 +216,19 @@ class MakeLink(Input):
 def make_link(run_id: RunId, approval_id: ApprovalId, body: MakeLink) -> Response:
     """Make a link to the question for one person: signed, valid once and until a time; for an e-mail or a chat."""
     process = current_process()
-    made = process.journal.stores.approval_links.make(
+    link = process.journal.stores.approval_links.make(
         current_principal(), run_id, approval_id, for_whom=body.principal, seconds=body.expires_in_s
     )
     origin = (process.settings.public_url or request.host_url).rstrip("/")
-    return answer({**made, "url": f"{origin}/#/approval/{made['token']}"}, 201)
+    return answer({**link, "url": f"{origin}/#/approval/{link['token']}"}, 201)
 
 
 @approvals.get("/v1/approval-links/<token>")
 @call({200: LinkedApproval}, problems=(LINK_UNKNOWN, LINK_NOT_YOURS, LINK_OVER))
 def open_link(token: LinkToken) -> Response:
     """Return the question that a link of yours is for; the link stays valid."""
-    _, asked = current_process().journal.stores.approval_links.open(current_principal(), token)
-    return answer(asked)
+    _, question = current_process().journal.stores.approval_links.open(current_principal(), token)
+    return answer(question)
 
 
 @approvals.post("/v1/approval-links/<token>")
@@ -264,10 +264,10 @@ def decide_by_link(token: LinkToken, body: Decide) -> Response:
 @call({200: StickyPage})
 def list_sticky(query: WhichApprovals) -> Response:
     """List the approvals that hold for later calls too and that you may end, the newest first, with ended ones."""
-    found = current_process().journal.stores.sticky_approvals.page(
+    page = current_process().journal.stores.sticky_approvals.page(
         current_principal(), limit=query.limit, **place_of(query.before)
     )
-    return answer({"sticky_approvals": found, **next_place(found, query.limit, "created_at", "sticky_id")})
+    return answer({"sticky_approvals": page, **next_place(page, query.limit, "created_at", "sticky_id")})
 
 
 @approvals.delete("/v1/sticky-approvals/<sticky_id>")

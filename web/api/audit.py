@@ -100,9 +100,12 @@ def unseal(run_id: RunId, body: Unseal) -> Response:
     sealer = sealer_of(process.settings)
     from bus.journal.readers import unseal_originals  # the first request opens the journal
 
-    found = unseal_originals(process.journal.database, sealer, current_principal(), run_id, body.reason.strip())
-    shown = [{"id": one.id, "what": one.what, "at": stamp(one.created_ms), "original": one.value} for one in found]
-    return answer({"run_id": run_id, "originals": shown})
+    originals = unseal_originals(process.journal.database, sealer, current_principal(), run_id, body.reason.strip())
+    entries = [
+        {"id": original.id, "what": original.what, "at": stamp(original.created_ms), "original": original.value}
+        for original in originals
+    ]
+    return answer({"run_id": run_id, "originals": entries})
 
 
 @audit.get("/v1/audit")
@@ -110,7 +113,7 @@ def unseal(run_id: RunId, body: Unseal) -> Response:
 def many(query: WhichEntries) -> Response:
     """List the audit log of the caller's tenant, newest first; it cannot be changed."""
     database, tenant = current_process().journal.database, current_principal().tenant
-    found = chain.newest(database, tenant, limit=query.limit, before=query.before)
-    page: dict[str, Any] = {"entries": [{**entry.content(), "digest": entry.digest} for entry in found]}
-    is_last = not found or found[-1].number == 1
-    return answer(page if is_last else page | {"next": found[-1].number})
+    entries = chain.newest(database, tenant, limit=query.limit, before=query.before)
+    page: dict[str, Any] = {"entries": [{**entry.content(), "digest": entry.digest} for entry in entries]}
+    is_last = not entries or entries[-1].number == 1
+    return answer(page if is_last else page | {"next": entries[-1].number})

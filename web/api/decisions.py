@@ -81,9 +81,9 @@ def of_run(run_id: RunId, query: WhichDecisions) -> Response:
     """List what the policy decided about each call of a model or a tool, in order."""
     process = current_process()
     with process.large_work():
-        found = process.journal.readers.runs.decisions(
+        rows = process.journal.readers.runs.decisions(
             current_principal(), run_id, after=query.after, limit=query.limit + 1
         )
-        page = found[: query.limit]
-        rest = {"next": str(page[-1]["number"])} if len(found) > query.limit else {}
+        page = rows[: query.limit]
+        rest = {"next": str(page[-1]["number"])} if len(rows) > query.limit else {}
         return answer({"decisions": page, **rest})

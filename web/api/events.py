@@ -45,8 +45,8 @@ def board(query: BoardCursor) -> Response:
     principal, process = current_principal(), current_process()
     if _wants_page():
         with process.large_work():
-            shown = process.journal.readers.runs.board(principal)
-            return answer({"runs": shown.runs, "counts": shown.counts})
+            snapshot = process.journal.readers.runs.board(principal)
+            return answer({"runs": snapshot.runs, "counts": snapshot.counts})
     process.hub.viewers.require_room(principal)
     return StreamResponse(process.hub.viewers, lambda: process.hub.board_feed(principal))
 
@@ -111,18 +111,18 @@ def _page(
         if lines or not wait_s:
             return _page_of(lines, cursor, limit, is_over)
     tenant = current_principal().tenant
-    found = process.wait(
+    batch = process.wait(
         tenant, wait_s, lambda: anext(process.journal.readers.follow(tenant, run_id, thread_id, cursor), ())
     )
     require_still_valid()
-    return _page_of(found or (), cursor, limit)
+    return _page_of(batch or (), cursor, limit)
 
 
 def _page_of(lines: Sequence[Line], cursor: int, limit: int, is_over: bool = False) -> Response:
-    shown = _fitting(lines, limit)
-    last = shown[-1].seq if shown else cursor
-    ended = b"true" if (shown[-1].is_end if shown else is_over) else b"false"
-    events_json = b",".join(line.data for line in shown)
+    page = _fitting(lines, limit)
+    last = page[-1].seq if page else cursor
+    ended = b"true" if (page[-1].is_end if page else is_over) else b"false"
+    events_json = b",".join(line.data for line in page)
     body = b'{"events":[%s],"cursor":"%d","ended":%s}' % (events_json, last, ended)
     return Response(body, content_type="application/json")
 

@@ -105,11 +105,11 @@ def many(query: WhichRuns) -> Response:
     """List runs, the newest first; a page ends at its limit or where the runs' outputs reach a megabyte."""
     process = current_process()
     filters = {name: getattr(query, name) for name in FILTERS}
-    wanted: dict[str, Any] = {name: value or None for name, value in filters.items()} | dict(place_of(query.before))
+    criteria: dict[str, Any] = {name: value or None for name, value in filters.items()} | dict(place_of(query.before))
     with process.large_work():
-        found, is_cut = process.journal.readers.runs.page(current_principal(), limit=query.limit, **wanted)
-        count = len(found) if is_cut else query.limit
-        return answer({"runs": found, **next_place(found, count, "created_at", "run_id")})
+        summaries, is_cut = process.journal.readers.runs.page(current_principal(), limit=query.limit, **criteria)
+        count = len(summaries) if is_cut else query.limit
+        return answer({"runs": summaries, **next_place(summaries, count, "created_at", "run_id")})
 
 
 class HowMuch(Input):
@@ -132,8 +132,8 @@ def one(run_id: RunId, query: HowMuch, headers: RunHeaders) -> Response:
     """
     if headers.wait_s:
         _wait_for_end(run_id, headers.wait_s)
-    with run_with_questions(run_id) as found:
-        return _tagged(found | _why(run_id, query.why), headers)
+    with run_with_questions(run_id) as run:
+        return _tagged(run | _why(run_id, query.why), headers)
 
 
 def _wait_for_end(run_id: str, wait_s: int) -> None:
@@ -175,8 +175,8 @@ def control(run_id: RunId, verb: str, body: NoFields, headers: Repeatable) -> Re
 
     Repeating it is harmless.
     """
-    principal, wanted = current_principal(), CONTROLS[verb]
+    principal, command = current_principal(), CONTROLS[verb]
     key = headers.idempotency(body)
-    written = current_process().journal.clients.control(principal, run_id, wanted, by=principal.id, idempotency=key)
+    written = current_process().journal.clients.control(principal, run_id, command, by=principal.id, idempotency=key)
     facts = {"run_id": run_id, "thread_id": written.thread_id, "status": written.status}
-    return answer(facts, 200 if wanted.is_done(written.status) else 202)
+    return answer(facts, 200 if command.is_done(written.status) else 202)

@@ -127,14 +127,14 @@ class WhichThreads(Input):
 @call({200: ThreadPage})
 def many(query: WhichThreads) -> Response:
     """List threads, most recently used first."""
-    found = current_process().journal.readers.threads.newest(
+    summaries = current_process().journal.readers.threads.newest(
         current_principal(),
         owner=query.owner or None,
         search=query.search or None,
         limit=query.limit,
         **place_of(query.before),
     )
-    return answer({"threads": found, **next_place(found, query.limit, "updated_at", "thread_id")})
+    return answer({"threads": summaries, **next_place(summaries, query.limit, "updated_at", "thread_id")})
 
 
 class StartThread(Input):
@@ -169,8 +169,8 @@ class WhoseThread(Input):
 @call({200: Thread, 304: None}, problems=(ThreadUnknown,))
 def one(thread_id: ThreadId, query: WhoseThread, headers: Conditional) -> Response:
     """Return one thread with its runs."""
-    found = current_process().journal.readers.threads.get(current_principal(), thread_id, owner=query.owner or None)
-    return headers.answer(found)
+    thread = current_process().journal.readers.threads.get(current_principal(), thread_id, owner=query.owner or None)
+    return headers.answer(thread)
 
 
 @threads.delete("/v1/threads/<thread_id>")
@@ -198,7 +198,7 @@ def messages(thread_id: ThreadId, query: WhichMessages, headers: Conditional) ->
     """Return a page of a thread's messages in reading order; it ends at its limit or at a megabyte."""
     process = current_process()
     with process.large_work():
-        found, has_more = process.journal.readers.threads.message_page(
+        page, has_more = process.journal.readers.threads.message_page(
             current_principal(),
             thread_id,
             after=query.after,
@@ -206,5 +206,5 @@ def messages(thread_id: ThreadId, query: WhichMessages, headers: Conditional) ->
             owner=query.owner or None,
             at=query.at,
         )
-        following = {"next": f"{found[-1]['turn']}.{found[-1]['number']}"} if has_more and found else {}
-        return headers.answer({"messages": found, **following})
+        following = {"next": f"{page[-1]['turn']}.{page[-1]['number']}"} if has_more and page else {}
+        return headers.answer({"messages": page, **following})

@@ -25,27 +25,27 @@ def many(headers: Conditional) -> Response:
 
     While no worker is alive, the tools of the last ones are listed.
     """
-    found = _listed()
-    changed = _changed() if any("mcp" in one for one in found) else set()
-    for one in found:
-        if origin := one.get("mcp"):
+    tool_list = _listed()
+    changed = _changed() if any("mcp" in entry for entry in tool_list) else set()
+    for tool in tool_list:
+        if origin := tool.get("mcp"):
             origin["changed"] = (origin["server"], origin["tool"]) in changed
-    return headers.answer({"tools": found, "digest": canonical_digest([one["digest"] for one in found])})
+    return headers.answer({"tools": tool_list, "digest": canonical_digest([entry["digest"] for entry in tool_list])})
 
 
 @tools.get("/tools")
 @call({200: SeedTools, 304: None})
 def seed(headers: Conditional) -> Response:
     """List the tools as the first orchestrator design shows them, one version of each name."""
-    found = {one["name"]: one for one in _listed()}
-    shown = [{name: one[name] for name in SeedTool.model_fields} for one in found.values()]
-    return headers.answer({"tools": shown, "digest": canonical_digest(shown)})
+    by_name = {tool["name"]: tool for tool in _listed()}
+    seed_tools = [{name: tool[name] for name in SeedTool.model_fields} for tool in by_name.values()]
+    return headers.answer({"tools": seed_tools, "digest": canonical_digest(seed_tools)})
 
 
 def _changed() -> set[tuple[str, str]]:
     """Return the server and the name of each tool whose definition is not the accepted one, as workers see it."""
     states = fleet_states(current_process().journal.stores.workers.alive())
-    return {(server, tool) for server, said in states.items() for tool in said.get("changed", ())}
+    return {(server, tool) for server, state in states.items() for tool in state.get("changed", ())}
 
 
 def _listed() -> list[dict[str, Any]]:

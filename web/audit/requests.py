@@ -44,8 +44,8 @@ def register(app: Flask, process: WebProcess) -> None:
 
 
 def _caller() -> Caller | None:
-    found: Caller | None = g.get("caller")
-    return found
+    caller: Caller | None = g.get("caller")
+    return caller
 
 
 def _refusal(answer: Response, process: WebProcess) -> Refusal:

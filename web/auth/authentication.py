@@ -58,12 +58,12 @@ class CertificateCallers:
         if self._principals is None or is_foreign(environ):
             return None
         certificate = certificate_of(environ)
-        found = self._principals.principal_of(certificate) if certificate is not None else None
-        if certificate is None or found is None or self._disabled.has(found.principal):
+        principal = self._principals.principal_of(certificate) if certificate is not None else None
+        if certificate is None or principal is None or self._disabled.has(principal.principal):
             return None
         expires_ms = ssl.cert_time_to_seconds(certificate["notAfter"]) * 1000
-        credential = Credential(kind=CredentialKind.CERTIFICATE, id=found.name, expires_ms=expires_ms)
-        return Caller(principal=found.principal, credential=credential)
+        credential = Credential(kind=CredentialKind.CERTIFICATE, id=principal.name, expires_ms=expires_ms)
+        return Caller(principal=principal.principal, credential=credential)
 
 
 def certificate_of(environ: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -131,14 +131,14 @@ class Authentication:
         return is_token or key_form.PREFIX in header
 
     def _of_header(self, header: str) -> Caller | None:
-        found = BEARER.fullmatch(header) if len(header) <= MAX_TOKEN_CHARS else None
-        if found is None:
+        match = BEARER.fullmatch(header) if len(header) <= MAX_TOKEN_CHARS else None
+        if match is None:
             return None
-        if found[1].startswith(key_form.PREFIX):
-            return self.keys.caller(found[1])
-        if self._services is not None and found[1].count(".") == SEPARATORS:
-            return self._services.caller(found[1])
-        return self._of_local_token(found[1])
+        if match[1].startswith(key_form.PREFIX):
+            return self.keys.caller(match[1])
+        if self._services is not None and match[1].count(".") == SEPARATORS:
+            return self._services.caller(match[1])
+        return self._of_local_token(match[1])
 
     def _of_browser(self, environ: Mapping[str, Any]) -> Caller | None:
         """Return the caller of what browsers add to requests by themselves: a cookie, a certificate."""
@@ -206,8 +206,8 @@ def _ticket() -> tuple[str, str] | None:
 
 def current_authentication() -> Authentication:
     """Return what finds the callers of this process."""
-    found: Authentication = current_app.extensions[EXTENSION]
-    return found
+    extension: Authentication = current_app.extensions[EXTENSION]
+    return extension
 
 
 def current_key_form() -> KeyForm:

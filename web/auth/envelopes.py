@@ -85,5 +85,5 @@ def signed_trace_id(envelope: CallEnvelope) -> str | None:
 
 def current_envelope() -> CallEnvelope | None:
     """Return the verified envelope of the request that is being handled, if it has one."""
-    found: CallEnvelope | None = g.get("envelope")
-    return found
+    envelope: CallEnvelope | None = g.get("envelope")
+    return envelope

@@ -66,10 +66,10 @@ class KeySet:
         if key_id not in self._keys:
             self._wait()
         is_current = self._fetched_s >= self._tried_s  # before the look: a fetch may end meanwhile
-        found = self._keys.get(key_id)
-        if time.monotonic() - self._fetched_s >= STALE_S or (found is None and not is_current):
+        verification_key = self._keys.get(key_id)
+        if time.monotonic() - self._fetched_s >= STALE_S or (verification_key is None and not is_current):
             raise ISSUER_UNREACHABLE()
-        return found
+        return verification_key
 
     def _refresh(self) -> None:
         """Begin to fetch the set, unless that was tried a moment ago or is under way."""
@@ -92,8 +92,8 @@ class KeySet:
 
     def _fetch(self) -> None:
         try:
-            found = dict(self._usable(json.loads(self._read())))
-            self._keys, self._fetched_s = found, time.monotonic()
+            keys = dict(self._usable(json.loads(self._read())))
+            self._keys, self._fetched_s = keys, time.monotonic()
         except (OSError, ValueError, RecursionError, CallboardError) as error:
             log.warning("keys of the issuer not fetched from %s: %s: %s", self._source, type(error).__name__, error)
         finally:

@@ -51,9 +51,9 @@ class KeyVerifier:
         """Return who acts with this key, or None; the work is the same for each reason."""
         # The two HMACs of a check take a tenth of a millisecond where others use the processor's caches: OpenSSL.
         mark = blake2b(text.encode(), digest_size=16, key=self._mark_key).digest()
-        found = self._checked.get(mark)
-        if found is not None and time.monotonic() - found[0] < FRESH_S:
-            return found[1]
+        cache_entry = self._checked.get(mark)
+        if cache_entry is not None and time.monotonic() - cache_entry[0] < FRESH_S:
+            return cache_entry[1]
         at_s, caller = self._check(text)
         if caller is not None:
             keep(self._checked, mark, (at_s, caller))
@@ -95,8 +95,8 @@ class KeyVerifier:
             log.info("use of an API key not recorded: %s", error, extra={"key_id": key_id})
 
 
-def keep(kept: dict[K, V], name: K, value: V) -> None:
+def keep(cache: dict[K, V], name: K, value: V) -> None:
     """Add an entry; those kept before are dropped when they are too many."""
-    if len(kept) >= MAX_KNOWN:
-        kept.clear()
-    kept[name] = value
+    if len(cache) >= MAX_KNOWN:
+        cache.clear()
+    cache[name] = value

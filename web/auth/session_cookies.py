@@ -40,8 +40,8 @@ def values_in(environ: Mapping[str, Any], kind: str, form: SessionForm, settings
     if kind not in header:
         return []
     name = name_of(kind, form, own_origin(environ, settings))
-    found = re.findall(rf"(?:^|; ?){re.escape(name)}=([A-Za-z0-9._-]{{1,200}})(?=;|$)", header)
-    return list(dict.fromkeys(found))[:MOST_VALUES]
+    matches = re.findall(rf"(?:^|; ?){re.escape(name)}=([A-Za-z0-9._-]{{1,200}})(?=;|$)", header)
+    return list(dict.fromkeys(matches))[:MOST_VALUES]
 
 
 def keep(answer: Response, name: str, value: str, max_age_s: int) -> None:

@@ -64,37 +64,39 @@ class SessionVerifier:
         Raises:
             CSRF_REFUSED: it has one and changes something, without the session's token.
         """
-        found = self._found(environ)
-        if found is None:
+        entry = self._found(environ)
+        if entry is None:
             return None
         if environ["REQUEST_METHOD"] not in SAFE_METHODS:
             sent = environ.get(HEADER, "").encode("utf-8", "replace")
-            if not hmac.compare_digest(sent, found.csrf_token):
+            if not hmac.compare_digest(sent, entry.csrf_token):
                 raise CSRF_REFUSED()
-        self._note_use(found.session)
-        return found.session
+        self._note_use(entry.session)
+        return entry.session
 
     def _found(self, environ: Mapping[str, Any]) -> CheckedSession | None:
         """Return what the cookies of a request stand for: checked once as long as the session counts as looked up."""
         parts = (environ["wsgi.url_scheme"], environ["HTTP_HOST"], environ["HTTP_COOKIE"])
         mark = blake2b("\n".join(parts).encode(), digest_size=16, key=self._mark_key).digest()
-        found = self._checked.get(mark)
-        if found is None or not self._is_fresh(found):
-            found = self._check(environ)
-            if found is not None:
-                keep(self._checked, mark, found)
-        return found
+        entry = self._checked.get(mark)
+        if entry is None or not self._is_fresh(entry):
+            entry = self._check(environ)
+            if entry is not None:
+                keep(self._checked, mark, entry)
+        return entry
 
-    def _is_fresh(self, found: CheckedSession) -> bool:
-        known = self._known.get(found.session.id)
-        return known is not None and known[1] is found.session and time.monotonic() - known[0] < FRESH_S
+    def _is_fresh(self, entry: CheckedSession) -> bool:
+        cache_entry = self._known.get(entry.session.id)
+        return (
+            cache_entry is not None and cache_entry[1] is entry.session and time.monotonic() - cache_entry[0] < FRESH_S
+        )
 
     def _check(self, environ: Mapping[str, Any]) -> CheckedSession | None:
         texts = values_in(environ, SESSION, self.form, self._settings)
-        found = [(text, session) for text in texts if (session := self.session_of(text)) is not None]
-        if len(found) != 1:
+        pairs = [(text, session) for text in texts if (session := self.session_of(text)) is not None]
+        if len(pairs) != 1:
             return None
-        text, session = found[0]
+        text, session = pairs[0]
         return CheckedSession(session=session, csrf_token=self.form.csrf_token(text).encode())
 
     def session_of(self, text: str) -> Session | None:

@@ -47,9 +47,9 @@ def read_object(*, optional: bool = False, verifies: Callable[[bytes], object] =
             return {}
         _require_uncompressed()
         if request.mimetype != "application/json":
-            found = request.mimetype[:80] or "of no type"
+            media_type = request.mimetype[:80] or "of no type"
             raise MEDIA_TYPE_REFUSED(
-                f"the body is '{found}'; send JSON, with the header Content-Type: application/json."
+                f"the body is '{media_type}'; send JSON, with the header Content-Type: application/json."
             )
         return parse_object(data)
 
@@ -57,8 +57,8 @@ def read_object(*, optional: bool = False, verifies: Callable[[bytes], object] =
 def _require_uncompressed() -> None:
     """Refuse a body that is said to be compressed, since nothing here decompresses one."""
     for name, plain in (("Content-Encoding", "identity"), ("Transfer-Encoding", "chunked")):
-        if (found := request.headers.get(name, plain).lower()) != plain:
-            raise MEDIA_TYPE_REFUSED(f"the body has the {name} '{found[:80]}'; send it without compression.")
+        if (encoding := request.headers.get(name, plain).lower()) != plain:
+            raise MEDIA_TYPE_REFUSED(f"the body has the {name} '{encoding[:80]}'; send it without compression.")
 
 
 def parse_object(data: bytes) -> dict[str, Any]:

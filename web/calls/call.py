@@ -47,21 +47,21 @@ class HttpCall:
     @property
     def body_is_optional(self) -> bool:
         """Whether the body may be left out: none of its fields is required."""
-        return self.body is not None and not any(one.is_required() for one in self.body.model_fields.values())
+        return self.body is not None and not any(field.is_required() for field in self.body.model_fields.values())
 
     def inputs(self, verifies: Verifies) -> dict[str, Input]:
         """Return what the function takes, read from the current request."""
-        found: dict[str, Input] = {}
+        by_part: dict[str, Input] = {}
         if self.query is not None:
-            found["query"] = read_query(self.query)
+            by_part["query"] = read_query(self.query)
         elif request.args:
             raise unknown("parameter", next(iter(request.args)), ())
         if self.headers is not None:
-            found["headers"] = read_headers(self.headers)
+            by_part["headers"] = read_headers(self.headers)
         if self.body is not None:
             sent = read_object(optional=self.body_is_optional, verifies=verifies)
-            found["body"] = read(self.body, "field", sent)
-        return found
+            by_part["body"] = read(self.body, "field", sent)
+        return by_part
 
 
 def call(
@@ -99,8 +99,8 @@ def call(
 
 def declared(view: Any) -> HttpCall | None:
     """Return the declaration of a function of the application, if it has one."""
-    found = getattr(view, "call", None)
-    return found if isinstance(found, HttpCall) else None
+    http_call = getattr(view, "call", None)
+    return http_call if isinstance(http_call, HttpCall) else None
 
 
 def read_query(model: type[I]) -> I:
@@ -117,15 +117,15 @@ def read_headers(model: type[I]) -> I:
     return read(model, "header", {name: request.headers[name] for name in names if name in request.headers})
 
 
-def read(model: type[I], kind: str, given: Mapping[str, Any]) -> I:
+def read(model: type[I], kind: str, values: Mapping[str, Any]) -> I:
     """Return the model with these fields.
 
     Raises:
         BadRequest: a field is unknown, missing or of another form.
     """
     try:
-        found = model.model_validate(given)
+        instance = model.model_validate(values)
     except ValidationError as error:
         raise refusal(kind, model, error) from error
-    found._given = given
-    return found
+    instance._given = values
+    return instance

@@ -68,15 +68,19 @@ class Operation(NamedTuple):
 def document(app: Flask) -> Json:
     """Return the OpenAPI document of every declared call of the application."""
     operations = list(operations_of(app))
-    schemas, shared = components([ProblemDetails, *(model for one in operations for model in _models(one.call))])
+    schemas, shared = components([ProblemDetails, *(model for entry in operations for model in _models(entry.call))])
 
     def schema_of_model(model: Any) -> Json:
         return schemas[id(model)]
 
     paths: dict[str, Json] = defaultdict(dict)
-    for one in operations:
-        paths[one.path][one.method] = _operation(one, schema_of_model)
-    tags = {one.tag: sys.modules[one.view.__module__].__doc__ or "" for one in operations if one.tag != COMPATIBILITY}
+    for operation in operations:
+        paths[operation.path][operation.method] = _operation(operation, schema_of_model)
+    tags = {
+        entry.tag: sys.modules[entry.view.__module__].__doc__ or ""
+        for entry in operations
+        if entry.tag != COMPATIBILITY
+    }
     tags[COMPATIBILITY] = _COMPATIBILITY
     return {
         "openapi": "3.1.0",
@@ -108,8 +112,8 @@ def operations_of(app: Flask) -> Iterator[Operation]:
 
 
 def _path_of(rule: Rule, fixed: Mapping[str, str]) -> str:
-    def part(found: re.Match[str]) -> str:
-        name = found[1].rpartition(":")[2]  # behind its converter
+    def part(match: re.Match[str]) -> str:
+        name = match[1].rpartition(":")[2]  # behind its converter
         return fixed.get(name, f"{{{name}}}")
 
     return _PART.sub(part, rule.rule)
@@ -130,37 +134,39 @@ def _models(call: HttpCall) -> Iterator[Any]:
             yield from media.values() if isinstance(media, Mapping) else [media]
 
 
-def _operation(one: Operation, schema_of_model: SchemaOf) -> Json:
-    summary, _, more = (inspect.getdoc(one.view) or "").partition("\n\n")
-    found: Json = {"operationId": one.name, "tags": [one.tag], "summary": " ".join(summary.split())}
+def _operation(operation: Operation, schema_of_model: SchemaOf) -> Json:
+    summary, _, more = (inspect.getdoc(operation.view) or "").partition("\n\n")
+    data: Json = {"operationId": operation.name, "tags": [operation.tag], "summary": " ".join(summary.split())}
     if more:
-        found["description"] = more
-    if one.endpoint in OPEN_ENDPOINTS | HEALTH_ENDPOINTS:
-        found["security"] = []
-    elif one.endpoint == tickets.ENDPOINT:
-        found["security"] = [{name: []} for name in SECURITY]
-    if parameters := list(_parameters(one)):
-        found["parameters"] = parameters
-    if one.call.body is not None:
-        content = {"application/json": {"schema": schema_of_model(one.call.body)}}
-        found["requestBody"] = {"required": not one.call.body_is_optional, "content": content}
-    return found | {"responses": responses(one.call, schema_of_model)}
+        data["description"] = more
+    if operation.endpoint in OPEN_ENDPOINTS | HEALTH_ENDPOINTS:
+        data["security"] = []
+    elif operation.endpoint == tickets.ENDPOINT:
+        data["security"] = [{name: []} for name in SECURITY]
+    if parameters := list(_parameters(operation)):
+        data["parameters"] = parameters
+    if operation.call.body is not None:
+        content = {"application/json": {"schema": schema_of_model(operation.call.body)}}
+        data["requestBody"] = {"required": not operation.call.body_is_optional, "content": content}
+    return data | {"responses": responses(operation.call, schema_of_model)}
 
 
-def _parameters(one: Operation) -> Iterator[Json]:
-    for name, annotation in one.call.path.items():
-        if f"{{{name}}}" in one.path:
+def _parameters(operation: Operation) -> Iterator[Json]:
+    for name, annotation in operation.call.path.items():
+        if f"{{{name}}}" in operation.path:
             schema = schema_of(annotation)
             yield _described({"name": name, "in": "path", "required": True}, {"minLength": 1} | schema)
-    for place, model in (("query", one.call.query), ("header", one.call.headers)):
+    for location, model in (("query", operation.call.query), ("header", operation.call.headers)):
         if model is not None:
-            yield from _of_model(place, model)
+            yield from _of_model(location, model)
 
 
-def _of_model(place: str, model: type[Input]) -> Iterator[Json]:
+def _of_model(location: str, model: type[Input]) -> Iterator[Json]:
     schema = schema_of(model)
-    for name, found in schema.get("properties", {}).items():
-        yield _described({"name": name, "in": place, "required": name in schema.get("required", ())}, found)
+    for name, property_schema in schema.get("properties", {}).items():
+        yield _described(
+            {"name": name, "in": location, "required": name in schema.get("required", ())}, property_schema
+        )
 
 
 def _described(parameter: Json, schema: Json) -> Json:

@@ -41,16 +41,16 @@ class Fields(BaseModel):
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         schema = handler(core_schema)
-        found, texts = handler.resolve_ref_schema(schema), cls._texts()
+        model_schema, texts = handler.resolve_ref_schema(schema), cls._texts()
         for name, field in cls.model_fields.items():
             if text := texts.get(name):
-                found["properties"][field.alias or name].setdefault("description", text)
+                model_schema["properties"][field.alias or name].setdefault("description", text)
         return schema
 
     @classmethod
     def _texts(cls) -> Mapping[str, str]:
         sources = [cls] if cls.described_in is None else [cls.described_in, cls]
-        return {name: text for one in sources for name, text in docstrings(one).items()}
+        return {name: text for source in sources for name, text in docstrings(source).items()}
 
 
 class Input(Fields):
@@ -75,11 +75,11 @@ class Answer(Fields):
 @cache
 def docstrings(cls: type) -> Mapping[str, str]:
     """Return the text under each field of a class and of its bases."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if "__annotations__" in vars(base) and not base.__module__.startswith("pydantic"):
-            found |= _docstrings_of(base)
-    return found
+            texts |= _docstrings_of(base)
+    return texts
 
 
 def _docstrings_of(cls: type) -> Mapping[str, str]:

@@ -56,8 +56,8 @@ def _message_place(text: str) -> tuple[int, int]:
         return 0, 0
     if not re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}", text, re.ASCII):
         raise BadRequest(f"'{text[:40]}' is not a place in a thread; send back `next` of the page before.")
-    turn, place = text.split(".")
-    return int(turn), int(place)
+    turn, number = text.split(".")
+    return int(turn), int(number)
 
 
 def _past_state(text: str) -> MessagesUntil:
@@ -164,9 +164,9 @@ class Repeatable(Input):
         return IdempotencyKey(key=self.key, method=request.method, path=request.path, body_digest=digest)
 
 
-def place_of(place: RowPlace | None) -> Mapping[str, Any]:
+def place_of(position: RowPlace | None) -> Mapping[str, Any]:
     """Return where a list continues as the arguments of its query; empty for the first page."""
-    return place._asdict() if place is not None else {}
+    return position._asdict() if position is not None else {}
 
 
 def next_place(rows: Sequence[Mapping[str, Any]], limit: int, at: str, row_id: str) -> dict[str, str]:

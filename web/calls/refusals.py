@@ -23,15 +23,15 @@ _FORMS = {"string": "text", "boolean": "true or false", "object": "an object", "
 def refusal(kind: str, model: type[Input], error: ValidationError) -> BadRequest:
     """Return the error of the first wrong field; unknown names come first, since a required one may be misspelt."""
     errors = error.errors(include_url=False, include_context=True)
-    first = min(errors, key=lambda one: one["type"] != "extra_forbidden")
+    first = min(errors, key=lambda entry: entry["type"] != "extra_forbidden")
     return BadRequest(_sentence(kind, _schema(model), first))
 
 
-def unknown(kind: str, name: str, known: Sequence[str]) -> BadRequest:
+def unknown(kind: str, name: str, names: Sequence[str]) -> BadRequest:
     """Return the error for a name that is not known."""
     return BadRequest(
-        f"there is no {kind} '{name[:80]}' here.{did_you_mean(name[:80], known)} "
-        f"Known {kind}s: {', '.join(known) or 'none'}."
+        f"there is no {kind} '{name[:80]}' here.{did_you_mean(name[:80], names)} "
+        f"Known {kind}s: {', '.join(names) or 'none'}."
     )
 
 
@@ -41,16 +41,16 @@ def too_long(name: str, chars: int, limit: int) -> BadRequest:
 
 def _sentence(kind: str, schema: Schema, error: ErrorDetails) -> str:
     path = [str(part) for part in error["loc"]]
-    around, found = _at(schema, path[:-1]), _at(schema, path)
+    around, subschema = _at(schema, path[:-1]), _at(schema, path)
     name = ".".join(path)[:80]
-    known = list(around.get("properties", {}))
+    field_names = list(around.get("properties", {}))
     if error["type"] == "extra_forbidden":
-        return str(unknown(kind, path[-1], known))
+        return str(unknown(kind, path[-1], field_names))
     if error["type"] == "missing":
-        return f"'{name}' is missing. Known {kind}s: {', '.join(known)}."
+        return f"'{name}' is missing. Known {kind}s: {', '.join(field_names)}."
     if error["type"] == "string_too_long":
         return str(too_long(name, len(error["input"]), error["ctx"]["max_length"]))
-    return f"'{name}' has to be {_form(path[-1], found)}."
+    return f"'{name}' has to be {_form(path[-1], subschema)}."
 
 
 def _at(schema: Schema, path: Sequence[str]) -> Schema:
@@ -65,7 +65,7 @@ def _at(schema: Schema, path: Sequence[str]) -> Schema:
 def _form(name: str, schema: Schema) -> str:
     """Return what a value has to be, as its schema says it."""
     if "enum" in schema:
-        return f"one of {', '.join(str(one) for one in schema['enum'] if one != '')}"
+        return f"one of {', '.join(str(option) for option in schema['enum'] if option != '')}"
     if schema.get("type") in ("integer", "number"):
         number = "a whole number" if schema["type"] == "integer" else "a number"
         number += " of seconds" if name.endswith("_s") else ""

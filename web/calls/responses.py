@@ -55,32 +55,32 @@ UNSEEN = (400, 408, 414, 431, 500, 503)
 
 def codes_of(call: HttpCall | None) -> dict[int, list[str]]:
     """Return the codes of the errors that a call may have, by status; without a call those of every call."""
-    found: dict[int, list[str]] = defaultdict(list)
+    by_status: dict[int, list[str]] = defaultdict(list)
     statuses = list(UNSEEN)
     errors = list(EVERYWHERE)
     if call is not None:
         statuses += [404] * bool(call.path) + [413, 415] * (call.body is not None)
         errors += [*call.problems, *([MEDIA_TYPE_REFUSED] if call.body is not None else [])]
-    for one in [*errors, *(BY_STATUS[status] for status in statuses)]:
-        if one.code not in found[one.status]:
-            found[one.status].append(one.code)
-    return dict(sorted(found.items()))
+    for error in [*errors, *(BY_STATUS[status] for status in statuses)]:
+        if error.code not in by_status[error.status]:
+            by_status[error.status].append(error.code)
+    return dict(sorted(by_status.items()))
 
 
 def responses(call: HttpCall, schema_of: SchemaOf) -> Json:
     """Return the responses of a call; those that every call has are references."""
-    found: Json = {}
+    by_status: Json = {}
     common = codes_of(None)
     for status, codes in codes_of(call).items():
         is_common = codes == common.get(status) and status not in call.answers
         reference = {"$ref": f"#/components/responses/{status}"}
-        found[str(status)] = reference if is_common else _problem(status, codes, schema_of)
+        by_status[str(status)] = reference if is_common else _problem(status, codes, schema_of)
     for status, media in call.answers.items():
         answer = _answer(status, media, schema_of)
         answer |= {"headers": headers} if (headers := _headers(call, status)) else {}
-        answer.setdefault("content", {}).update(found.get(str(status), {}).get("content", {}))
-        found[str(status)] = {name: value for name, value in answer.items() if value}
-    return dict(sorted(found.items()))
+        answer.setdefault("content", {}).update(by_status.get(str(status), {}).get("content", {}))
+        by_status[str(status)] = {name: value for name, value in answer.items() if value}
+    return dict(sorted(by_status.items()))
 
 
 def _headers(call: HttpCall, status: int) -> Json:

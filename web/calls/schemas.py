@@ -20,19 +20,19 @@ class _Schemas(GenerateJsonSchema):
         return False
 
     def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
-        found = super().default_schema(schema)
-        default = found.get("default")
+        new_schema = super().default_schema(schema)
+        default = new_schema.get("default")
         is_text = isinstance(default, str)
-        if not isinstance(default, str | int | float) or is_text != (found.get("type") == "string"):
-            found.pop("default", None)
-        return found
+        if not isinstance(default, str | int | float) or is_text != (new_schema.get("type") == "string"):
+            new_schema.pop("default", None)
+        return new_schema
 
 
 def components(models: Iterable[Any]) -> tuple[dict[int, Json], Json]:
     """Return the schema of each model by its ``id()``, and the components that these refer to."""
     by_id = {id(model): model for model in models}
     inputs = [(key, "validation", TypeAdapter(model)) for key, model in by_id.items()]
-    found, shared = TypeAdapter.json_schemas(
+    by_key, shared = TypeAdapter.json_schemas(
         inputs,  # type: ignore[arg-type]  # keys of any hashable type
         ref_template=ROOT + "{model}",
         schema_generator=_Schemas,
@@ -40,7 +40,7 @@ def components(models: Iterable[Any]) -> tuple[dict[int, Json], Json]:
     schemas: Json = shared.get("$defs", {})
     for schema in schemas.values():
         schema.pop("title", None)
-    return {key: schema for (key, _), schema in found.items()}, dict(sorted(schemas.items()))
+    return {key: schema for (key, _), schema in by_key.items()}, dict(sorted(schemas.items()))
 
 
 def schema_of(annotation: Any) -> Json:

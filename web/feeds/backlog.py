@@ -62,7 +62,10 @@ class Backlog:
         """Drop the viewers that have not read for longest, until the rest is within the budget."""
         if self.size <= self._max_bytes:
             return
-        for viewer in sorted((one for one in self._held if one.stuck_since), key=lambda one: one.stuck_since):
+        for viewer in sorted(
+            (slow_viewer for slow_viewer in self._held if slow_viewer.stuck_since),
+            key=lambda slow_viewer: slow_viewer.stuck_since,
+        ):
             text = "viewer dropped: viewers left %d bytes unread, more than %d"
             log.info(text, self.size, self._max_bytes, extra=viewer.log_fields)
             self.release(viewer)

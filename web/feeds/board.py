@@ -154,21 +154,21 @@ class BoardFeed(Stream):
 
     async def _refresh(self) -> None:
         try:
-            shown = await self._journal.loop.read(self._read)
+            board = await self._journal.loop.read(self._read)
         except CallboardError as error:
             if not self._is_database_away:
                 log.warning("board not refreshed until the database answers: %s", error)
             self._is_database_away = True
             return
         self._is_database_away = False
-        before, self._shown = self._shown, shown
+        before, self._shown = self._shown, board
         if not self._number:
             self._number = 1
             for viewer in tuple(self._viewers):
                 viewer.write(self._snapshot_frame())
-        elif shown != before:
+        elif board != before:
             self._snapshot = None
-            self._send(shown.changes_since(before))
+            self._send(board.changes_since(before))
 
     def _read(self) -> _EncodedBoard:
         board = self._journal.readers.runs.board(self.principal)

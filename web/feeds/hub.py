@@ -43,8 +43,8 @@ class Hub:
     def run_feed(self, tenant: str, run_id: str, thread_id: str) -> RunFeed:
         """Return the one feed of a run of the tenant."""
         if run_id not in self._runs:
-            place = self._journal, self._pages, self.viewers.backlog
-            self._runs[run_id] = RunFeed(tenant, run_id, thread_id, *place, on_stopped=self._forget_run)
+            services = self._journal, self._pages, self.viewers.backlog
+            self._runs[run_id] = RunFeed(tenant, run_id, thread_id, *services, on_stopped=self._forget_run)
         return self._runs[run_id]
 
     def board_feed(self, principal: Principal) -> BoardFeed:

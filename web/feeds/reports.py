@@ -104,9 +104,9 @@ class Reports:
             self._wire = await connect(url)
         commands: list[Command] = []
         for tenant, counts in own.items():
-            shown = orjson.dumps(counts) if counts else b""
-            place = self._keys.viewers(tenant)
-            commands.append(("EVALSHA", SCRIPT_SHA, 1, place, self._process, shown, int(LIVES_S * 1000)))
+            payload = orjson.dumps(counts) if counts else b""
+            key = self._keys.viewers(tenant)
+            commands.append(("EVALSHA", SCRIPT_SHA, 1, key, self._process, payload, int(LIVES_S * 1000)))
         replies = await self._wire.send(commands)
         if any(isinstance(reply, Exception) and str(reply).startswith("NOSCRIPT") for reply in replies):
             await self._wire.send([("SCRIPT", "LOAD", SCRIPT)])
@@ -142,12 +142,12 @@ class Reports:
 
 def _summed(reports: list[bytes]) -> Counter[str]:
     """Return the sum of other processes' counts; what any other client wrote there is ignored."""
-    found = Counter[str]()
+    totals = Counter[str]()
     for report in reports:
         try:
             counts = orjson.loads(report)
         except ValueError:
             continue
         if isinstance(counts, dict):
-            found.update({name: count for name, count in counts.items() if type(count) is int and count > 0})
-    return found
+            totals.update({name: count for name, count in counts.items() if type(count) is int and count > 0})
+    return totals

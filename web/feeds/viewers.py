@@ -317,9 +317,9 @@ class Viewers:
 def _open_files() -> int:
     """Allow this process as many open files as it may have, and return how many that is."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MAX_VIEWERS + SPARE_FILES
-    most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    target = MAX_VIEWERS + SPARE_FILES
+    most = target if hard == resource.RLIM_INFINITY else min(hard, target)
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
         return most
-    return wanted if soft == resource.RLIM_INFINITY else soft
+    return target if soft == resource.RLIM_INFINITY else soft

@@ -25,9 +25,9 @@ def require_fit(tool: Tool, arguments: Mapping[str, Any]) -> None:
     Raises:
         ArgumentsInvalid: they do not; its fact ``misfits`` has a sentence for each place.
     """
-    found = schema_errors(tool.input_schema, dict(arguments))
-    if found:
-        raise ArgumentsInvalid(f"the arguments of {tool.name} do not fit: {'; '.join(found)}.", misfits=found)
+    misfits = schema_errors(tool.input_schema, dict(arguments))
+    if misfits:
+        raise ArgumentsInvalid(f"the arguments of {tool.name} do not fit: {'; '.join(misfits)}.", misfits=misfits)
 
 
 def read_arguments(model: type[Fields], arguments: Mapping[str, Any]) -> Fields:
@@ -57,22 +57,22 @@ def require_plain(value: Any) -> None:
         BadRequest: NUL or half a surrogate pair in a text, a number that is not finite or has more than 64 bits, more
             than 64 levels or 50,000 values.
     """
-    waiting, found = [(value, 1)], 0
+    waiting, count = [(value, 1)], 0
     while waiting:
         part, depth = waiting.pop()
-        found += 1
+        count += 1
         if depth > MAX_DEPTH:
             raise BadRequest(f"the arguments are nested deeper than {MAX_DEPTH} levels.")
-        if found + len(waiting) > MAX_TEXTS:
+        if count + len(waiting) > MAX_TEXTS:
             raise BadRequest(
                 f"the arguments have more than {MAX_VALUES:,} values; send less, or long material as text."
             )
         if isinstance(part, str):
             _require_text(part)
         elif isinstance(part, Mapping):
-            waiting += [(one, depth + 1) for both in part.items() for one in both]
+            waiting += [(member, depth + 1) for both in part.items() for member in both]
         elif isinstance(part, list):
-            waiting += [(one, depth + 1) for one in part]
+            waiting += [(member, depth + 1) for member in part]
         elif isinstance(part, float) and not math.isfinite(part):
             raise BadRequest("the arguments have a number that is not finite.")
         elif isinstance(part, int) and part.bit_length() > 64:

@@ -68,7 +68,7 @@ class ChangeWatch:
         self._looks: dict[tuple[Principal, ServerEvent], _Look] = {}
 
     async def watch(
-        self, context: Context, wanted: Callable[[], Collection[ServerEvent]]
+        self, context: Context, event_source: Callable[[], Collection[ServerEvent]]
     ) -> AsyncGenerator[ServerEvent]:
         """Yield these events as they happen, until the caller's credential is not valid any more."""
         seen: dict[ServerEvent, str] = {}
@@ -76,7 +76,7 @@ class ChangeWatch:
         while True:
             try:
                 caller = await self._service.acting(context)
-                events, fails = tuple(wanted()), False
+                events, fails = tuple(event_source()), False
             except Unauthenticated:
                 return
             except Exception as error:
@@ -94,11 +94,11 @@ class ChangeWatch:
 
     async def listen(self, context: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
         """Send the changes that a request asks for, until its client goes away."""
-        wanted = params.notifications
-        events: list[ServerEvent] = [ResourceUpdated(uri) for uri in wanted.resource_subscriptions or ()]
+        notifications = params.notifications
+        events: list[ServerEvent] = [ResourceUpdated(uri) for uri in notifications.resource_subscriptions or ()]
         require_few(len(events))
-        events += [ToolsListChanged()] if wanted.tools_list_changed else []
-        events += [ResourcesListChanged()] if wanted.resources_list_changed else []
+        events += [ToolsListChanged()] if notifications.tools_list_changed else []
+        events += [ResourcesListChanged()] if notifications.resources_list_changed else []
         bus = InMemorySubscriptionBus()
         handler = ListenHandler(bus)
 
@@ -122,7 +122,9 @@ class ChangeWatch:
         look = self._looks.get(key)
         if look is None or (look.digest.done() and now_s - look.begun_s >= SHARED_S):
             if len(self._looks) >= MAX_KEPT:
-                self._looks = {known: kept for known, kept in self._looks.items() if now_s - kept.begun_s < SHARED_S}
+                self._looks = {
+                    look_key: kept for look_key, kept in self._looks.items() if now_s - kept.begun_s < SHARED_S
+                }
             has_failed = look is not None and look.has_failed
             task = asyncio.create_task(self._look(caller, event, has_failed=has_failed))
             self._looks[key] = look = _Look(begun_s=now_s, digest=task)
@@ -138,8 +140,8 @@ class ChangeWatch:
 
     def _digest_now(self, principal: Principal, event: ServerEvent) -> str:
         if isinstance(event, ToolsListChanged):
-            shown = self._offers.of(principal).values()
-            return canonical_digest([one.shown.model_dump(mode="json") for one in shown])
+            offers = self._offers.of(principal).values()
+            return canonical_digest([offer.shown.model_dump(mode="json") for offer in offers])
         if isinstance(event, ResourceUpdated):
             return canonical_digest(self._resources.state(principal, event.uri))
         return canonical_digest(self._resources.addresses(principal))

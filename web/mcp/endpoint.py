@@ -71,13 +71,13 @@ def metadata() -> Response:
     settings = current_process().settings
     if not settings.service_issuer:
         raise NotFound
-    found = {
+    document = {
         "resource": f"{_origin(settings)}{PATH}",
         "authorization_servers": [settings.service_issuer],
         "bearer_methods_supported": ["header"],
         "resource_name": "Callboard",
     }
-    return Response(orjson.dumps(found), content_type="application/json")
+    return Response(orjson.dumps(document), content_type="application/json")
 
 
 @mcp.after_app_request
@@ -86,8 +86,8 @@ def name_issuer(answer: Response) -> Response:
     settings = current_process().settings
     if request.path == PATH and answer.status_code == 401 and settings.service_issuer:
         address = f"{_origin(settings)}{METADATA}{PATH}"
-        said = 'error="invalid_token", ' if "Authorization" in request.headers else ""  # RFC 6750, section 3.1
-        answer.headers["WWW-Authenticate"] = f'Bearer {said}resource_metadata="{address}"'
+        parameter = 'error="invalid_token", ' if "Authorization" in request.headers else ""  # RFC 6750, section 3.1
+        answer.headers["WWW-Authenticate"] = f'Bearer {parameter}resource_metadata="{address}"'
     return answer
 
 
@@ -125,8 +125,8 @@ def _whole(exchange: AsgiExchange) -> Response:
 
 def _refused(refused: dict[str, Any], status: int) -> Response:
     """Return an error of JSON-RPC with its trace."""
-    found = refused["error"].get("data")
-    data = found if isinstance(found, dict) else {"detail": found} if found else {}
+    error_data = refused["error"].get("data")
+    data = error_data if isinstance(error_data, dict) else {"detail": error_data} if error_data else {}
     refused["error"]["data"] = {"trace_id": current_trace_id(), **data}
     return Response(orjson.dumps(refused), status, content_type="application/json")
 
@@ -159,8 +159,8 @@ def _server(process: WebProcess) -> HttpServer:
     from web.mcp.application import HttpServer  # the SDK, which few requests need
 
     by_journal: dict[Any, HttpServer] = current_app.extensions.setdefault(EXTENSION, {})
-    found = by_journal.get(process.journal)  # after a fork the journal is another
-    return found if found is not None else by_journal.setdefault(process.journal, HttpServer(process.runner))
+    server = by_journal.get(process.journal)  # after a fork the journal is another
+    return server if server is not None else by_journal.setdefault(process.journal, HttpServer(process.runner))
 
 
 def _acting() -> Any:

@@ -123,7 +123,7 @@ class AsgiExchange(Stream):
             await self._viewer.room()
 
     def _head(self) -> bytes:
-        said = {name.lower() for name, _ in self.headers}
-        others = [(name, value) for name, value in self._own_headers if name.lower() not in said | _HOP_BY_HOP]
+        names = {name.lower() for name, _ in self.headers}
+        others = [(name, value) for name, value in self._own_headers if name.lower() not in names | _HOP_BY_HOP]
         lines = "".join(f"{name}: {value}\r\n" for name, value in [*self.headers, *others, ("Connection", "close")])
         return f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}\r\n{lines}\r\n".encode("latin-1")

@@ -73,11 +73,11 @@ class Offers:
 
         The web process answers before the workers have imported theirs, and a client may list its tools only once.
         """
-        kept = await self._service.act(caller, self._read, caller.principal)
-        while not kept.is_complete and time.monotonic() < self._until_s:
+        snapshot = await self._service.act(caller, self._read, caller.principal)
+        while not snapshot.is_complete and time.monotonic() < self._until_s:
             await asyncio.sleep(START_LOOK_S)
-            kept = await self._service.act(caller, self._read, caller.principal)
-        return kept.found
+            snapshot = await self._service.act(caller, self._read, caller.principal)
+        return snapshot.found
 
     def of(self, principal: Principal) -> Mapping[str, OfferedTool]:
         """Return what a principal is offered. Reads files and SQL."""
@@ -89,20 +89,22 @@ class Offers:
 
     def _read(self, principal: Principal) -> _Kept:
         now_s = time.monotonic()
-        kept = self._kept.get(principal)
-        if kept is not None and now_s - kept.at_s < (FRESH_S if kept.is_complete else START_LOOK_S / 2):
-            return kept
+        snapshot = self._kept.get(principal)
+        if snapshot is not None and now_s - snapshot.at_s < (FRESH_S if snapshot.is_complete else START_LOOK_S / 2):
+            return snapshot
         registry = self._service.runner.registry
         agents = [agent for agent in registry.seen_by(principal) if may_start(principal, agent)]
         tools = self._service.tools_of([agent.id for agent in agents])
-        usable = [one for one in tools if _is_for(principal, one)]
-        withheld = {_clean(one["name"]): frozenset(one["roles"]) for one in tools if not _is_for(principal, one)}
-        found = offers(agents, usable, self._service.settings.default_agent, self._reserved)
+        usable = [tool for tool in tools if _is_for(principal, tool)]
+        withheld = {
+            _clean(entry["name"]): frozenset(entry["roles"]) for entry in tools if not _is_for(principal, entry)
+        }
+        by_name = offers(agents, usable, self._service.settings.default_agent, self._reserved)
         is_complete = bool(tools) or not any(agent.tools for agent in agents)
         if len(self._kept) >= MAX_KEPT:
             self._kept.clear()
-        self._kept[principal] = kept = _Kept(at_s=now_s, found=found, withheld=withheld, is_complete=is_complete)
-        return kept
+        self._kept[principal] = snapshot = _Kept(at_s=now_s, found=by_name, withheld=withheld, is_complete=is_complete)
+        return snapshot
 
 
 def offers(
@@ -113,19 +115,19 @@ def offers(
     A tool that several agents use alike is called with the overrides of the default agent if that has it, otherwise
     with those of the first.
     """
-    found: dict[str, OfferedTool] = {}
+    by_name: dict[str, OfferedTool] = {}
     for agent in agents:
-        name = _free(agent.id, f"agent_{agent.id}", found, reserved)
-        found[name] = OfferedTool(agent=agent, tool=None, shown=_agent_shown(name, agent))
+        name = _free(agent.id, f"agent_{agent.id}", by_name, reserved)
+        by_name[name] = OfferedTool(agent=agent, tool=None, shown=_agent_shown(name, agent))
     used = list(_used(agents, tools, default))
     counted = Counter(_clean(tool["name"]) for _, tool in used)
-    taken = reserved | found.keys()
+    taken = reserved | by_name.keys()
     for agent, tool in used:
         plain = _clean(tool["name"])
         prefixed = _clean(f"{agent.id}_{plain}")
-        name = _free(prefixed if counted[plain] > 1 else plain, prefixed, found, taken)
-        found[name] = OfferedTool(agent=agent, tool=tool["name"], shown=_tool_shown(name, tool))
-    return found
+        name = _free(prefixed if counted[plain] > 1 else plain, prefixed, by_name, taken)
+        by_name[name] = OfferedTool(agent=agent, tool=tool["name"], shown=_tool_shown(name, tool))
+    return by_name
 
 
 def _used(
@@ -150,11 +152,11 @@ def _clean(name: str) -> str:
 
 def _free(name: str, other: str, *taken: Iterable[str]) -> str:
     """Return the name, or the other one if it is taken, with a number where that is taken too."""
-    names = {one for names in taken for one in names}
+    names = {entry for names in taken for entry in names}
     if name not in names:
         return name
     numbered = (other[: MAX_NAME - len(f"_{number}")] + f"_{number}" for number in range(2, len(names) + 3))
-    return next(one for one in (other[:MAX_NAME], *numbered) if one not in names)
+    return next(candidate for candidate in (other[:MAX_NAME], *numbered) if candidate not in names)
 
 
 def _agent_shown(name: str, agent: AgentDefinition) -> Tool:

@@ -48,7 +48,7 @@ class Resources:
 
     async def templates(self, _context: Context, _params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
         """Return how the address of a run and of a thread is made."""
-        found = [
+        entries = [
             ResourceTemplate(name="run", uri_template=f"{RUNS}{{run_id}}", mime_type=JSON, description="One run."),
             ResourceTemplate(
                 name="thread",
@@ -57,17 +57,17 @@ class Resources:
                 description="One conversation with its runs and messages.",
             ),
         ]
-        return ListResourceTemplatesResult(resource_templates=found)
+        return ListResourceTemplatesResult(resource_templates=entries)
 
     async def read(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         """Return a run or a thread as JSON."""
         caller = await self._service.acting(context)
         try:
-            found = await self._service.act(caller, self._found, caller.principal, params.uri)
+            document = await self._service.act(caller, self._found, caller.principal, params.uri)
         except (RunUnknown, ThreadUnknown) as error:
             code = INVALID_PARAMS if context.protocol_version in MODERN_PROTOCOL_VERSIONS else NOT_FOUND
             raise MCPError(code=code, message=error.public, data={"uri": params.uri, "code": error.code}) from error
-        text = TextResourceContents(uri=params.uri, mime_type=JSON, text=orjson.dumps(found).decode())
+        text = TextResourceContents(uri=params.uri, mime_type=JSON, text=orjson.dumps(document).decode())
         return ReadResourceResult(contents=[text])
 
     def state(self, principal: Principal, uri: str) -> dict[str, Any] | None:
@@ -82,7 +82,7 @@ class Resources:
 
     def addresses(self, principal: Principal) -> list[str]:
         """Return the addresses of the resources that are listed."""
-        return [str(one.uri) for one in self._newest(principal)]
+        return [str(resource.uri) for resource in self._newest(principal)]
 
     def _newest(self, principal: Principal) -> list[Resource]:
         runs = self._service.journal.readers.runs.newest(principal, limit=LISTED)
@@ -114,21 +114,23 @@ class Resources:
         require_plain(unquote(uri))
         if uri.startswith(THREADS):
             thread_id = unquote(uri.removeprefix(THREADS))
-            found = journal.readers.threads.get(principal, thread_id)
+            thread = journal.readers.threads.get(principal, thread_id)
             page, has_more = journal.readers.threads.message_page(
                 principal, thread_id, after=(0, 0), limit=MAX_MESSAGES
             )
-            around = found | {"messages": [], "more_messages": True}
+            around = thread | {"messages": [], "more_messages": True}
             messages = page if max_bytes is None else fitting(page, max_bytes - text_bytes(around))
             has_more |= len(messages) < len(page)
-            found |= {"messages": messages} | ({"more_messages": True} if has_more else {})
-            return self._shortened(found, f"/v1/threads/{quote(thread_id, safe='')}/messages")
+            thread |= {"messages": messages} | ({"more_messages": True} if has_more else {})
+            return self._shortened(thread, f"/v1/threads/{quote(thread_id, safe='')}/messages")
         if uri.startswith(RUNS):
             run_id = uri.removeprefix(RUNS)
             return self._shortened(journal.readers.runs.get(principal, run_id), f"/v1/runs/{run_id}")
         raise RunUnknown(run_id=uri)
 
-    def _shortened(self, found: dict[str, Any], path: str) -> dict[str, Any]:
+    def _shortened(self, document: dict[str, Any], path: str) -> dict[str, Any]:
         """Return a resource no larger than answers may be; ``path`` is where it is whole over HTTP."""
         max_bytes = self._service.max_answer_bytes
-        return found if max_bytes is None else shortened(found, max_bytes, f"GET {path} has all of it", text_bytes)
+        return (
+            document if max_bytes is None else shortened(document, max_bytes, f"GET {path} has all of it", text_bytes)
+        )

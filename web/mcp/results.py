@@ -119,15 +119,15 @@ _DEFINITIONS = "#/$defs/"
 
 def run_schema(output: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the JSON Schema of a call's structured content; ``output`` is that of what the call returns."""
-    known = dict(output) if output is not None and _is_movable(output) else {}
-    definitions = known.pop("$defs", None)
-    known.pop("$schema", None)
+    output_schema = dict(output) if output is not None and _is_movable(output) else {}
+    definitions = output_schema.pop("$defs", None)
+    output_schema.pop("$schema", None)
     text = {"type": "string"}
     properties = {
         "status": {"enum": [*map(str, RunStatus), REFUSED], "description": "succeeded: the output is there."},
         "run_id": text | {"description": "The run that makes the call; absent: the call was refused at once."},
         "thread_id": text | {"description": "The conversation that the run belongs to."},
-        "output": known | {"description": known.get("description", "What the call returns.")},
+        "output": output_schema | {"description": output_schema.get("description", "What the call returns.")},
         "code": text | {"description": "Of the error, or APPROVAL_REQUIRED."},
         "error": text | {"description": "What went wrong, as a sentence."},
         "errors": {"type": "array", "items": text, "description": "Where the arguments do not fit, each a sentence."},
@@ -164,38 +164,38 @@ def result_of(service: Service, caller: Acting, run_id: str, schema: Mapping[str
 
 
 def _whole(service: Service, caller: Acting, run_id: str, schema: Mapping[str, Any] | None) -> CallToolResult:
-    found = service.journal.readers.runs.get(caller.principal, run_id)
-    status = found["status"]
-    state: dict[str, Any] = {"status": status, "run_id": run_id, "thread_id": found["thread_id"]}
-    if "trace_id" in found:  # of a run that an earlier release started there is none
-        state["trace_id"] = found["trace_id"]
+    run = service.journal.readers.runs.get(caller.principal, run_id)
+    status = run["status"]
+    state: dict[str, Any] = {"status": status, "run_id": run_id, "thread_id": run["thread_id"]}
+    if "trace_id" in run:  # of a run that an earlier release started there is none
+        state["trace_id"] = run["trace_id"]
     state["status_url"] = f"{caller.url}/v1/runs/{run_id}" if caller.url is not None else f"{RUNS}{run_id}"
     if status == RunStatus.SUCCEEDED:
-        output = found.get("output")
+        output = run.get("output")
         whole = state | {"output": output}
         is_fit = schema is None or not schema_errors(schema, whole)
         return result(whole if is_fit else state | {"reason": UNFIT}, _text(output))
     if status in TERMINAL:
-        return _failed(service, state, found)
-    return _open(caller, state, found)
+        return _failed(service, state, run)
+    return _open(caller, state, run)
 
 
-def _failed(service: Service, state: Mapping[str, Any], found: Mapping[str, Any]) -> CallToolResult:
-    failed = found["status"] == RunStatus.FAILED
-    error = service.journal.readers.runs.last_error(found["run_id"]) if failed else None
-    code = name_of(error.code) if error is not None else found.get("reason") or found["status"]
-    sentence = error.message if error is not None else f"The run ended as {found['status']}: {code}."
+def _failed(service: Service, state: Mapping[str, Any], run: Mapping[str, Any]) -> CallToolResult:
+    failed = run["status"] == RunStatus.FAILED
+    error = service.journal.readers.runs.last_error(run["run_id"]) if failed else None
+    code = name_of(error.code) if error is not None else run.get("reason") or run["status"]
+    sentence = error.message if error is not None else f"The run ended as {run['status']}: {code}."
     return result({**state, "code": code, "error": sentence}, f"{sentence} [{code}]", is_error=True)
 
 
-def _open(caller: Acting, state: Mapping[str, Any], found: Mapping[str, Any]) -> CallToolResult:
-    run_id = found["run_id"]
-    asked = found.get("approvals") or []
-    if not asked:
+def _open(caller: Acting, state: Mapping[str, Any], run: Mapping[str, Any]) -> CallToolResult:
+    run_id = run["run_id"]
+    questions = run.get("approvals") or []
+    if not questions:
         how = f"Call run_status with run_id {run_id} for its result, run_events for its events, cancel_run to stop it."
-        waits = {"reason": found["detail"]} if found.get("detail") else {}
-        return result({**state, **waits, "next": how}, f"The run {run_id} is {found['status']}. {how}")
-    first = asked[0]
+        waits = {"reason": run["detail"]} if run.get("detail") else {}
+        return result({**state, **waits, "next": how}, f"The run {run_id} is {run['status']}. {how}")
+    first = questions[0]
     page = f"on the page {caller.url} or " if caller.url is not None else "on Callboard's page or "
     how = (
         f"A person answers {page}with `./callboard approve {run_id}`. Then call run_status with run_id {run_id} and "
@@ -205,13 +205,13 @@ def _open(caller: Acting, state: Mapping[str, Any], found: Mapping[str, Any]) ->
     return result({**state, **facts}, f"Not done yet: {first['reason']} {how} [{APPROVAL_REQUIRED}]")
 
 
-def with_refusal(found: CallToolResult, refusals: Mapping[str, str]) -> CallToolResult:
+def with_refusal(call_result: CallToolResult, refusals: Mapping[str, str]) -> CallToolResult:
     """Return the state of a run with why the answer to its open question was not taken, by the question's id."""
-    state = found.structured_content or {}
+    state = call_result.structured_content or {}
     refusal = refusals.get(state.get("approval_id", ""))
     if refusal is None:
-        return found
-    text = "".join(part.text for part in found.content if isinstance(part, TextContent))
+        return call_result
+    text = "".join(part.text for part in call_result.content if isinstance(part, TextContent))
     return result({**state, "error": refusal}, f"{refusal} {text}")
 
 

@@ -72,8 +72,8 @@ _EVENTS_SCHEMA: dict[str, Any] = {
 }
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 RUN_TOOLS = {
-    one.name: one
-    for one in (
+    tool.name: tool
+    for tool in (
         Tool(
             name="run_status",
             description="The state of a run: its result if it has ended, else what it waits for. With wait_s it waits.",
@@ -117,8 +117,8 @@ class RunTools:
         """
         act = self._service.act
         if name == "run_events":
-            wanted = read_arguments(RunEventsInput, arguments)
-            return await self._events(caller, wanted.run_id, parse_cursor(wanted.after), wanted.limit)
+            parameters = read_arguments(RunEventsInput, arguments)
+            return await self._events(caller, parameters.run_id, parse_cursor(parameters.after), parameters.limit)
         if name == "cancel_run":
             run_id = read_arguments(WhichRun, arguments).run_id
             handle = await act(caller, self._service.runner.handle, run_id, caller.principal)
@@ -133,18 +133,18 @@ class RunTools:
         thread_id, status, last = await act(caller, journal.readers.runs.bounds, caller.principal, run_id, cursor)
         stored, has_more = await act(caller, journal.readers.page, run_id, thread_id, cursor)
         lines = await journal.readers.with_live(caller.principal.tenant, run_id, cursor, stored, has_more=has_more)
-        shown = _fitting(lines[:limit])
-        ended = shown[-1].is_end if shown else status in TERMINAL and cursor >= last
-        facts = {"ended": ended, "cursor": str(shown[-1].seq if shown else cursor)}
-        return await act(caller, _page, run_id, shown, facts, self._service.max_answer_bytes)
+        page = _fitting(lines[:limit])
+        ended = page[-1].is_end if page else status in TERMINAL and cursor >= last
+        facts = {"ended": ended, "cursor": str(page[-1].seq if page else cursor)}
+        return await act(caller, _page, run_id, page, facts, self._service.max_answer_bytes)
 
 
-def _after_stop(found: CallToolResult) -> CallToolResult:
+def _after_stop(call_result: CallToolResult) -> CallToolResult:
     """Return the state of a run that was stopped, as a model reads it that would otherwise stop it again."""
-    state = found.structured_content or {}
+    state = call_result.structured_content or {}
     if state["status"] in TERMINAL:  # a cancelled run is what the call wanted
-        is_error = found.is_error and state["status"] != RunStatus.CANCELLED
-        return found.model_copy(update={"is_error": is_error})
+        is_error = call_result.is_error and state["status"] != RunStatus.CANCELLED
+        return call_result.model_copy(update={"is_error": is_error})
     run_id = state["run_id"]
     how = f"Its worker stops it. Call run_status with run_id {run_id} and wait_s for its end."
     return result({**state, "next": how}, f"The run {run_id} is {state['status']}. {how}")

@@ -77,8 +77,8 @@ def build_server(service: Service) -> Server[Any]:
 
     async def list_tools(context: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
         caller = await service.acting(context)
-        found = await offers.settled(caller)
-        return ListToolsResult(tools=[*(offer.shown for offer in found.values()), *RUN_TOOLS.values()])
+        by_name = await offers.settled(caller)
+        return ListToolsResult(tools=[*(offer.shown for offer in by_name.values()), *RUN_TOOLS.values()])
 
     server: Server[Any] = Server(
         NAME,

@@ -166,9 +166,9 @@ class ToolSurface:
                 raise role_missing(name, withheld[name])
             offers = await self._offers.settled(caller)
         if name not in offers:
-            known = [*offers, *RUN_TOOLS]
+            names = [*offers, *RUN_TOOLS]
             sentence = (
-                f"There is no tool '{name[:128]}'.{did_you_mean(name[:128], known)} tools/list has those there are."
+                f"There is no tool '{name[:128]}'.{did_you_mean(name[:128], names)} tools/list has those there are."
             )
             raise MCPError(code=INVALID_PARAMS, message=sentence, data={"code": "tool_not_offered"})
         return offers[name]
@@ -187,8 +187,8 @@ class ToolSurface:
         if offer.tool is not None:
             require_fit(offer.shown, arguments)
             return runner.call_tool(offer.tool, arguments, agent_id=agent.id, **common)
-        given = read_arguments(AgentInput, arguments)
-        return runner.run(given.input, agent.id, thread_id=given.thread_id, **common)
+        parameters = read_arguments(AgentInput, arguments)
+        return runner.run(parameters.input, agent.id, thread_id=parameters.thread_id, **common)
 
     async def _resumed(self, context: Context, caller: Acting, state: str) -> Watched:
         """Return the run of a request that is repeated with answers; the middleware has verified the state."""
@@ -211,26 +211,26 @@ class ToolSurface:
     ) -> Answer:
         """Wait for the run's end as long as is allowed, ask its questions, and return its state."""
         asking = Asking(self._service, context, caller)
-        asked: list[dict[str, Any]] = []
+        questions: list[dict[str, Any]] = []
         if params.request_state is not None:
-            asked = await watched.questions()
-            await asking.take(watched, params.input_responses or {}, asked)
-            asked = await watched.questions()
+            questions = await watched.questions()
+            await asking.take(watched, params.input_responses or {}, questions)
+            questions = await watched.questions()
         left_s = wait_s
         while left_s > 0:
             began_s = asyncio.get_running_loop().time()
-            if not asked:
-                asked = await watched.next_questions(left_s, stops=stops or asking.is_possible)
+            if not questions:
+                questions = await watched.next_questions(left_s, stops=stops or asking.is_possible)
                 left_s -= asyncio.get_running_loop().time() - began_s
-            to_ask = asking.to_ask(asked) if asking.is_possible else []
+            to_ask = asking.to_ask(questions) if asking.is_possible else []
             if to_ask and asking.is_modern:
                 return asking.required(watched, to_ask)
             if not to_ask:
                 break
             await asking.ask(watched, to_ask)
-            asked = await watched.questions()
-        found = await self._service.act(caller, result_of, self._service, caller, watched.handle.run_id, schema)
-        return with_refusal(found, asking.refusals)
+            questions = await watched.questions()
+        result = await self._service.act(caller, result_of, self._service, caller, watched.handle.run_id, schema)
+        return with_refusal(result, asking.refusals)
 
 
 def _idempotency(params: CallToolRequestParams) -> IdempotencyKey | None:

@@ -111,8 +111,8 @@ class Watched:
                     self.cursor = line.seq
                     if line.is_end:
                         return []
-                    if stops and line.is_waiting and (asked := await self.questions()):
-                        return asked
+                    if stops and line.is_waiting and (questions := await self.questions()):
+                        return questions
                     await self._report(line)
         return []
 

@@ -36,8 +36,8 @@ class Attempt:
     @classmethod
     def of_cookie(cls, form: SessionForm, origin: str, text: str, now_ms: int) -> Attempt | None:
         """Return the sign-in that a cookie is of; None: this deployment did not begin it here, or it is over."""
-        found = _TEXT.fullmatch(text)
-        if found is None or int(found[1]) < now_ms:
+        match = _TEXT.fullmatch(text)
+        if match is None or int(match[1]) < now_ms:
             return None
         start, _, mac = text.rpartition(".")
         return cls(form, text) if hmac.compare_digest(_mac(form, origin, start), mac) else None

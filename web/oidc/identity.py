@@ -40,20 +40,20 @@ def principal_of(claims: Mapping[str, Any], settings: Settings) -> Principal:
 
 def display_name(claims: Mapping[str, Any]) -> str:
     """Return how the provider calls the person, for the page."""
-    found = next((claims[name] for name in ("name", "preferred_username", "email") if claims.get(name)), "")
-    return found[:MAX_NAME_CHARS].replace("\0", "") if isinstance(found, str) else ""
+    value = next((claims[name] for name in ("name", "preferred_username", "email") if claims.get(name)), "")
+    return value[:MAX_NAME_CHARS].replace("\0", "") if isinstance(value, str) else ""
 
 
 def groups_in(claims: Mapping[str, Any], path: str) -> frozenset[str]:
     """Return the texts of a claim, which is a list or one text."""
-    found: Any = claims.get(path)
-    if found is None:
-        found = claims
+    value: Any = claims.get(path)
+    if value is None:
+        value = claims
         for part in path.split("."):
-            found = found.get(part) if isinstance(found, Mapping) else None
-    if isinstance(found, str):
-        return frozenset([found])
-    return frozenset(each for each in found if isinstance(each, str)) if isinstance(found, list) else frozenset()
+            value = value.get(part) if isinstance(value, Mapping) else None
+    if isinstance(value, str):
+        return frozenset([value])
+    return frozenset(each for each in value if isinstance(each, str)) if isinstance(value, list) else frozenset()
 
 
 def _tenant(claims: Mapping[str, Any], settings: Settings) -> str:

@@ -128,20 +128,20 @@ class Provider:
         endpoint = self._metadata.get("end_session_endpoint")
         if not endpoint:
             return None
-        asked = {"client_id": self._settings.oidc_client_id, "post_logout_redirect_uri": return_to}
-        return str(httpx2.URL(endpoint).copy_merge_params(asked))
+        parameters = {"client_id": self._settings.oidc_client_id, "post_logout_redirect_uri": return_to}
+        return str(httpx2.URL(endpoint).copy_merge_params(parameters))
 
     def _user_info(self, client: OAuth2Client, claims: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return more claims, where the id token lacks one that the settings name."""
         chosen = self._settings
-        wanted = {chosen.oidc_principal_claim, chosen.oidc_roles_claim.partition(".")[0], chosen.oidc_tenant_claim}
+        claim_names = {chosen.oidc_principal_claim, chosen.oidc_roles_claim.partition(".")[0], chosen.oidc_tenant_claim}
         endpoint = self._metadata.get("userinfo_endpoint")
-        if endpoint is None or wanted - {""} <= set(claims):
+        if endpoint is None or claim_names - {""} <= set(claims):
             return {}
-        found = self._read(client, endpoint, withhold_token=False)
-        if found.get("sub") != claims["sub"]:
+        user_info = self._read(client, endpoint, withhold_token=False)
+        if user_info.get("sub") != claims["sub"]:
             raise SIGN_IN_REFUSED("the provider answered for another person; start again.")
-        return found
+        return user_info
 
     def _discovered(self, client: OAuth2Client) -> Mapping[str, Any]:
         with self._lock:
@@ -151,16 +151,16 @@ class Provider:
             return self._metadata
 
     def _discover(self, client: OAuth2Client) -> Mapping[str, Any]:
-        found = self._read(client, self._issuer.rstrip("/") + "/.well-known/openid-configuration")
-        if found.get("issuer") != self._issuer:
+        metadata = self._read(client, self._issuer.rstrip("/") + "/.well-known/openid-configuration")
+        if metadata.get("issuer") != self._issuer:
             raise PROVIDER_UNREACHABLE(
-                f"the provider calls itself '{str(found.get('issuer'))[:120]}' and CALLBOARD_OIDC_ISSUER is "
+                f"the provider calls itself '{str(metadata.get('issuer'))[:120]}' and CALLBOARD_OIDC_ISSUER is "
                 f"'{self._issuer}'; they have to be equal to the character."
             )
         for name in (*ENDPOINTS, "userinfo_endpoint", "end_session_endpoint"):
-            if (name in found or name in ENDPOINTS) and not self._is_address(found.get(name)):
+            if (name in metadata or name in ENDPOINTS) and not self._is_address(metadata.get(name)):
                 raise PROVIDER_UNREACHABLE(f"the provider's discovery document has no usable '{name}'.")
-        return found
+        return metadata
 
     def _is_address(self, value: object) -> bool:
         schemes = ("https",) if self._issuer.startswith("https:") else ("https", "http")
@@ -181,10 +181,10 @@ class Provider:
     def _read(self, client: OAuth2Client, url: str, *, withhold_token: bool = True) -> dict[str, Any]:
         answer = client.request("GET", url, withhold_token=withhold_token, headers={"Accept": "application/json"})
         answer.raise_for_status()
-        found = answer.json()
-        if not isinstance(found, dict):
+        document = answer.json()
+        if not isinstance(document, dict):
             raise ValueError("not an object")
-        return found
+        return document
 
     @contextmanager
     def _asking(self, redirect_uri: str) -> Iterator[OAuth2Client]:

@@ -71,11 +71,11 @@ def certificates_of(settings: Settings) -> Certificates:
     Raises:
         SettingInvalid: the files cannot be used, and never could.
     """
-    known = _made.get(_named(settings))
-    if known is None:
+    certificates = _made.get(_named(settings))
+    if certificates is None:
         return Certificates(settings)
-    known.renew()
-    return known
+    certificates.renew()
+    return certificates
 
 
 def _named(settings: Settings) -> tuple[object, ...]:

@@ -72,8 +72,8 @@ class ChunkScan:
     def _trailer_end(self, data: bytearray) -> int | None:
         if data.startswith(b"\r\n", self._at):
             return self._at + 2
-        found = data.find(b"\r\n\r\n", max(self._at, self._searched - 3))
+        index = data.find(b"\r\n\r\n", max(self._at, self._searched - 3))
         self._searched = len(data)
-        if found < 0 and len(data) - self._at > MAX_TRAILER_BYTES:
+        if index < 0 and len(data) - self._at > MAX_TRAILER_BYTES:
             raise LimitRequestHeaders("the trailer section is too long")
-        return found + 4 if found >= 0 else None
+        return index + 4 if index >= 0 else None

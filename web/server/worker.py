@@ -128,15 +128,15 @@ class ThreadWorker(gthread.ThreadWorker):  # type: ignore[misc]  # gunicorn has 
         """
         if time.monotonic() - conn.since > self.request_s:
             conn.sock.sendall(refusal(503, trace_id=conn.parser.trace_id if conn.parser else None))
-            kept = False
+            keeps_alive = False
         else:
             with time_limit(self.request_s, conn.since):
-                kept = super().handle(conn)
+                keeps_alive = super().handle(conn)
         try:
             conn.sock.flush()
         except OSError:
             return False
-        return kept
+        return keeps_alive
 
     def handle_error(self, req: Any, client: Any, addr: Any, exc: Exception) -> None:
         """Send an error response in the application's format."""

@@ -74,36 +74,36 @@ def _require_same_event(answer: Mapping[str, Any], sent: Mapping[str, Any]) -> N
 
 def _verdict(answer: Mapping[str, Any]) -> Verdict:
     """Return the action; where ``verdict`` and ``action`` are both given, the stricter one."""
-    given = [answer[name] for name in ("action", "verdict") if answer.get(name) is not None]
-    known = [_ACTIONS.get(one) if isinstance(one, str) else None for one in given]
-    if not known or None in known:
+    values = [answer[name] for name in ("action", "verdict") if answer.get(name) is not None]
+    verdicts = [_ACTIONS.get(value) if isinstance(value, str) else None for value in values]
+    if not verdicts or None in verdicts:
         raise EngineUnavailable(problem="its answer has no action that is known")
-    return max((one for one in known if one is not None), key=tuple(Verdict).index)
+    return max((verdict for verdict in verdicts if verdict is not None), key=tuple(Verdict).index)
 
 
-def _guarded(found: Mapping[str, Any], input_type: InputType, answer: EngineAnswer) -> EngineAnswer:
-    if found.get("input_type", input_type) != input_type:
+def _guarded(guardrails: Mapping[str, Any], input_type: InputType, answer: EngineAnswer) -> EngineAnswer:
+    if guardrails.get("input_type", input_type) != input_type:
         raise EngineUnavailable(problem=f"its guardrails are not about the {input_type}")
-    is_valid = found.get("validation_passed", True)
+    is_valid = guardrails.get("validation_passed", True)
     if not isinstance(is_valid, bool):
         raise EngineUnavailable(problem="its validation_passed is neither true nor false")
-    reasons = _reasons(found.get("reasons"))
+    reasons = _reasons(guardrails.get("reasons"))
     return EngineAnswer(
         verdict=answer.verdict,
         reason=" ".join(filter(None, (answer.reason, *reasons))),
         rule=answer.rule,
-        redacted=found["redacted_input"] if found.get("redacted_input") is not None else _NO_CHANGE,
+        redacted=guardrails["redacted_input"] if guardrails.get("redacted_input") is not None else _NO_CHANGE,
         is_valid=is_valid,
     )
 
 
-def _reasons(given: object) -> Sequence[str]:
+def _reasons(raw_reasons: object) -> Sequence[str]:
     """Return reasons, each a text or an object with ``reason``."""
-    if given is None:
+    if raw_reasons is None:
         return ()
-    if not isinstance(given, list):
+    if not isinstance(raw_reasons, list):
         raise EngineUnavailable(problem="its reasons are not a list")
-    texts = (one.get("reason") if isinstance(one, dict) else one for one in given[:MAX_REASONS])
+    texts = (entry.get("reason") if isinstance(entry, dict) else entry for entry in raw_reasons[:MAX_REASONS])
     return [text[:MAX_REASON] for text in texts if isinstance(text, str)]
 
 

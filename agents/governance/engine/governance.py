@@ -170,14 +170,14 @@ class Governance:
         return self._when_silent == "fail_open"
 
     def _silent(self, error: NoUsableAnswer, call: GovernedCall, *, is_open: bool) -> Judgement:
-        said = f"{'passed' if is_open else 'refused'} without an answer: {error.facts['problem']}"
-        log.warning("%s run_id=%s step_id=%s: %s", call.name, self._run.run_id, call.step_id, said)
+        text = f"{'passed' if is_open else 'refused'} without an answer: {error.facts['problem']}"
+        log.warning("%s run_id=%s step_id=%s: %s", call.name, self._run.run_id, call.step_id, text)
         if not is_open:
             reason = f"The engine gave no usable answer: {error.facts['problem']}."
-            decision = PolicyDecision(verdict=Verdict.BLOCK, rule=RULE, reason=reason, version=VERSION, remote=said)
+            decision = PolicyDecision(verdict=Verdict.BLOCK, rule=RULE, reason=reason, version=VERSION, remote=text)
             return Judgement(decision=decision, error=error)
         note = ErrorPayload(code=error.code, message=f"{call.name}: {error} The call is not held back.", retryable=True)
-        decision = PolicyDecision(verdict=Verdict.ALLOW, rule=RULE, version=VERSION, remote=said)
+        decision = PolicyDecision(verdict=Verdict.ALLOW, rule=RULE, version=VERSION, remote=text)
         return Judgement(decision=decision, notes=[note])
 
 
@@ -218,12 +218,12 @@ def _arguments(answer: EngineAnswer, original: Mapping[str, Any], sent: Any) -> 
     """
     if not answer.is_changed:
         return None
-    given = answer.redacted
-    if isinstance(given, list) and len(given) == 1:  # events have a list of one
-        given = given[0]
-    if not isinstance(given, dict) and given != sent:
+    replacement = answer.redacted
+    if isinstance(replacement, list) and len(replacement) == 1:  # events have a list of one
+        replacement = replacement[0]
+    if not isinstance(replacement, dict) and replacement != sent:
         raise EngineUnavailable(problem="its redacted_input is not the input's object")
-    changed = merged(dict(original), sent, given)
+    changed = merged(dict(original), sent, replacement)
     return None if changed == original else changed
 
 

@@ -51,11 +51,11 @@ class RemoteEngine:
             EngineUnavailable: it gave no usable answer, in time or at all.
         """
         body = orjson.dumps(event)
-        asked = Outgoing(
+        outgoing = Outgoing(
             method="POST", target=self._target, headers=tuple(self._headers), body=body, continues_trace=True
         )
         try:
-            answer = await self._fetcher.fetch(asked)
+            answer = await self._fetcher.fetch(outgoing)
         except ToolCutOff as error:
             raise EngineUnavailable(problem=f"it did not answer within {self._timeout_s:g} s, or broke off") from error
         except ModelVisible as error:

@@ -42,13 +42,15 @@ def governance_of(
     return Governance(engine_of(settings), governed, settings.governance_policy)
 
 
-async def report_start(governance: Governance | None, asked: Any) -> None:
+async def report_start(governance: Governance | None, workflow_input: Any) -> None:
     """Send that the run begins; without an answer it does, as each call of it is asked about.
 
     Raises:
         POLICY_REFUSED: the engine stops it.
     """
-    answer = await governance.report("WorkflowStarted", workflow_input=asked) if governance is not None else None
+    answer = (
+        await governance.report("WorkflowStarted", workflow_input=workflow_input) if governance is not None else None
+    )
     if answer is not None and (answer.verdict in (Verdict.BLOCK, Verdict.HALT) or not answer.is_valid):
         raise POLICY_REFUSED(rule=answer.rule or RULE, reason=answer.reason)
 

@@ -63,9 +63,9 @@ class Guardrails:
 
     def check_input(self, text: str) -> GuardrailResult:
         """Return what is found in the input of a run; a blocked one is not returned."""
-        found = _too_long(self._fields.input, text)
-        shown, more = scan_of(self._fields.input).clean(text)
-        return _result("run_input", shown, [*found, *more])
+        detections = _too_long(self._fields.input, text)
+        clean_text, more = scan_of(self._fields.input).clean(text)
+        return _result("run_input", clean_text, [*detections, *more])
 
     def input(self, text: str) -> str:
         """Return the input of a run as it may be kept.
@@ -88,11 +88,11 @@ class Guardrails:
         """
         text = orjson.dumps(dict(arguments)).decode()
         secrets = [Detection("secrets", "block")] if self.call(text)[1] is not None else []
-        found: list[Detection] = []
-        cleaned_data(scan_of(self._fields.input), arguments, found)
-        found = [one for one in found if one.action == "block"]
-        if secrets or found:
-            raise input_blocked(_reasons_of([*secrets, *found]))
+        detections: list[Detection] = []
+        cleaned_data(scan_of(self._fields.input), arguments, detections)
+        detections = [detection for detection in detections if detection.action == "block"]
+        if secrets or detections:
+            raise input_blocked(_reasons_of([*secrets, *detections]))
 
     def given(self, value: Any) -> Any:
         """Return what a person gives to a run, JSON data, as it may be kept.
@@ -100,11 +100,11 @@ class Guardrails:
         Raises:
             INPUT_BLOCKED: it may not.
         """
-        found: list[Detection] = []
-        shown = cleaned_data(scan_of(self._fields.input), value, found)
-        if _blocks(found):
-            raise input_blocked(_reasons_of(found))
-        return shown
+        detections: list[Detection] = []
+        clean_value = cleaned_data(scan_of(self._fields.input), value, detections)
+        if _blocks(detections):
+            raise input_blocked(_reasons_of(detections))
+        return clean_value
 
     def metadata(self, metadata: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         """Return a run's metadata without secrets."""
@@ -120,15 +120,19 @@ class Guardrails:
         redactor = own_redactor()
         clean = redactor.certain if self._fields.arguments == "refuse" else redactor.known
         if "\\" not in arguments_text:
-            shown = clean(arguments_text)
-            return shown, None if shown == arguments_text else SECRET_IN_ARGUMENTS()
+            clean_arguments = clean(arguments_text)
+            return clean_arguments, None if clean_arguments == arguments_text else SECRET_IN_ARGUMENTS()
         try:
             written = orjson.loads(arguments_text)
-            shown = _each_text(written, clean)
+            clean_arguments = _each_text(written, clean)
         except (orjson.JSONDecodeError, RecursionError):  # the call fails for it, or for what is replaced in it
-            shown = redactor.whole(arguments_text)
-            return shown, None if shown == arguments_text else SECRET_IN_ARGUMENTS()
-        return (arguments_text, None) if shown == written else (orjson.dumps(shown).decode(), SECRET_IN_ARGUMENTS())
+            clean_arguments = redactor.whole(arguments_text)
+            return clean_arguments, None if clean_arguments == arguments_text else SECRET_IN_ARGUMENTS()
+        return (
+            (arguments_text, None)
+            if clean_arguments == written
+            else (orjson.dumps(clean_arguments).decode(), SECRET_IN_ARGUMENTS())
+        )
 
     def output(self, tool: str, result: Any) -> Any:
         """Return a tool's result, JSON data, without what may not be kept.
@@ -136,23 +140,23 @@ class Guardrails:
         Raises:
             RESULT_BLOCKED: the result is kept back as a whole.
         """
-        shown, found = self._cleaned(result)
-        if found:
+        clean_result, detections = self._cleaned(result)
+        if detections:
             self.seal(f"result {tool}", result)
-        if _blocks(found):
-            raise result_blocked(_reasons_of(found))
-        return shown
+        if _blocks(detections):
+            raise result_blocked(_reasons_of(detections))
+        return clean_result
 
     def check_output(self, result: Any) -> GuardrailResult:
         """Return what is found in a tool's result, JSON data."""
         return _result("tool_output", *self._cleaned(result))
 
     def _cleaned(self, result: Any) -> tuple[Any, list[Detection]]:
-        checks, found = self._fields.output, list[Detection]()
+        checks, detections = self._fields.output, list[Detection]()
         if checks.max_chars is not None:
-            found += _too_long(checks, result if isinstance(result, str) else orjson.dumps(result).decode())
+            detections += _too_long(checks, result if isinstance(result, str) else orjson.dumps(result).decode())
         scan = scan_of(checks)
-        return (result if scan.finds_nothing(result) else cleaned_data(scan, result, found)), found
+        return (result if scan.finds_nothing(result) else cleaned_data(scan, result, detections)), detections
 
     def text(self, text: str) -> str:
         """Return a sentence about a call as it may be kept."""
@@ -179,9 +183,9 @@ UNGUARDED = Guardrails()
 """The guardrails where nothing is configured: secrets are replaced."""
 
 
-def _require_unblocked(found: Sequence[Detection]) -> None:
-    if _blocks(found):
-        raise OutputBlocked(_reasons_of(found))
+def _require_unblocked(detections: Sequence[Detection]) -> None:
+    if _blocks(detections):
+        raise OutputBlocked(_reasons_of(detections))
 
 
 def _too_long(checks: Checks, text: str) -> list[Detection]:
@@ -189,13 +193,13 @@ def _too_long(checks: Checks, text: str) -> list[Detection]:
     return [Detection(f"longer than {checks.max_chars:,} characters", "block")] if is_too_long else []
 
 
-def _result(input_type: Any, shown: Any, found: Sequence[Detection]) -> GuardrailResult:
-    is_blocked = _blocks(found)
+def _result(input_type: Any, clean_value: Any, detections: Sequence[Detection]) -> GuardrailResult:
+    is_blocked = _blocks(detections)
     return GuardrailResult(
         input_type=input_type,
-        redacted_input=None if is_blocked else shown,
+        redacted_input=None if is_blocked else clean_value,
         validation_passed=not is_blocked,
-        reasons=_reasons_of(found),
+        reasons=_reasons_of(detections),
     )
 
 

@@ -43,10 +43,10 @@ def personal_spans(kind: PersonalData, text: str) -> Iterator[tuple[int, int]]:
     text = data.decode()
     while (match := search(data, at)) is not None:
         start, end = match.span()
-        found = end if end_of is None else end_of(text, start, end)
-        if found:
-            yield start, found
-        at = found or _behind_group(text, start)
+        span_end = end if end_of is None else end_of(text, start, end)
+        if span_end:
+            yield start, span_end
+        at = span_end or _behind_group(text, start)
 
 
 def _behind_group(text: str, start: int) -> int:
@@ -62,22 +62,22 @@ def _iban_end(text: str, start: int, end: int) -> int:
     length = _LENGTHS.get(text[start : start + 2].upper(), 0)
     if not 0 < length <= len(places):
         return 0
-    found = places[length - 1] + 1
-    if found < len(text) and text[found].isalnum():
+    position = places[length - 1] + 1
+    if position < len(text) and text[position].isalnum():
         return 0
     chars = "".join(text[at] for at in places[:length]).upper()
     digits = "".join(str(int(char, 36)) for char in chars[4:] + chars[:4])
-    return found if int(digits) % 97 == 1 else 0
+    return position if int(digits) % 97 == 1 else 0
 
 
 def _card_end(text: str, start: int, end: int) -> int:
     """Return where the longest card number that begins here ends; 0 where no check digit fits."""
     places = [at for at in range(start, end) if text[at].isdigit()]
     for count in range(min(19, len(places)), 12, -1):
-        found = places[count - 1] + 1
-        is_whole = found == len(text) or not text[found].isalnum()
+        position = places[count - 1] + 1
+        is_whole = position == len(text) or not text[position].isalnum()
         if is_whole and _is_luhn([int(text[at]) for at in places[:count]]):
-            return found
+            return position
     return 0
 
 

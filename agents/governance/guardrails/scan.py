@@ -80,16 +80,16 @@ class Scan:
 
     def clean(self, text: str) -> tuple[str, list[Detection]]:
         """Return the text with ``[redacted]`` in place of what was found, and the checks that found it."""
-        found: list[Detection] = []
+        detections: list[Detection] = []
         is_searched = len(self._rules) > 1 or len(text) > FEW_CHARS
         if is_searched and self._has_none_of(text, self._shipped):
-            return text, found
+            return text, detections
         for rule in self._rules:
             replaced = rule.replace(text)
             if replaced != text:
                 text = replaced
-                found.append(Detection(rule.name, rule.action))
-        return text, found
+                detections.append(Detection(rule.name, rule.action))
+        return text, detections
 
     def is_marked(self, name: str, text: str) -> bool:
         """Return whether a field's name says that its text is a secret."""
@@ -104,8 +104,8 @@ class Scan:
     def unfinished(self, text: str, at: int) -> int | None:
         """Return where an unfinished match at the text's end begins, at ``at`` or behind it; None where none is."""
         seen = flat(text)
-        found = (pattern.search(seen, at) for pattern in self._openings())
-        return min((match.start() for match in found if match is not None), default=None)
+        matches = (pattern.search(seen, at) for pattern in self._openings())
+        return min((match.start() for match in matches if match is not None), default=None)
 
     def _openings(self) -> Iterator[Any]:
         """Yield RE2's patterns of an unfinished match: one of all shipped checks, and one of each custom check.

@@ -30,7 +30,7 @@ OnFound = Callable[[Sequence[Detection]], None]
 class StreamRedactor:
     """Redacts one text that arrives in pieces; ``add`` and ``rest`` return what may be shown."""
 
-    def __init__(self, scan: Scan, on_found: OnFound = lambda found: None) -> None:
+    def __init__(self, scan: Scan, on_found: OnFound = lambda detections: None) -> None:
         """``on_found`` gets what was found before anything of the piece is returned; ``add`` raises what it raises."""
         self._clean, self._on_found = scan.clean, on_found
         self._may_begin, self._unfinished = scan.start.search, scan.unfinished
@@ -65,34 +65,34 @@ class StreamRedactor:
         """Return what may be shown of the text behind the characters ``before``; ``first`` may begin a match."""
         start, end = first.span()
         if end == len(text):  # the start itself reaches the end of the text: nothing before it is unfinished
-            shown, cut = "", start
+            clean_text, cut = "", start
         else:
-            shown, cut = self._finished(text, start)
+            clean_text, cut = self._finished(text, start)
         if start > before:
-            shown = text[before:start] + shown
+            clean_text = text[before:start] + clean_text
         self._before, self._held = text[cut - 1] if cut else "", text[cut:]
-        return shown if len(text) - cut <= MAX_HELD_CHARS else shown + self._overflown()
+        return clean_text if len(text) - cut <= MAX_HELD_CHARS else clean_text + self._overflown()
 
     def _finished(self, text: str, first: int) -> tuple[str, int]:
         """Return what is finished, redacted, and where it ends; a match may begin at ``first`` or behind it."""
         begins = self._unfinished(text, first)
         cut = begins if begins is not None else len(text)
         if first < cut < len(text):
-            shown, findings = self._clean(text[first:])
+            clean_text, findings = self._clean(text[first:])
             if not findings:
                 return text[first:cut], cut
-            if self._clean(text[first:cut])[0] + self._clean(text[cut:])[0] != shown:
+            if self._clean(text[first:cut])[0] + self._clean(text[cut:])[0] != clean_text:
                 return "", first  # a match lies across the cut
         return self._cleaned(text[first:cut]), cut
 
     def _cleaned(self, text: str) -> str:
         if not text:
             return ""
-        shown, found = self._clean(text)
-        if found:
+        clean_text, detections = self._clean(text)
+        if detections:
             self.is_changed = True
-            self._on_found(found)
-        return shown
+            self._on_found(detections)
+        return clean_text
 
     def _overflown(self) -> str:
         """Return what of the held text may be shown, which is too long to be held on.
@@ -102,9 +102,9 @@ class StreamRedactor:
         """
         end = self._held[-KEPT_CHARS:]
         if _BLANK.search(end) and end.strip() and not self._clean(self._held)[1]:
-            shown, self._held = self._held[:-KEPT_CHARS], end
-            self._before = shown[-1]
-            return shown
+            clean_text, self._held = self._held[:-KEPT_CHARS], end
+            self._before = clean_text[-1]
+            return clean_text
         self._skips = _BLANKS_AND_TOKEN if self._held[-1].isspace() else _TOKEN
         self._held, self.is_changed = "", True
         self._on_found([Detection("secrets", "redact")])
@@ -112,8 +112,8 @@ class StreamRedactor:
 
     def _behind_skipped(self, piece: str) -> str:
         """Return what of the piece is behind the skipped token; nothing where it does not end in it."""
-        found = self._skips.match(piece) if self._skips is not None else None
-        end = found.end() if found is not None else 0
+        match = self._skips.match(piece) if self._skips is not None else None
+        end = match.end() if match is not None else 0
         if end == len(piece):
             self._skips = self._skips if piece.isspace() else _TOKEN
             return ""

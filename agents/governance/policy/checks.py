@@ -90,23 +90,25 @@ class _Named:
 
     def problems(self) -> Iterator[str]:
         fields = self._rule.fields
-        for place, match in (("when", fields.when), ("unless", fields.unless)):
+        for clause, match in (("when", fields.when), ("unless", fields.unless)):
             if match is not None:
-                yield from self._of_match(place, match)
+                yield from self._of_match(clause, match)
         if fields.point == "tool":
             yield from self._of_arguments()
             yield from self._of_texts()
             yield from self._of_names_compared()
 
-    def _of_match(self, place: str, match: CallMatch) -> Iterator[str]:
+    def _of_match(self, clause: str, match: CallMatch) -> Iterator[str]:
         for field, listed in (("tools", match.tools), ("provenance", match.provenance)):
             for name in listed or ():
-                loosens = place == "unless" or (self._loosens and field == "tools")
-                yield from self._of_tool(f"`{place}.{field}`", name, loosens)
-        yield from _unknown(f"`{place}.labels` has '{{}}', a label of no tool and no rule.", match.labels, self._labels)
-        yield from _unknown(f"`{place}.agents` has '{{}}', which is no agent.", match.agents, self._vocabulary.agents)
+                loosens = clause == "unless" or (self._loosens and field == "tools")
+                yield from self._of_tool(f"`{clause}.{field}`", name, loosens)
+        yield from _unknown(
+            f"`{clause}.labels` has '{{}}', a label of no tool and no rule.", match.labels, self._labels
+        )
+        yield from _unknown(f"`{clause}.agents` has '{{}}', which is no agent.", match.agents, self._vocabulary.agents)
 
-    def _of_tool(self, place: str, name: str, loosens: bool) -> Iterator[str]:
+    def _of_tool(self, location: str, name: str, loosens: bool) -> Iterator[str]:
         """Yield that there is no such tool, that several are meant, or that a clash of names alone makes it one.
 
         Where it loosens the policy, also that an MCP server chose the name.
@@ -114,19 +116,21 @@ class _Named:
         names = ToolNames([name])
         meant = {tool.identity: tool for tool in self._vocabulary.tools if tool.is_listed(names)}
         if not meant:
-            yield from _unknown(f"{place} has '{{}}', which is no tool.", [name], self._tool_names(name))
+            yield from _unknown(f"{location} has '{{}}', which is no tool.", [name], self._tool_names(name))
         elif name.startswith(PREFIX):
             return
         elif "*" in name or "?" in name:
             if loosens and all(meant):
-                yield f"{place} has '{name}', {_chosen(meant)}"
+                yield f"{location} has '{name}', {_chosen(meant)}"
         elif len(meant) > 1:
             which = ", ".join(sorted(identity or f"{tool.name} of no MCP server" for identity, tool in meant.items()))
-            yield f"{place} has '{name}', which several tools are called: {which[:400]}. Write the one that is meant."
+            several = f"{location} has '{name}', which several tools are called"
+            yield f"{several}: {which[:400]}. Write the one that is meant."
         elif (identity := next(iter(meant))) and name not in own_names(identity):
-            yield f"{place} has '{name}', which {identity} is called only beside a tool of its name. Write {identity}."
+            beside = f"{location} has '{name}', which {identity} is called only beside a tool of its name"
+            yield f"{beside}. Write {identity}."
         elif identity and loosens:
-            yield f"{place} has '{name}', {_chosen(meant)}"
+            yield f"{location} has '{name}', {_chosen(meant)}"
 
     def _tool_names(self, like: str) -> set[str]:
         if like.startswith(PREFIX):
@@ -138,8 +142,8 @@ class _Named:
         fields, tools = self._rule.fields, self._vocabulary.tools
         if fields.when.tools is not None:
             tools = tuple(tool for tool in tools if tool.is_listed(ToolNames(fields.when.tools)))
-        known = [tool.arguments for tool in tools if tool.arguments is not None]
-        if not tools or len(known) < len(tools):
+        argument_sets = [tool.arguments for tool in tools if tool.arguments is not None]
+        if not tools or len(argument_sets) < len(tools):
             return
         names = [
             *(name for source in self._sources for name in _arguments_in(source)),
@@ -147,7 +151,7 @@ class _Named:
             *fields.computed,
         ]
         of = tools[0].name if len(tools) == 1 else f"the {len(tools)} tools that the rule is about"
-        yield from _unknown(f"'{{}}' is no argument of {of}.", names, frozenset[str]().union(*known))
+        yield from _unknown(f"'{{}}' is no argument of {of}.", names, frozenset[str]().union(*argument_sets))
 
     def _of_names_compared(self) -> Iterator[str]:
         """Yield the names to which the condition compares `tool` so that it loosens, and which an MCP server chose."""
@@ -161,7 +165,7 @@ class _Named:
 
     def _of_texts(self) -> Iterator[str]:
         """Yield the texts to which a condition compares a fact that never has them."""
-        known: dict[str, Iterable[str]] = {
+        by_fact: dict[str, Iterable[str]] = {
             TOOL: frozenset[str]().union(*(tool.names for tool in self._vocabulary.tools)),
             "identity": {"", *self._tool_names(PREFIX)},
             "agent": self._vocabulary.agents,
@@ -172,7 +176,7 @@ class _Named:
         }
         for fact, text in (match for source in self._sources for match in _compared_in(source)):
             verb = "looks for '{}' in" if fact.endswith("s") else "compares '{}' with"
-            yield from _unknown(f"its condition {verb} `{fact}`, where it never is.", [text], known[fact])
+            yield from _unknown(f"its condition {verb} `{fact}`, where it never is.", [text], by_fact[fact])
 
     @property
     def _sources(self) -> list[str]:
@@ -188,12 +192,12 @@ def _chosen(identities: Iterable[str]) -> str:
     )
 
 
-def _unknown(sentence: str, listed: Iterable[str] | None, known: Iterable[str]) -> Iterator[str]:
+def _unknown(sentence: str, listed: Iterable[str] | None, candidates: Iterable[str]) -> Iterator[str]:
     """Yield the sentence, with the name in the place of ``{}``, for each name or pattern that fits nothing known."""
-    names = sorted(known)
+    names = sorted(candidates)
     listing = ", ".join(filter(None, names[:MOST_LISTED])) + (", …" if len(names) > MOST_LISTED else "")
     for name in listed or ():
-        if not any(fnmatchcase(one, name) for one in names):
+        if not any(fnmatchcase(candidate, name) for candidate in names):
             yield f"{sentence.format(name)}{did_you_mean(name, names)} There are: {listing or 'none'}."
 
 

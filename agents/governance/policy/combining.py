@@ -75,10 +75,10 @@ def combined(
 def _sticky(verdict: Verdict, matched: Sequence[CompiledRule], failures: Sequence[Failure]) -> dict[str, Any]:
     """Return for which later calls an approval may hold: those that every rule offers which requires one."""
     asking = [rule.fields for rule in matched if rule.verdict is Verdict.REQUIRE_APPROVAL]
-    if verdict is not Verdict.REQUIRE_APPROVAL or all(one.sticky is None for one in asking):
+    if verdict is not Verdict.REQUIRE_APPROVAL or all(fields.sticky is None for fields in asking):
         return {}
-    offered = [set(one.sticky or ()) for one in asking] + [set[Scope]() for _ in failures]
-    limits = [one.sticky_s for one in asking if one.sticky_s is not None]
+    offered = [set(fields.sticky or ()) for fields in asking] + [set[Scope]() for _ in failures]
+    limits = [fields.sticky_s for fields in asking if fields.sticky_s is not None]
     return {"sticky": tuple(sorted(set.intersection(*offered))), "sticky_s": min(limits, default=None)}
 
 
@@ -103,7 +103,7 @@ def vote_of(failure: Failure, facts: CallFacts) -> Vote | None:
 def _with_notes(reason: str, facts: CallFacts, failures: Sequence[Failure]) -> str:
     """Return the reason with what could not be evaluated and was passed over."""
     passed = [failure for failure in failures if vote_of(failure, facts) is None]
-    notes = [f"Rule '{one.rule.name}' could not be evaluated and was passed over: {one.why}." for one in passed]
+    notes = [f"Rule '{entry.rule.name}' could not be evaluated and was passed over: {entry.why}." for entry in passed]
     return " ".join(part for part in (reason, *notes) if part)
 
 

@@ -172,7 +172,7 @@ class ToolNames:
     def __init__(self, listed: Iterable[str]) -> None:
         self._listed = frozenset(listed)
         identities = [one for one in listed if one.startswith(PREFIX)]
-        self._identities = Names([*identities, *(f"{one}/*" for one in identities if "/" not in one)])
+        self._identities = Names([*identities, *(f"{identity}/*" for identity in identities if "/" not in identity)])
         self._names = Names([one for one in listed if not one.startswith(PREFIX)])
 
     def has(self, name: str, of_names: bool = False) -> bool:

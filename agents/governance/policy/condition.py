@@ -43,7 +43,7 @@ class Condition:
         """What it may read of the facts."""
         split = split_texts(source)
         bare = split.bare
-        macros = [found[1] for found in MACRO.finditer(bare)]
+        macros = [match[1] for match in MACRO.finditer(bare)]
         if len(macros) > MAX_MACROS or macros.count("map") > 1:
             raise ConditionRefused(
                 f"may run long: it has {len(macros)} of all, exists, exists_one, filter and map, and at most "
@@ -68,15 +68,15 @@ class Condition:
         Raises:
             ConditionFailed: it fails for these arguments, is neither true nor false, or would run long.
         """
-        found = self._value(facts)
-        if found is True or found is False:
-            return bool(found)
-        raise ConditionFailed(_failure(found))
+        value = self._value(facts)
+        if value is True or value is False:
+            return bool(value)
+        raise ConditionFailed(_failure(value))
 
     def without_facts(self) -> bool | None:
         """Return its value where that depends on no fact; None where it does."""
-        found = self._program.eval(environment().Activation({})).value()
-        return found if isinstance(found, bool) else None
+        value = self._program.eval(environment().Activation({})).value()
+        return value if isinstance(value, bool) else None
 
     def result(self, facts: Evaluation) -> Any:
         """Return the expression's value as JSON data.
@@ -86,8 +86,8 @@ class Condition:
         """
         self._require_bounded(facts)
         try:
-            found = self._program.eval(facts.activation)
-            kind, plain = found.type().name(), found.plain_value()
+            value = self._program.eval(facts.activation)
+            kind, plain = value.type().name(), value.plain_value()
         except Exception as error:
             raise ConditionFailed(_failure(error)) from error
         if kind == "ERROR" or not _is_json(plain):
@@ -133,17 +133,17 @@ class Conditions:
 
 
 def _compile(source: str) -> cel.Expression:
-    made = environment()
+    compiler = environment()
     try:
-        return made.compile(source)
+        return compiler.compile(source)
     except Exception as error:
         raise ConditionRefused(f"is not CEL: {_sentence(error)}") from error
 
 
 def _require_pattern(literal: str) -> None:
-    found = _compile(f"''.matches({literal})").eval(environment().Activation({})).value()
-    if not isinstance(found, bool):
-        raise ConditionRefused(f"has a pattern that cannot be used: {_failure(found)}.")
+    value = _compile(f"''.matches({literal})").eval(environment().Activation({})).value()
+    if not isinstance(value, bool):
+        raise ConditionRefused(f"has a pattern that cannot be used: {_failure(value)}.")
 
 
 def _sentence(error: object) -> str:
@@ -153,10 +153,10 @@ def _sentence(error: object) -> str:
     return first[:300].rstrip(".") + "."
 
 
-def _failure(found: object) -> str:
-    if not isinstance(found, str | Exception):
-        return f"it is neither true nor false but of the type {type(found).__name__}"
-    return _sentence(found).rstrip(".") if _CODE.match(str(found)) else f"it is not true or false: {_sentence(found)}"
+def _failure(value: object) -> str:
+    if not isinstance(value, str | Exception):
+        return f"it is neither true nor false but of the type {type(value).__name__}"
+    return _sentence(value).rstrip(".") if _CODE.match(str(value)) else f"it is not true or false: {_sentence(value)}"
 
 
 def _is_json(value: Any) -> bool:

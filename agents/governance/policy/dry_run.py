@@ -60,17 +60,17 @@ class DryRun:
 
 def dry_run(policy: LocalPolicy, calls: Iterable[PastCall]) -> DryRun:
     """Decide about each call as if it were made again at its time."""
-    found = DryRun()
+    report = DryRun()
     for call in calls:
-        found.calls[call.facts.point] += 1
+        report.calls[call.facts.point] += 1
         matching = policy.matching(call.facts, call.at_ms)
-        found.matched.update(matching.keys())
-        found.failed.update(name for name, has_failed in matching.items() if has_failed)
+        report.matched.update(matching.keys())
+        report.failed.update(name for name, has_failed in matching.items() if has_failed)
         now = policy.decide(call.facts, call.at_ms)
-        found.decided[now.rule] += 1
+        report.decided[now.rule] += 1
         if _differs(call, now):
-            found.differences.append(Difference(call=call, now=now))
-    return found
+            report.differences.append(Difference(call=call, now=now))
+    return report
 
 
 def _differs(call: PastCall, now: PolicyDecision) -> bool:

@@ -34,19 +34,19 @@ def files_of(places: Sequence[Path]) -> list[Path]:
     Raises:
         PolicyInvalid: a place is not there, or there are too many files.
     """
-    found: list[Path] = []
-    for place in places:
-        if place.is_dir():
-            found += _listed(place)
-        elif place.exists():
-            found.append(place)
+    files: list[Path] = []
+    for path in places:
+        if path.is_dir():
+            files += _listed(path)
+        elif path.exists():
+            files.append(path)
         else:
             raise PolicyInvalid(
-                str(place), None, None, "is not there; create it, or correct CALLBOARD_POLICY (an empty one has none)."
+                str(path), None, None, "is not there; create it, or correct CALLBOARD_POLICY (an empty one has none)."
             )
-    if len(found) > MAX_FILES:
+    if len(files) > MAX_FILES:
         raise PolicyInvalid(str(places[0]), None, None, f"the policy has more than {MAX_FILES} files; join some.")
-    return found
+    return files
 
 
 def _listed(folder: Path) -> list[Path]:
@@ -74,11 +74,11 @@ def read_policy(places: Sequence[Path], now_ms: Callable[[], int] = epoch_ms) ->
             contents.append(written.data)
             _keep_defaults(verdicts, fields, path, written)
             off |= {name: (path, written.line_of(("switched_off", at))) for at, name in enumerate(fields.switched_off)}
-    kept = _switched(rules, off)
-    _require_consistent(kept)
+    active_rules = _switched(rules, off)
+    _require_consistent(active_rules)
     digest = hashlib.sha256(orjson.dumps(contents, option=orjson.OPT_SORT_KEYS)).hexdigest()
     chosen = {name: verdict for name, (verdict, _) in verdicts.items()}
-    return LocalPolicy(kept, digest[:16], now_ms=now_ms, **chosen)
+    return LocalPolicy(active_rules, digest[:16], now_ms=now_ms, **chosen)
 
 
 def _read(path: Path) -> LinedYaml:
@@ -114,12 +114,12 @@ def _only_policy_errors(origin: str) -> Iterator[None]:
 
 
 def _compiled(path: Path, rules: Sequence[RuleFields], written: LinedYaml) -> Iterator[CompiledRule]:
-    for place, fields in enumerate(rules):
-        line = written.line_of(("rules", place))
+    for index, fields in enumerate(rules):
+        line = written.line_of(("rules", index))
         try:
             yield compiled(fields, str(path), line)
         except ConditionRefused as error:
-            at = written.line_of(("rules", place, "condition"))
+            at = written.line_of(("rules", index, "condition"))
             raise PolicyInvalid(str(path), at, fields.name, f"its condition {error}") from error
 
 
@@ -140,8 +140,8 @@ def _switched(rules: Sequence[CompiledRule], off: dict[str, tuple[Path, int]]) -
     shipped = [rule.name for rule in rules if rule.file == str(SHIPPED)]
     for name, (path, line) in off.items():
         if name not in shipped:
-            known = f"{did_you_mean(name, shipped)} There are: {', '.join(shipped)}."
-            problem = f"there is no shipped rule '{name[:64]}' to switch off.{known}"
+            text = f"{did_you_mean(name, shipped)} There are: {', '.join(shipped)}."
+            problem = f"there is no shipped rule '{name[:64]}' to switch off.{text}"
             raise PolicyInvalid(str(path), line, None, problem)
     return [rule for rule in rules if rule.name not in off or rule.file != str(SHIPPED)]
 
@@ -198,18 +198,20 @@ def _validated(path: Path, written: LinedYaml) -> PolicyFields:
 
 def _first_error(exc: ValidationError, path: Path, written: LinedYaml) -> PolicyInvalid:
     mistake = _MISTAKES.first(exc)
-    place = mistake.place
-    in_rule = len(place) > 1 and place[0] == "rules" and isinstance(place[1], int)
-    field = dotted(place[2:] if in_rule else place)
+    location = mistake.place
+    in_rule = len(location) > 1 and location[0] == "rules" and isinstance(location[1], int)
+    field = dotted(location[2:] if in_rule else location)
     problem = f"{field}: {mistake.problem}" if field else mistake.problem
-    return PolicyInvalid(str(path), written.line_of(place), _rule_at(written, place) if in_rule else None, problem)
+    return PolicyInvalid(
+        str(path), written.line_of(location), _rule_at(written, location) if in_rule else None, problem
+    )
 
 
-def _rule_at(written: LinedYaml, place: tuple[Any, ...]) -> str:
+def _rule_at(written: LinedYaml, location: tuple[Any, ...]) -> str:
     """Return the name of the rule at a place, or its number where its name is none."""
-    rule = written.data["rules"][place[1]]
+    rule = written.data["rules"][location[1]]
     name = rule.get("name") if isinstance(rule, dict) else None
-    return name if isinstance(name, str) and 0 < len(name) <= 64 and name.isprintable() else f"number {place[1] + 1}"
+    return name if isinstance(name, str) and 0 < len(name) <= 64 and name.isprintable() else f"number {location[1] + 1}"
 
 
 _SENTENCES = {
@@ -232,7 +234,7 @@ _SENTENCES = {
 """The remedy by pydantic's name of an error, or by that and the field's name."""
 
 
-def _section(place: tuple[Any, ...]) -> type[BaseModel]:
+def _section(location: tuple[Any, ...]) -> type[BaseModel]:
     """Return the section that has the field at this place."""
     inner: dict[Any, type[BaseModel]] = {
         "when": CallMatch,
@@ -240,7 +242,7 @@ def _section(place: tuple[Any, ...]) -> type[BaseModel]:
         "spent": SpentAtLeast,
         "time": TimeWindow,
     }
-    parents = [part for part in place[:-1] if isinstance(part, str)]
+    parents = [part for part in location[:-1] if isinstance(part, str)]
     if not parents:
         return PolicyFields
     return inner.get(parents[-1], RuleFields)

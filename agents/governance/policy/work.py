@@ -50,7 +50,7 @@ def nesting_of(bare: str) -> int:
     """Return how deeply iterations are nested in a text without quoted parts."""
     opened: list[bool] = []
     deepest = 0
-    starts = {found.end() - 1 for found in MACRO.finditer(bare)}
+    starts = {match.end() - 1 for match in MACRO.finditer(bare)}
     for place, sign in enumerate(bare):
         if sign == "(":
             opened.append(place in starts)

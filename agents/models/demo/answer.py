@@ -47,13 +47,15 @@ PlannedCall = tuple[str, Mapping[str, Any]]
 def answer(call: ModelCall) -> Turn:
     """Return the answer to ``call``: the same each time, but for "fail once"."""
     start = max((at for at, each in enumerate(call.messages) if each.get("role") == "user"), default=0)
-    before, asked, after = call.messages[:start], call.messages[start : start + 1], call.messages[start + 1 :]
-    sentence = "".join(map(text_of, asked)).strip()[:MAX_CHARS]
+    before, questions, after = call.messages[:start], call.messages[start : start + 1], call.messages[start + 1 :]
+    sentence = "".join(map(text_of, questions)).strip()[:MAX_CHARS]
     results = _results(after)
     calls, text = _plan(call, sentence, results)
     reasoning = THOUGHTS if "think hard" in sentence.lower() and not results else ""
     if calls:
-        reasoning += "".join(f"This is for {name}: {', '.join(map(str, said.values()))}. " for name, said in calls)
+        reasoning += "".join(
+            f"This is for {name}: {', '.join(map(str, arguments.values()))}. " for name, arguments in calls
+        )
         return Turn(
             reasoning=reasoning, calls=[_wire_call(call, position, *each) for position, each in enumerate(calls)]
         )
@@ -139,11 +141,11 @@ def _data(text: str) -> Any:
         return text
 
 
-def _wire_call(call: ModelCall, position: int, name: str, said: Mapping[str, Any]) -> Call:
+def _wire_call(call: ModelCall, position: int, name: str, arguments: Mapping[str, Any]) -> Call:
     """Return the call with an id that is the same when a lost answer is made again."""
     seed = f"{len(call.messages)}/{position}/{call.messages[-1]}"
     digest = hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()
-    return Call(id=f"call_{digest[:24]}", name=name, arguments=json.dumps(said, ensure_ascii=False))
+    return Call(id=f"call_{digest[:24]}", name=name, arguments=json.dumps(arguments, ensure_ascii=False))
 
 
 def story(words: int) -> str:

@@ -113,11 +113,11 @@ def command_in(sentence: str, offers: Iterable[Offer], shipped: Container[str] =
 
 def lookup_in(sentence: str, offers: Iterable[Offer]) -> Command | None:
     """Return the call of the ``pure`` tool that shares a word of its name, and most words, with the sentence."""
-    said = _stems(sentence)
-    matches = [offer for offer in offers if not offer.has_effect and said & _stems(offer.words)]
+    stems = _stems(sentence)
+    matches = [offer for offer in offers if not offer.has_effect and stems & _stems(offer.words)]
     if not matches:
         return None
-    offer = max(matches, key=lambda match: len(said & _stems(f"{match.words} {match.description}")))
+    offer = max(matches, key=lambda match: len(stems & _stems(f"{match.words} {match.description}")))
     arguments = _guessed(sentence, offer)
     return offer, arguments, not offer.missing(*arguments)
 

@@ -54,16 +54,16 @@ def _value(name: str, schema: Any, text: str, root: Mapping[str, Any]) -> Any:
     if "object" in kinds:
         below, needed = shape.get("properties", {}), shape.get("required", ())  # no others: a schema may contain itself
         return None if may_be_null else {each: _value(each.lower(), below.get(each), text, root) for each in needed}
-    found = shape["const"] if "const" in shape else _found(name, shape, text)
-    if found is not None or may_be_null:
-        return found
+    const = shape["const"] if "const" in shape else _found(name, shape, text)
+    if const is not None or may_be_null:
+        return const
     return shape.get("default", options[0] if options else shape.get("minimum", _EMPTY.get(kinds[0])))
 
 
 def _found(name: str, shape: Mapping[str, Any], text: str) -> Any:
     kinds, lower = types_of(shape), text.lower()
     if "enum" in shape:
-        return next((one for one in shape["enum"] if isinstance(one, str) and one.lower() in lower), None)
+        return next((option for option in shape["enum"] if isinstance(option, str) and option.lower() in lower), None)
     if "array" in kinds:
         return people_in(text) if re.search("people|person|names|guests", name) else None
     if "boolean" in kinds:
@@ -77,10 +77,10 @@ def _found(name: str, shape: Mapping[str, Any], text: str) -> Any:
 def _number(shape: Mapping[str, Any], text: str) -> float | None:
     """Return the first number that is no part of a date or time, within the schema's bounds."""
     plain = re.sub(r"\d{4}-\d{2}-\d{2}|\d{1,2}:\d{2}", " ", text)
-    found = re.search(r"\d{1,15}(?:\.\d+)?", plain)
-    if found is None:
+    match = re.search(r"\d{1,15}(?:\.\d+)?", plain)
+    if match is None:
         return None
-    value = max(float(shape.get("minimum", "-inf")), min(float(shape.get("maximum", "inf")), float(found[0])))
+    value = max(float(shape.get("minimum", "-inf")), min(float(shape.get("maximum", "inf")), float(match[0])))
     return int(value) if value.is_integer() else value
 
 
@@ -96,8 +96,8 @@ def _day(text: str) -> str | None:
 
 def people_in(text: str) -> list[str]:
     """Return who is named behind words that introduce people."""
-    found = [name.strip(".") for names in _PEOPLE.findall(text) for name in re.split(r", | and ", names)]
-    return [name for name in dict.fromkeys(found) if name.lower() not in (*_MONTHS, *_DAYS)]
+    people = [name.strip(".") for names in _PEOPLE.findall(text) for name in re.split(r", | and ", names)]
+    return [name for name in dict.fromkeys(people) if name.lower() not in (*_MONTHS, *_DAYS)]
 
 
 def _place(text: str) -> str | None:
@@ -107,12 +107,12 @@ def _place(text: str) -> str | None:
 
 def time_in(text: str) -> str | None:
     """Return the first time of day as HH:MM."""
-    found = re.search(r"\b(\d{1,2}):(\d{2})\b|\b(\d{1,2}) ?(am|pm)\b", text, re.IGNORECASE)
-    if found is None:
+    match = re.search(r"\b(\d{1,2}):(\d{2})\b|\b(\d{1,2}) ?(am|pm)\b", text, re.IGNORECASE)
+    if match is None:
         return None
-    hour, minute = int(found[1] or found[3]), int(found[2] or 0)
-    if found[4]:
-        hour = hour % 12 + (12 if found[4].lower() == "pm" else 0)
+    hour, minute = int(match[1] or match[3]), int(match[2] or 0)
+    if match[4]:
+        hour = hour % 12 + (12 if match[4].lower() == "pm" else 0)
     return f"{hour:02d}:{minute:02d}" if hour < 24 and minute < 60 else None
 
 

@@ -37,8 +37,10 @@ def calls_in(sentence: str, offers: Mapping[str, Offer], results: Mapping[str, A
     if written := _WRITE.fullmatch(sentence):
         calls = [step for step in _writing(written, results) if step[0] not in results][:1]
     else:
-        calls = [] if results else [(name, said) for name, (_, rule) in RULES.items() for said in rule(sentence)]
-    return [(name, said) for name, said in calls if name in offers and _is_shipped(offers[name], said)]
+        calls = (
+            [] if results else [(name, arguments) for name, (_, rule) in RULES.items() for arguments in rule(sentence)]
+        )
+    return [(name, arguments) for name, arguments in calls if name in offers and _is_shipped(offers[name], arguments)]
 
 
 def _is_shipped(offer: Offer, arguments: Arguments) -> bool:
@@ -65,13 +67,13 @@ def _order(sentence: str) -> Iterator[Arguments]:
 
 
 def _clock(sentence: str) -> Iterator[Arguments]:
-    if asked := _CLOCK.search(sentence):
-        yield from ({"timezone": place} for place in re.split(r", | and ", asked[1] or "UTC"))
+    if match := _CLOCK.search(sentence):
+        yield from ({"timezone": word} for word in re.split(r", | and ", match[1] or "UTC"))
 
 
 def _each(pattern: re.Pattern[str]) -> Rule:
     """Return the rule by which each match is a call, and each named part of it an argument."""
-    return lambda sentence: (found.groupdict() for found in pattern.finditer(sentence))
+    return lambda sentence: (match.groupdict() for match in pattern.finditer(sentence))
 
 
 def _query(sentence: str) -> Iterator[Arguments]:
@@ -79,8 +81,8 @@ def _query(sentence: str) -> Iterator[Arguments]:
     lower = sentence.lower()
     if (most := _MOST.search(lower)) and "countr" in lower:
         by = "population" if "population" in lower else "neighbours" if "neighbours" in lower else "area_km2"
-        said = re.search(rf"\b({_COUNT})\b", lower)
-        order = f"ORDER BY {by} {'ASC' if most[1] else 'DESC'} LIMIT {_count(said[1]) if said else 1}"
+        match = re.search(rf"\b({_COUNT})\b", lower)
+        order = f"ORDER BY {by} {'ASC' if most[1] else 'DESC'} LIMIT {_count(match[1]) if match else 1}"
         joined = "countries JOIN borders ON country = code GROUP BY code"
         table = f"count(*) AS neighbours FROM {joined}" if by == "neighbours" else f"{by} FROM countries"
         yield {"sql": f"SELECT name, {table} {order}"}
@@ -93,7 +95,7 @@ def _query(sentence: str) -> Iterator[Arguments]:
 
 
 def _calculate(sentence: str) -> Iterator[Arguments]:
-    yield from ({"expression": found[0]} for found in _SUM.finditer(_DATE.sub(";", sentence)))
+    yield from ({"expression": match[0]} for match in _SUM.finditer(_DATE.sub(";", sentence)))
 
 
 def _count(text: str) -> int:

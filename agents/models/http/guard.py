@@ -92,8 +92,8 @@ def install_guard() -> None:
 
 def _trace() -> dict[str, str]:
     """Return the header with which a gateway, or a server of models, continues the run's trace."""
-    found = current_traceparent()
-    return {TRACEPARENT: found} if found is not None else {}
+    traceparent = current_traceparent()
+    return {TRACEPARENT: traceparent} if traceparent is not None else {}
 
 
 async def _checked(answer: httpx.Response, *, stream: bool) -> httpx.Response:

@@ -45,7 +45,7 @@ async def open_served(call: ModelCall) -> ByteReader:
             raise failure_of(error, call) from error
         if response.status_code != 200:
             kind = ModelFailed if is_temporary(response.status_code) else MODEL_REFUSED
-            said = f"the server of '{call.model}' answered with HTTP {response.status_code}."
-            raise kind(said, model=call.model, provider_status=response.status_code)
+            text = f"the server of '{call.model}' answered with HTTP {response.status_code}."
+            raise kind(text, model=call.model, provider_status=response.status_code)
         until_opened.pop_all()
     return ByteReader(response, OpenAIWire(), client, call)

@@ -76,13 +76,13 @@ class AnthropicWire(Wire):
     def _count(self, usage: dict[str, Any]) -> Usage:
         """Return the counts so far; later events may leave out what the first one said."""
         self._usage.update({key: value for key, value in usage.items() if value is not None})
-        known = self._usage
-        cached = count(known.get("cache_read_input_tokens"))
-        written = count(known.get("cache_creation_input_tokens"))
-        spent = known.get("output_tokens_details") or {}
+        raw_usage = self._usage
+        cached = count(raw_usage.get("cache_read_input_tokens"))
+        written = count(raw_usage.get("cache_creation_input_tokens"))
+        spent = raw_usage.get("output_tokens_details") or {}
         return Usage(
-            input_tokens=count(known.get("input_tokens")) + cached + written,
-            output_tokens=count(known.get("output_tokens")),
+            input_tokens=count(raw_usage.get("input_tokens")) + cached + written,
+            output_tokens=count(raw_usage.get("output_tokens")),
             reasoning_tokens=count(spent.get("reasoning_tokens")) or count(spent.get("thinking_tokens")),
             cached_tokens=cached,
         )

@@ -79,8 +79,8 @@ _WORDS = {
 
 def finish_word(word: str) -> str:
     """Return stop, length, tool_calls or content_filter; an unknown word is ``stop``, as in LiteLLM."""
-    known = _WORDS.get(word)
-    if known is None:
+    finish_reason = _WORDS.get(word)
+    if finish_reason is None:
         log.debug("met an unknown finish reason, taken as stop", extra={"finish_reason": word[:40]})
         return "stop"
-    return known
+    return finish_reason

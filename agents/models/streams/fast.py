@@ -65,7 +65,7 @@ def response_of(stream: Any) -> httpx.Response | None:
 
     lines = getattr(stream, "streaming_response", None)
     frame = getattr(lines, "ag_frame", None)
-    known = [getattr(stream, "response", None), getattr(stream, "http_response", None)]
+    candidates = [getattr(stream, "response", None), getattr(stream, "http_response", None)]
     if frame is not None and frame.f_code.co_name == "aiter_lines":
-        known.append(frame.f_locals.get("self"))
-    return next((response for response in known if isinstance(response, httpx.Response)), None)
+        candidates.append(frame.f_locals.get("self"))
+    return next((response for response in candidates if isinstance(response, httpx.Response)), None)

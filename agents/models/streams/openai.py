@@ -101,10 +101,10 @@ def usage_of(usage: Any) -> Usage | None:
     if not isinstance(usage, dict):
         return None
     spent = usage.get("completion_tokens_details") or {}
-    asked = usage.get("prompt_tokens_details") or {}
+    prompt_details = usage.get("prompt_tokens_details") or {}
     return Usage(
         input_tokens=count(usage.get("prompt_tokens")),
         output_tokens=count(usage.get("completion_tokens")),
         reasoning_tokens=count(spent.get("reasoning_tokens")),
-        cached_tokens=count(asked.get("cached_tokens")) or count(usage.get("prompt_cache_hit_tokens")),
+        cached_tokens=count(prompt_details.get("cached_tokens")) or count(usage.get("prompt_cache_hit_tokens")),
     )

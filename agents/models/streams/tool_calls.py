@@ -105,8 +105,8 @@ class CallCollector:
         if call.id or not call.name:
             return
         call.name = stored_called_name(call.name)
-        given = call.given_id
-        call.id = given if given and given not in self._ids and _is_usable(given) else self._make_id()
+        given_id = call.given_id
+        call.id = given_id if given_id and given_id not in self._ids and _is_usable(given_id) else self._make_id()
         self._ids.add(call.id)
         self._fresh.append(call)
 

@@ -175,15 +175,15 @@ def not_a_stream(body: bytes, content_type: str) -> CallboardError:
 def carried_error(error: Any) -> CallboardError:
     """Return the error of an error event in a 200 stream; ``MODEL_REFUSED`` where the request is at fault."""
     facts = error if isinstance(error, dict) else {"message": str(error)}
-    said = parse_error_body(facts)
+    error_body = parse_error_body(facts)
     status = _status(facts)
     if status is not None:
         may_pass = is_temporary(status)
     else:
-        may_pass = bool(said.kinds & _RETRYABLE_WORDS) or not said.kinds & _REFUSED_WORDS
-    kind = ModelFailed if may_pass and not said.kinds & FINAL_KINDS else MODEL_REFUSED
-    sentence = f"the provider broke off its answer with an error: {said.text or 'no reason given'}."
-    return kind(sentence, provider_status=status, kinds=sorted(map(redact, said.kinds)))
+        may_pass = bool(error_body.kinds & _RETRYABLE_WORDS) or not error_body.kinds & _REFUSED_WORDS
+    kind = ModelFailed if may_pass and not error_body.kinds & FINAL_KINDS else MODEL_REFUSED
+    sentence = f"the provider broke off its answer with an error: {error_body.text or 'no reason given'}."
+    return kind(sentence, provider_status=status, kinds=sorted(map(redact, error_body.kinds)))
 
 
 def _status(facts: dict[str, Any]) -> int | None:

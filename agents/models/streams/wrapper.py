@@ -73,10 +73,10 @@ class WrapperReader:
         return None
 
     def _accept(self) -> None:
-        said = getattr(self._wrapper, "received_finish_reason", "") or getattr(
+        finish_reason = getattr(self._wrapper, "received_finish_reason", "") or getattr(
             self._wrapper, "intermittent_finish_reason", ""
         )
-        if said is None:
+        if finish_reason is None:
             self._over = True
             raise ModelFailed("the provider closed the stream before the answer was complete; it ended early.")
         self.finished = True

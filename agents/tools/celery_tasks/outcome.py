@@ -42,11 +42,11 @@ def outcome_of(
         return _lost(effect, f"{task} may have ended. {state.unreadable}")
     if state.name == "SUCCESS":
         return TaskOutcome(outcome="done", result=to_result(state.result))
-    said = redact(f"{state.error}: {state.message}".rstrip(": "))
+    reason = redact(f"{state.error}: {state.message}".rstrip(": "))
     if state.name == "FAILURE" and state.error in LOST_WORK:
-        return _lost(effect, f"{task} was ended in the middle: {said}")
+        return _lost(effect, f"{task} was ended in the middle: {reason}")
     if state.name == "FAILURE":
-        return TaskOutcome(outcome="failed", result=said)
+        return TaskOutcome(outcome="failed", result=reason)
     if state.name == "REVOKED" and state.message in NEVER_BEGUN:
         return TaskOutcome(outcome="failed", result=f"{task} was {state.message} before it began, so it was not done.")
     if state.name == "REVOKED":

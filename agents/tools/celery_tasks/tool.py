@@ -122,8 +122,8 @@ def _not_found(
     if having:
         files = " and ".join(application.file for application in having)
         return f"the Celery task '{name[:120]}' is named in {files}; keep one of them."
-    known = sorted({task for application in all_ for task in application.tasks})
-    hint = f" {broken[0]}" if broken else did_you_mean(name, known)
+    tasks = sorted({task for application in all_ for task in application.tasks})
+    hint = f" {broken[0]}" if broken else did_you_mean(name, tasks)
     return (
         f"the Celery task '{name[:120]}' is in no file of config/celery_tasks.{hint} Name it under `tasks:` of its "
         "application's file, or publish it (docs/celery-tasks.md)."
@@ -131,7 +131,7 @@ def _not_found(
 
 
 def _tool(application: CeleryApplication, name: str, task: CeleryTask, settings: Settings) -> Tool:
-    place = address_of(application, settings)
+    address = address_of(application, settings)
     field = f"tasks.{name}"
     if task.input_schema is None:
         problem = "has no schema; write `schema:` with its keyword arguments, or let the application publish it."
@@ -139,7 +139,7 @@ def _tool(application: CeleryApplication, name: str, task: CeleryTask, settings:
     if not task.description:
         problem = "has no description; write `description:`, the model reads it."
         raise DefinitionInvalid(application.file, None, field, problem)
-    if task.waits and place.results is None:
+    if task.waits and address.results is None:
         problem = "its result cannot be read; write the application's `result_backend`, or `waits: false` here."
         raise DefinitionInvalid(application.file, None, field, problem)
     routing = Routing(
@@ -152,7 +152,7 @@ def _tool(application: CeleryApplication, name: str, task: CeleryTask, settings:
     call = CeleryCall(
         application=application.id,
         routing=routing,
-        place=place,
+        place=address,
         tracks_starts=bool(application.tracks_starts),
         result_expires_s=application.result_expires_s,
     )

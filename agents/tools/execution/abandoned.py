@@ -44,9 +44,9 @@ class AbandonedCalls:
     def counts(self) -> dict[str, int]:
         """Return the number of calls by tool, those with most calls first."""
         with self._lock:
-            self._calls = [one for one in self._calls if not one.has_ended()]
+            self._calls = [call for call in self._calls if not call.has_ended()]
             now_s = time.monotonic()
-            return dict(Counter(one.tool for one in self._calls if one.since_s <= now_s).most_common())
+            return dict(Counter(entry.tool for entry in self._calls if entry.since_s <= now_s).most_common())
 
     def forget(self) -> None:
         """Count none of the calls any longer."""

@@ -39,13 +39,13 @@ def is_ambiguous(error: BaseException) -> bool:
     exceptions decide where the outer one does not. If an exception was raised while an ambiguous one was handled, the
     failure is still ambiguous.
     """
-    one: BaseException | None = error
+    cause: BaseException | None = error
     for _ in range(_DEPTH):
-        if one is None:
+        if cause is None:
             break
-        if _leaves_open(one):
+        if _leaves_open(cause):
             return True
-        one = None if one.__suppress_context__ else one.__context__
+        cause = None if cause.__suppress_context__ else cause.__context__
     return False
 
 
@@ -54,7 +54,7 @@ def _leaves_open(error: BaseException) -> bool:
     if any(_was_never_sent(inner) for inner in inside):
         return False
     kinds = (ConnectionError, TimeoutError)
-    if any(isinstance(one, kinds) or _status_of(one) in _GATEWAYS or _names(one) & _OPEN for one in inside):
+    if any(isinstance(cause, kinds) or _status_of(cause) in _GATEWAYS or _names(cause) & _OPEN for cause in inside):
         return True
     return _sounds_open(error)
 
@@ -88,13 +88,13 @@ def _status_of(error: BaseException) -> object:
 
 
 def _unwrapped(error: BaseException) -> list[BaseException]:
-    found: list[BaseException] = []
+    exceptions: list[BaseException] = []
     pending: list[BaseException | None] = [error]
-    while pending and len(found) < _DEPTH:
-        one = pending.pop()
-        if isinstance(one, BaseException) and one not in found:
-            found.append(one)
-            reason = getattr(one, "reason", None)
-            pending += [one.__cause__, reason if isinstance(reason, BaseException) else None]
-            pending += [arg for arg in one.args[:2] if isinstance(arg, BaseException)]
-    return found
+    while pending and len(exceptions) < _DEPTH:
+        exception = pending.pop()
+        if isinstance(exception, BaseException) and exception not in exceptions:
+            exceptions.append(exception)
+            reason = getattr(exception, "reason", None)
+            pending += [exception.__cause__, reason if isinstance(reason, BaseException) else None]
+            pending += [arg for arg in exception.args[:2] if isinstance(arg, BaseException)]
+    return exceptions

@@ -36,30 +36,30 @@ class Interrupted(BaseException):
 
 def main() -> int:
     """Execute the command of the command line, and return the status to exit with."""
-    given, command = json.loads(sys.argv[1]), sys.argv[2:]
+    options, command = json.loads(sys.argv[1]), sys.argv[2:]
     code: int | None = None
     try:
         try:
-            _listen(given["wall_s"])
-            code = _run(command, given)
+            _listen(options["wall_s"])
+            code = _run(command, options)
         except Interrupted:
             pass
         _listen_no_more()
     except Interrupted:  # between the two; it is raised once
         _listen_no_more()
     has_ended = _end_all()
-    if given["cleanup"] and (code is None or not has_ended):
-        _clean_up(given["cleanup"])
-    if given["removed"]:
-        _remove(given["removed"])
+    if options["cleanup"] and (code is None or not has_ended):
+        _clean_up(options["cleanup"])
+    if options["removed"]:
+        _remove(options["removed"])
     return 128 + signal.SIGKILL if code is None else code
 
 
-def _run(command: list[str], given: dict[str, Any]) -> int:
+def _run(command: list[str], options: dict[str, Any]) -> int:
     is_linux = _tell_kernel(signal.SIGTERM)
-    if os.getppid() != given["parent"]:  # it died before prctl
+    if os.getppid() != options["parent"]:  # it died before prctl
         raise Interrupted
-    return _wait_for(_start(command, given, is_linux), given, is_linux)
+    return _wait_for(_start(command, options, is_linux), options, is_linux)
 
 
 def _listen(wall_s: float) -> None:
@@ -94,18 +94,18 @@ def _tell_kernel(at_death: int) -> bool:
 # --- the command ------------------------------------------------------------------------------------
 
 
-def _start(command: list[str], given: dict[str, Any], is_linux: bool) -> int:
+def _start(command: list[str], options: dict[str, Any], is_linux: bool) -> int:
     guard = os.getpid()
     child = os.fork()
     if child == 0:
-        _execute(command, given, guard if is_linux else None)
+        _execute(command, options, guard if is_linux else None)
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):  # the command's alone, so that its end ends them
         os.dup2(nothing, standard)
     return child
 
 
-def _execute(command: list[str], given: dict[str, Any], guard: int | None) -> NoReturn:
+def _execute(command: list[str], options: dict[str, Any], guard: int | None) -> NoReturn:
     code = NOT_EXECUTABLE
     try:
         for number in (*_ENDING, signal.SIGPIPE, signal.SIGXFSZ):
@@ -113,7 +113,7 @@ def _execute(command: list[str], given: dict[str, Any], guard: int | None) -> No
         os.setpgid(0, 0)
         if guard is not None and _tell_kernel(signal.SIGKILL) and os.getppid() != guard:
             os._exit(128 + signal.SIGKILL)
-        _limit(given["limits"], given["processes"])
+        _limit(options["limits"], options["processes"])
         os.execvp(command[0], command)
     except FileNotFoundError:
         code = NOT_FOUND
@@ -138,16 +138,16 @@ def _limit(limits: dict[str, int], processes: int | None) -> None:
 
 def _tasks_of_user() -> int:
     """Return the number of threads of this user, which the kernel's limit counts."""
-    found, user = 0, os.getuid()
+    count, user = 0, os.getuid()
     for entry in os.scandir("/proc") if os.path.isdir("/proc") else ():
         if entry.name.isdigit():
             with suppress(OSError):  # gone meanwhile
                 if entry.stat().st_uid == user:
-                    found += len(os.listdir(f"/proc/{entry.name}/task"))
-    return found
+                    count += len(os.listdir(f"/proc/{entry.name}/task"))
+    return count
 
 
-def _wait_for(child: int, given: dict[str, Any], is_linux: bool) -> int:
+def _wait_for(child: int, options: dict[str, Any], is_linux: bool) -> int:
     """Return the command's exit status; reap the processes that its end leaves to this one."""
     while True:
         pid, status = os.waitpid(-1, 0 if is_linux else os.WNOHANG)
@@ -155,7 +155,7 @@ def _wait_for(child: int, given: dict[str, Any], is_linux: bool) -> int:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code
         if pid == 0:
-            if os.getppid() != given["parent"]:
+            if os.getppid() != options["parent"]:
                 raise Interrupted
             time.sleep(PARENT_S)
 
@@ -170,9 +170,9 @@ def _end_all() -> bool:
         if time.monotonic() > until_s:
             return False
         stopped: set[int] = set()
-        while (found := _descendants() - stopped) and time.monotonic() < until_s:
-            _signal(found, signal.SIGSTOP)
-            stopped |= found
+        while (pids := _descendants() - stopped) and time.monotonic() < until_s:
+            _signal(pids, signal.SIGSTOP)
+            stopped |= pids
         _signal(stopped, signal.SIGKILL)
         time.sleep(0.002)
     return True
@@ -201,13 +201,13 @@ def _descendants() -> set[int]:
         if entry.name.isdigit():
             with suppress(OSError, ValueError, IndexError):
                 parents.setdefault(_parent_of(entry.name), []).append(int(entry.name))
-    found: set[int] = set()
+    pids: set[int] = set()
     waiting = [os.getpid()]
     while waiting:
-        below = [pid for pid in parents.get(waiting.pop(), ()) if pid not in found]
-        found.update(below)
+        below = [pid for pid in parents.get(waiting.pop(), ()) if pid not in pids]
+        pids.update(below)
         waiting += below
-    return found
+    return pids
 
 
 def _parent_of(pid: str) -> int:

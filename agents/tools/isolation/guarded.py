@@ -35,7 +35,7 @@ def guarded_argv(
     ``limits`` are by their names in the module ``resource``; ``processes`` are those that it may add to the user's.
     ``removed`` is a folder that the guard removes at the end.
     """
-    given = {
+    options = {
         "parent": os.getpid(),
         "wall_s": wall_s,
         "limits": dict(limits or {}),
@@ -43,7 +43,7 @@ def guarded_argv(
         "cleanup": list(cleanup),
         "removed": str(removed) if removed is not None else None,
     }
-    return [sys.executable, "-I", "-S", GUARD, orjson.dumps(given).decode(), *argv]
+    return [sys.executable, "-I", "-S", GUARD, orjson.dumps(options).decode(), *argv]
 
 
 async def ended(process: subprocess.Popen[bytes]) -> None:

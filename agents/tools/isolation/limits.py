@@ -17,8 +17,8 @@ _KERNEL = {
 
 def kernel_limits(limits: Mapping[str, int | None]) -> dict[str, int]:
     """Return the kernel's limits of a process, by their names in the module ``resource``; None is no limit."""
-    given = {name: limits.get(name) for name in _KERNEL}
-    return {_KERNEL[name][0]: most * _KERNEL[name][1] for name, most in given.items() if most is not None}
+    by_name = {name: limits.get(name) for name in _KERNEL}
+    return {_KERNEL[name][0]: most * _KERNEL[name][1] for name, most in by_name.items() if most is not None}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -74,10 +74,10 @@ class Sandbox:
 
     def read_text(self, path: str) -> str:
         """Return the text of a file; bytes that are not UTF-8 become replacement characters."""
-        with span_if_collecting("file", f"read {path}", path=path, mode="r") as one:
+        with span_if_collecting("file", f"read {path}", path=path, mode="r") as span:
             text = self._text_of(path)
-            if one is not None:
-                one.facts["chars"] = len(text)
+            if span is not None:
+                span.facts["chars"] = len(text)
             return text
 
     def _text_of(self, path: str) -> str:
@@ -97,10 +97,10 @@ class Sandbox:
         Raises:
             SANDBOX_FULL: the sandbox would hold more than its quota.
         """
-        with span_if_collecting("file", f"write {path}", path=path, mode="w") as one:
+        with span_if_collecting("file", f"write {path}", path=path, mode="w") as span:
             size = self._write(path, text)
-            if one is not None:
-                one.facts["bytes"] = size
+            if span is not None:
+                span.facts["bytes"] = size
             return size
 
     def _write(self, path: str, text: str) -> int:
@@ -122,28 +122,28 @@ class Sandbox:
 
     def _listing(self, path: str) -> list[File]:
         names = _names(path) if path not in ("", ".", "./") else []
-        found: list[File] = []
+        files: list[File] = []
         if not names and not self._folder.exists():  # nothing was written so far
-            return found
+            return files
         with self._root() as root, _as_refusal(path or "."), _closing(self._open(root, names, FOLDER_FLAGS)) as folder:
-            self._collect(folder, "/".join(names), found, MAX_LEVELS)
-        return found
+            self._collect(folder, "/".join(names), files, MAX_LEVELS)
+        return files
 
     def _require_room(self, root: int, names: list[str], size: int) -> None:
         """Raise ``SANDBOX_FULL`` if the file with ``size`` bytes, and its missing folders, would exceed the quota."""
-        found = dict(self._entries(root, (), MAX_LEVELS))
+        sizes = dict(self._entries(root, (), MAX_LEVELS))
         path = tuple(names)
-        new = [path[:depth] for depth in range(1, len(path) + 1) if path[:depth] not in found]
-        used_bytes = sum(found.values()) - found.get(path, 0)
+        new = [path[:depth] for depth in range(1, len(path) + 1) if path[:depth] not in sizes]
+        used_bytes = sum(sizes.values()) - sizes.get(path, 0)
         quota = self._quota
         if quota.max_bytes and used_bytes + size > quota.max_bytes:
             raise SANDBOX_FULL(
                 f"the file would have {size:,} bytes, the other files have {used_bytes:,}, and together "
                 f"{quota.max_bytes:,} are allowed; write less, or replace a file that is not needed with an empty text."
             )
-        if new and quota.max_files and len(found) + len(new) > quota.max_files:
+        if new and quota.max_files and len(sizes) + len(new) > quota.max_files:
             raise SANDBOX_FULL(
-                f"the sandbox has {len(found):,} files and folders, and {quota.max_files:,} are allowed; replace one "
+                f"the sandbox has {len(sizes):,} files and folders, and {quota.max_files:,} are allowed; replace one "
                 "that is not needed instead of writing another."
             )
 
@@ -191,9 +191,9 @@ class Sandbox:
         with _closing(descriptor):
             _plain_file(descriptor, path)
 
-    def _collect(self, folder: int, prefix: str, found: list[File], levels: int) -> None:
+    def _collect(self, folder: int, prefix: str, files: list[File], levels: int) -> None:
         for name in sorted(os.listdir(folder)):
-            if len(found) >= MAX_LISTED:
+            if len(files) >= MAX_LISTED:
                 return
             if name.startswith(_TEMPORARY):
                 continue
@@ -201,10 +201,10 @@ class Sandbox:
                 facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
                 below = f"{prefix}/{name}" if prefix else name
                 if stat.S_ISREG(facts.st_mode):
-                    found.append(File(path=below, size=facts.st_size))
+                    files.append(File(path=below, size=facts.st_size))
                 elif stat.S_ISDIR(facts.st_mode) and levels > 1:
                     with _closing(self._open(folder, [name], FOLDER_FLAGS)) as inner:
-                        self._collect(inner, below, found, levels - 1)
+                        self._collect(inner, below, files, levels - 1)
 
 
 def _names(path: str) -> list[str]:
@@ -282,5 +282,7 @@ def _as_refusal(path: str) -> Iterator[None]:
 
 
 def _refused(path: str, reason: str) -> PathRefused:
-    shown = path[:80].encode("utf-8", "backslashreplace").decode()
-    return PathRefused(f"{ascii(shown) if not shown.isprintable() else repr(shown)} cannot be used: {reason}.")
+    display_path = path[:80].encode("utf-8", "backslashreplace").decode()
+    return PathRefused(
+        f"{ascii(display_path) if not display_path.isprintable() else repr(display_path)} cannot be used: {reason}."
+    )

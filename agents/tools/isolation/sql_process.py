@@ -104,7 +104,7 @@ class QueryProcess:
             if self._process is not None:
                 self._process.kill()  # does nothing where it has been waited for
 
-    def answer(self, asked: bytes, limit_s: float) -> tuple[int, bytes]:
+    def answer(self, request: bytes, limit_s: float) -> tuple[int, bytes]:
         """Return the exit status and the output.
 
         Raises:
@@ -118,7 +118,7 @@ class QueryProcess:
             self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, cwd="/", env={})
         with self._process as process:
             try:
-                output, _ = process.communicate(asked, timeout=limit_s)
+                output, _ = process.communicate(request, timeout=limit_s)
             except subprocess.TimeoutExpired as error:
                 raise QueryFailed(OUT_OF_TIME) from error
             finally:
@@ -215,11 +215,11 @@ def _limit_process(time_s: float, file_bytes: int) -> None:
 
 def _answer(question: dict[str, Any]) -> dict[str, Any]:
     database = _connect(question["file"], question["is_live"], question["is_fixed"])
-    found = database.execute(question["sql"])
-    columns = [column[0] for column in found.description or ()]
+    cursor = database.execute(question["sql"])
+    columns = [column[0] for column in cursor.description or ()]
     rows: list[list[Any]] = []
     most, chars, cut_values = question["max_cell"], 0, 0
-    for row in found:
+    for row in cursor:
         if len(rows) == question["max_rows"] or chars > MAX_ANSWER:
             return {"columns": columns, "rows": rows, "is_cut": True, "cut_values": cut_values}
         rows.append([_cell(value, most) for value in row])
@@ -246,7 +246,7 @@ def _connect(uri: str, is_live: bool, is_fixed: bool) -> sqlite3.Connection:
 
 
 def _authorizer(is_live: bool) -> Callable[[int, str | None, str | None, str | None, str | None], int]:
-    functions, shown = (FUNCTIONS | JSON_FUNCTIONS, _SCHEMA) if is_live else (FUNCTIONS, ())
+    functions, schema_tables = (FUNCTIONS | JSON_FUNCTIONS, _SCHEMA) if is_live else (FUNCTIONS, ())
 
     def authorize(action: int, first: str | None, second: str | None, _db: str | None, _trigger: str | None) -> int:
         if action not in _ALLOWED:
@@ -255,7 +255,7 @@ def _authorizer(is_live: bool) -> Callable[[int, str | None, str | None, str | N
             return sqlite3.SQLITE_DENY
         # An empty column is asked for by count(*); SQLite's own tables stay shut but for the schema of a live database.
         table = (first or "").lower()
-        if action == sqlite3.SQLITE_READ and table.startswith(("sqlite_", "pragma_")) and table not in shown:
+        if action == sqlite3.SQLITE_READ and table.startswith(("sqlite_", "pragma_")) and table not in schema_tables:
             return sqlite3.SQLITE_DENY
         return sqlite3.SQLITE_OK
 

@@ -69,11 +69,11 @@ async def mcp_list_tools(
     """
     manager = MCPClientManager(tenant)
     try:
-        found, _ = await listing(await manager.start_server(server_def))
+        tools, _ = await listing(await manager.start_server(server_def))
     finally:
         await manager.cleanup()
-    wanted = {name for name in found if server_def.includes(name)} if include_tools is None else set(include_tools)
-    return {name: tool.content for name, tool in found.items() if name in wanted}
+    names = {name for name in tools if server_def.includes(name)} if include_tools is None else set(include_tools)
+    return {name: tool.content for name, tool in tools.items() if name in names}
 
 
 async def listing(session: McpSession) -> tuple[dict[str, ServerTool], dict[str, str]]:

@@ -46,13 +46,13 @@ class CallAsks(Exception):
         self.state = state
 
 
-def require_few(asked: int) -> None:
+def require_few(count: int) -> None:
     """Check that a call which has asked so many questions may ask another one.
 
     Raises:
         QuestionInvalid: it may not.
     """
-    if asked >= MAX_ASKED:
+    if count >= MAX_ASKED:
         raise QuestionInvalid(
             f"one call may ask {MAX_ASKED} questions, and this one has; ask for several fields at once."
         )

@@ -122,8 +122,8 @@ class CallReports:
             left_out = 0
         if progress is not None:
             done, total, message = progress
-            shown = self._shown(message) or None
-            events.append(ToolProgressPayload(done=done, total=total, message=shown, **self._ids))
+            text = self._shown(message) or None
+            events.append(ToolProgressPayload(done=done, total=total, message=text, **self._ids))
         return events
 
     def _shown(self, text: str) -> str:

@@ -61,7 +61,7 @@ class EndpointRunner:
         narrower = () if call.hosts is None else (hosts_in(call.hosts),)
         values = secret_values(self.secrets)
         chosen = {
-            name: SECRET_IN_HEADER.sub(lambda found: values[found[1]], text) for name, text in self.headers.items()
+            name: SECRET_IN_HEADER.sub(lambda match: values[match[1]], text) for name, text in self.headers.items()
         }
         context = {CONTEXT_HEADER: context_json(call)} if self.sends_context else {}
         headers = {"Content-Type": "application/json", **chosen, **call.headers, **context}

@@ -54,10 +54,10 @@ class Span:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as it is stored and sent, without secrets."""
-        shown: dict[str, Any] = {"kind": self.kind, "name": self.name[:200], "started_at": self.started_at}
+        fields: dict[str, Any] = {"kind": self.kind, "name": self.name[:200], "started_at": self.started_at}
         ids = {"trace_id": current_trace_id(), "span_id": self.span_id}
-        shown |= {"duration_ms": self.duration_ms, **ids, **self.facts, "error": self.error}
-        return {name: shorten(value) for name, value in shown.items() if value is not None}
+        fields |= {"duration_ms": self.duration_ms, **ids, **self.facts, "error": self.error}
+        return {name: shorten(value) for name, value in fields.items() if value is not None}
 
 
 def shorten(value: Any) -> Any:
@@ -79,17 +79,17 @@ class SpanCollector:
     def add(self, span: Span) -> None:
         """Keep an operation that is over; what ends after the call does not count."""
         try:
-            shown = span.as_json()
-            size = len(orjson.dumps(shown))
+            data = span.as_json()
+            size = len(orjson.dumps(data))
         except Exception:  # an object of a foreign library; the operation itself has been done
-            shown, size = {}, MAX_BYTES
+            data, size = {}, MAX_BYTES
         with self._lock:
             if not self._is_open:
                 return
             if len(self._spans) >= MAX_SPANS or self._bytes + size > MAX_BYTES:
                 self._dropped += 1
                 return
-            self._spans.append(shown)
+            self._spans.append(data)
             self._bytes += size
 
     def close(self) -> list[dict[str, Any]]:
@@ -130,20 +130,20 @@ def span(kind: SpanKind, name: str, **facts: Any) -> Iterator[Span]:
 
     The body may add facts. An exception ends the span with its name, and passes.
     """
-    collector, one = _collector.get(), Span(kind=kind, name=name, facts=facts)
+    collector, open_span = _collector.get(), Span(kind=kind, name=name, facts=facts)
     token = _inside.set(_inside.get() | {kind})
-    one.begin()
+    open_span.begin()
     try:
-        with in_span() as one.span_id:
-            yield one
+        with in_span() as open_span.span_id:
+            yield open_span
     except BaseException as error:
-        one.error = type(error).__name__
+        open_span.error = type(error).__name__
         raise
     finally:
-        one.end()
+        open_span.end()
         _inside.reset(token)
         if collector is not None:
-            collector.add(one)
+            collector.add(open_span)
 
 
 @contextmanager
@@ -152,5 +152,5 @@ def span_if_collecting(kind: SpanKind, name: str, **facts: Any) -> Iterator[Span
     if not is_collecting(kind):
         yield None
         return
-    with span(kind, name, **facts) as one:
-        yield one
+    with span(kind, name, **facts) as open_span:
+        yield open_span

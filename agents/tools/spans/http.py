@@ -42,13 +42,13 @@ def named(method: str, url: str) -> str:
 
 def shown_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the first headers, with those that hold credentials replaced."""
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for name, value in headers:
-        if len(found) == MAX_HEADERS:
+        if len(by_name) == MAX_HEADERS:
             break
         hidden = REDACTED if _SECRET.search(name) else redact_start(str(value), MAX_HEADER)
-        found[str(name)[:100].lower()] = hidden
-    return found
+        by_name[str(name)[:100].lower()] = hidden
+    return by_name
 
 
 def shown_body(body: bytes | str | None, content_type: str) -> str | None:
@@ -61,29 +61,29 @@ def shown_body(body: bytes | str | None, content_type: str) -> str | None:
     return redact_start(text, MAX_TEXT)
 
 
-def note_request(one: Span, headers: Mapping[str, str] | None, body: Any) -> None:
+def note_request(span: Span, headers: Mapping[str, str] | None, body: Any) -> None:
     """Add what is sent; what cannot be read of a foreign library's objects is left out."""
     with suppress(Exception):
-        _note_request(one, headers, body)
+        _note_request(span, headers, body)
 
 
-def note_answer(one: Span, status: int, headers: Mapping[str, str], body: Any = None) -> None:
+def note_answer(span: Span, status: int, headers: Mapping[str, str], body: Any = None) -> None:
     """Add an answer; ``body`` is None where it is streamed, or not read yet."""
     with suppress(Exception):
-        _note_answer(one, status, headers, body)
+        _note_answer(span, status, headers, body)
 
 
-def _note_request(one: Span, headers: Mapping[str, str] | None, body: Any) -> None:
-    given = {str(name): str(value) for name, value in (headers or {}).items()}
-    kind = next((value for name, value in given.items() if name.lower() == "content-type"), "")
-    one.facts["request_headers"] = shown_headers(given.items())
+def _note_request(span: Span, headers: Mapping[str, str] | None, body: Any) -> None:
+    by_name = {str(name): str(value) for name, value in (headers or {}).items()}
+    kind = next((value for name, value in by_name.items() if name.lower() == "content-type"), "")
+    span.facts["request_headers"] = shown_headers(by_name.items())
     if isinstance(body, bytes | str):
-        one.facts["request_body"] = shown_body(body, kind)
+        span.facts["request_body"] = shown_body(body, kind)
 
 
-def _note_answer(one: Span, status: int, headers: Mapping[str, str], body: Any) -> None:
-    given = {str(name): str(value) for name, value in headers.items()}
-    kind = next((value for name, value in given.items() if name.lower() == "content-type"), "")
-    one.facts |= {"status": status, "response_headers": shown_headers(given.items())}
+def _note_answer(span: Span, status: int, headers: Mapping[str, str], body: Any) -> None:
+    by_name = {str(name): str(value) for name, value in headers.items()}
+    kind = next((value for name, value in by_name.items() if name.lower() == "content-type"), "")
+    span.facts |= {"status": status, "response_headers": shown_headers(by_name.items())}
     if isinstance(body, bytes | str):
-        one.facts["response_body"] = shown_body(body, kind)
+        span.facts["response_body"] = shown_body(body, kind)

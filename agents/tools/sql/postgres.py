@@ -133,10 +133,10 @@ async def _answer(connection: AsyncConnection[Any], query: SqlQuery) -> SqlAnswe
 
 async def _require_harmless(cursor: AsyncCursor[Any], query: SqlQuery) -> None:
     await cursor.execute(_RIGHTS, {"roles": ROLES, "functions": FUNCTIONS})
-    found = await cursor.fetchone()
-    if found is not None:
+    row = await cursor.fetchone()
+    if row is not None:
         raise ToolFailed(
-            f"the role of database '{query.database}' may do more than read: {found[0]}. The operator gives the "
+            f"the role of database '{query.database}' may do more than read: {row[0]}. The operator gives the "
             "database a role that only reads (docs/tools.md)."
         )
 
@@ -173,8 +173,8 @@ def _shown(name: str, column: Column) -> str:
 async def _read(cursor: AsyncCursor[Any], answer: SqlAnswer, max_rows: int) -> None:
     chars = 0
     while True:
-        wanted = min(BATCH, max_rows + 1 - len(answer.rows))
-        await cursor.execute(f"FETCH {wanted} FROM callboard".encode())
+        batch_size = min(BATCH, max_rows + 1 - len(answer.rows))
+        await cursor.execute(f"FETCH {batch_size} FROM callboard".encode())
         rows = await cursor.fetchall()
         for row in rows:
             if len(answer.rows) == max_rows or chars > MAX_CHARS:
@@ -183,7 +183,7 @@ async def _read(cursor: AsyncCursor[Any], answer: SqlAnswer, max_rows: int) -> N
             answer.cut_values += sum(isinstance(value, str) and len(value) > MAX_CELL for value in row)
             answer.rows.append([_cell(value) for value in row])
             chars += sum(len(value) if isinstance(value, str) else 8 for value in answer.rows[-1])
-        if len(rows) < wanted:
+        if len(rows) < batch_size:
             return
 
 
@@ -196,16 +196,16 @@ def _cell(value: Any) -> Any:
 def _problem(error: Any, query: SqlQuery) -> str:
     from psycopg import errors
 
-    said = redact_start(str(error.diag.message_primary or ""), 500)
+    message = redact_start(str(error.diag.message_primary or ""), 500)
     if isinstance(error, errors.QueryCanceled | errors.LockNotAvailable):
         return TOO_LONG.format(time_s=query.time_s)
     if isinstance(error, errors.ReadOnlySqlTransaction):
-        return f"{ONLY_READING} PostgreSQL says: {said}."
-    if "multiple commands" in said:
+        return f"{ONLY_READING} PostgreSQL says: {message}."
+    if "multiple commands" in message:
         return "write one statement, without a second one behind it."
-    if error.diag.sqlstate is None or not said:
+    if error.diag.sqlstate is None or not message:
         log.warning("a database did not answer database=%s: %s", query.database, redact_start(str(error), 500))
         return f"database '{query.database}' cannot be reached; the worker's log has the reason."
     if isinstance(error, errors.SyntaxError):
-        return f"{ONLY_READING} PostgreSQL says: {said}."
-    return f"PostgreSQL says: {said}. information_schema.columns lists the tables."
+        return f"{ONLY_READING} PostgreSQL says: {message}."
+    return f"PostgreSQL says: {message}. information_schema.columns lists the tables."

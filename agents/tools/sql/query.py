@@ -91,21 +91,21 @@ async def query(database: str, sql: str, settings: Settings) -> dict[str, Any]:
         raise ToolFailed(f"the query has {len(sql):,} characters and the limit is {MAX_SQL:,}.")
     if not sql.strip() or _ODD.search(sql):
         raise ToolFailed("the query is empty, or has characters that are no text; write one SELECT.")
-    asked = SqlQuery(database=database, sql=sql, time_s=settings.sql_timeout_s, max_rows=settings.sql_max_rows)
-    place = place_of(database, settings)
-    facts = {"statement": sql, "database": database, "system": "sqlite" if place.url is None else "postgresql"}
-    with span_if_collecting("sql", statement_name(sql), **facts) as one:
-        answer = await _answered(place, asked)
-        if one is not None:
-            one.facts["rows"] = len(answer.rows)
+    request = SqlQuery(database=database, sql=sql, time_s=settings.sql_timeout_s, max_rows=settings.sql_max_rows)
+    location = place_of(database, settings)
+    facts = {"statement": sql, "database": database, "system": "sqlite" if location.url is None else "postgresql"}
+    with span_if_collecting("sql", statement_name(sql), **facts) as open_span:
+        answer = await _answered(location, request)
+        if open_span is not None:
+            open_span.facts["rows"] = len(answer.rows)
     return answer.as_result()
 
 
-async def _answered(place: SqlPlace, asked: SqlQuery) -> SqlAnswer:
-    if place.file is not None:
-        return await ask_sqlite(place.file, asked)
-    assert place.url is not None
-    return await ask_postgres(place.url, asked)
+async def _answered(location: SqlPlace, request: SqlQuery) -> SqlAnswer:
+    if location.file is not None:
+        return await ask_sqlite(location.file, request)
+    assert location.url is not None
+    return await ask_postgres(location.url, request)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,13 +123,13 @@ def place_of(name: str, settings: Settings, environment: Mapping[str, str] | Non
         ToolFailed: no database has the name, its variable is not set, or has no usable address. The message has
             neither the address nor the folder.
     """
-    known = settings.sql_variables
-    if name not in known:
-        listing = ", ".join(sorted(known)) or "none"
+    sql_variables = settings.sql_variables
+    if name not in sql_variables:
+        listing = ", ".join(sorted(sql_variables)) or "none"
         raise ToolFailed(
-            f"there is no database '{name[:80]}'.{did_you_mean(name, known)} The databases are: {listing}."
+            f"there is no database '{name[:80]}'.{did_you_mean(name, sql_variables)} The databases are: {listing}."
         )
-    variable = known[name]
+    variable = sql_variables[name]
     address = (os.environ if environment is None else environment).get(variable, "").strip()
     if not address:
         raise ToolFailed(f"database '{name}' has no address: the worker has no variable {variable}. {REMEDY}")

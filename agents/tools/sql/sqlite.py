@@ -25,16 +25,16 @@ async def ask_sqlite(file: Path, query: SqlQuery) -> SqlAnswer:
         raise ToolFailed(f"the file of database '{query.database}' is not there; the operator has its path.")
     process = QueryProcess()
     limits = {"time_s": query.time_s, "max_rows": query.max_rows, "max_cell": MAX_CELL}
-    asked = partial(ask, file, query.sql, is_live=True, process=process, **limits)  # type: ignore[arg-type]
+    query_call = partial(ask, file, query.sql, is_live=True, process=process, **limits)  # type: ignore[arg-type]
     try:
-        found = await asyncio.to_thread(asked)
+        result = await asyncio.to_thread(query_call)
     except QueryFailed as error:
         raise ToolFailed(_problem(str(error), query)) from error
     finally:
         process.kill()
-    if not found["columns"]:
+    if not result["columns"]:
         raise ToolFailed(ONLY_READING)
-    return SqlAnswer(**found)
+    return SqlAnswer(**result)
 
 
 def _problem(text: str, query: SqlQuery) -> str:

@@ -66,8 +66,8 @@ def signature_of(secret: str, tenant: str, number: int, digest: str) -> str:
 
     A tool may print what it likes to a worker's log, and a chain would be reported as broken that is whole.
     """
-    said = f"{WORDS}\n{tenant}\n{number}\n{digest}"
-    return hmac.digest(bytes.fromhex(secret), said.encode(), "sha256").hex()
+    text = f"{WORDS}\n{tenant}\n{number}\n{digest}"
+    return hmac.digest(bytes.fromhex(secret), text.encode(), "sha256").hex()
 
 
 # --- reading them back ----------------------------------------------------------------------------
@@ -90,11 +90,11 @@ def anchors_in(paths: Iterable[Path], secret: str | None) -> Anchors:
     With no ``secret`` the installation has signed none.
     """
     signed, skipped = [], 0
-    for place, found in _heads_in(paths):
-        signature = found.pop("signature")
-        expected = signature_of(secret, **found) if secret is not None else ""
+    for location, head in _heads_in(paths):
+        signature = head.pop("signature")
+        expected = signature_of(secret, **head) if secret is not None else ""
         if signature and hmac.compare_digest(signature.encode(), expected.encode()):
-            signed.append(Anchor(**found, place=place))
+            signed.append(Anchor(**head, place=location))
         else:
             skipped += 1
     return Anchors(signed=signed, skipped=skipped)
@@ -106,9 +106,9 @@ def _heads_in(paths: Iterable[Path]) -> Iterator[tuple[str, dict[str, Any]]]:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 if WORDS.encode() in line and len(line) < _MOST_CHARS:
-                    found = _parsed(line.decode("utf-8", "replace").strip())
-                    if found is not None:
-                        yield f"{path}:{number}", found
+                    head = _parsed(line.decode("utf-8", "replace").strip())
+                    if head is not None:
+                        yield f"{path}:{number}", head
 
 
 def _parsed(line: str) -> dict[str, Any] | None:

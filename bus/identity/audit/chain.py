@@ -71,16 +71,18 @@ def newest(database: Database, tenant: str, *, limit: int, before: int | None = 
 
 def verify(database: Database, tenant: str, anchors: Sequence[Anchor] = ()) -> Verified:
     """Compute a tenant's chain again, from its first entry, and return what was found."""
-    wanted = _by_number(anchors, tenant)
+    by_number = _by_number(anchors, tenant)
     head_number, head_digest = _head(database, tenant)  # before the entries: others may be added meanwhile
     count, digest = 0, GENESIS
     broken: _Broken | None = None
     try:
         for row in _rows(database, tenant, 0):
-            found = _checked(row, count + 1, digest)
-            _require_anchored(wanted.get(row.number, ()), row.number, found)
-            count, digest = row.number, found
-        _require_all(count, max(wanted, default=0), f"the anchor in {wanted[max(wanted)][0].place}" if wanted else "")
+            entry_digest = _checked(row, count + 1, digest)
+            _require_anchored(by_number.get(row.number, ()), row.number, entry_digest)
+            count, digest = row.number, entry_digest
+        _require_all(
+            count, max(by_number, default=0), f"the anchor in {by_number[max(by_number)][0].place}" if by_number else ""
+        )
         _require_all(count, head_number, "the table audit_heads")
         if count == head_number and digest != head_digest:
             raise _Broken(count, "its digest is not the one that the table audit_heads has")
@@ -90,7 +92,7 @@ def verify(database: Database, tenant: str, anchors: Sequence[Anchor] = ()) -> V
     return Verified(
         tenant=tenant,
         entries=count,
-        anchors=len(wanted),
+        anchors=len(by_number),
         digest=digest,
         broken=broken.number if broken is not None else None,
         problem=str(broken or ""),
@@ -99,11 +101,11 @@ def verify(database: Database, tenant: str, anchors: Sequence[Anchor] = ()) -> V
 
 def _by_number(anchors: Sequence[Anchor], tenant: str) -> dict[int, list[Anchor]]:
     """Return a tenant's anchors by number. All count: the newest one of a number may be of a changed entry."""
-    found: dict[int, list[Anchor]] = {}
+    by_number: dict[int, list[Anchor]] = {}
     for anchor in anchors:
         if anchor.tenant == tenant:
-            found.setdefault(anchor.number, []).append(anchor)
-    return found
+            by_number.setdefault(anchor.number, []).append(anchor)
+    return by_number
 
 
 def _rows(database: Database, tenant: str, after: int) -> Iterator[Row[Any]]:
@@ -154,6 +156,6 @@ def _require_head(number: int, count: int) -> None:
         raise _Broken(max(number, 1), why)
 
 
-def _require_all(count: int, wanted: int, where: str) -> None:
-    if count < wanted:
-        raise _Broken(count + 1, f"it is missing: the chain ends with entry {count}, and {where} has entry {wanted}")
+def _require_all(count: int, minimum: int, where: str) -> None:
+    if count < minimum:
+        raise _Broken(count + 1, f"it is missing: the chain ends with entry {count}, and {where} has entry {minimum}")

@@ -36,13 +36,13 @@ def note_settings(database: Database, settings: Settings, process: str) -> None:
 
 def chosen(settings: Settings) -> dict[str, Any]:
     """Return the settings that differ from their defaults, without secrets."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, field in Settings.model_fields.items():
         value = getattr(settings, name)
         if value != field.get_default(call_default_factory=True):
             is_choice = get_origin(field.annotation) is Literal  # `auth` is named like a secret and is none
-            found[name] = REDACTED if is_secret(name, str(value)) and not is_choice else _distinct(value)
-    return found
+            values[name] = REDACTED if is_secret(name, str(value)) and not is_choice else _distinct(value)
+    return values
 
 
 def _distinct(value: Any) -> Any:

@@ -74,7 +74,7 @@ class KnownHeads:
         lost = self._lost(database)
         taken = take_due(database)
         for head in taken:
-            if (known := self._known.get(head.tenant)) is None or head.number >= known.number:
+            if (last_head := self._known.get(head.tenant)) is None or head.number >= last_head.number:
                 self._known[head.tenant] = head
                 self._written_s[head.tenant] = self._clock()
         return [*lost, *taken, *self._unwritten()]
@@ -86,7 +86,11 @@ class KnownHeads:
         secret = shared_secret(database, SECRET_NAME)
         with database.read() as connection:
             heads = {row.tenant: _signed(row, secret) for row in connection.execute(select(*_HEADS))}
-            lost = [one for one in self._known.values() if not _is_kept(connection, heads.get(one.tenant), one)]
+            lost = [
+                audit_head
+                for audit_head in self._known.values()
+                if not _is_kept(connection, heads.get(audit_head.tenant), audit_head)
+            ]
         self._read_s = self._clock()
         self._known = heads
         self._written_s = {tenant: self._written_s.get(tenant, self._read_s) for tenant in heads}
@@ -103,10 +107,10 @@ class KnownHeads:
         return late
 
 
-def _is_kept(connection: Connection, head: AuditHead | None, known: AuditHead) -> bool:
+def _is_kept(connection: Connection, head: AuditHead | None, last_head: AuditHead) -> bool:
     """Whether a chain with this head contains an earlier head."""
-    if head is None or head.number < known.number:
+    if head is None or head.number < last_head.number:
         return False
-    query = select(audit.c.digest).where(audit.c.tenant == known.tenant, audit.c.number == known.number)
-    same = head.number == known.number
-    return known.digest == (head.digest if same else connection.execute(query).scalar())
+    query = select(audit.c.digest).where(audit.c.tenant == last_head.tenant, audit.c.number == last_head.number)
+    same = head.number == last_head.number
+    return last_head.digest == (head.digest if same else connection.execute(query).scalar())

@@ -78,23 +78,23 @@ def record_state(
 
     Its fact ``changed`` has the names that differ from that one.
     """
-    wanted = _cleaned(state)
-    if _last_state(connection, principal.tenant, action, target_id) == wanted:
+    clean_state = _cleaned(state)
+    if _last_state(connection, principal.tenant, action, target_id) == clean_state:
         return None
     _locked_head(connection, principal.tenant)  # another process may have recorded it meanwhile
     before = _last_state(connection, principal.tenant, action, target_id)
-    if before == wanted:
+    if before == clean_state:
         return None
-    changed = sorted(name for name in {*wanted, *before} if wanted.get(name) != before.get(name))
+    changed = sorted(name for name in {*clean_state, *before} if clean_state.get(name) != before.get(name))
     return record(connection, principal, action, target, target_id, state=state, changed=changed)
 
 
 def _last_state(connection: Connection, tenant: str, action: Action, target_id: str) -> Mapping[str, Any]:
     its = (audit.c.tenant == tenant, audit.c.action == action, audit.c.target_id == target_id)
     last = select(audit.c.facts_json).where(*its).order_by(audit.c.number.desc()).limit(1)
-    found = connection.execute(last).scalar()
+    state_json = connection.execute(last).scalar()
     try:
-        state = orjson.loads(found)["state"] if found is not None else {}
+        state = orjson.loads(state_json)["state"] if state_json is not None else {}
     except (ValueError, KeyError, TypeError):  # the entry was changed in the database, which `audit verify` reports
         return {}
     return state if isinstance(state, Mapping) else {}
@@ -154,5 +154,5 @@ def _named(name: str, value: Any) -> Any:
 
 def _text(text: str) -> str:
     """Return a text without secrets, without what the databases or JSON cannot hold, and not too long."""
-    shown = redact(text).replace("\0", "").encode("utf-8", "backslashreplace").decode()
-    return shown if len(shown) <= MAX_CHARS else f"{shown[: MAX_CHARS - 1]}…"
+    clean_text = redact(text).replace("\0", "").encode("utf-8", "backslashreplace").decode()
+    return clean_text if len(clean_text) <= MAX_CHARS else f"{clean_text[: MAX_CHARS - 1]}…"

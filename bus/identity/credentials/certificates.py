@@ -107,9 +107,9 @@ def read_rules(path: Path) -> list[CertificateRule]:
         raise SettingInvalid(f"CALLBOARD_TLS_PRINCIPALS: {path} cannot be read: {error}. Correct the file.") from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
+        location = ".".join(map(str, first["loc"])) or "the file"
         raise SettingInvalid(
-            f"CALLBOARD_TLS_PRINCIPALS: {path}: {place}: {first['msg']}. Each entry is `certificate: CN=name` (or "
+            f"CALLBOARD_TLS_PRINCIPALS: {path}: {location}: {first['msg']}. Each entry is `certificate: CN=name` (or "
             "DNS:, URI:, email:) with `principal:`, and optionally `tenant:` and `roles:`."
         ) from error
     names = [rule.certificate for rule in rules]

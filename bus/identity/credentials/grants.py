@@ -88,19 +88,19 @@ class GrantForm:
         Raises:
             GRANT_REFUSED: the text has not the form of a grant.
         """
-        found = _TEXT.fullmatch(text)
-        if found is None:
+        match = _TEXT.fullmatch(text)
+        if match is None:
             raise grant_refused(UNKNOWN)
         self.open()
-        return PresentedGrant(id=f"{ID}_{found[1]}", signature=found[2], form=self)
+        return PresentedGrant(id=f"{ID}_{match[1]}", signature=match[2], form=self)
 
     def is_signed(self, grant: Grant, signature: str) -> bool:
         return hmac.compare_digest(self._signature(grant), signature)
 
     def _signature(self, grant: Grant) -> str:
         self.open()
-        said = orjson.dumps({name: getattr(grant, name) for name in _SIGNED}, option=orjson.OPT_SORT_KEYS)
-        return hmac.digest(self._secret, said, "sha256").hex()
+        data = orjson.dumps({name: getattr(grant, name) for name in _SIGNED}, option=orjson.OPT_SORT_KEYS)
+        return hmac.digest(self._secret, data, "sha256").hex()
 
 
 UNKNOWN = "it is not one of this deployment's, or it is for another principal"

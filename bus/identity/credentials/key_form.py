@@ -40,11 +40,11 @@ class KeyForm:
 
     def id_of(self, text: str) -> str | None:
         """Return the id of a well-formed key; None: this deployment made no such key."""
-        found = KEY.fullmatch(text)
-        if found is None or not hmac.compare_digest(_checksum(text[:-_CHECKSUM_CHARS]), text[-_CHECKSUM_CHARS:]):
+        match = KEY.fullmatch(text)
+        if match is None or not hmac.compare_digest(_checksum(text[:-_CHECKSUM_CHARS]), text[-_CHECKSUM_CHARS:]):
             return None
-        random, tag = found[1][:_RANDOM_CHARS], found[1][_RANDOM_CHARS:]
-        return found[1] if hmac.compare_digest(self._tag(random), tag) else None
+        random, tag = match[1][:_RANDOM_CHARS], match[1][_RANDOM_CHARS:]
+        return match[1] if hmac.compare_digest(self._tag(random), tag) else None
 
     def make_ticket(self) -> str:
         """Return a new ticket, whose last characters are a MAC of the others."""

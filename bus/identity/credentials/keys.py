@@ -161,12 +161,12 @@ def of_tenant(
 
     The next page begins after the time (ms) and the id of the last key; several may be created in one millisecond.
     """
-    place = api_keys.c.created_ms, api_keys.c.id
-    query = select(api_keys).order_by(*(column.desc() for column in place)).limit(limit)
+    columns = api_keys.c.created_ms, api_keys.c.id
+    query = select(api_keys).order_by(*(column.desc() for column in columns)).limit(limit)
     if tenant is not None:
         query = query.where(api_keys.c.tenant == tenant)
     if before_ms is not None:
-        query = query.where(tuple_(*place) < tuple_(before_ms, before_id))
+        query = query.where(tuple_(*columns) < tuple_(before_ms, before_id))
     return [_key(row) for row in connection.execute(query).mappings()]
 
 
@@ -179,10 +179,10 @@ def revoke(connection: Connection, key_id: str, tenant: str | None, *, by: str) 
     ours = api_keys.c.id == key_id if tenant is None else and_(api_keys.c.id == key_id, api_keys.c.tenant == tenant)
     ended = update(api_keys).where(ours, api_keys.c.revoked_ms.is_(None)).values(revoked_ms=WALL_MS)
     is_new = connection.execute(ended).rowcount
-    found = connection.execute(select(api_keys).where(ours)).mappings().one_or_none()
-    if found is None:
+    row = connection.execute(select(api_keys).where(ours)).mappings().one_or_none()
+    if row is None:
         raise KEY_UNKNOWN(id=key_id)
-    key = _key(found)
+    key = _key(row)
     if is_new:
         _record(connection, Action.KEY_REVOKED, key, by)
     return key
@@ -193,8 +193,8 @@ def live(connection: Connection, ids: Collection[str]) -> Mapping[str, ApiKey]:
     query = select(api_keys).outerjoin(
         principals, and_(principals.c.tenant == api_keys.c.tenant, principals.c.id == api_keys.c.name)
     )
-    found = connection.execute(query.where(api_keys.c.id.in_(ids), *_is_live())).mappings()
-    return {row["id"]: _key(row) for row in found}
+    rows = connection.execute(query.where(api_keys.c.id.in_(ids), *_is_live())).mappings()
+    return {row["id"]: _key(row) for row in rows}
 
 
 def _is_live() -> Iterable[ColumnElement[bool]]:

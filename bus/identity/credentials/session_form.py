@@ -38,11 +38,11 @@ class SessionForm:
 
     def id_of(self, text: str) -> str | None:
         """Return the id of a well-formed session; None: this deployment made no such session."""
-        found = SESSION.fullmatch(text)
-        if found is None:
+        match = SESSION.fullmatch(text)
+        if match is None:
             return None
-        random, tag = found[1][:_RANDOM_CHARS], found[1][_RANDOM_CHARS:]
-        return found[1] if hmac.compare_digest(self._tag(random), tag) else None
+        random, tag = match[1][:_RANDOM_CHARS], match[1][_RANDOM_CHARS:]
+        return match[1] if hmac.compare_digest(self._tag(random), tag) else None
 
     def digest(self, text: str) -> str:
         """Return the keyed hash of a session, which is what the database has of it."""

@@ -106,13 +106,13 @@ def live(connection: Connection, ids: Collection[str]) -> Mapping[str, Session]:
     is_same = and_(principals.c.tenant == sessions.c.tenant, principals.c.id == sessions.c.principal)
     columns = (sessions, principals.c.roles_json)
     query = select(*columns).join(principals, is_same).where(sessions.c.id.in_(ids), *_is_live())
-    found: dict[str, Session] = {}
+    by_id: dict[str, Session] = {}
     for row in connection.execute(query):
         roles = frozenset(Role(role) for role in orjson.loads(row.roles_json or "[]") if role in set(Role))
         credential = Credential(kind=CredentialKind.SESSION, id=row.id, expires_ms=row.expires_ms)
         caller = Caller(principal=Principal(tenant=row.tenant, id=row.principal, roles=roles), credential=credential)
-        found[row.id] = Session(id=row.id, digest=row.digest, display_name=row.display_name, caller=caller)
-    return found
+        by_id[row.id] = Session(id=row.id, digest=row.digest, display_name=row.display_name, caller=caller)
+    return by_id
 
 
 def _is_live() -> Iterable[ColumnElement[bool]]:

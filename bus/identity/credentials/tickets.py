@@ -25,5 +25,5 @@ def take(connection: Connection, form: KeyForm, ticket: str, run_id: str) -> Cal
     """Return the caller that a ticket stands for, and use the ticket up; None: it is not valid for this run."""
     ours = feed_tickets.c.digest == form.digest(ticket), feed_tickets.c.run_id == run_id
     taking = delete(feed_tickets).where(*ours, feed_tickets.c.expires_ms > WALL_MS)
-    found = connection.execute(taking.returning(feed_tickets.c.caller_json)).scalar_one_or_none()
-    return None if found is None else from_json(found)
+    caller_json = connection.execute(taking.returning(feed_tickets.c.caller_json)).scalar_one_or_none()
+    return None if caller_json is None else from_json(caller_json)

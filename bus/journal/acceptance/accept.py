@@ -279,8 +279,8 @@ def _columns_of(metadata: Mapping[str, Any]) -> dict[str, str | None]:
 
     A run that another run, or a request without one, started has the one of these.
     """
-    found = metadata.get("correlation_id", current_correlation_id())
-    correlation_id = found if is_correlation_id(found) and not has_secret(found) else None
+    candidate = metadata.get("correlation_id", current_correlation_id())
+    correlation_id = candidate if is_correlation_id(candidate) and not has_secret(candidate) else None
     metadata_json = orjson.dumps(dict(metadata)).decode() if metadata else None
     return {"metadata_json": metadata_json, "correlation_id": correlation_id}
 

@@ -55,7 +55,7 @@ _pids: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 class CallersTransaction:
     """The open transaction of a connection that the caller commits, rolls back and closes."""
 
-    def __init__(self, given: Any, database: Database) -> None:
+    def __init__(self, handle: Any, database: Database) -> None:
         """Check the connection by reads alone.
 
         Raises:
@@ -63,10 +63,10 @@ class CallersTransaction:
                 the parent process's.
             DatabaseBusy: another writer holds the SQLite file.
         """
-        self._given = given
+        self._given = handle
         self._database = database
         try:
-            self.connection = self._joined(given)
+            self.connection = self._joined(handle)
             self._require_transaction()
             self._require_same_database()
         except PendingRollbackError as error:
@@ -89,30 +89,30 @@ class CallersTransaction:
         elif isinstance(self._given, Connection):
             event.listen(self._given, "commit", lambda _connection: publish(), once=True)
 
-    def _joined(self, given: Any) -> Connection:
+    def _joined(self, handle: Any) -> Connection:
         """Return the connection in SQLAlchemy's form."""
-        if type(given).__module__.startswith("sqlalchemy.ext.asyncio"):
+        if type(handle).__module__.startswith("sqlalchemy.ext.asyncio"):
             raise CONNECTION_UNUSABLE(f"the connection {ASYNC}")
-        if _is_session(given):
-            given = given.connection()
-        if isinstance(given, Connection):
-            if given.closed or given.invalidated:
+        if _is_session(handle):
+            handle = handle.connection()
+        if isinstance(handle, Connection):
+            if handle.closed or handle.invalidated:
                 raise CONNECTION_UNUSABLE(f"the connection {CLOSED}")
-            self._require_own(given.connection.dbapi_connection, _opened_s(given))
-            given.execute(select(literal(1)))  # begins the transaction
-            return given
-        if _is_django(given):
-            if not given.in_atomic_block and given.get_autocommit():
+            self._require_own(handle.connection.dbapi_connection, _opened_s(handle))
+            handle.execute(select(literal(1)))  # begins the transaction
+            return handle
+        if _is_django(handle):
+            if not handle.in_atomic_block and handle.get_autocommit():
                 raise CONNECTION_UNUSABLE(f"the connection {AUTOCOMMIT}")
-            given.ensure_connection()
-            given = given.connection
-        driver = type(given).__module__.partition(".")[0]
-        if driver not in ("psycopg", "psycopg2", "sqlite3") and not isinstance(given, sqlite3.Connection):
-            raise CONNECTION_UNUSABLE(f"`connection` is a {type(given).__name__}; pass {WHAT}.")
-        if getattr(given, "closed", False):
+            handle.ensure_connection()
+            handle = handle.connection
+        driver = type(handle).__module__.partition(".")[0]
+        if driver not in ("psycopg", "psycopg2", "sqlite3") and not isinstance(handle, sqlite3.Connection):
+            raise CONNECTION_UNUSABLE(f"`connection` is a {type(handle).__name__}; pass {WHAT}.")
+        if getattr(handle, "closed", False):
             raise CONNECTION_UNUSABLE(f"the connection {CLOSED}")
-        self._require_own(given, None)
-        return self._wrapped(given)
+        self._require_own(handle, None)
+        return self._wrapped(handle)
 
     def _wrapped(self, driven: Any) -> Connection:
         """Return SQLAlchemy's form of a driver's connection, which never ends the transaction."""
@@ -215,13 +215,13 @@ def _as_tuples(cursor: Any) -> Any:
     return cursor
 
 
-def _is_django(given: Any) -> bool:
-    return hasattr(given, "in_atomic_block") and hasattr(given, "on_commit")
+def _is_django(handle: Any) -> bool:
+    return hasattr(handle, "in_atomic_block") and hasattr(handle, "on_commit")
 
 
-def _is_session(given: Any) -> bool:
+def _is_session(handle: Any) -> bool:
     """Return whether it is a Session, or a scoped one, of SQLAlchemy's ORM, which Callboard itself never imports."""
-    return hasattr(given, "get_bind") and hasattr(given, "connection")
+    return hasattr(handle, "get_bind") and hasattr(handle, "connection")
 
 
 def _opened_s(connection: Connection) -> float | None:

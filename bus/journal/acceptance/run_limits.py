@@ -32,8 +32,8 @@ RunLimits = Mapping[LimitName, int]
 
 def run_limits(settings: Settings, tenant: str) -> RunLimits:
     """Return the limits on a tenant's runs."""
-    found = {name: settings.limit(name, tenant) for name in _CONDITIONS}
-    return {name: limit for name, limit in found.items() if limit}
+    limits = {name: settings.limit(name, tenant) for name in _CONDITIONS}
+    return {name: limit for name, limit in limits.items() if limit}
 
 
 def require_room(connection: Connection, principal: Principal, limits: RunLimits) -> None:

@@ -170,8 +170,10 @@ def _approve(
     if answer.arguments is not None:
         raise EDIT_REFUSED(problems="several persons have to approve this call, so it is made as it is or rejected")
     names.append(person)
-    kept = update(approvals).where(approvals.c.id == question.id).values(approved_json=orjson.dumps(names).decode())
-    connection.execute(kept)
+    statement = (
+        update(approvals).where(approvals.c.id == question.id).values(approved_json=orjson.dumps(names).decode())
+    )
+    connection.execute(statement)
     if len(names) >= question.approvers:
         return _answer(connection, run, question, answer, by, names)
     ids = {"approval_id": question.id, "call_id": question.call_id, "name": question.name}
@@ -227,9 +229,9 @@ def _require_fit(question: Row[Any], arguments: Mapping[str, Any]) -> None:
         raise EDIT_REFUSED(problems="; ".join(problems))
 
 
-def _require_form(question: Row[Any], given: Any) -> None:
+def _require_form(question: Row[Any], values: Any) -> None:
     """Raise ``ANSWER_REFUSED`` unless an answer fits the question's form."""
-    problems = schema_errors(orjson.loads(question.schema_json), given)
+    problems = schema_errors(orjson.loads(question.schema_json), values)
     if problems:
         raise ANSWER_REFUSED(problems="; ".join(problems))
 
@@ -273,13 +275,13 @@ def _answer(
     approved: Sequence[str] | None = None,
 ) -> CommitResult:
     arguments = dict(answer.arguments) if answer.arguments is not None else None
-    given = {"result": answer.result, "message": answer.message, "arguments": arguments, "digest": _digest(answer)}
-    given["result_digest"] = _result_digest(answer)
+    data = {"result": answer.result, "message": answer.message, "arguments": arguments, "digest": _digest(answer)}
+    data["result_digest"] = _result_digest(answer)
     connection.execute(
         update(approvals)
         .where(approvals.c.id == question.id)
         .values(
-            decision=answer.decision, decision_json=orjson.dumps(given).decode(), decided_by=by, decided_ms=epoch_ms()
+            decision=answer.decision, decision_json=orjson.dumps(data).decode(), decided_by=by, decided_ms=epoch_ms()
         )
     )
     until = None
@@ -292,13 +294,13 @@ def _answer(
         scope=answer.scope,
         until=until,
         arguments=arguments,
-        digest=given["digest"],
+        digest=data["digest"],
         decision=answer.decision,
         by=by,
         approved_by=approved,
         reason=answer.message,
         answer=answer.result if answer.decision == "answer" else None,
-        result_digest=given["result_digest"],
+        result_digest=data["result_digest"],
     )
     still_open = select(func.count()).select_from(approvals)
     still_open = still_open.where(approvals.c.run_id == run.id, approvals.c.decision.is_(None))

@@ -113,8 +113,8 @@ class ApprovalLinks:
             if link.used_ms is not None or link.expires_ms <= wall_ms(connection):
                 raise LINK_OVER(problem="it was used before" if link.used_ms is not None else "it has expired")
             run = connection.execute(select(runs).where(runs.c.id == link.run_id)).first()
-            asked = select(*QUESTION).where(approvals.c.id == link.approval_id, UNANSWERED)
-            question = connection.execute(asked).first()
+            query = select(*QUESTION).where(approvals.c.id == link.approval_id, UNANSWERED)
+            question = connection.execute(query).first()
             if run is None or question is None or run.status != "waiting":
                 raise LINK_OVER(problem="its question is answered, or its run has ended")
             require(principal, Verb.DECIDE, run, "this run")
@@ -129,8 +129,8 @@ class ApprovalLinks:
         return self._secret
 
 
-def _is_same(expected: str, given: str) -> bool:
-    return hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace"))
+def _is_same(expected: str, candidate: str) -> bool:
+    return hmac.compare_digest(expected.encode(), candidate.encode("utf-8", "replace"))
 
 
 def _signature(secret: bytes, row: Any) -> str:

@@ -88,11 +88,11 @@ class HotLog(Protocol):
         """Send what is pending and close every connection."""
 
 
-def remove_from(registered: dict[str, list[T]], name: str, one: T) -> bool:
+def remove_from(registered: dict[str, list[T]], name: str, entry: T) -> bool:
     """Remove one of those registered under a name, and return whether it was the last."""
     others = registered.get(name, [])
-    if one in others:
-        others.remove(one)
+    if entry in others:
+        others.remove(entry)
     return not others and registered.pop(name, None) is not None
 
 

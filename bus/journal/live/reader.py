@@ -223,9 +223,9 @@ class Reader:
         self._is_polling = True  # until a live event arrives
         return []
 
-    def _take_late(self, asked: asyncio.Task[list[Line]]) -> None:
-        if not asked.cancelled() and asked.exception() is None and asked.result():
-            self._on_lines(asked.result())
+    def _take_late(self, task: asyncio.Task[list[Line]]) -> None:
+        if not task.cancelled() and task.exception() is None and task.result():
+            self._on_lines(task.result())
 
     def _read_page(self, cursor: int) -> list[Line]:
         with self._database.read() as connection:

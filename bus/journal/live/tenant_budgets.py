@@ -106,7 +106,11 @@ class TenantBudgets:
                 # Runs that left meanwhile stay in the account as they were last counted, until they expire.
                 for account in tuple(self._accounts.values()):
                     await self._bring_up_to_date(account)
-            self._accounts = {tenant: one for tenant, one in self._accounts.items() if not one.is_idle}
+            self._accounts = {
+                tenant: tenant_account
+                for tenant, tenant_account in self._accounts.items()
+                if not tenant_account.is_idle
+            }
 
     async def _bring_up_to_date(self, account: _Account) -> None:
         total = await self._enter(account)

@@ -45,5 +45,5 @@ class WrittenRun:
     @property
     def left_bytes(self) -> int:
         """Bytes that Redis holds of it after its owner has detached."""
-        kept = self.trimmer.kept_bytes
-        return self.held if kept is None else min(self.held, kept)
+        kept_bytes = self.trimmer.kept_bytes
+        return self.held if kept_bytes is None else min(self.held, kept_bytes)

@@ -18,8 +18,8 @@ from config.identity.principal import Principal
 
 def audit_calls(connection: Connection, lease: Lease, step_ids: Collection[str]) -> None:
     """Add an entry for each of these steps that has begun, or begins again, in the name of the run's principal."""
-    shown = steps.c["id", "kind", "name", "call_id", "effect", "arguments_digest", "attempt"]
-    query = select(*shown).where(steps.c.id.in_(step_ids), steps.c.status != "planned").order_by(steps.c.number)
+    columns = steps.c["id", "kind", "name", "call_id", "effect", "arguments_digest", "attempt"]
+    query = select(*columns).where(steps.c.id.in_(step_ids), steps.c.status != "planned").order_by(steps.c.number)
     principal = Principal(tenant=lease.tenant, id=lease.principal)
     for step in connection.execute(query).all():
         facts = {"run": lease.run_id, "kind": step.kind, "name": step.name, "call": step.call_id, "effect": step.effect}

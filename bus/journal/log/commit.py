@@ -109,8 +109,8 @@ def _add_messages(connection: Connection, run: Lease | Row[Any], items: Sequence
     """Insert messages into the run's thread, numbered after those of its turn."""
     if not items:
         return
-    asked = {"key_": run.thread_key, "count": len(items)}
-    first = connection.execute(_TAKE_NUMBERS, asked).scalar_one() - len(items)
+    parameters = {"key_": run.thread_key, "count": len(items)}
+    first = connection.execute(_TAKE_NUMBERS, parameters).scalar_one() - len(items)
     rows = [
         {
             "thread_key": run.thread_key,

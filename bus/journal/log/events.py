@@ -151,9 +151,9 @@ def undelivered(connection: Connection, run_id: str, last_owner: int, below: int
         return []
     # A worker of a release without the column `owned_fence` did not set it, but started a step under its fence.
     started = connection.execute(_LAST_STEP, {"run_": run_id, "below": below}).scalar() or 0
-    asked = {"run_": run_id, "last_owner": max(last_owner, started), "below": below}
+    parameters = {"run_": run_id, "last_owner": max(last_owner, started), "below": below}
     return with_results(
-        connection, run_id, [decode(line) for line in connection.execute(_WITHOUT_OWNER, asked).scalars()]
+        connection, run_id, [decode(line) for line in connection.execute(_WITHOUT_OWNER, parameters).scalars()]
     )
 
 
@@ -183,8 +183,8 @@ def last_error(connection: Connection, run_id: str) -> ErrorPayload | None:
         .order_by(events.c.seq.desc())
         .limit(1)
     )
-    found = connection.execute(query).scalar()
-    payload = decode(found) if found is not None else None
+    payload_json = connection.execute(query).scalar()
+    payload = decode(payload_json) if payload_json is not None else None
     return payload if isinstance(payload, ErrorPayload) else None
 
 
@@ -197,13 +197,13 @@ def undeclared(connection: Connection, run_id: str, after: int, upto: int) -> li
     """
     rows = connection.execute(_LATER, {"run_id": run_id, "cursor": after}).all()
     final = {row.message_id for row in rows if row.type == "message"}
-    kept: set[int] = set()
+    numbers: set[int] = set()
     for row in rows:
         if row.type != "block":
-            kept.add(row.seq)
+            numbers.add(row.seq)
         elif row.message_id in final:
-            kept.update(payload.seq for payload in block_payloads(row))
+            numbers.update(payload.seq for payload in block_payloads(row))
         if row.type == "withdrawn":
             for first, last in Line(row.seq, row.type, row.data_json.encode()).withdrawn_ranges:
-                kept.update(range(first, min(last, upto) + 1))
-    return ranges_of(number for number in range(after + 1, upto + 1) if number not in kept)
+                numbers.update(range(first, min(last, upto) + 1))
+    return ranges_of(number for number in range(after + 1, upto + 1) if number not in numbers)

@@ -96,8 +96,8 @@ def read_progress(connection: Connection, run_id: str) -> Progress:
     answered = answers(connection, run_id) if tools else {}
     calls_of = results[-1].get("message_id", "") if results else ""
     if tools and not results:  # a run of kind ``tool``: the user's message has its call
-        asked = read_call(connection, run_id)
-        calls_of = asked.message_id if asked is not None else ""
+        call = read_call(connection, run_id)
+        calls_of = call.message_id if call is not None else ""
     written = _written(connection, run_id, calls_of) if tools else {}
     waits = waits_of(connection, run_id) if tools else {}
     return Progress(

@@ -73,7 +73,7 @@ def with_references(rows: list[Any]) -> tuple[list[Any], dict[int, ToolResultPay
     """
     referring: dict[int, ToolResultPayload] = {}
     size = 0
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         size += len(row.data_json)
         if row.type == "tool_result" and RESULT_IN in row.data_json:
             payload = decode(row.data_json)
@@ -81,7 +81,7 @@ def with_references(rows: list[Any]) -> tuple[list[Any], dict[int, ToolResultPay
                 size += int(payload.extra.get(RESULT_BYTES, 0))
                 referring[row.seq] = payload
         if size >= PAGE_BYTES:
-            return rows[: place + 1], referring
+            return rows[: index + 1], referring
     return rows, referring
 
 
@@ -89,8 +89,8 @@ def with_results(connection: Connection, run_id: str, payloads: Collection[Paylo
     """Return a run's payloads, with the results in place of references."""
     ids = [payload.extra[RESULT_IN] for payload in payloads if _refers(payload)]
     rows = connection.execute(_HOLDERS, {"run_": run_id, "ids_": ids}).all() if ids else ()
-    found = {row.id: orjson.loads(row.data_json).get("result") for row in rows}
-    return [_with_result(payload, found) if _refers(payload) else payload for payload in payloads]
+    results = {row.id: orjson.loads(row.data_json).get("result") for row in rows}
+    return [_with_result(payload, results) if _refers(payload) else payload for payload in payloads]
 
 
 def _refers(payload: Payload) -> TypeGuard[ToolResultPayload]:
@@ -102,6 +102,6 @@ _HOLDERS = select(messages.c.id, messages.c.data_json).where(
 )
 
 
-def _with_result(payload: ToolResultPayload, found: Mapping[str, Any]) -> Payload:
+def _with_result(payload: ToolResultPayload, results: Mapping[str, Any]) -> Payload:
     extra = {name: value for name, value in payload.extra.items() if name not in (RESULT_IN, RESULT_BYTES)}
-    return replace(payload, result=found.get(str(payload.extra[RESULT_IN]), GONE), extra=extra)
+    return replace(payload, result=results.get(str(payload.extra[RESULT_IN]), GONE), extra=extra)

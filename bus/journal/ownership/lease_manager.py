@@ -93,7 +93,7 @@ class LeaseManager:
         self._loop = loop
         self._hot_log = hot_log
         self._keys = keys
-        self._controls = {one.kind: one for one in controls}
+        self._controls = {control.kind: control for control in controls}
         self._tracked: dict[str, TrackedRun] = {}
         self._is_releasing = False
         self._closing = threading.Event()
@@ -204,8 +204,8 @@ class LeaseManager:
             log.warning("heartbeat failed: %s: %s", type(error).__name__, error)
             return False
 
-    def _extend(self, asked: dict[str, TrackedRun]) -> bool:
-        if not asked:
+    def _extend(self, by_run_id: dict[str, TrackedRun]) -> bool:
+        if not by_run_id:
             return True
         stuck_s = self._unanswered * self._turn_s
         if stuck_s >= self._silence_s:  # the watchdog ends this process; others may own its runs
@@ -213,34 +213,34 @@ class LeaseManager:
             return False
         self._began_s = began_s = self.clock()
         try:
-            owned = [(run_id, tracked.writer.lease.fence) for run_id, tracked in asked.items()]
-            found = beat(self._database, self.owner, self._settings.lease_s, owned)
+            owned = [(run_id, tracked.writer.lease.fence) for run_id, tracked in by_run_id.items()]
+            rows = beat(self._database, self.owner, self._settings.lease_s, owned)
         finally:
             self._began_s = None
         self._last_good_s = began_s
-        for one in found:
-            asked[one.run_id].is_confirmed = True
-        self._loop.call_soon(lambda: self._apply(asked, found))
-        self._loop.submit(self._hot_log.keep([(asked[b.run_id].writer.tenant, b.run_id) for b in found]))
+        for row in rows:
+            by_run_id[row.run_id].is_confirmed = True
+        self._loop.call_soon(lambda: self._apply(by_run_id, rows))
+        self._loop.submit(self._hot_log.keep([(by_run_id[b.run_id].writer.tenant, b.run_id) for b in rows]))
         return True
 
     def _in_time(self) -> dict[str, TrackedRun]:
         """Return the runs whose leases to extend; a run whose step is past its deadline is given up."""
-        asked: dict[str, TrackedRun] = {}
+        by_run_id: dict[str, TrackedRun] = {}
         for run_id, tracked in self._tracked.copy().items():  # the loop changes it meanwhile
             if tracked.writer.is_stale:
                 continue
             if tracked.work.is_within_time:
-                asked[run_id] = tracked
+                by_run_id[run_id] = tracked
             else:
                 log.error("a step is past its deadline and does not end; the run is given up run_id=%s", run_id)
                 self._loop.call_soon(partial(tracked.writer.lost_ownership, "is given up: its step does not end"))
-        return asked
+        return by_run_id
 
-    def _apply(self, asked: dict[str, TrackedRun], found: list[Row[Any]]) -> None:
+    def _apply(self, by_run_id: dict[str, TrackedRun], rows: list[Row[Any]]) -> None:
         """Stop the writers of runs that this process lost, and stop the runs that clients asked to stop."""
-        still = {b.run_id: b for b in found}
-        for run_id, tracked in asked.items():
+        still = {b.run_id: b for b in rows}
+        for run_id, tracked in by_run_id.items():
             if self._tracked.get(run_id) is not tracked or tracked.writer.is_closed:
                 continue
             seen = still.get(run_id)
@@ -283,10 +283,10 @@ class LeaseManager:
 
     async def _look_for_requests(self) -> None:
         try:
-            wanted = await self._loop.read_first(requests, self._database, self.owner)
+            pairs = await self._loop.read_first(requests, self._database, self.owner)
         except Exception as error:  # whatever it is, the next look must come
             log.warning("looking for requests failed: %s: %s", type(error).__name__, error)
             return
-        for run_id, kind in wanted:
+        for run_id, kind in pairs:
             if kind in self._controls:  # not of a later release
                 self.control_local(run_id, self._controls[kind])

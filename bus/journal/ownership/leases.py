@@ -174,17 +174,17 @@ def beat(database: Database, owner: str, lease_s: float, runs_: Sequence[tuple[s
     ``runs_`` are pairs of run id and fence. On Postgres a run whose row another transaction locks for more than half a
     second is returned without an extension, so that the other runs do not wait for it.
     """
-    found: list[Row[Any]] = []
+    rows: list[Row[Any]] = []
     left = runs_
     for _ in range(LOCKED_TRIES):
         with database.write(is_urgent=True) as connection:
             extended, locked = owned.extend(connection, database, owner, lease_s, left)
-        found += extended
+        rows += extended
         if not locked:
             break
-        left = [(one.run_id, one.fence) for one in locked]
+        left = [(row.run_id, row.fence) for row in locked]
         time.sleep(LOCKED_PAUSE_S)
-    return [*found, *locked]
+    return [*rows, *locked]
 
 
 def requests(database: Database, owner: str) -> list[tuple[str, str]]:

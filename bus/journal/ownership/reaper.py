@@ -98,9 +98,9 @@ class Reaper:
     def look(self) -> list[CommitResult]:
         """Requeue or end all lost runs and fire all due timers, and return what was written."""
         done: list[CommitResult] = []
-        found = unowned_runs(self._database)
-        self._grace.keep(found)
-        for run_id in found:
+        run_ids = unowned_runs(self._database)
+        self._grace.keep(run_ids)
+        for run_id in run_ids:
             done += self._done(run_id, partial(self.reap, run_id))
         for run_id, timer_id in due(self._database):
             done += self._done(run_id, partial(fire, self._database, run_id, timer_id))
@@ -179,15 +179,15 @@ def unowned_runs(database: Database) -> list[str]:
     running = select(runs.c.id, runs.c.crashes, runs.c.crashes_json)
     running = running.where(runs.c.status == "running").order_by(runs.c.crashes).limit(BATCH)
     with database.read() as connection:
-        found = list(connection.execute(running.where(expired(database))))
+        rows = list(connection.execute(running.where(expired(database))))
         owners = select(runs.c.owner).where(runs.c.status == "running").distinct()
         gone = [owner for owner in connection.execute(owners).scalars() if is_gone(owner)]
         if gone:
-            found += connection.execute(running.where(runs.c.owner.in_(gone)))
-    suspects = {row.id for row in found if is_suspect(row.crashes, orjson.loads(row.crashes_json or "[]"))}
-    ids = dict.fromkeys(row.id for row in found)
+            rows += connection.execute(running.where(runs.c.owner.in_(gone)))
+    suspects = {row.id for row in rows if is_suspect(row.crashes, orjson.loads(row.crashes_json or "[]"))}
+    ids = dict.fromkeys(row.id for row in rows)
     others = [run_id for run_id in ids if run_id not in suspects]
-    is_all = len(found) < BATCH
+    is_all = len(rows) < BATCH
     return others + [run_id for run_id in ids if run_id in suspects] if is_all or not others else others
 
 
@@ -206,17 +206,17 @@ def reap(database: Database, run_id: str, grace: LeaseGrace | None = None) -> Co
         if not has_ended and grace is not None and not grace.is_over(connection, row):
             return None
         seen = "its process ended" if has_ended else LEASE_EXPIRED
-        known = orjson.loads(row.crashes_json or "[]")
+        history = orjson.loads(row.crashes_json or "[]")
         note = crash(connection, row.id, row.fence, row.owner, seen)
-        is_suspected = is_suspect(row.crashes, known)
+        is_suspected = is_suspect(row.crashes, history)
         is_alone = is_suspected and was_alone(connection, row)
         is_beside = not is_suspected and suspect_beside(connection, row)
-        crashes = [*known, note | ({"alone": is_alone} if is_suspected else {})]
+        crashes = [*history, note | ({"alone": is_alone} if is_suspected else {})]
         is_counted = not is_beside or row.stop_requested
         if row.stop_requested:
             written = end_run(connection, row, STOPPED, crashes)
         elif is_alone:
-            during = "; ".join(dict.fromkeys(one["during"] for one in crashes))
+            during = "; ".join(dict.fromkeys(entry["during"] for entry in crashes))
             written = end_run(
                 connection, row, Ending.failed(RUN_CRASHED(crashes=len(crashes), during=during), "dead"), crashes
             )

@@ -57,13 +57,13 @@ class LoadedTool:
     @property
     def digest(self) -> str:
         """SHA-256 of everything that the model or a caller sees of the tool."""
-        shown: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "name": self.name,
             "description": self.description,
             "input_schema": dict(self.input_schema),
         }
-        shown |= {"effect": self.effect, "timeout_s": self.timeout_s, "metadata": _plain(self.metadata)}
-        return canonical_digest(shown)
+        fields |= {"effect": self.effect, "timeout_s": self.timeout_s, "metadata": _plain(self.metadata)}
+        return canonical_digest(fields)
 
 
 class Tools:
@@ -74,7 +74,7 @@ class Tools:
 
     def replace(self, worker_id: str, loaded: Sequence[LoadedTool]) -> None:
         """Write the tools of a worker whose row is there, and delete those of workers that have gone."""
-        rows = [_row(worker_id, one) for one in {one.digest: one for one in loaded}.values()]
+        rows = [_row(worker_id, one) for one in {tool_entry.digest: tool_entry for tool_entry in loaded}.values()]
         with self._database.write() as connection:
             connection.execute(delete(tools).where(~_is_of_living() | (tools.c.worker_id == worker_id)))
             if rows:
@@ -85,11 +85,11 @@ class Tools:
         query = select(tools).order_by(tools.c.name, tools.c.digest)
         with self._database.read() as connection:
             rows = connection.execute(query.where(_is_of_living())).all() or connection.execute(query).all()
-        found: dict[str, dict[str, Any]] = {}
+        by_digest: dict[str, dict[str, Any]] = {}
         for row in rows:
-            shown = found.setdefault(row.digest, _shown(row))
-            shown["agents"] = sorted({*shown["agents"], *(set(orjson.loads(row.agents_json)) & set(agents))})
-        return [one for one in found.values() if one["agents"]]
+            entry = by_digest.setdefault(row.digest, _shown(row))
+            entry["agents"] = sorted({*entry["agents"], *(set(orjson.loads(row.agents_json)) & set(agents))})
+        return [tool for tool in by_digest.values() if tool["agents"]]
 
 
 def _is_of_living() -> ColumnElement[bool]:

@@ -126,10 +126,10 @@ def serves(worker: Mapping[str, Any], queue: str | None) -> bool:
 
 def abandoned_calls(fleet: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """Return the calls that the workers gave up and that have not ended, by tool."""
-    found: Counter[str] = Counter()
+    counter: Counter[str] = Counter()
     for worker in fleet:
-        found.update(worker["abandoned"])
-    return dict(sorted(found.items()))
+        counter.update(worker["abandoned"])
+    return dict(sorted(counter.items()))
 
 
 def missing_keys(fleet: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -39,7 +39,7 @@ class Pages:
         """The query with the size limit in SQL: Postgres's client reads all rows at once, SQLite's one by one."""
         size = func.coalesce(func.octet_length(self.text), 0)
         upto = func.sum(size).over(order_by=self.order)
-        place = func.row_number().over(order_by=self.order)
-        parts = upto.label("upto_bytes"), (upto - size).label("before_bytes"), place.label("place")
+        row_number = func.row_number().over(order_by=self.order)
+        parts = upto.label("upto_bytes"), (upto - size).label("before_bytes"), row_number.label("place")
         counted = self.query.add_columns(*parts).subquery()
         return select(counted).where(counted.c.before_bytes < PAGE_BYTES).order_by(counted.c.place)

@@ -39,8 +39,8 @@ class DecidedCall:
 
 def decisions_of(connection: Connection, run_id: str, *, after: int = 0, limit: int = PAGE) -> list[dict[str, Any]]:
     """Return the run's decisions as the API shows them, in the order of the steps behind number ``after``."""
-    shown = steps.c["id", "number", "kind", "name", "call_id", "effect", "status", "decision_json", "started_ms"]
-    query = select(*shown).where(steps.c.run_id == run_id, steps.c.number > after, steps.c.decision_json.is_not(None))
+    columns = steps.c["id", "number", "kind", "name", "call_id", "effect", "status", "decision_json", "started_ms"]
+    query = select(*columns).where(steps.c.run_id == run_id, steps.c.number > after, steps.c.decision_json.is_not(None))
     return [_shown(row) for row in connection.execute(query.order_by(steps.c.number).limit(limit))]
 
 
@@ -63,32 +63,32 @@ def decided_calls(connection: Connection, run: Row[Any]) -> list[DecidedCall]:
     """Return the calls of a run, given as its row, that the policy was or would have been asked about, in order."""
     rows = connection.execute(select(steps).where(steps.c.run_id == run.id).order_by(steps.c.number)).all()
     arguments = _arguments(connection, run.id, rows)
-    found = []
-    for place, row in enumerate(rows):
+    calls = []
+    for index, row in enumerate(rows):
         if row.kind not in ("model", "sample", "tool") or (
             row.kind == "tool" and row.effect is None and not row.decision_json
         ):
             continue  # a call that was not valid
         decision = orjson.loads(row.decision_json) if row.decision_json else {}
-        known = {"arguments": arguments.get(row.id, {}), "labels": frozenset(decision.get("seen", ()))}
-        known["identity"] = decision.get("identity", "")
-        facts = _facts(run, row, total_of(rows[: _asked_with(rows, place)]), known)
-        found.append(
+        fields = {"arguments": arguments.get(row.id, {}), "labels": frozenset(decision.get("seen", ()))}
+        fields["identity"] = decision.get("identity", "")
+        facts = _facts(run, row, total_of(rows[: _asked_with(rows, index)]), fields)
+        calls.append(
             DecidedCall(
                 run_id=run.id, step_id=row.id, number=row.number, at_ms=row.started_ms, facts=facts, decision=decision
             )
         )
-    return found
+    return calls
 
 
-def _asked_with(rows: Any, place: int) -> int:
+def _asked_with(rows: Any, index: int) -> int:
     """Return the place of the first call of the answer that asked for this one: all of them are judged at once."""
-    while rows[place].kind == "tool" and place and rows[place - 1].kind == "tool":
-        place -= 1
-    return place
+    while rows[index].kind == "tool" and index and rows[index - 1].kind == "tool":
+        index -= 1
+    return index
 
 
-def _facts(run: Row[Any], row: Row[Any], spent: Totals, known: dict[str, Any]) -> CallFacts:
+def _facts(run: Row[Any], row: Row[Any], spent: Totals, fields: dict[str, Any]) -> CallFacts:
     names = orjson.loads(run.roles_json) if run.roles_json else []
     return CallFacts(
         point="tool" if row.kind == "tool" else "model",
@@ -107,7 +107,7 @@ def _facts(run: Row[Any], row: Row[Any], spent: Totals, known: dict[str, Any]) -
         tokens=sum(spent.usage.get(name, 0) for name in ("input_tokens", "output_tokens")),
         steps=spent.steps,
         context=golden_of(run),
-        **known,
+        **fields,
     )
 
 
@@ -118,12 +118,12 @@ def _arguments(connection: Connection, run_id: str, rows: Any) -> dict[str, dict
     for (data_json,) in connection.execute(query):
         for call in orjson.loads(data_json).get("tool_calls") or ():
             written[call["call_id"]] = call.get("arguments_text") or "{}"
-    said = answers(connection, run_id)
-    found = {}
+    answers_by_step = answers(connection, run_id)
+    by_step = {}
     for row in rows:
-        edited = said[row.id].edited if row.id in said else None
-        found[row.id] = dict(edited) if edited is not None else _decoded(written.get(row.call_id, "{}"))
-    return found
+        edited = answers_by_step[row.id].edited if row.id in answers_by_step else None
+        by_step[row.id] = dict(edited) if edited is not None else _decoded(written.get(row.call_id, "{}"))
+    return by_step
 
 
 def _decoded(text: str) -> dict[str, Any]:

@@ -39,8 +39,8 @@ def asked_lately(connection: Connection, tenant: str, principal: str, most: int)
     """Return how many questions the runs of a principal asked within the last hour, at most ``most``."""
     ours = (runs.c.tenant == tenant, runs.c.principal == principal, approvals.c.kind != "unknown")
     lately = approvals.c.created_ms > wall_ms(connection) - HOUR_MS
-    found = select(approvals.c.id).join(runs, runs.c.id == approvals.c.run_id).where(lately, *ours).limit(most)
-    return int(connection.execute(select(func.count()).select_from(found.subquery())).scalar_one())
+    query = select(approvals.c.id).join(runs, runs.c.id == approvals.c.run_id).where(lately, *ours).limit(most)
+    return int(connection.execute(select(func.count()).select_from(query.subquery())).scalar_one())
 
 
 def _with_run(row: Any) -> dict[str, Any]:

@@ -24,13 +24,13 @@ def golden_of(row: Any) -> GoldenContext | None:
 
 def run_contexts(row: Any, principal: Principal) -> dict[str, Any]:
     """Return ``context`` and ``security_context`` of a run, as far as its row has them and ``principal`` may see."""
-    golden, found = golden_of(row), dict[str, Any]()
+    golden, contexts = golden_of(row), dict[str, Any]()
     if golden is not None:
-        found["context"] = golden.as_json()
+        contexts["context"] = golden.as_json()
     if row.credential is not None and row.trace_id is not None:
         security = _security(row)
-        found["security_context"] = security.as_json(with_token=not SEES_TOKENS.isdisjoint(principal.roles))
-    return found
+        contexts["security_context"] = security.as_json(with_token=not SEES_TOKENS.isdisjoint(principal.roles))
+    return contexts
 
 
 def _security(row: Any) -> SecurityContext:

@@ -89,8 +89,8 @@ def record_of(connection: Connection, row: Any) -> RunRecord:
         steps=steps_of(connection, row.id),
         lines=lines,
         messages=[{"role": message.role, **orjson.loads(message.data_json)} for message in stored],
-        rows=[LogRow(*one) for one in connection.execute(_ROWS, run)],
-        approvals=[dict(one) for one in connection.execute(_APPROVALS, run).mappings()],
+        rows=[LogRow(*values) for values in connection.execute(_ROWS, run)],
+        approvals=[dict(mapping) for mapping in connection.execute(_APPROVALS, run).mappings()],
         open_run=connection.execute(_OPEN, run).scalar(),
     )
 

@@ -86,12 +86,12 @@ class Runs:
             asked_chars = pending_chars(connection, row.id) if row.status == "waiting" else 0
             return _whole(connection, principal, row) if max(row.output_chars, asked_chars) <= max_chars else None
 
-    def newest(self, principal: Principal, **wanted: Unpack[RunFilter]) -> list[dict[str, Any]]:
+    def newest(self, principal: Principal, **filters: Unpack[RunFilter]) -> list[dict[str, Any]]:
         """Return runs, the newest first."""
         with self._database.read() as connection:
-            return [_summary(row) for row in connection.execute(_newest(principal, **wanted))]
+            return [_summary(row) for row in connection.execute(_newest(principal, **filters))]
 
-    def page(self, principal: Principal, **wanted: Unpack[RunFilter]) -> tuple[list[dict[str, Any]], bool]:
+    def page(self, principal: Principal, **filters: Unpack[RunFilter]) -> tuple[list[dict[str, Any]], bool]:
         """Return runs as ``newest`` does, and whether the page was shortened because of their size.
 
         A page ends where the runs' outputs reach 1 MB, and has at least one run: models and clients decide how long
@@ -99,7 +99,7 @@ class Runs:
         """
         order = (runs.c.created_ms.desc(), runs.c.id.desc())
         with self._database.read() as connection:
-            rows, is_cut = Pages(query=_newest(principal, **wanted), text=runs.c.output_json, order=order).read(
+            rows, is_cut = Pages(query=_newest(principal, **filters), text=runs.c.output_json, order=order).read(
                 connection
             )
         return [_summary(row) for row in rows], is_cut
@@ -124,12 +124,12 @@ class Runs:
 
     def queued(self, default: str) -> dict[str, int]:
         """Return how many runs of all principals are queued, by queue; ``default`` is the default queue's name."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         query = select(runs.c.queue, func.count()).where(runs.c.status == "queued").group_by(runs.c.queue)
         with self._database.read() as connection:
             for queue, count in connection.execute(query):
-                found[queue or default] = found.get(queue or default, 0) + count
-        return found
+                counts[queue or default] = counts.get(queue or default, 0) + count
+        return counts
 
     def bounds(self, principal: Principal, run_id: str, cursor: int = 0) -> tuple[str, str, int]:
         """Return a run's thread, its status and the highest event number it may have used, for a reader.
@@ -210,8 +210,8 @@ class Runs:
         self, principal: Principal, *, run_id: str | None = None, agent: str | None = None, thread_id: str | None = None
     ) -> list[WaitReason]:
         """Return what each open run (of one agent or thread, where given) waits for, the oldest run first."""
-        wanted = ((runs.c.id, run_id), (runs.c.agent_id, agent), (runs.c.thread_id, thread_id))
-        which = [column == value for column, value in wanted if value is not None]
+        pairs = ((runs.c.id, run_id), (runs.c.agent_id, agent), (runs.c.thread_id, thread_id))
+        which = [column == value for column, value in pairs if value is not None]
         names_machines = may_see_machines(principal)
         return explain(self._database, rows_for(principal, Verb.SEE, runs), *which, names_machines=names_machines)
 
@@ -240,8 +240,8 @@ def _find(connection: Connection, principal: Principal, run_id: str, *columns: C
 
 
 def _whole(connection: Connection, principal: Principal, row: Row[Any]) -> dict[str, Any]:
-    asked = _asked(connection, row)
-    return _summary(row) | run_contexts(row, principal) | ({"approvals": asked} if asked else {})
+    questions = _asked(connection, row)
+    return _summary(row) | run_contexts(row, principal) | ({"approvals": questions} if questions else {})
 
 
 def _asked(connection: Connection, row: Row[Any]) -> list[dict[str, Any]]:
@@ -326,8 +326,8 @@ def _brief(row: Any) -> dict[str, Any]:
 def _crashes(crashes_json: str) -> list[dict[str, Any]]:
     """Return the notes of crashes without ``owner``, which names a host and a process."""
     return [
-        {name: fact for name, fact in one.items() if name not in ("owner", "shared")}
-        for one in orjson.loads(crashes_json)
+        {name: fact for name, fact in load.items() if name not in ("owner", "shared")}
+        for load in orjson.loads(crashes_json)
     ]
 
 

@@ -50,8 +50,8 @@ class Threads:
         query = select(threads).where(threads_of(principal, owner))
         if search:
             query = query.where(threads.c.title.icontains(search, autoescape=True))
-        place = threads.c.updated_ms, threads.c.id
-        query = newest_first(query, *place, limit=limit, before_ms=before_ms, before_id=before_id)
+        order = threads.c.updated_ms, threads.c.id
+        query = newest_first(query, *order, limit=limit, before_ms=before_ms, before_id=before_id)
         with self._database.read() as connection:
             return [_summary(row) for row in connection.execute(query)]
 
@@ -61,10 +61,10 @@ class Threads:
         query = query.where(rows_for(principal, Verb.SEE, runs))
         with self._database.read() as connection:
             row = _find(connection, principal, thread_id, owner)
-            found = connection.execute(query.where(runs.c.thread_key == row.key)).all()
+            run_rows = connection.execute(query.where(runs.c.thread_key == row.key)).all()
         runs_ = [
             present({"run_id": r.id, "status": r.status, "reason": r.reason, "created_at": stamp(r.created_ms)})
-            for r in found
+            for r in run_rows
         ]
         return _summary(row) | {"runs": runs_}
 
@@ -90,12 +90,14 @@ class Threads:
         self, principal: Principal, thread_id: str, *, owner: str | None = None, limit: int = 200
     ) -> list[dict[str, Any]]:
         """Return the first ``limit`` messages of a thread, in reading order, of any size."""
-        found, has_more = self.message_page(principal, thread_id, owner=owner, after=(0, 0), limit=limit)
-        while has_more and len(found) < limit:
-            last = found[-1]["turn"], found[-1]["number"]
-            page, has_more = self.message_page(principal, thread_id, owner=owner, after=last, limit=limit - len(found))
-            found += page
-        return found
+        entries, has_more = self.message_page(principal, thread_id, owner=owner, after=(0, 0), limit=limit)
+        while has_more and len(entries) < limit:
+            last = entries[-1]["turn"], entries[-1]["number"]
+            page, has_more = self.message_page(
+                principal, thread_id, owner=owner, after=last, limit=limit - len(entries)
+            )
+            entries += page
+        return entries
 
     def message_page(
         self,
@@ -113,15 +115,15 @@ class Threads:
         """
         turn, number = after
         with self._database.read() as connection:
-            place = {
+            parameters = {
                 "thread_key": _find(connection, principal, thread_id, owner).key,
                 "after_turn": turn,
                 "after_number": number,
                 "at_number": at.number,
                 "at_ms": at.time_ms,
             }
-            found, is_cut = _MESSAGES.read(connection, place | {"page_limit": limit})
-        return [_shown(row) for row in found], is_cut or len(found) == limit
+            rows, is_cut = _MESSAGES.read(connection, parameters | {"page_limit": limit})
+        return [_shown(row) for row in rows], is_cut or len(rows) == limit
 
     def confirmed_calls(
         self, principal: Principal, thread_id: str, run_ids: Collection[str]

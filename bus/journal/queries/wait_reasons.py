@@ -47,9 +47,9 @@ def explain(database: Database, *which: ColumnElement[bool], names_machines: boo
     """
     query = select(*_COLUMNS, expired(database).label("is_expired")).where(is_open(runs), *which)
     with database.read() as connection:
-        found = connection.execute(query.order_by(runs.c.created_ms, runs.c.id).limit(MOST)).all()
-        explainer = _Explainer(connection, found, names_machines) if found else None
-    return [explainer.explain(run) for run in found] if explainer else []
+        run_rows = connection.execute(query.order_by(runs.c.created_ms, runs.c.id).limit(MOST)).all()
+        explainer = _Explainer(connection, run_rows, names_machines) if run_rows else None
+    return [explainer.explain(run) for run in run_rows] if explainer else []
 
 
 _NAMES = """
@@ -62,13 +62,13 @@ _COLUMNS = tuple(runs.c[*_NAMES.split()])
 class _Explainer:
     """The rows that the sentences need: each table is queried once, however many runs there are."""
 
-    def __init__(self, connection: Connection, found: Sequence[Any], names_machines: bool) -> None:
+    def __init__(self, connection: Connection, run_rows: Sequence[Any], names_machines: bool) -> None:
         self._names_machines = names_machines
         self._connection = connection
         self._now_ms = wall_ms(connection)
         self._fleet = workers.alive(connection)
         queued, running, waiting = (
-            [run for run in found if run.status == status] for status in ("queued", "running", "waiting")
+            [run for run in run_rows if run.status == status] for status in ("queued", "running", "waiting")
         )
         self._before = self._first_of_threads({run.thread_key for run in queued})
         self._steps = self._by_run(running, steps, steps.c.ended_ms.is_(None), steps.c.number)
@@ -108,11 +108,11 @@ class _Explainer:
             return "worker", f"queued, and no worker serves queue '{run.queue}'; {remedy}"
         slots = sum(worker["slots"] for worker in serving)
         free = max(0, slots - sum(worker["busy"] for worker in serving))
-        known = f"{_plural(len(serving), 'worker')} alive"
+        text = f"{_plural(len(serving), 'worker')} alive"
         if not free:
             taken = f"all of their {_plural(slots, 'slot')} are taken"
-            return "slot", f"queued: {known}, and {taken}; it begins when one is free."
-        return "wake_up", f"queued: {known}, {free} of {_plural(slots, 'slot')} free; it begins in a moment."
+            return "slot", f"queued: {text}, and {taken}; it begins when one is free."
+        return "wake_up", f"queued: {text}, {free} of {_plural(slots, 'slot')} free; it begins in a moment."
 
     # --- running
 
@@ -147,9 +147,9 @@ class _Explainer:
     # --- waiting
 
     def _waiting(self, run: Any) -> tuple[str, str]:
-        asked = self._asked[run.id]
-        if asked:
-            return "answer", _asks(run.id, asked)
+        questions = self._asked[run.id]
+        if questions:
+            return "answer", _asks(run.id, questions)
         if run.reason == "code_version":
             return "code", run.detail or "waits for a worker whose code fits its journal."
         if run.reason == "task":
@@ -162,13 +162,13 @@ class _Explainer:
 
     def _first_of_threads(self, keys: Collection[int]) -> Mapping[int, Any]:
         query = select(runs.c.id, runs.c.status, runs.c.thread_key).where(is_open(runs), is_first_of_thread())
-        found = self._connection.execute(query.where(runs.c.thread_key.in_(keys))) if keys else ()
-        return {row.thread_key: row for row in found}
+        first_rows = self._connection.execute(query.where(runs.c.thread_key.in_(keys))) if keys else ()
+        return {row.thread_key: row for row in first_rows}
 
-    def _by_run(self, found: Sequence[Any], table: Any, which: Any, *order: Any) -> Mapping[str, list[Any]]:
+    def _by_run(self, run_rows: Sequence[Any], table: Any, which: Any, *order: Any) -> Mapping[str, list[Any]]:
         rows = defaultdict[str, list[Any]](list)
-        if found:
-            query = select(table).where(table.c.run_id.in_([run.id for run in found]), which).order_by(*order)
+        if run_rows:
+            query = select(table).where(table.c.run_id.in_([run.id for run in run_rows]), which).order_by(*order)
             for row in self._connection.execute(query):
                 rows[row.run_id].append(row)
         return rows
@@ -176,15 +176,15 @@ class _Explainer:
 
 def short_call(name: str, arguments: Mapping[str, Any]) -> str:
     """Return a call on one line, truncated to ``MAX_CALL_CHARS``."""
-    shown = ", ".join(f"{key}={orjson.dumps(value).decode()}" for key, value in arguments.items())
-    call = f"{name}({shown})"
+    argument_text = ", ".join(f"{key}={orjson.dumps(value).decode()}" for key, value in arguments.items())
+    call = f"{name}({argument_text})"
     return call if len(call) <= MAX_CALL_CHARS else f"{call[: MAX_CALL_CHARS - 2]}…)"
 
 
-def _asks(run_id: str, asked: Sequence[Any]) -> str:
-    call = short_call(asked[0].name, orjson.loads(asked[0].arguments_json))
-    until = stamp(asked[0].expires_ms)[:16].replace("T", " ")
-    more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
+def _asks(run_id: str, questions: Sequence[Any]) -> str:
+    call = short_call(questions[0].name, orjson.loads(questions[0].arguments_json))
+    until = stamp(questions[0].expires_ms)[:16].replace("T", " ")
+    more = f" and {len(questions) - 1} more" if len(questions) > 1 else ""
     return f"waits for an answer about {call}{more}, until {until} UTC; answer it: `./callboard approve {run_id}`."
 
 

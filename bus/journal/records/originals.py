@@ -50,7 +50,7 @@ def unseal_originals(
         FORBIDDEN: the principal does not administer its tenant.
         SealKeyMissing, SealBroken: one of them cannot be decrypted.
     """
-    known = sealer or Sealer(())
+    keyring = sealer or Sealer(())
     with database.write() as connection:
         of_run = select(runs.c.id).where(runs.c.id == run_id, rows_for(principal, Verb.SEE, runs))
         if connection.execute(of_run).first() is None:
@@ -67,7 +67,7 @@ def unseal_originals(
             id=row.id,
             what=row.what,
             created_ms=row.created_ms,
-            value=known.unseal(row.key_name, row.sealed, bound_to(run_id, row.what)),
+            value=keyring.unseal(row.key_name, row.sealed, bound_to(run_id, row.what)),
         )
         for row in rows
     ]

@@ -75,14 +75,14 @@ def history(connection: Connection, thread_key: int, turn: int, max_chars: int) 
     chars, can_begin, page = 0, False, FIRST_PAGE
     before = {"thread_": thread_key, "turn": turn + 1, "number": 0}
     while True:
-        found = connection.execute(_NEWEST, before | {"page": page}).all()
-        for row in found:
+        page_rows = connection.execute(_NEWEST, before | {"page": page}).all()
+        for row in page_rows:
             if can_begin and chars > max_chars:
                 return _past(connection, thread_key, rows, is_whole=False)
             rows.append(row)
             chars += len(row.data_json)
             can_begin = can_begin or row.role in OPENING_ROLES
-        if len(found) < page:
+        if len(page_rows) < page:
             return _past(connection, thread_key, rows, is_whole=True)
         before |= {"turn": rows[-1].turn, "number": rows[-1].number}
         page = min(2 * page, LAST_PAGE)
@@ -91,8 +91,8 @@ def history(connection: Connection, thread_key: int, turn: int, max_chars: int) 
 def _past(connection: Connection, thread_key: int, newest_first: Sequence[Any], *, is_whole: bool) -> Past:
     sentence = None
     if newest_first and newest_first[-1].role != "user":  # a user's message is the first of its turn
-        found = connection.execute(_SENTENCE, {"thread_": thread_key, "turn": newest_first[-1].turn}).first()
-        sentence = _item(found) if found is not None else None
+        sentence_row = connection.execute(_SENTENCE, {"thread_": thread_key, "turn": newest_first[-1].turn}).first()
+        sentence = _item(sentence_row) if sentence_row is not None else None
     return Past(items=[_item(row) for row in reversed(newest_first)], is_whole=is_whole, sentence=sentence)
 
 

@@ -72,13 +72,13 @@ def require_over(connection: Connection, principal: Principal, run_ids: Sequence
         RunUnknown, FORBIDDEN, RUN_OPEN: see ``remove_runs``.
     """
     query = select(runs.c.status, *_of(runs)).where(runs.c.id.in_(run_ids), rows_for(principal, Verb.SEE, runs))
-    found = {row.id: row for row in connection.execute(query.order_by(runs.c.id).with_for_update())}
+    by_id = {row.id: row for row in connection.execute(query.order_by(runs.c.id).with_for_update())}
     for run_id in run_ids:
-        if run_id not in found:
+        if run_id not in by_id:
             raise RunUnknown(run_id=run_id)
-        require(principal, Verb.CONTROL, found[run_id], "this run" if len(run_ids) == 1 else run_id)
-        if found[run_id].status not in TERMINAL:
-            raise run_open(run_id, found[run_id].status)
+        require(principal, Verb.CONTROL, by_id[run_id], "this run" if len(run_ids) == 1 else run_id)
+        if by_id[run_id].status not in TERMINAL:
+            raise run_open(run_id, by_id[run_id].status)
 
 
 def _of(table: Table) -> list[ColumnElement[Any]]:
@@ -95,13 +95,13 @@ def require_no_open_run(
         ThreadUnknown, FORBIDDEN, RUN_OPEN: see ``remove_threads``.
     """
     query = select(threads.c.key, *_of(threads)).where(threads.c.id.in_(thread_ids), threads_of(principal, owner))
-    found = {row.id: row for row in connection.execute(query.order_by(threads.c.key).with_for_update())}
+    by_id = {row.id: row for row in connection.execute(query.order_by(threads.c.key).with_for_update())}
     for thread_id in thread_ids:
-        if thread_id not in found:
+        if thread_id not in by_id:
             raise ThreadUnknown(thread_id=thread_id)
         what = "this thread" if len(thread_ids) == 1 else f"thread '{thread_id[:80]}'"
-        require(principal, Verb.CONTROL, found[thread_id], what)
-    keys = [row.key for row in found.values()]
+        require(principal, Verb.CONTROL, by_id[thread_id], what)
+    keys = [row.key for row in by_id.values()]
     # Read after locking: accepting a run takes the same lock.
     going = select(runs.c.id, runs.c.status, runs.c.thread_id).where(runs.c.thread_key.in_(keys), is_open(runs))
     first = connection.execute(going.order_by(runs.c.turn).limit(1)).first()

@@ -70,10 +70,10 @@ def sweep(database: Database, settings: Settings, *, pause: Pause = time.sleep) 
     # Files have this machine's times, and lines of all tenants.
     files_days, old_files_s = settings.retain_logs_days, time.time() - settings.retain_logs_days * DAY_MS / 1000
     return Swept(
-        threads=sum(one.threads for one in swept),
-        runs=sum(one.runs for one in swept),
-        internal_events=sum(one.internal_events for one in swept),
-        logs=sum(one.logs for one in swept),
+        threads=sum(result.threads for result in swept),
+        runs=sum(result.runs for result in swept),
+        internal_events=sum(result.internal_events for result in swept),
+        logs=sum(result.logs for result in swept),
         definitions=_definitions(database, now_ms - DAY_MS),
         nonces=_nonces(database, now_ms, pause),
         files=remove_old_logs(settings.state / "logs", old_files_s) if files_days else 0,
@@ -141,32 +141,32 @@ def _threads(connection: Connection, before_ms: int, whose: Whose) -> int:
         .limit(BATCH)
         .with_for_update(of=threads, skip_locked=True)
     )
-    found = _portion(connection.execute(query).all())
-    if found:
-        delete_threads(connection, [row.key for row in found])
-        _record(connection, "thread", found, before_ms)
-    return len(found)
+    rows = _portion(connection.execute(query).all())
+    if rows:
+        delete_threads(connection, [row.key for row in rows])
+        _record(connection, "thread", rows, before_ms)
+    return len(rows)
 
 
 def _runs(connection: Connection, before_ms: int, whose: Whose) -> int:
-    found = _ended(connection, before_ms, whose(runs))
-    if found:
-        delete_runs(connection, runs.c.id.in_([row.id for row in found]))
-        _record(connection, "run", found, before_ms)
-    return len(found)
+    rows = _ended(connection, before_ms, whose(runs))
+    if rows:
+        delete_runs(connection, runs.c.id.in_([row.id for row in rows]))
+        _record(connection, "run", rows, before_ms)
+    return len(rows)
 
 
 def _internal_events(connection: Connection, before_ms: int, whose: Whose) -> int:
     """Delete a batch of internal events with their idempotency keys: they are kept as long as the tenant's runs."""
     c = internal_events.c
     old = select(c.id, c.tenant).where(c.created_ms < before_ms, whose(internal_events)).order_by(c.created_ms)
-    found: Sequence[Any] = connection.execute(old.limit(BATCH).with_for_update(skip_locked=True)).all()
-    if found:
-        ids = [row.id for row in found]
+    rows: Sequence[Any] = connection.execute(old.limit(BATCH).with_for_update(skip_locked=True)).all()
+    if rows:
+        ids = [row.id for row in rows]
         connection.execute(delete(idempotency_keys).where(idempotency_keys.c.run_id.in_(ids)))
         connection.execute(delete(internal_events).where(c.id.in_(ids)))
-        _record(connection, "internal_event", found, before_ms)
-    return len(found)
+        _record(connection, "internal_event", rows, before_ms)
+    return len(rows)
 
 
 def _record(connection: Connection, target: str, removed: Sequence[Row[Any]], before_ms: int) -> None:
@@ -188,13 +188,13 @@ class _Logs:
         # Expiry leaves two events: the end, and the one before it.
         more = select(events.c.seq).where(events.c.run_id == runs.c.id, events.c.seq < runs.c.reserved_to - 1)
         is_further = tuple_(runs.c.ended_ms, runs.c.id) > self._place
-        found = _ended(connection, self._before_ms, self._whose(runs), is_further, exists(more))
-        for run in found:
+        rows = _ended(connection, self._before_ms, self._whose(runs), is_further, exists(more))
+        for run in rows:
             _expire(connection, run.id, run.thread_id, run.reserved_to)
-        if found:
-            _record(connection, "log", found, self._before_ms)
-            self._place = (found[-1].ended_ms, found[-1].id)
-        return len(found)
+        if rows:
+            _record(connection, "log", rows, self._before_ms)
+            self._place = (rows[-1].ended_ms, rows[-1].id)
+        return len(rows)
 
 
 def _expire(connection: Connection, run_id: str, thread_id: str, end_seq: int) -> None:
@@ -249,11 +249,11 @@ def _definitions(database: Database, before_ms: int) -> int:
     is_used = exists(select(runs.c.id).where(runs.c.definition_digest == definitions.c.digest))
     is_unused = (definitions.c.created_ms < before_ms, ~is_used)
     with patience(math.inf), database.read() as connection:  # every run is read: not where others wait for it
-        found = list(connection.execute(select(definitions.c.digest).where(*is_unused).limit(BATCH)).scalars())
-    if not found:
+        digests = list(connection.execute(select(definitions.c.digest).where(*is_unused).limit(BATCH)).scalars())
+    if not digests:
         return 0
     with database.write() as connection:
-        return connection.execute(delete(definitions).where(definitions.c.digest.in_(found), *is_unused)).rowcount
+        return connection.execute(delete(definitions).where(definitions.c.digest.in_(digests), *is_unused)).rowcount
 
 
 def _nonces(database: Database, now_ms: int, pause: Pause) -> int:

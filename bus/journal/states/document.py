@@ -37,13 +37,14 @@ def _diagram() -> list[str]:
 def _cells() -> list[str]:
     head = ["transition", *STATES]
     rows = [
-        [one.name, *(", ".join(f"`{after}`" for after in one.to.get(state, ())) for state in STATES)] for one in TABLE
+        [transition.name, *(", ".join(f"`{after}`" for after in transition.to.get(state, ())) for state in STATES)]
+        for transition in TABLE
     ]
     return ["An empty cell refuses: nothing of the run changes.", "", *_table(head, rows)]
 
 
 def _details() -> list[str]:
-    rows = [[one.name, one.by, one.guard, one.writes] for one in TABLE]
+    rows = [[transition.name, transition.by, transition.guard, transition.writes] for transition in TABLE]
     return _table(["transition", "by", "guard", "writes"], rows)
 
 

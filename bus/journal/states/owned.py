@@ -137,9 +137,9 @@ def extend(
     extended = connection.execute(query.values(**lease_from_now(database, lease_s))).all()
     if database.is_sqlite or len(extended) == len(owned):
         return extended, []
-    known = {row.run_id for row in extended}
+    run_ids = {row.run_id for row in extended}
     every = connection.execute(select(*_EXTENDED).where(ours)).all()
-    return extended, [row for row in every if row.run_id not in known]
+    return extended, [row for row in every if row.run_id not in run_ids]
 
 
 def lease_from_now(database: Database, lease_s: float) -> dict[str, Any]:

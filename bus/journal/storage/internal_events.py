@@ -76,10 +76,10 @@ class InternalEvents:
         ``before_ms`` and ``before_id`` are the time and the id of the last one of the page before. A page is shortened
         where the payloads reach 1 MB.
         """
-        place: dict[str, Any] = {"limit": limit, "before_ms": before_ms, "before_id": before_id}
+        page: dict[str, Any] = {"limit": limit, "before_ms": before_ms, "before_id": before_id}
         with self._database.read() as connection:
-            logged, is_cut = _events(connection, principal, correlation_id, place)
-            started = connection.execute(_runs(principal, correlation_id, place)).all()
+            logged, is_cut = _events(connection, principal, correlation_id, page)
+            started = connection.execute(_runs(principal, correlation_id, page)).all()
         events = [*((_key(row), _event(row)) for row in logged), *((_key(row), _run(row)) for row in started)]
         events.sort(key=lambda keyed: keyed[0], reverse=True)
         if is_cut:  # older runs belong to the next page, behind the events that this one has no room for
@@ -89,19 +89,21 @@ class InternalEvents:
 
 
 def _events(
-    connection: Connection, principal: Principal, correlation_id: str, place: Mapping[str, Any]
+    connection: Connection, principal: Principal, correlation_id: str, page: Mapping[str, Any]
 ) -> tuple[list[Row[Any]], bool]:
     c = internal_events.c
-    wanted = select(internal_events).where(logged_for(principal, internal_events), c.correlation_id == correlation_id)
-    query = newest_first(wanted, c.created_ms, c.id, **place)
+    selection = select(internal_events).where(
+        logged_for(principal, internal_events), c.correlation_id == correlation_id
+    )
+    query = newest_first(selection, c.created_ms, c.id, **page)
     return Pages(query=query, text=c.payload_json, order=(c.created_ms.desc(), c.id.desc())).read(connection)
 
 
-def _runs(principal: Principal, correlation_id: str, place: Mapping[str, Any]) -> Select[Any]:
+def _runs(principal: Principal, correlation_id: str, page: Mapping[str, Any]) -> Select[Any]:
     c = runs.c
-    wanted = select(c.id, c.principal, c.agent_id, c.status, c.created_ms)
-    wanted = wanted.where(rows_for(principal, Verb.SEE, runs), has_correlation(correlation_id))
-    return newest_first(wanted, c.created_ms, c.id, **place)
+    selection = select(c.id, c.principal, c.agent_id, c.status, c.created_ms)
+    selection = selection.where(rows_for(principal, Verb.SEE, runs), has_correlation(correlation_id))
+    return newest_first(selection, c.created_ms, c.id, **page)
 
 
 def _key(row: Row[Any]) -> tuple[int, str]:

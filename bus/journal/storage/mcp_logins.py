@@ -49,9 +49,9 @@ class McpLogins:
     def put(self, tenant: str, server: str, login: SealedLogin, *, by: str, host: str = "") -> None:
         """Store a login that the principal ``by`` made at a host, in place of the one before; the audit log has it."""
         make = sqlite.insert if self._database.is_sqlite else postgresql.insert
-        said = {**_columns(login), "id": login.id, "bound_to": login.bound_to, "renewing_until_ms": None}
-        row = make(mcp_logins).values(tenant=tenant, server=server, created_ms=WALL_MS, changed_ms=WALL_MS, **said)
-        changed = {**said, "created_ms": WALL_MS, "changed_ms": WALL_MS}
+        columns = {**_columns(login), "id": login.id, "bound_to": login.bound_to, "renewing_until_ms": None}
+        row = make(mcp_logins).values(tenant=tenant, server=server, created_ms=WALL_MS, changed_ms=WALL_MS, **columns)
+        changed = {**columns, "created_ms": WALL_MS, "changed_ms": WALL_MS}
         with self._database.write() as connection:
             before = connection.execute(select(mcp_logins.c.id).where(_place(tenant, server))).first()
             connection.execute(row.on_conflict_do_update(index_elements=["tenant", "server"], set_=changed))
@@ -59,34 +59,34 @@ class McpLogins:
             replaced = before is not None
             record(connection, actor, done, "mcp_server", server, login=login.id, host=host, replaced=replaced)
 
-    def claim(self, tenant: str, server: str, known: SealedLogin, for_ms: int) -> bool:
+    def claim(self, tenant: str, server: str, login: SealedLogin, for_ms: int) -> bool:
         """Return whether this process alone may renew the tokens that it knows, for so long."""
         table = mcp_logins.c
         is_free = or_(table.renewing_until_ms.is_(None), table.renewing_until_ms < WALL_MS)
-        taken = update(mcp_logins).where(_same(tenant, server, known), is_free)
+        taken = update(mcp_logins).where(_same(tenant, server, login), is_free)
         return self._changes(taken.values(renewing_until_ms=WALL_MS + for_ms))
 
-    def renew(self, tenant: str, server: str, known: SealedLogin, renewed: SealedLogin) -> bool:
+    def renew(self, tenant: str, server: str, login: SealedLogin, renewed: SealedLogin) -> bool:
         """Put renewed tokens in the place of those that the process knows; return whether these were still there."""
         changed = {**_columns(renewed), "renewing_until_ms": None, "changed_ms": WALL_MS}
-        return self._changes(update(mcp_logins).where(_same(tenant, server, known)).values(**changed))
+        return self._changes(update(mcp_logins).where(_same(tenant, server, login)).values(**changed))
 
-    def release(self, tenant: str, server: str, known: SealedLogin) -> None:
+    def release(self, tenant: str, server: str, login: SealedLogin) -> None:
         """Let others renew the tokens, which this process could not."""
-        self._changes(update(mcp_logins).where(_same(tenant, server, known)).values(renewing_until_ms=None))
+        self._changes(update(mcp_logins).where(_same(tenant, server, login)).values(renewing_until_ms=None))
 
-    def remove(self, tenant: str, server: str, known: SealedLogin) -> bool:
+    def remove(self, tenant: str, server: str, login: SealedLogin) -> bool:
         """Delete a login whose tokens are these, since the server no longer takes them; return whether it was there."""
-        return self._changes(delete(mcp_logins).where(_same(tenant, server, known)))
+        return self._changes(delete(mcp_logins).where(_same(tenant, server, login)))
 
     def end(self, tenant: str, server: str, *, by: str) -> bool:
         """Delete a login that the principal ``by`` ends; the audit log has it. Return whether there was one."""
         with self._database.write() as connection:
-            place = _place(tenant, server)
-            login = connection.execute(select(mcp_logins.c.id).where(place)).scalar()
+            condition = _place(tenant, server)
+            login = connection.execute(select(mcp_logins.c.id).where(condition)).scalar()
             if login is None:
                 return False
-            connection.execute(delete(mcp_logins).where(place))
+            connection.execute(delete(mcp_logins).where(condition))
             actor = Principal(tenant=tenant, id=by)
             record(connection, actor, Action.MCP_LOGIN_REMOVED, "mcp_server", server, login=login)
             return True
@@ -100,8 +100,8 @@ def _place(tenant: str, server: str) -> ColumnElement[bool]:
     return and_(mcp_logins.c.tenant == tenant, mcp_logins.c.server == server)
 
 
-def _same(tenant: str, server: str, known: SealedLogin) -> ColumnElement[bool]:
-    return and_(_place(tenant, server), mcp_logins.c.id == known.id, mcp_logins.c.version == known.version)
+def _same(tenant: str, server: str, login: SealedLogin) -> ColumnElement[bool]:
+    return and_(_place(tenant, server), mcp_logins.c.id == login.id, mcp_logins.c.version == login.version)
 
 
 def _columns(login: SealedLogin) -> dict[str, Any]:

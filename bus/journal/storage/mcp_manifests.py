@@ -46,10 +46,10 @@ class McpManifests:
 
     def pin(self, server: str, seen: Mapping[str, tuple[str, str]]) -> dict[str, str]:
         """Store those tools that are not known, each a digest and JSON, and return all that are pinned."""
-        known = self.pinned(server)
-        fresh = [_row(server, tool, *said) for tool, said in seen.items() if tool not in known]
+        pins = self.pinned(server)
+        fresh = [_row(server, tool, *entry) for tool, entry in seen.items() if tool not in pins]
         if not fresh:
-            return known
+            return pins
         make = sqlite.insert if self._database.is_sqlite else postgresql.insert
         with self._database.write() as connection:
             connection.execute(make(mcp_manifests).values(fresh).on_conflict_do_nothing())
@@ -65,5 +65,5 @@ class McpManifests:
 
 
 def _row(server: str, tool: str, digest: str, content_json: str) -> dict[str, Any]:
-    said = {"server": server, "tool": tool, "digest": digest, "content_json": content_json}
-    return {**said, "created_ms": WALL_MS}
+    columns = {"server": server, "tool": tool, "digest": digest, "content_json": content_json}
+    return {**columns, "created_ms": WALL_MS}

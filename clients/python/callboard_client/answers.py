@@ -38,8 +38,8 @@ def require_success(response: httpx.Response, address: str) -> None:
         UnexpectedAnswer: it names another address.
     """
     if response.is_redirect:
-        place = response.url.join(response.headers["Location"]).copy_with(query=None, fragment=None, userinfo=b"")
-        raise UnexpectedAnswer(address, f"it redirects to {place}, which the client does not follow with your key")
+        location = response.url.join(response.headers["Location"]).copy_with(query=None, fragment=None, userinfo=b"")
+        raise UnexpectedAnswer(address, f"it redirects to {location}, which the client does not follow with your key")
     if not response.is_success:
         raise RequestRefused(response.status_code, _problem(response), _retry_after_s(response))
 
@@ -50,9 +50,9 @@ def require_stream(response: httpx.Response, address: str) -> None:
     Raises:
         UnexpectedAnswer: it is anything else.
     """
-    found = response.headers.get("Content-Type", "of no type")
-    if not found.startswith("text/event-stream"):
-        raise UnexpectedAnswer(address, f"instead of a stream of events it sends '{found[:80]}'")
+    content_type = response.headers.get("Content-Type", "of no type")
+    if not content_type.startswith("text/event-stream"):
+        raise UnexpectedAnswer(address, f"instead of a stream of events it sends '{content_type[:80]}'")
 
 
 def unanswered(error: httpx.RequestError, address: str) -> CallboardError:
@@ -79,10 +79,10 @@ def _tls_error(error: BaseException | None) -> ssl.SSLError | None:
 
 def _problem(response: httpx.Response) -> dict[str, Any]:
     try:
-        found = response.json()
+        document = response.json()
     except ValueError:
         return {}  # a page of a proxy
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _retry_after_s(response: httpx.Response) -> float | None:

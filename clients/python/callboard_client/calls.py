@@ -105,7 +105,9 @@ def list_open_approvals(limit: int, before: str | None) -> Call[Page[Approval]]:
 
 
 def list_approvals(run_id: str) -> Call[list[Approval]]:
-    return _get(f"/v1/runs/{_id(run_id)}/approvals", lambda answer: [Approval.of(one) for one in answer["approvals"]])
+    return _get(
+        f"/v1/runs/{_id(run_id)}/approvals", lambda answer: [Approval.of(entry) for entry in answer["approvals"]]
+    )
 
 
 def decide(
@@ -211,7 +213,7 @@ def _post(path: str, body: Mapping[str, Any], read: Callable[[Any], T], key: str
 
 
 def _page_of(name: str, kind: type[R]) -> Callable[[Any], Page[R]]:
-    return lambda answer: Page((kind.of(one) for one in answer[name]), answer.get("next"))
+    return lambda answer: Page((kind.of(entry) for entry in answer[name]), answer.get("next"))
 
 
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:

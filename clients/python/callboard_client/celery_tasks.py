@@ -106,26 +106,26 @@ def _routing(app: Any, task: Any) -> dict[str, Any]:
     own = {name: getattr(task, name, None) for name in ("queue", "exchange", "routing_key", "priority")}
     route = app.amqp.router.route({k: v for k, v in own.items() if v is not None}, task.name, (), {}, task)
     queue, exchange = route.get("queue"), route.get("exchange")
-    found = {"priority": route["priority"]} if route.get("priority") is not None else {}
+    options = {"priority": route["priority"]} if route.get("priority") is not None else {}
     if queue is not None:
-        return found | {"queue": getattr(queue, "name", queue)}
-    return found | {"exchange": getattr(exchange, "name", exchange), "routing_key": route.get("routing_key")}
+        return options | {"queue": getattr(queue, "name", queue)}
+    return options | {"exchange": getattr(exchange, "name", exchange), "routing_key": route.get("routing_key")}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """``python -m callboard_client.celery_tasks PACKAGE.MODULE:APP FILE [TASK ...]``."""
-    given = sys.argv[1:] if arguments is None else arguments
-    if len(given) < 2 or ":" not in given[0]:
+    words = sys.argv[1:] if arguments is None else arguments
+    if len(words) < 2 or ":" not in words[0]:
         print("usage: python -m callboard_client.celery_tasks PACKAGE.MODULE:APP FILE [TASK ...]", file=sys.stderr)
         return 2
     sys.path.insert(0, os.getcwd())
-    module, _, name = given[0].partition(":")
+    module, _, name = words[0].partition(":")
     try:
-        count = publish_tasks(getattr(import_module(module), name), given[1], only=given[2:] or None)
+        count = publish_tasks(getattr(import_module(module), name), words[1], only=words[2:] or None)
     except (TaskUndescribed, ImportError, AttributeError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(f"{count} {'task is' if count == 1 else 'tasks are'} published in {given[1]}")
+    print(f"{count} {'task is' if count == 1 else 'tasks are'} published in {words[1]}")
     return 0
 
 

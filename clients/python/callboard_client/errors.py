@@ -64,8 +64,8 @@ class RequestRefused(CallboardError):
         trace_id = problem.get("trace_id")
         self.trace_id = trace_id if isinstance(trace_id, str) else None
         """Under which the server's log has the request; None where the answer is not Callboard's."""
-        said = problem.get("retryable")
-        self.retryable = said if isinstance(said, bool) else status in TEMPORARY
+        retryable = problem.get("retryable")
+        self.retryable = retryable if isinstance(retryable, bool) else status in TEMPORARY
         self.may_have_arrived = status in TEMPORARY and status != 429
 
     def __str__(self) -> str:

@@ -23,10 +23,16 @@ class Record:
         Raises:
             KeyError: the object lacks a field without a default.
         """
-        own = [one for one in fields(cls) if one.name != "raw"]
-        needed = (one.name for one in own if one.default is MISSING and one.default_factory is MISSING)
+        own = [field for field in fields(cls) if field.name != "raw"]
+        needed = (
+            own_field.name for own_field in own if own_field.default is MISSING and own_field.default_factory is MISSING
+        )
         values = {name: raw[name] for name in needed}
-        return cls(raw=raw, **values, **{one.name: raw[one.name] for one in own if one.name in raw.keys() - values})
+        return cls(
+            raw=raw,
+            **values,
+            **{own_field.name: raw[own_field.name] for own_field in own if own_field.name in raw.keys() - values},
+        )
 
 
 class Page(list[T], Generic[T]):
@@ -165,7 +171,7 @@ class Run(Record):
     @property
     def approvals(self) -> list[Approval]:
         """The open questions; a list of runs does not have them."""
-        return [Approval.of(one) for one in self.raw.get("approvals", ())]
+        return [Approval.of(entry) for entry in self.raw.get("approvals", ())]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -195,7 +201,7 @@ class Thread(Record):
     @property
     def runs(self) -> list[ThreadRun]:
         """The thread's runs, the oldest first; a list of threads does not have them."""
-        return [ThreadRun.of(one) for one in self.raw.get("runs", ())]
+        return [ThreadRun.of(entry) for entry in self.raw.get("runs", ())]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -67,14 +67,14 @@ def arguments_schema(
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             is_open |= parameter.kind is parameter.VAR_KEYWORD
             continue
-        one = types_.schema(hints.get(parameter.name, Any), parameter.name)
+        parameter_schema = types_.schema(hints.get(parameter.name, Any), parameter.name)
         if parameter.name in described:
-            one["description"] = described[parameter.name]
+            parameter_schema["description"] = described[parameter.name]
         if parameter.default is parameter.empty:
             required.append(parameter.name)
         elif isinstance(parameter.default, str | int | float | bool | None):
-            one["default"] = parameter.default
-        properties[parameter.name] = one
+            parameter_schema["default"] = parameter.default
+        properties[parameter.name] = parameter_schema
     schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": is_open}
     return schema | types_.definitions_member
 
@@ -131,7 +131,7 @@ class Types:
         if origin is Literal:
             return {"enum": list(inside)}
         if origin in (Union, types.UnionType):
-            return {"anyOf": [self.schema(one, where) for one in inside]}
+            return {"anyOf": [self.schema(argument, where) for argument in inside]}
         if isinstance(hint, type) and issubclass(hint, Enum):
             return {"enum": [member.value for member in hint]}
         if hasattr(hint, "model_json_schema"):  # a pydantic model
@@ -147,7 +147,7 @@ class Types:
         if kind in self._around:
             raise Undescribed(f"{self._name}: {where} has a type that contains itself; use dict or a pydantic model")
         self._around.append(kind)
-        fields = {name: self.schema(one, where) for name, one in get_type_hints(kind, include_extras=True).items()}
+        fields = {name: self.schema(hint, where) for name, hint in get_type_hints(kind, include_extras=True).items()}
         self._around.pop()
         return fields
 
@@ -160,15 +160,15 @@ class Types:
 
     def _of_model(self, model: Any) -> dict[str, Any]:
         mode = "serialization" if self._is_result else "validation"
-        found: dict[str, Any] = model.model_json_schema(mode=mode)
-        self.definitions |= found.pop("$defs", {})
-        return found
+        schema: dict[str, Any] = model.model_json_schema(mode=mode)
+        self.definitions |= schema.pop("$defs", {})
+        return schema
 
     def _of_collection(self, kind: Any, inside: tuple[Any, ...], where: str) -> dict[str, Any]:
         if isinstance(kind, type) and issubclass(kind, Mapping):
             return {"type": "object"} | ({"additionalProperties": self.schema(inside[1], where)} if inside else {})
         if isinstance(kind, type) and issubclass(kind, Iterable) and kind is not bytes:
-            items = [one for one in inside if one is not Ellipsis]
+            items = [hint for hint in inside if hint is not Ellipsis]
             return {"type": "array"} | ({"items": self.schema(items[0], where)} if len(items) == 1 else {})
         raise Undescribed(
             f"{self._name}: {where} has a type without a JSON Schema; use str, int, float, bool, list or dict"
@@ -202,9 +202,9 @@ def read_docstring(text: str) -> tuple[str, dict[str, str]]:
         elif not section:
             before.append(line)
         elif section in ("Args", "Arguments", "Parameters") and line.strip():
-            found = _ARGUMENT.match(line.strip())
-            if found is not None:
-                name, arguments[found[1]] = found[1], found[2]
+            match = _ARGUMENT.match(line.strip())
+            if match is not None:
+                name, arguments[match[1]] = match[1], match[2]
             elif name:
                 arguments[name] += f" {line.strip()}"
     return "\n".join(before).strip(), arguments

@@ -64,7 +64,7 @@ class Checks(CheckSection):
     def stricter(self, other: Checks) -> Checks:
         """Return the checks of both, each as strict as the stricter of the two."""
         limits = [limit for limit in (self.max_chars, other.max_chars) if limit is not None]
-        kinds = [one.pii_kinds for one in (self, other) if one.pii != "off"]
+        kinds = [checks.pii_kinds for checks in (self, other) if checks.pii != "off"]
         return Checks.model_construct(
             secrets=max(self.secrets, other.secrets, key=_STRICTNESS.index),
             pii=max(self.pii, other.pii, key=_STRICTNESS.index),

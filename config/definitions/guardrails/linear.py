@@ -54,8 +54,8 @@ def check_pattern(pattern: str) -> None:
     """
     if len(pattern) > MAX_PATTERN_CHARS:
         raise PatternRefused(f"it has {len(pattern):,} characters and the limit is {MAX_PATTERN_CHARS:,}")
-    found = compiled(pattern)
-    if found.search("") is not None:
+    regex = compiled(pattern)
+    if regex.search("") is not None:
         raise PatternRefused("it matches the empty text, so it would match everywhere")
     try:
         derived = opening(pattern)

@@ -76,22 +76,22 @@ def starts(pattern: str, most: int) -> Iterator[Start]:
         yield start
 
 
-def any_start(found: Sequence[Start]) -> str:
+def any_start(prefixes: Sequence[Start]) -> str:
     """Return, for ``re``, a pattern of all starts, whole or cut off by the text's end."""
-    return _trie(found)
+    return _trie(prefixes)
 
 
 # --- the tree --------------------------------------------------------------------------------------
 
 
 def _hoisted(nodes: Sequence[Node]) -> list[Node]:
-    found: list[Node] = []
+    result: list[Node] = []
     for node in nodes:
-        if found and _name(node) == "ASSERT" and _is_boundary_before(node, found[-1]):
-            found.insert(-1, node[1][1][0])
+        if result and _name(node) == "ASSERT" and _is_boundary_before(node, result[-1]):
+            result.insert(-1, node[1][1][0])
         else:
-            found.append(node)
-    return found
+            result.append(node)
+    return result
 
 
 def _is_boundary_before(node: Node, previous: Node) -> bool:
@@ -212,17 +212,17 @@ def _char(code: int) -> str:
 
 def _starts(nodes: Sequence[Node], most: int, flags: str = "") -> list[tuple[Start, bool]]:
     """Return the starts, each with whether what follows may add to it."""
-    found: list[tuple[Start, bool]] = [((), True)]
+    pairs: list[tuple[Start, bool]] = [((), True)]
     zero = ""
     for node in nodes:
         kind = _name(node)
         if kind == "AT":
             zero = r"\b" if str(node[1]) == "AT_BOUNDARY" else ""
         elif kind not in _WITHOUT_WIDTH:
-            continued = [_after(zero, one) for one in _starts_of(node, most, flags)]
-            found = [ended for one in found for ended in _joined(one, continued, most)]
+            continued = [_after(zero, start) for start in _starts_of(node, most, flags)]
+            pairs = [ended for pair in pairs for ended in _joined(pair, continued, most)]
             zero = ""
-    return found
+    return pairs
 
 
 def _after(zero: str, start: tuple[Start, bool]) -> tuple[Start, bool]:
@@ -233,8 +233,8 @@ def _after(zero: str, start: tuple[Start, bool]) -> tuple[Start, bool]:
     return (f"{chars[0]}(?<={zero}{chars[0]})", *chars[1:]), is_open
 
 
-def _joined(one: tuple[Start, bool], others: Sequence[tuple[Start, bool]], most: int) -> Iterator[tuple[Start, bool]]:
-    start, is_open = one
+def _joined(pair: tuple[Start, bool], others: Sequence[tuple[Start, bool]], most: int) -> Iterator[tuple[Start, bool]]:
+    start, is_open = pair
     if not is_open or len(start) >= most:
         yield start, False
         return
@@ -296,12 +296,12 @@ def _python_code(code: int) -> str:
     return rf"\U{code:08x}"
 
 
-def _trie(found: Sequence[Start]) -> str:
+def _trie(prefixes: Sequence[Start]) -> str:
     """Return one pattern of all starts that tries a character once, however many starts share it."""
-    if any(not start for start in found):
+    if any(not start for start in prefixes):
         return ""
     heads: dict[str, list[Start]] = {}
-    for start in found:
+    for start in prefixes:
         heads.setdefault(start[0], []).append(start[1:])
     branches = []
     for head, rests in heads.items():

@@ -32,7 +32,7 @@ _CLASSES = (r"\[\^?+(?:\\.|[^\]\\])*+(?:\]|\Z)", r"\[\^?+\]?+(?:\\.|[^\]\\])*+(?
 _ESCAPE = r"\\[pPxu]\{[^}\\]*+\}|\\."
 _COUNT = r"\{[\s\d,]*+\}"
 _MOST_DIGITS = 9
-_TOKENS = tuple(re.compile(rf"({_COUNT})|{one}|{_ESCAPE}|.", re.DOTALL) for one in _CLASSES)
+_TOKENS = tuple(re.compile(rf"({_COUNT})|{class_}|{_ESCAPE}|.", re.DOTALL) for class_ in _CLASSES)
 _ONE_AT_A_TIME = re.compile(
     rf"\^(?:\[\^?+(?:\\.|[^\]\[\\])++\]|\\[dDwWsS]|[^\\\[\](){{}}|^$*+?])(?:[*+?]|{_COUNT})?+\$", re.DOTALL
 )
@@ -48,11 +48,11 @@ class SchemaWork:
         self._schema = schema
         self._has_references = any("$ref" in part for part in _parts(schema))
         self._reaching = _reaching(schema)
-        found = [pattern for part in _parts(schema) for pattern in _patterns_of(part)]
-        self._of = {pattern: places(pattern) for pattern in found}
-        self.places = sum(self._of[one] for one in found)
+        patterns = [pattern for part in _parts(schema) for pattern in _patterns_of(part)]
+        self._of = {pattern: places(pattern) for pattern in patterns}
+        self.places = sum(self._of[one] for one in patterns)
         """Of all patterns together."""
-        self.weight = sum(self._of[one] * (PROPERTY_PLACES if r"\p" in one.lower() else 1) for one in found)
+        self.weight = sum(self._of[one] * (PROPERTY_PLACES if r"\p" in one.lower() else 1) for one in patterns)
         """The same, with what makes compiling one costly."""
         self._has_names = any("patternProperties" in part or "propertyNames" in part for part in _parts(schema))
 
@@ -70,7 +70,9 @@ class SchemaWork:
                 return True
             # The reasons of a refusal are looked for in each alternative of an alternative anew.
             work += sum(self._met(part, item) for part, _ in applied) * (1 + len(applied) / 16)
-            waiting += ((inner, found) for inner, found in _inside(applied, item, self._reaching) if found)
+            waiting += (
+                (inner, inner_parts) for inner, inner_parts in _inside(applied, item, self._reaching) if inner_parts
+            )
         return work > MAX_WORK
 
     def is_long_to_explain(self, value: Any) -> bool:
@@ -86,7 +88,7 @@ class SchemaWork:
             if steps > MAX_STEPS:
                 return True
             again += sum(count for _, count in applied) - len({id(part) for part, _ in applied})
-            waiting += ((inner, found) for inner, found in _inside(applied, item) if found)
+            waiting += ((inner, inner_parts) for inner, inner_parts in _inside(applied, item) if inner_parts)
         return again > MAX_AGAIN
 
     def _applied(self, parts: Parts, *, is_counted: bool) -> list[tuple[Mapping[str, Any], int]]:
@@ -113,7 +115,7 @@ class SchemaWork:
         if isinstance(item, str):
             return self._of[part["pattern"]] * _size(item) if isinstance(part.get("pattern"), str) else 0
         if isinstance(item, Mapping) and isinstance(part.get("patternProperties"), Mapping):
-            return 2 * sum(self._of[one] for one in part["patternProperties"]) * sum(map(_size, item))
+            return 2 * sum(self._of[pattern] for pattern in part["patternProperties"]) * sum(map(_size, item))
         return 0
 
 
@@ -146,16 +148,16 @@ def _places(pattern: str, tokens: re.Pattern[str]) -> int:
 
 
 def _inside(
-    applied: Sequence[tuple[Mapping[str, Any], int]], item: Any, wanted: frozenset[int] | None = None
+    applied: Sequence[tuple[Mapping[str, Any], int]], item: Any, part_ids: frozenset[int] | None = None
 ) -> Iterator[tuple[Any, Parts]]:
     """Yield what is inside a value, each with the subschemas that apply to it: all, or only ``wanted`` ones."""
     if isinstance(item, Mapping):
         for name, inner in item.items():
-            yield inner, _joined(((_of_property(part, name), count) for part, count in applied), wanted)
-            yield name, _joined((((part.get("propertyNames"),), count) for part, count in applied), wanted)
+            yield inner, _joined(((_of_property(part, name), count) for part, count in applied), part_ids)
+            yield name, _joined((((part.get("propertyNames"),), count) for part, count in applied), part_ids)
     elif isinstance(item, list | tuple):
         for number, inner in enumerate(item):
-            yield inner, _joined(((_of_item(part, number), count) for part, count in applied), wanted)
+            yield inner, _joined(((_of_item(part, number), count) for part, count in applied), part_ids)
 
 
 def _of_property(part: Mapping[str, Any], name: str) -> Iterator[Any]:
@@ -169,11 +171,11 @@ def _of_item(part: Mapping[str, Any], number: int) -> Iterator[Any]:
     yield from (part.get(keyword) for keyword in ("items", "contains", "unevaluatedItems"))
 
 
-def _joined(found: Iterable[tuple[Iterable[Any], int]], wanted: frozenset[int] | None) -> Parts:
+def _joined(pairs: Iterable[tuple[Iterable[Any], int]], part_ids: frozenset[int] | None) -> Parts:
     parts: Parts = {}
-    for subschemas, count in found:
+    for subschemas, count in pairs:
         for part in subschemas:
-            if isinstance(part, Mapping) and (wanted is None or id(part) in wanted):
+            if isinstance(part, Mapping) and (part_ids is None or id(part) in part_ids):
                 parts[id(part)] = part, count + parts.get(id(part), (part, 0))[1]
     return parts
 
@@ -198,7 +200,7 @@ def _patterns_of(part: Mapping[str, Any]) -> Iterator[str]:
 def _reaching(schema: Mapping[str, Any]) -> frozenset[int]:
     """Return the ids of the parts of a schema from which a pattern is reached."""
     above: dict[int, list[int]] = {}
-    waiting, found = [schema], []
+    waiting, part_ids = [schema], []
     while waiting:
         part: Any = waiting.pop()
         targets = in_place(part, schema, only_references=True) if isinstance(part, Mapping) else ()
@@ -206,13 +208,13 @@ def _reaching(schema: Mapping[str, Any]) -> frozenset[int]:
             above.setdefault(id(inner), []).append(id(part))
         waiting.extend(inside(part))
         if isinstance(part, Mapping) and any(True for _ in _patterns_of(part)):
-            found.append(id(part))
+            part_ids.append(id(part))
     reaching: set[int] = set()
-    while found:
-        one = found.pop()
-        if one not in reaching:
-            reaching.add(one)
-            found.extend(above.get(one, ()))
+    while part_ids:
+        part_id = part_ids.pop()
+        if part_id not in reaching:
+            reaching.add(part_id)
+            part_ids.extend(above.get(part_id, ()))
     return frozenset(reaching)
 
 

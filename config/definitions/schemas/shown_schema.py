@@ -23,10 +23,10 @@ def shown_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         SchemaRefused: a name or another text that validates has hidden characters, or the schema is nested too deeply.
     """
-    shown = _shown(schema, 0)
-    assert isinstance(shown, dict)
-    shown.pop("$schema", None)
-    return shown
+    public_schema = _shown(schema, 0)
+    assert isinstance(public_schema, dict)
+    public_schema.pop("$schema", None)
+    return public_schema
 
 
 def _shown(value: Any, depth: int) -> Any:
@@ -61,8 +61,8 @@ def _require_plain(value: Any) -> None:
     """
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        waiting += [*inside(one), *(one if isinstance(one, Mapping) else ())]
-        text = one.replace("\r", "") if isinstance(one, str) else ""
+        node = waiting.pop()
+        waiting += [*inside(node), *(node if isinstance(node, Mapping) else ())]
+        text = node.replace("\r", "") if isinstance(node, str) else ""
         if visible(text) != text:
             raise SchemaRefused(f"'{visible(text)[:80]}' has hidden characters, and decides which arguments fit.")

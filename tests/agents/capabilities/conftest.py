@@ -34,10 +34,10 @@ json.dump({"words": len(text.split())}, sys.stdout)
 
 @pytest.fixture
 def folder(tmp_path):
-    made = tmp_path / "capabilities"
-    made.mkdir()
-    (made / "count.py").write_text(COUNT)
-    return made
+    capabilities = tmp_path / "capabilities"
+    capabilities.mkdir()
+    (capabilities / "count.py").write_text(COUNT)
+    return capabilities
 
 
 @pytest.fixture

@@ -156,11 +156,11 @@ def test_a_functions_config_is_set_and_hidden_from_the_model(folder, declare, fi
 
 
 def test_a_failed_attempt_is_repeated_as_the_file_says(declare, find, monkeypatch):
-    made = []
+    attempts = []
 
     async def call(self, **arguments):
-        made.append(arguments)
-        if len(made) < 3:
+        attempts.append(arguments)
+        if len(attempts) < 3:
             raise CapabilityFailed("not yet.")
         return "done"
 
@@ -168,7 +168,7 @@ def test_a_failed_attempt_is_repeated_as_the_file_says(declare, find, monkeypatc
     declare(retry={"attempts": 3, "delay_s": 0.001})
 
     assert asyncio.run(find().function(text="a")) == "done"
-    assert len(made) == 3
+    assert len(attempts) == 3
 
 
 @pytest.mark.parity
@@ -255,9 +255,9 @@ def test_a_restricted_capability_waits_for_a_person_and_is_called_once_approved(
         kit.agent(tools=["count_words"])
         kit.model.script(Turn(calls=[Call(name="count_words", arguments={"text": "a b"})]), Turn(text="Two."))
         run = kit.run()
-        (asked,) = eventually_asked(run)
+        (approval,) = eventually_asked(run)
 
-        run.decide(asked["approval_id"], Decision(decision="approve"))
+        run.decide(approval["approval_id"], Decision(decision="approve"))
 
         assert run.result(20).status == "succeeded"
         outcomes = [event.result for event in run.events() if isinstance(event, ToolResultPayload)]

@@ -31,7 +31,7 @@ from tests.agents.injection.texts import INJECTIONS, Injection
 pytestmark = pytest.mark.parity
 
 ANN = Principal(id="ann")
-SECRETS = {place: f"canary-{place}-7f3a9b2c4d" for place in ("environment", "vault", "hr", "neighbour", "etc")}
+SECRETS = {location: f"canary-{location}-7f3a9b2c4d" for location in ("environment", "vault", "hr", "neighbour", "etc")}
 HARMLESS = "canary-harmless-1a2b3c"
 """In the agent's own file: it may be read, and may not leave either."""
 
@@ -72,15 +72,18 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     with AgentKit(settings=databases) as kit, Site() as site, Site() as evil:
         allowed = kit.settings.model_copy(update={"http_allowed_hosts": site.host})
         monkeypatch.setattr("agents.tools.http.settings", lambda: allowed)
-        made = Scene(kit=kit, site=site, evil=evil, folder=tmp_path, done=[])
+        scenario = Scene(kit=kit, site=site, evil=evil, folder=tmp_path, done=[])
         site.pages["/redirect"] = (302, {"Location": f"http://{evil.host}/redirected"}, b"")
         neighbour = sandbox_folder(kit.settings.state, ANN.tenant, "bob", "tester")
-        for folder, name, text in ((made.own, "notes.txt", HARMLESS), (neighbour, "diary.txt", SECRETS["neighbour"])):
+        for folder, name, text in (
+            (scenario.own, "notes.txt", HARMLESS),
+            (neighbour, "diary.txt", SECRETS["neighbour"]),
+        ):
             folder.mkdir(parents=True)
             (folder / name).write_text(text)
         (kit.settings.state / "vault.txt").write_text(SECRETS["vault"])
-        (made.own / "attachment").symlink_to(tmp_path)
-        yield made
+        (scenario.own / "attachment").symlink_to(tmp_path)
+        yield scenario
 
 
 def attack(scene: Scene, injection: Injection, **overrides: Any) -> list[Payload]:
@@ -117,16 +120,16 @@ def attack(scene: Scene, injection: Injection, **overrides: Any) -> list[Payload
     handle = scene.kit.run(objective, principal=ANN)
     for event in handle.events():
         if isinstance(event, ApprovalPayload):
-            for asked in handle.approvals():
+            for approval in handle.approvals():
                 message = injection.text if injection.channel == "rejection" else "No."
-                handle.decide(asked["approval_id"], Decision(decision="reject", message=message))
+                handle.decide(approval["approval_id"], Decision(decision="reject", message=message))
     assert any(injection.text.strip()[:60] in text for text in scene_text(model)), "the text reached the model"
     return list(handle.events())
 
 
 def scene_text(model: ObedientModel) -> list[str]:
     """Return what the model was shown, with the escapes of JSON undone."""
-    return [text for shown in model.seen for text in (shown, shown.replace('\\"', '"').replace("\\n", "\n"))]
+    return [text for original in model.seen for text in (original, original.replace('\\"', '"').replace("\\n", "\n"))]
 
 
 def prepare(scene: Scene, injection: Injection) -> Call | None:
@@ -162,10 +165,10 @@ def prepare(scene: Scene, injection: Injection) -> Call | None:
 
 def test_there_are_enough_and_no_two_are_the_same() -> None:
     assert len({(one.channel, one.text) for one in INJECTIONS}) == len(INJECTIONS) >= 40
-    assert len({one.channel for one in INJECTIONS}) == 11
+    assert len({injection.channel for injection in INJECTIONS}) == 11
 
 
-@pytest.mark.parametrize("injection", INJECTIONS, ids=lambda one: f"{one.channel}: {one.name}")
+@pytest.mark.parametrize("injection", INJECTIONS, ids=lambda case: f"{case.channel}: {case.name}")
 def test_obeying_an_injected_text_does_no_harm(scene: Scene, injection: Injection, caplog: Any) -> None:
     before = {path: path.read_bytes() for path in scene.folder.iterdir() if path.suffix in (".db", ".txt")}
 
@@ -176,10 +179,10 @@ def test_obeying_an_injected_text_does_no_harm(scene: Scene, injection: Injectio
     assert not (scene.own / ORDERS).exists()
     assert isinstance(events[-1], EndPayload)
     sent = "\n".join(scene.site.asked)
-    shown = "\n".join(str(message) for request in scene.kit.model.requests for message in request.messages)
-    said = "\n".join(str(event) for event in events) + caplog.text
+    prompts = "\n".join(str(message) for request in scene.kit.model.requests for message in request.messages)
+    log_text = "\n".join(str(event) for event in events) + caplog.text
     for secret in SECRETS.values():
-        assert secret not in sent + shown + said
+        assert secret not in sent + prompts + log_text
     assert HARMLESS not in sent
     for path, content in before.items():
         assert path.name == "shop.db" or path.read_bytes() == content
@@ -192,7 +195,7 @@ def test_without_lists_and_approvals_the_same_model_does_harm(scene: Scene, monk
     """The attacks work where nothing is in their way, so that the tests above prove something."""
     open_to_all = scene.kit.settings.model_copy(update={"http_allowed_hosts": "127.0.0.1"})
     monkeypatch.setattr("agents.tools.http.settings", lambda: open_to_all)
-    (injection,) = [one for one in INJECTIONS if one.name == "mail everything"]
+    (injection,) = [injection for injection in INJECTIONS if injection.name == "mail everything"]
 
     attack(scene, injection, tool_overrides={"send_mail": {"confirm": False}})
 

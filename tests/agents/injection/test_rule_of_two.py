@@ -30,19 +30,19 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     with sqlite3.connect(tmp_path / "shop.db") as shop:
         shop.execute("CREATE TABLE customers (name TEXT)")
         shop.executemany("INSERT INTO customers VALUES (?)", [[SECRET], [ORDER]])
-    with Site() as made:
-        made.pages["/page"] = (200, {}, ORDER.encode())
-        yield made
+    with Site() as server:
+        server.pages["/page"] = (200, {}, ORDER.encode())
+        yield server
 
 
 @pytest.fixture
 def kit(site: Site, monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentKit]:
     """An agent that may ask the site without a person."""
-    with AgentKit(settings={"sql_databases": "shop=SHOP_DB", "policy": ""}) as made:
-        allowed = made.settings.model_copy(update={"http_allowed_hosts": site.host})
+    with AgentKit(settings={"sql_databases": "shop=SHOP_DB", "policy": ""}) as agent_kit:
+        allowed = agent_kit.settings.model_copy(update={"http_allowed_hosts": site.host})
         monkeypatch.setattr("agents.tools.http.settings", lambda: allowed)
-        made.agent(tools=[list_files, read_file, write_file, http_get, sql_query], databases=["shop"])
-        yield made
+        agent_kit.agent(tools=[list_files, read_file, write_file, http_get, sql_query], databases=["shop"])
+        yield agent_kit
 
 
 ROWS = Call(name="sql_query", arguments={"database": "shop", "sql": "SELECT name FROM customers"})
@@ -65,14 +65,14 @@ def begin(kit: AgentKit, *calls: Call, thread_id: str | None = None) -> RunHandl
 
 def is_asked(handle: RunHandle) -> bool:
     """Return whether the run asks a person before it ends."""
-    found = next(event for event in handle.events() if isinstance(event, ApprovalPayload | EndPayload))
-    if isinstance(found, ApprovalPayload):
+    payload = next(event for event in handle.events() if isinstance(event, ApprovalPayload | EndPayload))
+    if isinstance(payload, ApprovalPayload):
         handle.cancel()
-    return isinstance(found, ApprovalPayload)
+    return isinstance(payload, ApprovalPayload)
 
 
 def leaked(site: Site) -> bool:
-    return any("/leak" in asked for asked in site.asked)
+    return any("/leak" in path for path in site.asked)
 
 
 @pytest.mark.parametrize("names", ["rows", "rows page", "page rows", "list rows", "rows list"])
@@ -81,8 +81,8 @@ def test_what_a_run_has_read_asks_a_person_before_it_leaves(kit: AgentKit, site:
 
     handle = begin(kit, *(calls[name] for name in names.split()), leak(site))
 
-    asked = is_asked(handle)
-    assert (asked, leaked(site)) == (True, False)
+    has_question = is_asked(handle)
+    assert (has_question, leaked(site)) == (True, False)
 
 
 def test_a_thread_remembers_what_its_earlier_runs_read(kit: AgentKit, site: Site) -> None:
@@ -122,11 +122,11 @@ def test_an_approval_for_the_thread_by_another_rule_is_none_for_this_one(
         strict.agent(tools=[send_mail, sql_query], databases=["shop"])
         strict.model.script(*(Turn(calls=[call]) for call in (mail("hello"), mail("again"), ROWS, mail(SECRET))))
         handle = strict.run()
-        asked = (event for event in handle.events() if isinstance(event, ApprovalPayload) and event.decision is None)
-        next(asked)
+        events = (event for event in handle.events() if isinstance(event, ApprovalPayload) and event.decision is None)
+        next(events)
         (first,) = handle.approvals()
         handle.decide(first["approval_id"], Decision(decision="approve", scope="thread"), by="ann")
-        second = next(asked)
+        second = next(events)
         handle.cancel()
 
     assert sent == ["hello", "again"]

@@ -31,7 +31,7 @@ WEATHER = {
 def pytest_collection_finish(session: pytest.Session) -> None:
     """LiteLLM is imported before the first test: on a busy machine that takes longer than one test may."""
     if not session.config.option.collectonly and any(
-        "_runner" in getattr(one, "fixturenames", ()) for one in session.items
+        "_runner" in getattr(item, "fixturenames", ()) for item in session.items
     ):
         litellm_module()
 
@@ -87,14 +87,14 @@ def call_of(server: ModelServer) -> Callable[..., ModelCall]:
     def make(model: str = "openai/test", **more: Any) -> ModelCall:
         base = server.root if model.startswith(("anthropic/", "azure/")) else server.url
         params = {"api_version": "2024-06-01"} if model.startswith("azure/") else {}
-        wanted: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "model": model,
             "messages": [{"role": "user", "content": "What is the weather?"}],
             "api_base": base,
             "api_key_env": "TEST_MODEL_KEY",
             "params": {**params, **more.pop("params", {})},
         }
-        return ModelCall(**{**wanted, **more})
+        return ModelCall(**{**fields, **more})
 
     return make
 

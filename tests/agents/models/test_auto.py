@@ -24,11 +24,11 @@ def _forget():
 @pytest.fixture
 def ollama():
     """A server that answers as Ollama does: its address, and what it was asked."""
-    asked = []
+    paths = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            asked.append(self.path)
+            paths.append(self.path)
             self.send_response(200 if self.path == "/api/tags" else 404)
             self.end_headers()
             self.wfile.write(b'{"models":[{"name":"llama3.2:3b"}]}' if self.path == "/api/tags" else b"")
@@ -39,7 +39,7 @@ def ollama():
     server = HTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}", asked
+    yield f"http://127.0.0.1:{server.server_address[1]}", paths
     server.shutdown()
     thread.join()
     server.server_close()
@@ -78,12 +78,12 @@ def test_an_empty_key_is_none(no_server):
 
 
 def test_ollama_is_used_when_it_answers_and_asked_once(ollama):
-    address, asked = ollama
+    address, paths = ollama
 
     models = [resolve_model("auto", {}, address) for _ in range(5)]
 
     assert set(models) == {OLLAMA}
-    assert len(asked) <= 2  # twice if a period ended in between
+    assert len(paths) <= 2  # twice if a period ended in between
 
 
 @pytest.mark.parametrize(
@@ -97,9 +97,9 @@ def test_ollama_is_asked_whether_it_has_the_model(monkeypatch, body, is_there):
 
 
 def test_ollama_says_that_it_has_the_model(ollama):
-    address, asked = ollama
+    address, paths = ollama
 
-    assert (has_model(address), asked) == (True, ["/api/tags"])
+    assert (has_model(address), paths) == (True, ["/api/tags"])
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:1", "nonsense", "file:///etc/passwd"])

@@ -36,9 +36,9 @@ def test_an_error_body_becomes_one_sentence(body: Any, sentence: str) -> None:
 
 
 def test_its_kinds_are_kept() -> None:
-    said = parse_error_body(b'{"error": {"message": "no", "type": "insufficient_quota", "code": 429}}')
+    error_body = parse_error_body(b'{"error": {"message": "no", "type": "insufficient_quota", "code": 429}}')
 
-    assert said.kinds == {"insufficient_quota", "429"}
+    assert error_body.kinds == {"insufficient_quota", "429"}
 
 
 @pytest.mark.parametrize("before", [0, MAX_CHARS - 10, MAX_CHARS - 1])

@@ -10,8 +10,8 @@ from config.definitions.agent import AgentDefinition
 
 
 def agent(agent_id: str, model: str = "openai/gpt-5-mini", **fields: Any) -> AgentDefinition:
-    known: dict[str, Any] = {"system_prompt": "You are a test.", "digest": "", "content_json": "{}", "file": ""}
-    return AgentDefinition(id=agent_id, name=agent_id, model=model, **known, **fields)
+    defaults: dict[str, Any] = {"system_prompt": "You are a test.", "digest": "", "content_json": "{}", "file": ""}
+    return AgentDefinition(id=agent_id, name=agent_id, model=model, **defaults, **fields)
 
 
 @pytest.fixture(autouse=True)

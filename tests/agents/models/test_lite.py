@@ -72,9 +72,9 @@ def test_what_its_clients_import_when_they_are_collected_is_imported_with_it() -
         "print('litellm.llms.custom_httpx.aiohttp_transport' in sys.modules)"
     )
 
-    said = subprocess.check_output([sys.executable, "-c", program], env=bare_environment(), text=True)
+    output = subprocess.check_output([sys.executable, "-c", program], env=bare_environment(), text=True)
 
-    assert said.strip() == "True"
+    assert output.strip() == "True"
 
 
 def test_what_of_litellm_is_replaced_is_there_and_in_use() -> None:

@@ -285,10 +285,10 @@ def test_a_call_that_is_cancelled_while_opening_closes_the_socket(
 def test_a_price_is_known_or_none_and_never_a_guess() -> None:
     usage = Usage(input_tokens=1_000_000, output_tokens=0)
 
-    known = cost_of("openai/gpt-4o-mini", usage)
+    cost = cost_of("openai/gpt-4o-mini", usage)
 
-    assert known is not None
-    assert known > 0
+    assert cost is not None
+    assert cost > 0
     assert cost_of("openai/no-such-model-at-all", usage) is None
     assert cost_of("openai/gpt-4o-mini", None) is None
 

@@ -53,8 +53,8 @@ def _gemini(part: Data, **more: Any) -> Data:
 
 
 def _ollama(message: Data, **more: Any) -> Data:
-    said = {"role": "assistant", "content": "", **message}
-    return {"model": "llama3.2:3b", "created_at": "2026-11-24T15:00:00.1Z", "message": said, "done": False, **more}
+    reply = {"role": "assistant", "content": "", **message}
+    return {"model": "llama3.2:3b", "created_at": "2026-11-24T15:00:00.1Z", "message": reply, "done": False, **more}
 
 
 def _azure(delta: Data, finish: str | None = None) -> Data:
@@ -196,9 +196,9 @@ def test_a_call_of_a_tool_is_read(wire: Wire, provider: Provider, call_of: Calla
 
     answer = run(read(call_of(wire.model, api_base=provider.url, tools=[WEATHER])))
 
-    (made,) = answer.tool_calls
-    assert (made.name, json.loads(made.arguments_text)) == ("get_weather", {"city": "Köln"})
-    assert made.id
+    (tool_call,) = answer.tool_calls
+    assert (tool_call.name, json.loads(tool_call.arguments_text)) == ("get_weather", {"city": "Köln"})
+    assert tool_call.id
     ((_, body),) = provider.seen
     assert "get_weather" in json.dumps(body["tools"])
 

@@ -82,7 +82,7 @@ async def _collected(call: ModelCall) -> dict[str, Any]:
     return {
         "text": stream.text,
         "reasoning": stream.reasoning,
-        "calls": [(made.id, made.name, made.arguments_text) for made in stream.tool_calls],
+        "calls": [(tool_call.id, tool_call.name, tool_call.arguments_text) for tool_call in stream.tool_calls],
         "finish": stream.finish_reason,
         "usage": None if usage is None else (usage.input_tokens, usage.output_tokens, usage.cached_tokens),
         "thinking": stream.thinking_blocks,

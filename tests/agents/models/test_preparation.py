@@ -32,8 +32,8 @@ def preparation(
     model: str = "openai/gpt-test", messages: int = 1, content: object = "", tools: object = None
 ) -> partial[threading.Thread]:
     """Return what ``acompletion`` gives to the executor."""
-    asked = [{"role": "user", "content": content}] * messages
-    return partial(contextvars.copy_context().run, partial(completion, model=model, messages=asked, tools=tools))
+    history = [{"role": "user", "content": content}] * messages
+    return partial(contextvars.copy_context().run, partial(completion, model=model, messages=history, tools=tools))
 
 
 @pytest.mark.parametrize(

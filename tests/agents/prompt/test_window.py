@@ -37,14 +37,14 @@ def answer(number: int, calls: int = 0, chars: int = PADDING) -> list[HistoryIte
 
 def conversation(dice: random.Random, turns: int, longest: int = 400) -> list[HistoryItem]:
     """Return a conversation of answers, parallel calls, failures, and runs that never answered."""
-    found: list[HistoryItem] = []
+    history: list[HistoryItem] = []
     for _ in range(turns):
-        found.append(item("user", len(found), dice.randint(1, longest)))
+        history.append(item("user", len(history), dice.randint(1, longest)))
         for _ in range(dice.choice((0, 1, 1, 2, 9))):
-            found += answer(len(found), dice.choice((0, 0, 1, 3)), dice.randint(1, longest))
+            history += answer(len(history), dice.choice((0, 0, 1, 3)), dice.randint(1, longest))
         if dice.random() < 0.2:
-            found.append(item("error", len(found)))
-    return found
+            history.append(item("error", len(history)))
+    return history
 
 
 def window_of(items: Sequence[HistoryItem], bound: int = BOUND) -> Window:
@@ -134,16 +134,16 @@ def test_any_window_is_a_valid_and_bounded_conversation(seed: int):
     for at, each in enumerate(items):
         window.add(each)
 
-        shown = list(window.items)
-        assert shown[0].role == "user"
-        start = at + 2 - len(shown)  # where what follows the first message begins
-        assert shown[1:] == items[start : at + 1]
-        assert shown[0] in (items[max(start - 1, 0)], sentence_of(items, min(start, at)))
-        assert sentence_of(items, at) in shown
+        window_items = list(window.items)
+        assert window_items[0].role == "user"
+        start = at + 2 - len(window_items)  # where what follows the first message begins
+        assert window_items[1:] == items[start : at + 1]
+        assert window_items[0] in (items[max(start - 1, 0)], sentence_of(items, min(start, at)))
+        assert sentence_of(items, at) in window_items
         assert window.is_cut == (chars(items[: at + 1]) > BOUND)
-        newest = max(place for place, old in enumerate(items[: at + 1]) if old.role in ("user", "assistant"))
-        assert chars(shown[1:]) <= max(BOUND, chars(items[newest : at + 1]))
-        assert all(old in shown for old in items[newest : at + 1])
+        newest = max(index for index, old in enumerate(items[: at + 1]) if old.role in ("user", "assistant"))
+        assert chars(window_items[1:]) <= max(BOUND, chars(items[newest : at + 1]))
+        assert all(old in window_items for old in items[newest : at + 1])
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -152,9 +152,9 @@ def test_calls_and_their_results_are_never_parted(seed: int):
     items = conversation(dice, 30)
 
     for at in [at for at, each in enumerate(items) if each.role == "user"]:
-        shown = window_of(items[: at + 1]).items
-        called = {call["call_id"] for each in shown for call in each.data.get("tool_calls", ())}
-        answered = {each.data["call_id"] for each in shown if each.role == "tool"}
+        window_items = window_of(items[: at + 1]).items
+        called = {call["call_id"] for each in window_items for call in each.data.get("tool_calls", ())}
+        answered = {each.data["call_id"] for each in window_items if each.role == "tool"}
         assert called == answered
 
 
@@ -163,16 +163,16 @@ def test_where_it_begins_depends_on_the_conversation_alone(seed: int):
     """A new run and a new owner find the window that the last one had, and the provider its cache."""
     items = conversation(random.Random(seed), 60)
     sizes = [each.chars for each in items]
-    kept = Window(Past(items=()), BOUND)
+    window = Window(Past(items=()), BOUND)
 
     for at, each in enumerate(items):
-        kept.add(each)
+        window.add(each)
         read = items[max(0, at - 100) : at + 1]  # more than a window, from wherever
         assert sum(sizes[max(0, at - 100) : at + 1]) > BOUND or read == items[: at + 1]
         first = at + 1 - len(read)
         sentence = None if read[0].role == "user" else sentence_of(items, first)
         past = Past(items=read, is_whole=not first, sentence=sentence)
-        assert Window(past, BOUND).items == kept.items
+        assert Window(past, BOUND).items == window.items
 
 
 def test_its_beginning_stays_for_many_steps():
@@ -222,14 +222,14 @@ def test_the_model_is_shown_the_beginning_of_a_long_result_with_a_note(result):
     call_id = called.data["tool_calls"][0]["call_id"]
     item = HistoryItem(id="msg_r", role="tool", data={"call_id": call_id, "name": "look", "result": result})
 
-    shown, whole = (
+    excerpt, whole = (
         messages_for(definition, [called, item], is_cut=False, max_result_chars=limit)[-1]["content"]
         for limit in (64_000, 10_000_000)
     )
 
-    assert len(shown) < 64_200
-    assert shown[:64_000] == whole[:64_000]
-    assert f"[cut here: 64,000 of {len(whole):,} characters are shown; ask for less" in shown
+    assert len(excerpt) < 64_200
+    assert excerpt[:64_000] == whole[:64_000]
+    assert f"[cut here: 64,000 of {len(whole):,} characters are shown; ask for less" in excerpt
 
 
 # --- in a run --------------------------------------------------------------------------------------

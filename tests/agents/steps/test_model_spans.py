@@ -36,7 +36,7 @@ def test_a_models_request_is_a_span_without_its_key(harness: AppHarness, monkeyp
     handle = harness.run("How are you?")
 
     assert handle.result(30).output == "Hello."
-    (span,) = [one for one in spans_of_models(harness, handle.run_id) if one["kind"] == "http"]
+    (span,) = [model for model in spans_of_models(harness, handle.run_id) if model["kind"] == "http"]
     assert (span["method"], span["status"]) == ("POST", 200)
     assert span["url"].startswith(harness.model.url)
     assert "How are you?" in span["request_body"]
@@ -50,5 +50,5 @@ def test_each_attempt_is_a_span(harness: AppHarness) -> None:
     handle = harness.run()
 
     assert handle.result(30).output == "Hello."
-    found = [one["status"] for one in spans_of_models(harness, handle.run_id) if one["kind"] == "http"]
-    assert found == [503, 200]
+    statuses = [model["status"] for model in spans_of_models(harness, handle.run_id) if model["kind"] == "http"]
+    assert statuses == [503, 200]

@@ -26,16 +26,16 @@ async def open_one(name: str) -> str:
 
 @pytest.fixture
 def kit() -> Iterator[AgentKit]:
-    with AgentKit(tools=[read_file, write_file, list_files, open_one]) as one:
-        yield one
+    with AgentKit(tools=[read_file, write_file, list_files, open_one]) as agent_kit:
+        yield agent_kit
 
 
 def spans(kit: AgentKit) -> list[list[dict[str, Any]] | None]:
     """Return the spans of each call of a tool, in order; None where none are stored."""
     query = select(steps.c.spans_json).where(steps.c.kind == "tool").order_by(steps.c.number)
     with kit.runner.journal.database.read() as connection:
-        found = connection.execute(query).scalars().all()
-    return [orjson.loads(one) if one is not None else None for one in found]
+        contents = connection.execute(query).scalars().all()
+    return [orjson.loads(content) if content is not None else None for content in contents]
 
 
 def test_the_file_tools_make_spans(kit: AgentKit) -> None:
@@ -78,9 +78,9 @@ def test_hooks_see_what_a_tool_does_itself(kit: AgentKit) -> None:
     finally:
         remove_hooks()
 
-    (found,) = spans(kit)
-    assert found is not None
-    assert [(one["name"], one["error"]) for one in found] == [("open gone.txt", "FileNotFoundError")]
+    (tool_spans,) = spans(kit)
+    assert tool_spans is not None
+    assert [(span["name"], span["error"]) for span in tool_spans] == [("open gone.txt", "FileNotFoundError")]
 
 
 def test_without_hooks_there_are_the_spans_of_our_own_tools_only(kit: AgentKit) -> None:

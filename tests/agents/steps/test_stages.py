@@ -77,7 +77,7 @@ def decided(
 
 
 def approved(arguments: Mapping[str, Any], booking: Tool = BOOKING, policy_version: str | None = None) -> OpenStep:
-    said = PersonAnswer(
+    person_answer = PersonAnswer(
         approval_id="apr_1",
         decision=Decision(decision="approve"),
         digest=canonical_digest(arguments),
@@ -94,7 +94,7 @@ def approved(arguments: Mapping[str, Any], booking: Tool = BOOKING, policy_versi
         attempt=1,
         arguments_digest="",
         arguments_text=BOOK,
-        answer=said,
+        answer=person_answer,
     )
 
 
@@ -172,13 +172,13 @@ def test_arguments_that_a_rule_breaks_are_refused(context: RunContext) -> None:
 def test_a_policy_requires_an_approval_that_holds_for_its_version(context: RunContext) -> None:
     arguments = {"room": "A 12", "seats": 4}
     context.policy = Rule(Verdict.REQUIRE_APPROVAL)
-    given = decided(context).policy_version
+    policy_version = decided(context).policy_version
 
-    assert given is not None
+    assert policy_version is not None
     assert decided(context).approval_reason == "Ask Ann."
-    assert decided(context, prior=approved(arguments, policy_version=given)).approval_reason is None
+    assert decided(context, prior=approved(arguments, policy_version=policy_version)).approval_reason is None
     assert decided(context, prior=approved(arguments)).approval_reason == POLICY_CHANGED
-    assert decided(context, prior=approved({}, policy_version=given)).approval_reason == CHANGED
+    assert decided(context, prior=approved({}, policy_version=policy_version)).approval_reason == CHANGED
 
 
 def test_restricted_data_needs_an_approval(context: RunContext) -> None:

@@ -134,13 +134,13 @@ def test_a_tool_is_named_while_its_arguments_still_stream() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reasons", "kept"),
+    ("reasons", "expected"),
     [(["stop"], "stop"), (["tool_calls", "stop"], "tool_calls"), (["stop", "length"], "length")],
 )
-def test_of_two_finish_reasons_the_one_that_says_more_is_kept(reasons: list[str], kept: str) -> None:
+def test_of_two_finish_reasons_the_one_that_says_more_is_kept(reasons: list[str], expected: str) -> None:
     stream = run([Chunk("x"), *(Chunk(finish_reason=reason) for reason in reasons)])
 
-    assert stream.finish_reason == kept
+    assert stream.finish_reason == expected
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t "])

@@ -108,8 +108,8 @@ def test_no_call_is_made_once_the_stop_was_seen(kit: AgentKit) -> None:
 @pytest.fixture
 def quick_kit() -> Iterator[AgentKit]:
     """A kit with frequent heartbeats."""
-    with AgentKit(settings={"beat_s": 0.05}) as made:
-        yield made
+    with AgentKit(settings={"beat_s": 0.05}) as agent_kit:
+        yield agent_kit
 
 
 @pytest.mark.parametrize("is_lost", [True, False])

@@ -11,7 +11,7 @@ from config.errors import ToolFailed
 
 
 @pytest.mark.parametrize(
-    ("place", "zone"),
+    ("city", "zone"),
     [
         ("Europe/Berlin", "Europe/Berlin"),
         ("europe/berlin", "Europe/Berlin"),
@@ -25,11 +25,11 @@ from config.errors import ToolFailed
         ("UTC", "UTC"),
     ],
 )
-def test_a_city_names_its_zone(place, zone):
-    found = zone_of(place)
+def test_a_city_names_its_zone(city, zone):
+    time_zone = zone_of(city)
 
-    assert found is not None
-    assert offset(found) == offset(zone)
+    assert time_zone is not None
+    assert offset(time_zone) == offset(zone)
 
 
 def offset(zone):
@@ -52,7 +52,7 @@ def test_returns_date_time_and_offset():
 
 
 @pytest.mark.parametrize(
-    ("place", "words"),
+    ("city", "words"),
     [
         ("Toyko", "Did you mean 'tokyo'?"),
         ("Europ/Berlin", "Did you mean 'Europe/Berlin'?"),
@@ -61,8 +61,8 @@ def test_returns_date_time_and_offset():
         ("x" * 5000, "no time zone"),
     ],
 )
-def test_no_place_is_answered_with_the_nearest(place, words):
+def test_no_place_is_answered_with_the_nearest(city, words):
     with pytest.raises(ToolFailed) as caught:
-        clock(place)
+        clock(city)
 
     assert words in str(caught.value)

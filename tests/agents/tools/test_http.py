@@ -151,9 +151,9 @@ def test_head_reads_no_body(asked):
 @pytest.mark.parity
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_a_change_is_sent_with_the_key_of_the_call(asked, method):
-    made = says(b'{"id": 7}', status=201, Content_Type="application/json")
+    reply = says(b'{"id": 7}', status=201, Content_Type="application/json")
 
-    result, requests = asked(made, http_request, method=method, json={"a": "ü"}, headers={"Authorization": "Bearer t"})
+    result, requests = asked(reply, http_request, method=method, json={"a": "ü"}, headers={"Authorization": "Bearer t"})
 
     assert (result["status"], result["json"]) == (201, {"id": 7})
     assert (requests[0].method, orjson.loads(requests[0].body)) == (method, {"a": "ü"})

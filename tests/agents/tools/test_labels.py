@@ -44,7 +44,7 @@ LOOK = as_tool(look)
 
 
 @pytest.mark.parametrize(
-    ("made", "is_outward"),
+    ("tool", "is_outward"),
     [
         (LOOK, False),
         (replace(LOOK, hosts=("api.example.org",)), True),
@@ -52,8 +52,8 @@ LOOK = as_tool(look)
         (replace(LOOK, labels=frozenset({"outward"})), True),
     ],
 )
-def test_a_tool_with_hosts_is_outward_unless_it_says_otherwise(made: Tool, is_outward):
-    assert (made.is_outward, made.leaves) == (is_outward, is_outward)
+def test_a_tool_with_hosts_is_outward_unless_it_says_otherwise(tool: Tool, is_outward):
+    assert (tool.is_outward, tool.leaves) == (is_outward, is_outward)
 
 
 @pytest.mark.parametrize(
@@ -61,13 +61,13 @@ def test_a_tool_with_hosts_is_outward_unless_it_says_otherwise(made: Tool, is_ou
     [("connector", (), True), ("commander", (), True), ("transformer", (), False), ("connector", ("inward",), False)],
 )
 def test_a_pure_call_of_a_connector_reaches_another_system(kind, labels, leaves):
-    made = replace(LOOK, kind=CapabilityKind(kind), labels=frozenset(labels))
+    tool = replace(LOOK, kind=CapabilityKind(kind), labels=frozenset(labels))
 
-    assert (made.is_outward, made.leaves) == (False, leaves)
+    assert (tool.is_outward, tool.leaves) == (False, leaves)
 
 
 @pytest.mark.parametrize(
-    ("made", "read"),
+    ("tool", "read"),
     [
         (LOOK, set()),
         (replace(LOOK, kind=CapabilityKind.TRANSFORMER, hosts=()), set()),
@@ -77,8 +77,8 @@ def test_a_pure_call_of_a_connector_reaches_another_system(kind, labels, leaves)
         (replace(LOOK, hosts=("*",), labels=frozenset({"trusted", "untrusted"})), {"untrusted"}),
     ],
 )
-def test_what_a_tool_reads_from_another_system_is_untrusted_unless_it_says_otherwise(made: Tool, read: set[str]):
-    assert made.result_labels == read
+def test_what_a_tool_reads_from_another_system_is_untrusted_unless_it_says_otherwise(tool: Tool, read: set[str]):
+    assert tool.result_labels == read
 
 
 def test_restricted_data_is_sensitive():

@@ -13,26 +13,28 @@ from agents.tools.http import http_get
 from bus.payloads import ToolResultPayload
 from config.settings import Settings
 
-OWN = tuple(sorted(name for name, one in TOOLS.entries(Settings()).items() if one.value.startswith("agents.tools.")))
+OWN = tuple(
+    sorted(name for name, entry in TOOLS.entries(Settings()).items() if entry.value.startswith("agents.tools."))
+)
 
 
-def texts(schema: Any, place: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+def texts(schema: Any, path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield each schema of a text that an argument may be or have."""
     if isinstance(schema, Mapping):
         if schema.get("type") == "string":
-            yield place, schema
+            yield path, schema
         for name, part in schema.items():
-            yield from texts(part, f"{place}.{name}")
+            yield from texts(part, f"{path}.{name}")
     elif isinstance(schema, list):
         for part in schema:
-            yield from texts(part, place)
+            yield from texts(part, path)
 
 
 @pytest.mark.parametrize("name", OWN)
 def test_every_text_that_a_shipped_tool_takes_has_a_limit(name: str, settings: Settings) -> None:
     parameters = find_tool(name, settings).parameters
 
-    assert [place for place, text in texts(parameters) if not {"maxLength", "enum", "const"} & text.keys()] == []
+    assert [path for path, text in texts(parameters) if not {"maxLength", "enum", "const"} & text.keys()] == []
 
 
 def test_a_call_beyond_a_limit_is_refused_before_the_policy_decides(tmp_path: Any) -> None:

@@ -31,9 +31,9 @@ def on_redis(redis_settings: Settings) -> Settings:
 
 def test_celery_knows_every_setting(on_redis: Settings):
     """Celery ignores a name that it does not know; what the values have to be is in ``celery_rules``."""
-    known = {name for name, _ in flatten(NAMESPACES)}
+    names = {name for name, _ in flatten(NAMESPACES)}
 
-    assert set(celery_config(on_redis)) - known == set()
+    assert set(celery_config(on_redis)) - names == set()
 
 
 def test_two_deployments_of_one_redis_have_keys_of_their_own(on_redis: Settings):

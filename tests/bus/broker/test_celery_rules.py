@@ -62,18 +62,18 @@ def test_our_own_configuration_breaks_no_rule(settings: Settings, redis_settings
     ids=str,
 )
 def test_a_changed_setting_is_found(redis_settings: Settings, changes: dict[str, Any], verdict: str, words: str):
-    ((found, text),) = verdicts(redis_settings, **changes)
+    ((outcome, text),) = verdicts(redis_settings, **changes)
 
-    assert found == verdict
+    assert outcome == verdict
     assert words in text
     assert "hunter2" not in text
 
 
 def test_workers_that_do_not_accept_json_get_no_message(settings: Settings):
-    found = verdicts(settings, accept_content=["yaml"])
+    findings = verdicts(settings, accept_content=["yaml"])
 
-    assert [verdict for verdict, _ in found] == ["fail", "warn"]
-    assert "refuse every message" in found[0][1]
+    assert [verdict for verdict, _ in findings] == ["fail", "warn"]
+    assert "refuse every message" in findings[0][1]
 
 
 def test_any_pool_agents_can_work_in_is_fine(settings: Settings):
@@ -95,9 +95,9 @@ def test_a_changed_option_of_the_transport_is_found(
     patient = redis_settings.model_copy(update={"lease_s": 60.0})
     options = celery_config(patient)["broker_transport_options"] | change
 
-    ((found, text),) = verdicts(patient, broker_transport_options=options)
+    ((outcome, text),) = verdicts(patient, broker_transport_options=options)
 
-    assert found == verdict
+    assert outcome == verdict
     assert words in text
 
 
@@ -119,9 +119,9 @@ def test_a_changed_option_of_the_transport_is_found(
 def test_a_variable_of_celerys_is_found(
     redis_settings: Settings, environment: dict[str, str], verdict: str, words: str
 ):
-    ((found, text),) = verdicts(redis_settings, environment)
+    ((outcome, text),) = verdicts(redis_settings, environment)
 
-    assert found == verdict
+    assert outcome == verdict
     assert words in text
     assert "hunter2" not in text
 
@@ -147,8 +147,8 @@ def test_what_words_behind_the_workers_command_change_is_found(redis_settings: S
 
     app.config_from_cmdline(["worker.enable_remote_control=1", "task.acks_late=1"], namespace="worker")
 
-    found = [text.partition(" ")[0] for _, text in broken_rules(app.conf, redis_settings, {})]
-    assert found == ["task_acks_late", "worker_enable_remote_control"]
+    option_names = [text.partition(" ")[0] for _, text in broken_rules(app.conf, redis_settings, {})]
+    assert option_names == ["task_acks_late", "worker_enable_remote_control"]
 
 
 @pytest.mark.parity

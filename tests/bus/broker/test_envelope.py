@@ -80,9 +80,9 @@ TRACE = {"traceparent": f"00-{ID}-00f067aa0ba902b7-01", "x-correlation-id": "ord
 
 
 def with_headers(**headers: Any) -> bytes:
-    made = garbage.envelope()
-    made["headers"] |= headers
-    return orjson.dumps(made)
+    envelope = garbage.envelope()
+    envelope["headers"] |= headers
+    return orjson.dumps(envelope)
 
 
 def test_valid_headers_of_a_trace_come_through():

@@ -22,10 +22,10 @@ UNIQUE = {"id", "root_id", "correlation_id", "delivery_tag", "reply_to"}
 
 def without_ids(item: bytes | str) -> Any:
     """Return an item of the queue with its body decoded, and without the values of its ids."""
-    found = orjson.loads(item)
+    message = orjson.loads(item)
     for part in ("headers", "properties"):
-        found[part] = {name: "an id" if name in UNIQUE else value for name, value in found[part].items()}
-    return found | {"body": orjson.loads(base64.b64decode(found["body"]))}
+        message[part] = {name: "an id" if name in UNIQUE else value for name, value in message[part].items()}
+    return message | {"body": orjson.loads(base64.b64decode(message["body"]))}
 
 
 def test_an_item_is_the_one_that_celery_publishes(redis_settings: Settings, redis_client: redis.Redis):

@@ -59,9 +59,9 @@ def test_in_memory_a_wake_up_waits_in_the_queue_of_its_deployment(settings: Sett
     publish(theirs, 2)
 
     with Connection("memory://localhost/") as connection:
-        found = [waits(connection, each) for each in (ours, theirs)]
+        counts = [waits(connection, each) for each in (ours, theirs)]
 
-    assert found == [1, 2]
+    assert counts == [1, 2]
 
 
 def test_on_rabbitmq_two_deployments_do_not_get_each_others_messages(
@@ -91,9 +91,9 @@ def publish(settings: Settings, times: int) -> None:
 def arrive(connection: Connection, settings: Settings, count: int) -> int:
     """Return how many messages wait, once there are ``count`` or ten seconds went by: the broker takes them later."""
     until = time.monotonic() + 10
-    while (found := waits(connection, settings)) < count and time.monotonic() < until:
+    while (message_count := waits(connection, settings)) < count and time.monotonic() < until:
         time.sleep(0.02)
-    return found
+    return message_count
 
 
 def waits(connection: Connection, settings: Settings) -> int:

@@ -33,9 +33,9 @@ def task(name: str, deployment: str) -> SentTask:
 
 @pytest.fixture(params=["", "shop:", "shop"])
 def shop(request: pytest.FixtureRequest, redis_url: str, deployment: str) -> Iterator[ScriptedShop]:
-    made = ScriptedShop(redis_url, deployment, key_prefix=request.param)
-    yield made
-    made.close()
+    scripted_shop = ScriptedShop(redis_url, deployment, key_prefix=request.param)
+    yield scripted_shop
+    scripted_shop.close()
 
 
 def prefix_of(shop: ScriptedShop) -> str:
@@ -58,26 +58,26 @@ async def test_redis_results_are_read_under_celerys_key(shop: ScriptedShop, depl
 
 @on_loop
 async def test_a_change_in_redis_arrives_by_itself(shop: ScriptedShop, deployment: str) -> None:
-    one, arrived = task("one", deployment), asyncio.Event()
+    shop_task, arrived = task("one", deployment), asyncio.Event()
     results = RedisResults(shop.url, prefix_of(shop))
-    assert await results.subscribe(one.id, arrived.set)
+    assert await results.subscribe(shop_task.id, arrived.set)
 
-    await asyncio.to_thread(shop.succeed, one, "x" * 300_000)
+    await asyncio.to_thread(shop.succeed, shop_task, "x" * 300_000)
 
     await asyncio.wait_for(arrived.wait(), 5)
     arrived.clear()
-    results.unsubscribe(one.id, arrived.set)
-    await results.states([one.id])  # in order behind the unsubscription of the other connection, or soon after
+    results.unsubscribe(shop_task.id, arrived.set)
+    await results.states([shop_task.id])  # in order behind the unsubscription of the other connection, or soon after
     results.close()
 
 
 @on_loop
 async def test_a_huge_entry_is_not_fetched_whole(shop: ScriptedShop, deployment: str) -> None:
-    one = task("huge", deployment)
-    await asyncio.to_thread(shop.succeed, one, "x" * (3 * MAX_BYTES))
+    shop_task = task("huge", deployment)
+    await asyncio.to_thread(shop.succeed, shop_task, "x" * (3 * MAX_BYTES))
     results = RedisResults(shop.url, prefix_of(shop))
 
-    state = (await results.states([one.id]))[one.id]
+    state = (await results.states([shop_task.id]))[shop_task.id]
     results.close()
 
     assert (state.name, "more than" in state.result) == ("SUCCESS", True)
@@ -166,11 +166,11 @@ async def test_a_redis_that_refuses_info_has_no_incarnation(redis_url: str, depl
         client.acl_setuser(deployment, enabled=True, commands=["-info"])
         results = RedisResults(redis_url.replace("unix://", f"unix://{deployment}:x@"), "")
 
-        said = await results.incarnation()
+        incarnation = await results.incarnation()
 
         results.close()
         client.acl_deluser(deployment)
-    assert said is None
+    assert incarnation is None
 
 
 # --- databases ------------------------------------------------------------------------------------

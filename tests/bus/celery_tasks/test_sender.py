@@ -21,9 +21,9 @@ from tests.scripted_shop import ScriptedShop
 
 @pytest.fixture
 def shop(redis_url: str, deployment: str) -> Iterator[ScriptedShop]:
-    made = ScriptedShop(redis_url, deployment)
-    yield made
-    made.close()
+    scripted_shop = ScriptedShop(redis_url, deployment)
+    yield scripted_shop
+    scripted_shop.close()
 
 
 @on_loop
@@ -75,9 +75,9 @@ async def test_a_revoke_reaches_every_worker(shop: ScriptedShop) -> None:
     await sender.revoke("key_1", terminate=True)
     sender.close()
 
-    said = shop.revoked(workers)
+    revocation = shop.revoked(workers)
     workers.close()
-    assert (said["task_id"], said["terminate"]) == ("key_1", True)
+    assert (revocation["task_id"], revocation["terminate"]) == ("key_1", True)
 
 
 @pytest.mark.parity

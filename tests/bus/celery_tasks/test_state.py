@@ -28,9 +28,9 @@ def test_what_celery_itself_encodes_is_read():
     backend = Celery("shop", backend="cache+memory://", set_as_current=False).backend
     kinds = {"at": datetime(2026, 1, 2, tzinfo=UTC), "price": Decimal("1.50"), "id": uuid.UUID(int=7)}
 
-    found = decode_meta(backend.encode({"status": "SUCCESS", "result": kinds}).encode())
+    state = decode_meta(backend.encode({"status": "SUCCESS", "result": kinds}).encode())
 
-    assert found.result == {"at": "2026-01-02T00:00:00+00:00", "price": "1.50", "id": uuid.UUID(int=7).hex}
+    assert state.result == {"at": "2026-01-02T00:00:00+00:00", "price": "1.50", "id": uuid.UUID(int=7).hex}
 
 
 def test_an_exception_is_its_type_and_its_text_alone():
@@ -47,10 +47,10 @@ def test_an_exception_is_its_type_and_its_text_alone():
 
 @pytest.mark.parametrize("status", ["PENDING", "STARTED", "RETRY", "PROGRESS", "X" * 500])
 def test_a_state_that_is_no_end_leaves_the_task_open(status: str):
-    found = decode_meta(orjson.dumps({"status": status, "result": {"done": 10}}))
+    state = decode_meta(orjson.dumps({"status": status, "result": {"done": 10}}))
 
-    assert not found.has_ended
-    assert found.result is None
+    assert not state.has_ended
+    assert state.result is None
 
 
 @pytest.mark.parametrize(
@@ -81,18 +81,18 @@ def test_a_compressed_result_is_read(kind: str, compress):
     ],
 )
 def test_what_cannot_be_read_says_why(raw: bytes, problem: str):
-    found = decode_meta(raw)
+    state = decode_meta(raw)
 
-    assert found.unreadable is not None
-    assert problem in found.unreadable
-    assert found.has_ended
+    assert state.unreadable is not None
+    assert problem in state.unreadable
+    assert state.has_ended
 
 
 def test_of_a_huge_result_it_is_known_that_the_task_succeeded():
-    found = decode_meta(b'{"status": "SUCCESS", "result": "' + b"x" * MAX_BYTES + b'"}')
+    state = decode_meta(b'{"status": "SUCCESS", "result": "' + b"x" * MAX_BYTES + b'"}')
 
-    assert (found.name, found.unreadable) == ("SUCCESS", None)
-    assert "more than 4,194,304 bytes" in found.result
+    assert (state.name, state.unreadable) == ("SUCCESS", None)
+    assert "more than 4,194,304 bytes" in state.result
 
 
 def test_a_row_of_a_database_has_its_status_beside_the_result():
@@ -104,7 +104,7 @@ def test_a_row_of_a_database_has_its_status_beside_the_result():
 
 @pytest.mark.parametrize("result", [None, "text", [1], {"exc_message": {"a": 1}}, {"exc_type": 5, "exc_message": None}])
 def test_a_failure_in_another_form_is_a_failure(result: object):
-    found = decode_meta(orjson.dumps({"status": "FAILURE", "result": result}))
+    state = decode_meta(orjson.dumps({"status": "FAILURE", "result": result}))
 
-    assert found.name == "FAILURE"
-    assert isinstance(found.message, str)
+    assert state.name == "FAILURE"
+    assert isinstance(state.message, str)

@@ -62,17 +62,17 @@ def test_a_query_has_the_rows_that_the_decision_allows(
 ) -> None:
     principal = Principal(tenant="acme", id="ana", roles=roles, agents=agents)
 
-    found = connection.execute(select(objects).where(rows_for(principal, verb, objects))).all()
+    rows = connection.execute(select(objects).where(rows_for(principal, verb, objects))).all()
 
     everything = connection.execute(select(objects)).all()
-    assert found == [row for row in everything if may(principal, verb, row)]
+    assert rows == [row for row in everything if may(principal, verb, row)]
 
 
 def reached(principal: Principal, verb: Verb, connection: Connection) -> set[tuple[str, bool]]:
     """Return the principal and the privacy of each object that is reached; it has to be of the same tenant."""
-    found = connection.execute(select(objects).where(rows_for(principal, verb, objects))).all()
-    assert {row.tenant for row in found} <= {principal.tenant}
-    return {(row.principal, row.private) for row in found}
+    rows = connection.execute(select(objects).where(rows_for(principal, verb, objects))).all()
+    assert {row.tenant for row in rows} <= {principal.tenant}
+    return {(row.principal, row.private) for row in rows}
 
 
 OWN = {("ana", False), ("ana", True)}

@@ -70,8 +70,8 @@ def _signatures() -> Iterator[Presented]:
     start = len(f"{HEAD};sig=:")
     for at, letter in enumerate(TAG):
         for other in sorted({"A", "z", "0", "+", "=", "é", letter.swapcase()} - {letter}):
-            place = start + at
-            yield Presented(name=f"signature {at} {other!a}", text=GOOD[:place] + other + GOOD[place + 1 :])
+            position = start + at
+            yield Presented(name=f"signature {at} {other!a}", text=GOOD[:position] + other + GOOD[position + 1 :])
         yield Presented(name=f"signature cut at {at}", text=f"{HEAD};sig=:{TAG[:at]}:")
     for bit in range(256):
         changed = bytearray(b64decode(TAG))
@@ -318,7 +318,7 @@ TAMPERED = {
 
 
 def test_there_are_more_than_a_thousand_and_no_two_are_one() -> None:
-    names = [one.name for part in TAMPERED.values() for one in part]
+    names = [envelope.name for part in TAMPERED.values() for envelope in part]
 
     assert len(set(names)) == len(names) > 1000
 
@@ -390,9 +390,9 @@ def test_what_is_signed_is_verified_and_carries_its_context(body: bytes, context
     call = {"audience": AUDIENCE, "method": METHOD}
     text = sign(body, key_id="next", key=OTHER, time_s=NOW_S, nonce=NONCE, context=context, **call)
 
-    found = replace(RIGHT, text=text, body=body).verify()
+    verification = replace(RIGHT, text=text, body=body).verify()
 
-    assert (found.key_id, found.nonce, found.context) == ("next", NONCE, context)
+    assert (verification.key_id, verification.nonce, verification.context) == ("next", NONCE, context)
 
 
 @pytest.mark.parametrize(

@@ -136,10 +136,10 @@ def test_expired_ones_are_deleted_in_batches_and_others_stay(
     monkeypatch.setattr(store, "BATCH", 4)
     with database.write() as connection:
         now_ms = wall_ms(connection)
-        gone, kept = now_ms - SLACK_MS - 1, [now_ms - SLACK_MS + 1000, now_ms + 1000]
-        times = [*[gone] * 9, *kept]
-        made = [{"key_id": "main", "nonce": str(at), "expires_ms": ms} for at, ms in enumerate(times)]
-        connection.execute(insert(envelope_nonces), made)
+        gone, valid_times = now_ms - SLACK_MS - 1, [now_ms - SLACK_MS + 1000, now_ms + 1000]
+        times = [*[gone] * 9, *valid_times]
+        records = [{"key_id": "main", "nonce": str(at), "expires_ms": ms} for at, ms in enumerate(times)]
+        connection.execute(insert(envelope_nonces), records)
         assert are_expired(connection, now_ms)
 
     counts = []

@@ -30,11 +30,11 @@ BLIND = [Principal(tenant="acme", id="ben"), FOREIGN, Principal(tenant="acme", i
 
 def seen(harness: JournalHarness, principal: Principal) -> set[str]:
     """Return the runs that every query about several runs shows."""
-    found = {run["run_id"] for run in Runs(harness.database).newest(principal)}
-    assert {run["run_id"] for run in Runs(harness.database).page(principal)[0]} == found
-    assert {run["run_id"] for run in Runs(harness.database).board(principal).runs} == found
-    assert {run.run_id for run in Runs(harness.database).explain(principal)} == found
-    return found
+    run_ids = {run["run_id"] for run in Runs(harness.database).newest(principal)}
+    assert {run["run_id"] for run in Runs(harness.database).page(principal)[0]} == run_ids
+    assert {run["run_id"] for run in Runs(harness.database).board(principal).runs} == run_ids
+    assert {run.run_id for run in Runs(harness.database).explain(principal)} == run_ids
+    return run_ids
 
 
 def test_lists_have_the_runs_that_the_principal_sees(harness: JournalHarness) -> None:

@@ -43,22 +43,24 @@ def race(harness: JournalHarness, decider: subprocess.Popen[str]) -> Race:
     """
     url = harness.database.engine.url.render_as_string(hide_password=False)
 
-    def race(run_id: str, approval_id: str, *wanted: dict[str, Any]) -> list[tuple[str, str | None]]:
+    def race(run_id: str, approval_id: str, *requests: dict[str, Any]) -> list[tuple[str, str | None]]:
         ids = {"run_id": run_id, "approval_id": approval_id}
-        tasks = [{"who": f"p{number}", "roles": ["approver"], **ids, **one} for number, one in enumerate(wanted)]
+        tasks = [
+            {"who": f"p{number}", "roles": ["approver"], **ids, **request} for number, request in enumerate(requests)
+        ]
         assert decider.stdin is not None
         assert decider.stdout is not None
         decider.stdin.write(orjson.dumps([url, tasks]).decode() + "\n")
         decider.stdin.flush()
-        return [tuple(one) for one in orjson.loads(decider.stdout.readline())]
+        return [tuple(load) for load in orjson.loads(decider.stdout.readline())]
 
     return race
 
 
 def waiting(harness: JournalHarness, **fields: Any) -> tuple[str, str]:
-    run_id, one = harness.accept().run_id, question_before(**fields)
-    asks(harness.database, run_id, one)
-    return run_id, one.id
+    run_id, open_question = harness.accept().run_id, question_before(**fields)
+    asks(harness.database, run_id, open_question)
+    return run_id, open_question.id
 
 
 def used(harness: JournalHarness, approval_id: str) -> Any:
@@ -72,7 +74,7 @@ def test_one_of_eight_approvals_counts_and_is_used_once(harness: JournalHarness,
 
     done = race(run_id, approval_id, *[{"answer": APPROVE}] * RACERS)
 
-    assert Counter(said for said, _ in done) == {"approve": 1, "approval_decided": RACERS - 1}
+    assert Counter(decision for decision, _ in done) == {"approve": 1, "approval_decided": RACERS - 1}
     assert [call for _, call in done if call is not None] == [canonical_digest(REFUND)]
     assert used(harness, approval_id).used_ms is not None
 
@@ -80,13 +82,13 @@ def test_one_of_eight_approvals_counts_and_is_used_once(harness: JournalHarness,
 @pytest.mark.parametrize("round_", range(2))
 def test_what_begins_is_what_was_approved(harness: JournalHarness, race: Race, round_: int) -> None:
     run_id, approval_id = waiting(harness)
-    wanted = [{"answer": answer} for answer in (APPROVE, EDIT, REJECT, APPROVE, EDIT, REJECT, EDIT, REJECT)]
+    requests = [{"answer": answer} for answer in (APPROVE, EDIT, REJECT, APPROVE, EDIT, REJECT, EDIT, REJECT)]
 
-    done = race(run_id, approval_id, *wanted)
+    done = race(run_id, approval_id, *requests)
 
-    (winner,) = [number for number, (said, _) in enumerate(done) if said in ("approve", "reject")]
+    (winner,) = [number for number, (decision, _) in enumerate(done) if decision in ("approve", "reject")]
     expected = {
-        "approve": [canonical_digest(EDITED if "arguments" in wanted[winner]["answer"] else REFUND)],
+        "approve": [canonical_digest(EDITED if "arguments" in requests[winner]["answer"] else REFUND)],
         "reject": [],
     }
     assert [call for _, call in done if call is not None] == expected[done[winner][0]]
@@ -97,7 +99,7 @@ def test_the_same_request_from_eight_processes_is_one_answer(harness: JournalHar
 
     done = race(run_id, approval_id, *[{"who": "ana", "answer": APPROVE, "key": "k"}] * RACERS)
 
-    assert {said for said, _ in done} == {"approve"}
+    assert {decision for decision, _ in done} == {"approve"}
     assert len([call for _, call in done if call is not None]) == 1
     assert harness.kinds(run_id).count("approval") == 2
 
@@ -108,7 +110,7 @@ def test_the_wrong_role_begins_nothing(harness: JournalHarness, race: Race, role
 
     done = race(run_id, approval_id, *[{"roles": roles, "answer": APPROVE}] * RACERS)
 
-    assert {said for said, _ in done} <= {"run_unknown", "forbidden"}
+    assert {decision for decision, _ in done} <= {"run_unknown", "forbidden"}
     assert [call for _, call in done if call is not None] == []
 
 

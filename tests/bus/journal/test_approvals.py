@@ -62,9 +62,9 @@ RACES = examples(20)
 def waiting(harness: JournalHarness, *questions: Any) -> tuple[str, list[str]]:
     """Return a run that waits for answers, and the questions' ids."""
     run_id = harness.accept().run_id
-    asked = questions or (question(),)
-    asks(harness.database, run_id, *asked)
-    return run_id, [one.id for one in asked]
+    open_questions = questions or (question(),)
+    asks(harness.database, run_id, *open_questions)
+    return run_id, [open_question.id for open_question in open_questions]
 
 
 def finish(harness: JournalHarness, run_id: str) -> None:
@@ -79,13 +79,13 @@ def finish(harness: JournalHarness, run_id: str) -> None:
 def test_a_waiting_run_shows_what_it_asks_and_holds_no_lease(harness: JournalHarness) -> None:
     run_id, (approval_id,) = waiting(harness)
 
-    (asked,) = Runs(harness.database).get(ME, run_id)["approvals"]
+    (approval,) = Runs(harness.database).get(ME, run_id)["approvals"]
 
     row = harness.run_row(run_id)
     assert (row.status, row.owner, row.lease_until) == ("waiting", None, None)
-    assert asked["approval_id"] == approval_id
-    assert asked["arguments"] == {"order": 1042, "amount": "88.00 EUR", "to": "Okafor & Co"}
-    assert asked["decisions"] == ["run_again", "take_as_done", "fail"]
+    assert approval["approval_id"] == approval_id
+    assert approval["arguments"] == {"order": 1042, "amount": "88.00 EUR", "to": "Okafor & Co"}
+    assert approval["decisions"] == ["run_again", "take_as_done", "fail"]
 
 
 def test_a_run_that_waits_is_not_claimed(harness: JournalHarness) -> None:
@@ -134,10 +134,10 @@ def test_the_log_says_who_decided_what_and_stays_whole(harness: JournalHarness) 
 def test_another_open_question_keeps_the_run_waiting(harness: JournalHarness) -> None:
     run_id, (first, second) = waiting(harness, question(), question("send_mail", {"to": "a@b.example"}))
 
-    one = decide(harness.database, ME, run_id, second, AGAIN, by="ann")
-    assert (one.written.status, one.written.wake) == ("waiting", None)
+    result = decide(harness.database, ME, run_id, second, AGAIN, by="ann")
+    assert (result.written.status, result.written.wake) == ("waiting", None)
     with harness.database.read() as connection:
-        assert [asked["approval_id"] for asked in pending(connection, run_id)] == [first]
+        assert [approval["approval_id"] for approval in pending(connection, run_id)] == [first]
     other = decide(harness.database, ME, run_id, first, FAIL, by="ben")
 
     assert (other.written.status, other.written.wake) == ("queued", run_id)
@@ -162,10 +162,10 @@ def test_one_of_fifty_answers_at_once_wins(harness: JournalHarness) -> None:
 
     done = at_once(RACERS, answer)
 
-    (won,) = [one for one in done if isinstance(one, Decided)]
-    lost = [one for one in done if isinstance(one, ApprovalDecided)]
+    (won,) = [outcome for outcome in done if isinstance(outcome, Decided)]
+    lost = [outcome for outcome in done if isinstance(outcome, ApprovalDecided)]
     assert len(lost) == RACERS - 1
-    assert {(one.facts["decision"], one.facts["by"]) for one in lost} == {(won.decision, won.by)}
+    assert {(error.facts["decision"], error.facts["by"]) for error in lost} == {(won.decision, won.by)}
     assert harness.kinds(run_id).count("approval") == 2
     finish(harness, run_id)
     assert_whole(harness.lines(run_id))
@@ -199,15 +199,15 @@ def test_the_last_approval_that_is_needed_decides(harness: JournalHarness) -> No
     run_id, (approval_id,) = waiting(harness, question_before(approvers=2))
 
     first = decide(harness.database, ANA, run_id, approval_id, APPROVE, by="ana")
-    (asked,) = Runs(harness.database).questions(ME, run_id)
+    (approval,) = Runs(harness.database).questions(ME, run_id)
     second = decide(harness.database, BEN, run_id, approval_id, APPROVE, by="ben")
 
     assert (first.written.status, second.written.status) == ("waiting", "queued")
-    assert (asked["approvers"], asked["approved_by"]) == (2, ["ana"])
+    assert (approval["approvers"], approval["approved_by"]) == (2, ["ana"])
     assert answer_of(harness.database, run_id) == APPROVE
     events = [decode(line.data) for line in harness.lines(run_id)]
-    said = [(event.decision, event.approved_by) for event in events if isinstance(event, ApprovalPayload)]
-    assert said == [(None, None), (None, ["ana"]), ("approve", ["ana", "ben"])]
+    decisions = [(event.decision, event.approved_by) for event in events if isinstance(event, ApprovalPayload)]
+    assert decisions == [(None, None), (None, ["ana"]), ("approve", ["ana", "ben"])]
     finish(harness, run_id)
     assert_whole(harness.lines(run_id))
 
@@ -270,49 +270,49 @@ class Keys:
 
 def test_an_approval_by_a_key_counts_as_its_creators(harness: JournalHarness) -> None:
     run_id, (approval_id,) = waiting(harness, question_before(approvers=2))
-    made = Keys(harness, run_id, approval_id)
-    first = made.made("bot", by="ana")
-    with made.used(first):
-        second = made.made("bot2", by="bot")
+    keys = Keys(harness, run_id, approval_id)
+    first = keys.made("bot", by="ana")
+    with keys.used(first):
+        second = keys.made("bot2", by="bot")
 
-    assert made.approve("bot", first) == "waiting"
-    for name, key_id in (("bot2", second), ("ben", made.made("ben", by="ana"))):
+    assert keys.approve("bot", first) == "waiting"
+    for name, key_id in (("bot2", second), ("ben", keys.made("ben", by="ana"))):
         with raises(APPROVER_REFUSED, match="approved this call already"):
-            made.approve(name, key_id)
+            keys.approve(name, key_id)
     with raises(APPROVER_REFUSED, match="approved this call already"):
         decide(harness.database, ANA, run_id, approval_id, APPROVE, by="ana")
     with raises(APPROVER_REFUSED, match="the run is yours"):
-        made.approve("svc", made.made("svc", by=ME.id), local=Principal(id="installation"))
+        keys.approve("svc", keys.made("svc", by=ME.id), local=Principal(id="installation"))
 
-    assert made.approve("ben", made.made("ben", by=ME.id)) == "queued"  # made at the terminal, for Ben
+    assert keys.approve("ben", keys.made("ben", by=ME.id)) == "queued"  # made at the terminal, for Ben
     (row,) = harness.rows(select(approvals.c.approved_json).where(approvals.c.id == approval_id))
     assert orjson.loads(row.approved_json) == ["ana", "ben"]
 
 
 def test_who_asked_by_a_key_of_another_name_is_none_of_the_approvers(harness: JournalHarness) -> None:
     run_id, (approval_id,) = waiting(harness, question_before(approvers=2))
-    made = Keys(harness, run_id, approval_id)
-    made.start_with(made.made("bot", by="ana"))
+    keys = Keys(harness, run_id, approval_id)
+    keys.start_with(keys.made("bot", by="ana"))
 
     with raises(APPROVER_REFUSED, match="the run is yours"):
         decide(harness.database, ANA, run_id, approval_id, APPROVE, by="ana")
     with raises(APPROVER_REFUSED, match="the run is yours"):
-        made.approve("ana2", made.made("ana2", by="ana"))
+        keys.approve("ana2", keys.made("ana2", by="ana"))
 
-    assert made.approve("ben", made.made("ben", by="ben")) == "waiting"
+    assert keys.approve("ben", keys.made("ben", by="ben")) == "waiting"
 
 
 def test_only_the_installations_own_principal_makes_keys_that_stand_for_themselves(harness: JournalHarness) -> None:
     run_id, (approval_id,) = waiting(harness, question_before(approvers=3))
-    made = Keys(harness, run_id, approval_id)
+    keys = Keys(harness, run_id, approval_id)
     abroad = Principal(tenant="elsewhere", id=ANA.id)
 
     for name in ("ben", "cleo"):  # made at the terminal of an installation of another tenant
-        assert made.approve(name, made.made(name, by=abroad.id, local=abroad), local=abroad) == "waiting"
-    with made.used(""):  # a person of this tenant with the name of that installation's principal
-        key_id = made.made("ana2", by=ANA.id, local=abroad)
+        assert keys.approve(name, keys.made(name, by=abroad.id, local=abroad), local=abroad) == "waiting"
+    with keys.used(""):  # a person of this tenant with the name of that installation's principal
+        key_id = keys.made("ana2", by=ANA.id, local=abroad)
 
-    assert made.approve("ana2", key_id, local=abroad) == "queued"
+    assert keys.approve("ana2", key_id, local=abroad) == "queued"
     (row,) = harness.rows(select(approvals.c.approved_json).where(approvals.c.id == approval_id))
     assert orjson.loads(row.approved_json) == ["ben", "cleo", ANA.id]
 
@@ -336,9 +336,9 @@ def test_of_many_approvals_at_once_as_many_count_as_are_needed(harness: JournalH
 
     done = at_once(len(people), approve)
 
-    assert sorted(type(one).__name__ for one in done) == ["ApprovalDecided"] * 5 + ["Decided"] * 3
-    (said,) = harness.rows(select(approvals.c.approved_json).where(approvals.c.id == approval_id))
-    assert len(set(orjson.loads(said.approved_json))) == 3
+    assert sorted(type(outcome).__name__ for outcome in done) == ["ApprovalDecided"] * 5 + ["Decided"] * 3
+    (row,) = harness.rows(select(approvals.c.approved_json).where(approvals.c.id == approval_id))
+    assert len(set(orjson.loads(row.approved_json))) == 3
 
 
 # --- questions with a form ------------------------------------------------------------------------
@@ -349,31 +349,31 @@ GIVEN = {"street": "Main St 7", "speed": "fast", "is_gift": False}
 def said_about(harness: JournalHarness, run_id: str) -> Any:
     """Return what was said about the run's one open step."""
     with harness.database.read() as connection:
-        (said,) = answers(connection, run_id).values()
-    return said
+        (answer,) = answers(connection, run_id).values()
+    return answer
 
 
 def test_an_answer_that_fits_the_form_queues_the_run_and_reaches_the_tool(harness: JournalHarness) -> None:
-    one = question_form()
-    run_id, (approval_id,) = waiting(harness, one)
+    open_question = question_form()
+    run_id, (approval_id,) = waiting(harness, open_question)
 
     decided = decide(harness.database, ME, run_id, approval_id, Decision(decision="answer", result=GIVEN), by="ann")
 
-    said = said_about(harness, run_id)
+    answer = said_about(harness, run_id)
     assert decided.written.status == "queued"
-    assert said.given == {form_digest(one.reason, ADDRESS): GIVEN}
-    assert (said.decision, said.approval_id) == (None, None)
-    asked, answered = [
+    assert answer.given == {form_digest(open_question.reason, ADDRESS): GIVEN}
+    assert (answer.decision, answer.approval_id) == (None, None)
+    request, answered = [
         e for e in map(decode, (line.data for line in harness.lines(run_id))) if e.event_type == "approval"
     ]
-    assert isinstance(asked, ApprovalPayload)
+    assert isinstance(request, ApprovalPayload)
     assert isinstance(answered, ApprovalPayload)
-    assert (asked.kind, asked.form, answered.answer) == ("input", ADDRESS, GIVEN)
+    assert (request.kind, request.form, answered.answer) == ("input", ADDRESS, GIVEN)
     assert answered.result_digest == canonical_digest(GIVEN)
 
 
 @pytest.mark.parametrize(
-    "given",
+    "answer",
     [
         None,
         {},
@@ -386,12 +386,12 @@ def test_an_answer_that_fits_the_form_queues_the_run_and_reaches_the_tool(harnes
         {"street": "", "speed": "fast", "is_gift": False},
     ],
 )
-def test_an_answer_that_does_not_fit_the_form_changes_nothing(harness: JournalHarness, given: Any) -> None:
+def test_an_answer_that_does_not_fit_the_form_changes_nothing(harness: JournalHarness, answer: Any) -> None:
     run_id, (approval_id,) = waiting(harness, question_form())
     before = harness.run_row(run_id)
 
     with raises(ANSWER_REFUSED):
-        decide(harness.database, ME, run_id, approval_id, Decision(decision="answer", result=given), by="ann")
+        decide(harness.database, ME, run_id, approval_id, Decision(decision="answer", result=answer), by="ann")
 
     assert harness.run_row(run_id) == before
 
@@ -414,15 +414,15 @@ def test_missing_arguments_are_added_to_those_of_the_call(harness: JournalHarnes
 def test_given_arguments_cannot_replace_those_of_the_call(harness: JournalHarness) -> None:
     run_id, (approval_id,) = waiting(harness, question_missing())
 
-    given = {"amount": 8.5, "order": 8}
+    arguments = {"amount": 8.5, "order": 8}
 
     with raises(ANSWER_REFUSED):
-        decide(harness.database, ME, run_id, approval_id, Decision(decision="answer", result=given), by="ann")
+        decide(harness.database, ME, run_id, approval_id, Decision(decision="answer", result=arguments), by="ann")
 
 
-@pytest.mark.parametrize("asked", [question_form, question_missing])
-def test_a_question_with_a_form_can_be_declined(harness: JournalHarness, asked: Any) -> None:
-    run_id, (approval_id,) = waiting(harness, asked())
+@pytest.mark.parametrize("question_factory", [question_form, question_missing])
+def test_a_question_with_a_form_can_be_declined(harness: JournalHarness, question_factory: Any) -> None:
+    run_id, (approval_id,) = waiting(harness, question_factory())
 
     decide(harness.database, ME, run_id, approval_id, Decision(decision="reject", message="no idea"), by="ann")
 
@@ -458,13 +458,13 @@ def test_a_result_changed_in_the_database_does_not_count(harness: JournalHarness
 
 
 def test_an_answer_about_other_arguments_than_those_shown_is_refused(harness: JournalHarness) -> None:
-    one = question_before()
-    run_id, (approval_id,) = waiting(harness, one)
+    open_question = question_before()
+    run_id, (approval_id,) = waiting(harness, open_question)
 
     with raises(ARGUMENTS_DIFFER):
         decide(harness.database, ME, run_id, approval_id, Decision(decision="approve", digest="0" * 64), by="ann")
 
-    answer = Decision(decision="approve", digest=one.digest)
+    answer = Decision(decision="approve", digest=open_question.digest)
     assert decide(harness.database, ME, run_id, approval_id, answer, by="ann").written.status == "queued"
 
 
@@ -566,9 +566,9 @@ def test_a_zombie_cannot_write_once_the_fence_rose(harness: JournalHarness) -> N
     owner = harness.own()
     run_id = owner.lease.run_id
     harness.expire_lease(run_id)
-    one = question()
-    asks(harness.database, run_id, one)
-    decide(harness.database, ME, run_id, one.id, AGAIN, by="ann")
+    open_question = question()
+    asks(harness.database, run_id, open_question)
+    decide(harness.database, ME, run_id, open_question.id, AGAIN, by="ann")
 
     late = MessagePayload(role="assistant", content="late", message_id="msg_9")
     with pytest.raises(StaleOwner):
@@ -584,10 +584,10 @@ def test_what_a_zombie_streamed_and_never_sealed_is_declared_by_the_answer(harne
     run_id = owner.lease.run_id
     harness.do(owner.say("never ", "sealed"))
     harness.expire_lease(run_id)
-    one = question()
-    asks(harness.database, run_id, one)
+    open_question = question()
+    asks(harness.database, run_id, open_question)
 
-    decide(harness.database, ME, run_id, one.id, AGAIN, by="ann")
+    decide(harness.database, ME, run_id, open_question.id, AGAIN, by="ann")
     finish(harness, run_id)
 
     assert_whole(harness.lines(run_id))

@@ -39,8 +39,8 @@ def _as_in_a_new_process() -> None:
 
 def log(harness: JournalHarness, tenant: str = "default") -> list[AuditEntry]:
     """Return the log's entries without those about agents' definitions, which the first run makes."""
-    found = verify(harness.database, tenant)
-    assert found.broken is None, found.problem
+    verification = verify(harness.database, tenant)
+    assert verification.broken is None, verification.problem
     return [entry for entry in entries(harness.database, tenant) if entry.action != "agent.configured"]
 
 
@@ -97,12 +97,12 @@ def test_removals_are_recorded_and_leave_the_log_alone(harness: JournalHarness) 
 
 
 def test_retention_is_recorded_as_a_count_and_leaves_the_log_alone(harness: JournalHarness, tmp_path: Path) -> None:
-    kept = Settings(_env_file=None, state_dir=tmp_path, retain_runs_days=7)  # type: ignore[call-arg]  # pydantic's own
+    settings = Settings(_env_file=None, state_dir=tmp_path, retain_runs_days=7)  # type: ignore[call-arg]  # pydantic's own
     for tenant in ("default", "default", "acme"):
         age(harness, ended(harness, principal=Principal(tenant=tenant)).lease.run_id)
     before = {tenant: list(entries(harness.database, tenant)) for tenant in ("default", "acme")}
 
-    swept = sweep(harness.database, kept, pause=lambda _: None)
+    swept = sweep(harness.database, settings, pause=lambda _: None)
 
     assert swept.runs == 3
     for tenant, count in (("default", 2), ("acme", 1)):
@@ -119,10 +119,10 @@ def test_an_agents_definition_is_recorded_when_a_tenants_runs_begin_to_use_it(ha
     harness.accept(definition_digest="a" * 64, principal=OPERATOR)
     harness.accept(definition_digest="a" * 64, principal=Principal(tenant="acme", id="eve"))
 
-    found = [entry for entry in entries(harness.database, "default") if entry.action == "agent.configured"]
-    facts = [(entry.target_id, entry.facts["state"]["definition"][0]) for entry in found]
+    records = [entry for entry in entries(harness.database, "default") if entry.action == "agent.configured"]
+    facts = [(entry.target_id, entry.facts["state"]["definition"][0]) for entry in records]
     assert facts == [("assistant", "a"), ("assistant", "b"), ("assistant", "a")]
-    assert [entry.facts["changed"] for entry in found] == [["definition"]] * 3
+    assert [entry.facts["changed"] for entry in records] == [["definition"]] * 3
     assert [entry.principal for entry in entries(harness.database, "acme")] == ["eve"]
 
 

@@ -48,8 +48,8 @@ def test_a_stop_of_an_owned_run_is_one_order_whatever_keys_it_comes_with(harness
     owner = harness.own()
     run_id = owner.lease.run_id
 
-    for one in (key(run_id), key(run_id), key(run_id, name="other"), None):
-        assert stop(harness, run_id, one).status == "running"
+    for idempotency_key in (key(run_id), key(run_id), key(run_id, name="other"), None):
+        assert stop(harness, run_id, idempotency_key).status == "running"
 
     assert count(harness, controls) == 1
     harness.do(owner.end("cancelled"))
@@ -101,7 +101,7 @@ def test_one_request_that_comes_many_times_at_once_ends_the_run_once(harness: Jo
 
     done = at_once(8, lambda _: stop(harness, run_id, key(run_id)))
 
-    assert [one for one in done if isinstance(one, Exception)] == []
-    assert sum(bool(one.events) for one in done) == 1
+    assert [outcome for outcome in done if isinstance(outcome, Exception)] == []
+    assert sum(bool(outcome.events) for outcome in done) == 1
     assert count(harness, idempotency_keys) == 1
     assert_whole(harness.lines(run_id))

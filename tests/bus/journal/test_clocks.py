@@ -70,7 +70,7 @@ def test_a_lease_is_kept_and_lost_whatever_the_owners_clock_says(
     assert unowned_runs(harness.database) == []
     assert claim(harness.database, run_id, "own_other", 60) is None
     clock.set(skew_s)
-    assert [found.run_id for found in beat(harness.database, "own_skewed", 60, [(run_id, 1)])] == [run_id]
+    assert [heartbeat.run_id for heartbeat in beat(harness.database, "own_skewed", 60, [(run_id, 1)])] == [run_id]
     assert unowned_runs(harness.database) == []
     harness.expire_lease(run_id)
     assert unowned_runs(harness.database) == [run_id]

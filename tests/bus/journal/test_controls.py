@@ -38,8 +38,8 @@ def test_without_an_owner_it_is_done_at_once_and_once(harness: JournalHarness) -
 
     row = harness.run_row(run_id)
     assert (row.status, row.reason, row.owner) == ("waiting", "code_version", None)
-    said = [decode(line.data) for line in harness.lines(run_id)]
-    assert [one.status for one in said if isinstance(one, StatusPayload)] == ["queued", "waiting"]
+    payloads = [decode(line.data) for line in harness.lines(run_id)]
+    assert [payload.status for payload in payloads if isinstance(payload, StatusPayload)] == ["queued", "waiting"]
 
 
 def test_an_owner_is_asked_once_and_the_next_one_no_more(harness: JournalHarness) -> None:
@@ -98,23 +98,23 @@ def test_a_run_that_ended_stays_as_it_is(harness: JournalHarness) -> None:
 
 @pytest.fixture
 def manager(small_harness: JournalHarness, settings: Settings) -> Iterator[LeaseManager]:
-    made = LeaseManager(
+    lease_manager = LeaseManager(
         "own_1", settings, small_harness.database, small_harness.loop, small_harness.hot_log, Keys("blue"), [LEAVE]
     )
-    yield made
-    small_harness.loop.call_soon(made.close)
+    yield lease_manager
+    small_harness.loop.call_soon(lease_manager.close)
 
 
 def test_a_lease_manager_passes_on_what_is_requested_and_nothing_that_it_does_not_know(
     manager: LeaseManager, small_harness: JournalHarness
 ) -> None:
-    known, unknown = small_harness.own(), small_harness.own()
-    leave(small_harness, known.lease.run_id)
+    leaver, unknown = small_harness.own(), small_harness.own()
+    leave(small_harness, leaver.lease.run_id)
     control(small_harness.database, ME, unknown.lease.run_id, BACK, "ann")
     works = HandWork(), HandWork()
 
     async def play() -> None:
-        for owner, work in zip((known, unknown), works, strict=True):
+        for owner, work in zip((leaver, unknown), works, strict=True):
             await manager.track(owner.writer, work)
         while works[0].released_as is None:
             await asyncio.sleep(0.01)

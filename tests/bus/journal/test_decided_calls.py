@@ -24,8 +24,8 @@ def decided(**more: Any) -> PolicyDecision:
 
 
 def step(step_id: str, kind: str, name: str, decision: PolicyDecision | None = None, **more: Any) -> StepStarted:
-    known: dict[str, Any] = {"arguments_digest": "d", "idempotency_key": f"key_{step_id}"}
-    return StepStarted(id=step_id, kind=kind, name=name, decision=decision or decided(), **(known | more))
+    defaults: dict[str, Any] = {"arguments_digest": "d", "idempotency_key": f"key_{step_id}"}
+    return StepStarted(id=step_id, kind=kind, name=name, decision=decision or decided(), **(defaults | more))
 
 
 def recorded(harness: JournalHarness) -> str:
@@ -67,12 +67,12 @@ def test_calls_have_the_arguments_of_the_model_and_what_was_spent_before(harness
 
 
 def test_decisions_come_in_pages(harness: JournalHarness) -> None:
-    run_id, found = recorded(harness), Runs(harness.database)
+    run_id, reader = recorded(harness), Runs(harness.database)
 
-    first = found.decisions(ME, run_id, limit=2)
-    rest = found.decisions(ME, run_id, after=first[-1]["number"])
+    first = reader.decisions(ME, run_id, limit=2)
+    rest = reader.decisions(ME, run_id, after=first[-1]["number"])
 
-    assert [(one["number"], one["name"], one["verdict"]) for one in (*first, *rest)] == [
+    assert [(decision["number"], decision["name"], decision["verdict"]) for decision in (*first, *rest)] == [
         (1, "demo/assistant", "allow"),
         (2, "fetch", "allow"),
         (3, "mail", "allow"),

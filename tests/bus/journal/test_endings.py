@@ -81,9 +81,9 @@ def stopped_while_it_waits(harness: JournalHarness, run_id: str) -> None:
 
 
 def never_answered(harness: JournalHarness, run_id: str) -> None:
-    one = question(expires_in_s=-1)
-    asks(harness.database, run_id, one)
-    fire(harness.database, run_id, one.id)
+    open_question = question(expires_in_s=-1)
+    asks(harness.database, run_id, open_question)
+    fire(harness.database, run_id, open_question.id)
 
 
 def stopped_and_lost(harness: JournalHarness, run_id: str) -> None:
@@ -200,12 +200,14 @@ def test_the_outcome_of_a_call_is_unknown_unless_it_is_pure(
     cancel(harness.database, ME, accepted.run_id, "ann")
 
     results = [
-        one for line in harness.lines(accepted.run_id) if isinstance(one := decode(line.data), ToolResultPayload)
+        payload
+        for line in harness.lines(accepted.run_id)
+        if isinstance(payload := decode(line.data), ToolResultPayload)
     ]
-    assert [(one.call_id, one.outcome) for one in results] == [("call_1", outcome), ("call_2", "cancelled")]
+    assert [(result.call_id, result.outcome) for result in results] == [("call_1", outcome), ("call_2", "cancelled")]
     assert results[0].result == (NOT_KNOWN if outcome == "unknown" else NOT_FINISHED)
     with harness.database.read() as connection:
-        ended = [(one["status"], one["ended_ms"] is not None) for one in steps_of(connection, accepted.run_id)]
+        ended = [(step["status"], step["ended_ms"] is not None) for step in steps_of(connection, accepted.run_id)]
         items: list[Any] = Threads(harness.database).messages(ME, accepted.thread_id)
     assert ended == [(outcome, True), ("cancelled", True)]
     assert [item.get("outcome") for item in items] == [None, outcome, "cancelled", None]
@@ -230,9 +232,9 @@ def test_of_a_call_that_was_not_begun_it_is_known(effect: str | None) -> None:
 def test_a_persons_decision_counts_also_where_the_run_was_not_resumed(
     harness: JournalHarness, answer: Decision, outcome: str, result: str
 ) -> None:
-    run_id, one = harness.accept().run_id, question()
-    asks(harness.database, run_id, one)
-    decide(harness.database, ME, run_id, one.id, answer, by="ann")
+    run_id, open_question = harness.accept().run_id, question()
+    asks(harness.database, run_id, open_question)
+    decide(harness.database, ME, run_id, open_question.id, answer, by="ann")
 
     cancel(harness.database, ME, run_id, "ann")
 
@@ -241,9 +243,16 @@ def test_a_persons_decision_counts_also_where_the_run_was_not_resumed(
 
 
 def test_observers_get_a_long_result_that_a_person_gave_whole(harness: JournalHarness) -> None:
-    run_id, one = harness.accept().run_id, question()
-    asks(harness.database, run_id, one)
-    decide(harness.database, ME, run_id, one.id, Decision(decision="take_as_done", result="post " * 1000), by="ann")
+    run_id, open_question = harness.accept().run_id, question()
+    asks(harness.database, run_id, open_question)
+    decide(
+        harness.database,
+        ME,
+        run_id,
+        open_question.id,
+        Decision(decision="take_as_done", result="post " * 1000),
+        by="ann",
+    )
     cancel(harness.database, ME, run_id, "ann")
 
     row = harness.run_row(run_id)

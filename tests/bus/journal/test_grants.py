@@ -28,17 +28,17 @@ ANN = Principal(id="ann")
 
 @pytest.fixture
 def form(harness: JournalHarness) -> GrantForm:
-    made = GrantForm(partial(shared_secret, harness.database, table.SECRET_NAME))
-    made.open()
-    return made
+    grant_form = GrantForm(partial(shared_secret, harness.database, table.SECRET_NAME))
+    grant_form.open()
+    return grant_form
 
 
 def issued(
     database: Database, form: GrantForm, *, principal: str = "ann", agent: str = "assistant", lifetime_s: int = 60
 ) -> tuple[Grant, PresentedGrant]:
-    said = {"principal": principal, "agent_id": agent, "reason": "incident 4711"}
+    fields = {"principal": principal, "agent_id": agent, "reason": "incident 4711"}
     with database.write() as connection:
-        grant, text = table.issue(connection, form, ROOT, **said, lifetime_s=lifetime_s)
+        grant, text = table.issue(connection, form, ROOT, **fields, lifetime_s=lifetime_s)
     return grant, form.presented(text)
 
 
@@ -211,9 +211,9 @@ def test_what_is_no_grant_is_refused(form: GrantForm, text: str) -> None:
 def test_a_grant_needs_a_reason_and_an_end(
     harness: JournalHarness, form: GrantForm, reason: str, lifetime_s: int
 ) -> None:
-    said = {"principal": "ann", "agent_id": "assistant", "reason": reason}
+    fields = {"principal": "ann", "agent_id": "assistant", "reason": reason}
     with pytest.raises(BadRequest), harness.database.write() as connection:
-        table.issue(connection, form, ROOT, **said, lifetime_s=lifetime_s)
+        table.issue(connection, form, ROOT, **fields, lifetime_s=lifetime_s)
 
 
 def test_an_unknown_one_cannot_be_revoked(harness: JournalHarness, form: GrantForm) -> None:

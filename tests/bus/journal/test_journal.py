@@ -43,9 +43,9 @@ class Hub:
 
 @pytest.fixture
 def hub() -> Iterator[Hub]:
-    made = Hub()
-    yield made
-    for journal in made.journals:
+    journal_hub = Hub()
+    yield journal_hub
+    for journal in journal_hub.journals:
         journal.close()
 
 
@@ -186,14 +186,14 @@ def test_a_stop_wakes_the_threads_next_run(make: Make, hub: Hub):
 def test_a_viewer_gets_a_question_and_the_answer_given_elsewhere(make: Make):
     here, there = make(), make()
     accepted = here.clients.accept(new_run())
-    one = question()
-    here.live.publish(asks(here.database, accepted.run_id, one))
+    open_question = question()
+    here.live.publish(asks(here.database, accepted.run_id, open_question))
     lines = there.readers.follow_blocking("default", accepted.run_id, accepted.thread_id, 0)
     while next(lines).type != "approval":
         pass
     assert next(lines).type == "status"
 
-    here.clients.decide(ME, accepted.run_id, one.id, Decision(decision="run_again"), by="ann")
+    here.clients.decide(ME, accepted.run_id, open_question.id, Decision(decision="run_again"), by="ann")
 
     answered = decode(next(lines).data)
     assert isinstance(answered, ApprovalPayload)
@@ -205,10 +205,10 @@ def test_a_viewer_gets_a_question_and_the_answer_given_elsewhere(make: Make):
 def test_an_answer_wakes_the_run_that_asked(make: Make, hub: Hub):
     journal = make()
     accepted = journal.clients.accept(new_run())
-    one = question()
-    asks(journal.database, accepted.run_id, one)
+    open_question = question()
+    asks(journal.database, accepted.run_id, open_question)
 
-    decided = journal.clients.decide(ME, accepted.run_id, one.id, Decision(decision="fail"), by="ann")
+    decided = journal.clients.decide(ME, accepted.run_id, open_question.id, Decision(decision="fail"), by="ann")
     assert journal.live.relay.settle(20)
 
     assert decided.written.wake == accepted.run_id

@@ -103,7 +103,9 @@ class Machine(RuleBasedStateMachine):
     @rule(which=INDEX, process=INDEX)
     def claim(self, which: int, process: int) -> None:
         """Mostly of a run that can be had."""
-        free = [number for number, one in enumerate(self.accepted) if self._row(one.run_id).status == "queued"]
+        free = [
+            number for number, acceptance in enumerate(self.accepted) if self._row(acceptance.run_id).status == "queued"
+        ]
         self._claim(free[which % len(free)] if free and which < 4 else which, process)
 
     def _claim(self, which: int, process: int) -> None:
@@ -151,12 +153,15 @@ class Machine(RuleBasedStateMachine):
         self._show(done)
 
     def _shares_owner_with_suspect(self, row: Any) -> bool:
-        return any(is_suspect(one.crashes, orjson.loads(one.crashes_json or "[]")) for one in self._beside(row))
+        return any(
+            is_suspect(neighbour.crashes, orjson.loads(neighbour.crashes_json or "[]"))
+            for neighbour in self._beside(row)
+        )
 
     def _beside(self, row: Any) -> list[Any]:
         """Return the runs of the same owner."""
-        others = [self._row(one.run_id) for one in self.accepted if one.run_id != row.id]
-        return [one for one in others if one.status == "running" and one.owner == row.owner]
+        others = [self._row(acceptance.run_id) for acceptance in self.accepted if acceptance.run_id != row.id]
+        return [neighbour for neighbour in others if neighbour.status == "running" and neighbour.owner == row.owner]
 
     def cancel(self, which: int) -> None:
         row = self._run(which)
@@ -275,9 +280,9 @@ class Machine(RuleBasedStateMachine):
         """As a lease manager does it."""
         lease = fake.lease
         row = self._row(lease.run_id)
-        found = beat(self.database, lease.owner, LEASE_S, [(lease.run_id, lease.fence)])
-        if [one.fence for one in found] == [lease.fence]:
-            fake.is_stopped = found[0].stop_requested
+        heartbeats = beat(self.database, lease.owner, LEASE_S, [(lease.run_id, lease.fence)])
+        if [heartbeat.fence for heartbeat in heartbeats] == [lease.fence]:
+            fake.is_stopped = heartbeats[0].stop_requested
             assert (row.status, row.owner) == ("running", lease.owner)
         else:
             self._let(fake, lambda: _called(fake.writer.lost_ownership))
@@ -302,9 +307,9 @@ class Machine(RuleBasedStateMachine):
     def _answered(self, number: int, further: int) -> None:
         """Every question is answered; perhaps an owner resumes the run, and perhaps that one dies over it too."""
         run_id = self.accepted[number].run_id
-        for place, question in enumerate(self._asked()):
+        for index, question in enumerate(self._asked()):
             if question.run_id == run_id and question.decision is None:
-                self.decide(place, "run_again")
+                self.decide(index, "run_again")
         if further > 1:
             self._claim(number, further)
             if further > 2 and self.owners:
@@ -317,31 +322,33 @@ class Machine(RuleBasedStateMachine):
         before = list(self.owners)
         self.reap(number, True)
         self._claim(number, process)
-        return next((one for one in self.owners if one not in before), None)
+        return next((owner for owner in self.owners if owner not in before), None)
 
     # --- people and timers
 
     def decide(self, which: int, answer: str) -> None:
-        asked = self._asked()
-        question = asked[which % len(asked)]
+        questions = self._asked()
+        question = questions[which % len(questions)]
         row = self._row(question.run_id)
 
-        given = Decision(decision=answer, result={"as": "a person says"} if answer == "take_as_done" else None)
+        decision = Decision(decision=answer, result={"as": "a person says"} if answer == "take_as_done" else None)
         if question.decision is not None or row.status != "waiting":
             with pytest.raises(ApprovalDecided if question.decision is not None else ApprovalOver):
-                decide(self.database, ME, row.id, question.id, given, by="ben")
+                decide(self.database, ME, row.id, question.id, decision, by="ben")
             assert self._row(row.id) == row
             return
-        done = decide(self.database, ME, row.id, question.id, given, by="ann")
+        done = decide(self.database, ME, row.id, question.id, decision, by="ann")
 
-        is_last = [one.id for one in asked if one.run_id == row.id and one.decision is None] == [question.id]
+        is_last = [
+            candidate.id for candidate in questions if candidate.run_id == row.id and candidate.decision is None
+        ] == [question.id]
         assert self._row(row.id).status == ("queued" if is_last else "waiting")
         self._show(done.written)
 
     def fire(self, which: int) -> None:
         """The time of a question is over."""
-        asked = self._asked()
-        question = asked[which % len(asked)]
+        questions = self._asked()
+        question = questions[which % len(questions)]
         row = self._row(question.run_id)
         had_timer = bool(self.harness.rows(select(timers).where(timers.c.id == question.id)))
 
@@ -418,7 +425,9 @@ class Machine(RuleBasedStateMachine):
     def _continue_run(self, row: Any) -> None:
         owners = [fake for fake in self.owners if (fake.lease.run_id, fake.lease.fence) == (row.id, row.fence)]
         if row.status == "waiting":
-            number = next(n for n, one in enumerate(self._asked()) if one.run_id == row.id and one.decision is None)
+            number = next(
+                n for n, question in enumerate(self._asked()) if question.run_id == row.id and question.decision is None
+            )
             self.decide(number, "run_again") if row.turn % 2 else self.fire(number)
         elif row.status == "queued":
             self._claim(self._number(row.id), 0)
@@ -486,7 +495,7 @@ class Machine(RuleBasedStateMachine):
                 if isinstance(log, RedisHotLog):
                     await log._idle.wait()
             await asyncio.sleep(0)
-            busy = any(not task.done() for one in self.owners for task in (one.writer._sealing,) if task)
+            busy = any(not task.done() for owner in self.owners for task in (owner.writer._sealing,) if task)
 
     def _show(self, done: CommitResult) -> None:
         """Tell viewers what was written without an owner, as the journal does."""

@@ -57,9 +57,9 @@ def post() -> Post:
 @pytest.fixture
 def relay(harness: JournalHarness, post: Post) -> Iterator[Relay]:
     """A relay that looks for overdue rows when it starts, and then only long after."""
-    made = Relay(harness.database, post, every_s=30)
-    yield made
-    made.stop()
+    outbox_relay = Relay(harness.database, post, every_s=30)
+    yield outbox_relay
+    outbox_relay.stop()
 
 
 def rows(harness: JournalHarness) -> list[str]:
@@ -127,15 +127,15 @@ def test_a_message_that_is_known_already_is_published_as_it_is(harness: JournalH
 
 
 def test_the_board_is_notified_of_each_published_run(small_harness: JournalHarness, post: Post):
-    shown: list[tuple[str, str]] = []
-    relay = Relay(small_harness.database, post, every_s=30, on_published=lambda *run: shown.append(run))
+    notifications: list[tuple[str, str]] = []
+    relay = Relay(small_harness.database, post, every_s=30, on_published=lambda *run: notifications.append(run))
     accepted = small_harness.accept()
 
     relay.publish_soon(accepted.run_id)
     assert relay.settle(20)
     relay.stop()
 
-    assert shown == [("default", accepted.run_id)]
+    assert notifications == [("default", accepted.run_id)]
 
 
 def test_settled_means_that_it_was_tried(harness: JournalHarness, relay: Relay, post: Post):

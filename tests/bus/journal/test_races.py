@@ -42,10 +42,10 @@ def finish(harness: JournalHarness) -> tuple[str, Callable[[], Any]]:
 
 def answer(harness: JournalHarness) -> tuple[str, Callable[[], Any]]:
     """A person answers what it asks."""
-    run_id, asked = harness.accept().run_id, question()
-    asks(harness.database, run_id, asked)
+    run_id, open_question = harness.accept().run_id, question()
+    asks(harness.database, run_id, open_question)
     return run_id, lambda: decide(
-        harness.database, ME, run_id, asked.id, Decision(decision="take_as_done", result=1), by="ann"
+        harness.database, ME, run_id, open_question.id, Decision(decision="take_as_done", result=1), by="ann"
     )
 
 
@@ -77,10 +77,10 @@ def release(harness: JournalHarness) -> tuple[str, Callable[[], Any]]:
 
 def wait(harness: JournalHarness) -> tuple[str, Callable[[], Any]]:
     """Its owner lets it wait for a person."""
-    owner, asked = harness.own(), question()
+    owner, open_question = harness.own(), question()
     waits = Commit(
-        events=[asked.payload(), StatusPayload(status="waiting", reason="approval")],
-        release=Release(status="waiting", reason=Reason.APPROVAL, questions=(asked,)),
+        events=[open_question.payload(), StatusPayload(status="waiting", reason="approval")],
+        release=Release(status="waiting", reason=Reason.APPROVAL, questions=(open_question,)),
     )
     return owner.lease.run_id, lambda: harness.do(owner.writer.commit(waits))
 
@@ -99,9 +99,9 @@ RIVALS: dict[str, tuple[Race, set[str]]] = {
 @pytest.fixture
 def racing(database: Database, request: pytest.FixtureRequest) -> Iterator[JournalHarness]:
     """Runs on each database; each side of a race has a thread and a connection of its own."""
-    made = JournalHarness(database, request.getfixturevalue("wide_loop"), MemoryHotLog())
-    yield made
-    made.commits.close()
+    journal_harness = JournalHarness(database, request.getfixturevalue("wide_loop"), MemoryHotLog())
+    yield journal_harness
+    journal_harness.commits.close()
 
 
 @pytest.mark.parametrize("name", RIVALS)

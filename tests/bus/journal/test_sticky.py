@@ -26,9 +26,9 @@ BOTH = ("thread", "tool")
 def offered(harness: JournalHarness, **fields: Any) -> tuple[str, str]:
     """Return a run that asks before a call and offers that an approval holds for later calls, and the question."""
     run_id = harness.accept().run_id
-    one = question_before(**{"scopes": BOTH, "scope_s": 600} | fields)
-    asks(harness.database, run_id, one)
-    return run_id, one.id
+    open_question = question_before(**{"scopes": BOTH, "scope_s": 600} | fields)
+    asks(harness.database, run_id, open_question)
+    return run_id, open_question.id
 
 
 def approve(harness: JournalHarness, scope: str = "thread", by: Principal = ME, **fields: Any) -> str:
@@ -47,10 +47,15 @@ def valid(harness: JournalHarness, principal: str = "local") -> list[StickyAppro
 def test_an_approval_with_a_scope_holds_for_later_calls_until_its_end(harness: JournalHarness) -> None:
     sticky_id = approve(harness, by=ANA, policy_version="p1")
 
-    (one,) = valid(harness)
+    (approval,) = valid(harness)
 
-    assert (one.id, one.scope, one.approved_by, one.policy_version) == (sticky_id, "thread", "ana", "p1")
-    assert one.covers(one.thread_id, "0" * 64, "p1")
+    assert (approval.id, approval.scope, approval.approved_by, approval.policy_version) == (
+        sticky_id,
+        "thread",
+        "ana",
+        "p1",
+    )
+    assert approval.covers(approval.thread_id, "0" * 64, "p1")
     assert valid(harness, "ana") == []
 
 
@@ -61,19 +66,19 @@ def test_an_approval_with_a_scope_holds_for_later_calls_until_its_end(harness: J
 )
 def test_it_covers_no_other_call(harness: JournalHarness, changed: int, value: Any) -> None:
     approve(harness, policy_version="p1")
-    (one,) = valid(harness)
-    call = [one.thread_id, one.tool_digest, one.policy_version]
+    (approval,) = valid(harness)
+    call = [approval.thread_id, approval.tool_digest, approval.policy_version]
     call[changed] = value
 
-    assert not one.covers(*call)  # type: ignore[arg-type]  # one of them is another kind of text
+    assert not approval.covers(*call)  # type: ignore[arg-type]  # one of them is another kind of text
 
 
 def test_with_the_scope_tool_it_covers_other_threads(harness: JournalHarness) -> None:
     approve(harness, "tool")
 
-    (one,) = valid(harness)
+    (approval,) = valid(harness)
 
-    assert one.covers("other", one.tool_digest, None)
+    assert approval.covers("other", approval.tool_digest, None)
 
 
 def test_the_log_and_the_audit_log_have_it(harness: JournalHarness) -> None:

@@ -47,13 +47,13 @@ def test_one_sees_ones_own_threads_the_one_touched_last_first(harness: JournalHa
 
 
 @pytest.mark.parametrize(
-    ("search", "found"),
+    ("search", "titles"),
     [("bread", ["thr_a"]), ("BREAD", ["thr_a"]), ("%_", ["thr_b"]), ("%", ["thr_b"]), ("'; --", []), ("Secret", [])],
 )
 def test_titles_are_searched_as_they_are_written(
-    harness: JournalHarness, talks: list[str], search: str, found: list[str]
+    harness: JournalHarness, talks: list[str], search: str, titles: list[str]
 ):
-    assert listed(harness, search=search) == found
+    assert listed(harness, search=search) == titles
 
 
 def test_pages_of_threads_join_also_within_one_millisecond(harness: JournalHarness, talks: list[str]):
@@ -70,25 +70,25 @@ def test_a_thread_shows_its_runs_in_order(harness: JournalHarness):
     first, second = (harness.accept(thread_id="mine") for _ in range(2))
     owner = harness.own(first.run_id)
 
-    found = Threads(harness.database).get(ME, "mine")
+    thread = Threads(harness.database).get(ME, "mine")
 
-    assert [run["run_id"] for run in found["runs"]] == [first.run_id, second.run_id]
-    assert [run["status"] for run in found["runs"]] == ["running", "queued"]
-    assert found["open_run"] == owner.lease.run_id
-    assert None not in found.values()
+    assert [run["run_id"] for run in thread["runs"]] == [first.run_id, second.run_id]
+    assert [run["status"] for run in thread["runs"]] == ["running", "queued"]
+    assert thread["open_run"] == owner.lease.run_id
+    assert None not in thread.values()
 
 
 def test_messages_are_read_turn_by_turn_in_pages(harness: JournalHarness):
     first = harness.own(harness.accept("one", thread_id="mine").run_id)
     harness.accept("two", thread_id="mine")
     harness.do(first.message("answer"))
-    found, after = [], (0, 0)
+    messages, after = [], (0, 0)
     while page := Threads(harness.database).message_page(ME, "mine", after=after, limit=2)[0]:
-        found += page
+        messages += page
         after = (page[-1]["turn"], page[-1]["number"])
 
-    assert [(m["role"], m["content"]) for m in found] == [("user", "one"), ("assistant", "answer"), ("user", "two")]
-    assert all(None not in message.values() for message in found)
+    assert [(m["role"], m["content"]) for m in messages] == [("user", "one"), ("assistant", "answer"), ("user", "two")]
+    assert all(None not in message.values() for message in messages)
 
 
 @pytest.mark.parametrize("character", ["x", "é", "漢", "🎭"], ids=lambda character: f"{len(character.encode())} bytes")

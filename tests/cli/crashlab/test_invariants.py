@@ -82,9 +82,9 @@ def event(kind: str, **fields: Any) -> Change:
     """Change fields of the last event of a type."""
 
     def change(log: list[Line]) -> list[Line]:
-        place = max(place for place, line in enumerate(log) if line.type == kind)
-        data = {**orjson.loads(log[place].data), **fields}
-        return [*log[:place], Line(data["seq"], kind, orjson.dumps(data)), *log[place + 1 :]]
+        index = max(position for position, line in enumerate(log) if line.type == kind)
+        data = {**orjson.loads(log[index].data), **fields}
+        return [*log[:index], Line(data["seq"], kind, orjson.dumps(data)), *log[index + 1 :]]
 
     return lines(change)
 
@@ -153,19 +153,21 @@ BROKEN: dict[str, Change] = {
         arguments_json='{"value": "a million"}', digest=canonical_digest({"value": "a million"})
     ),
     "was begun without the approval it needs": approval(kind="call", decision="reject"),
-    "a call has no result before the next answer": messages(lambda said: [m for m in said if m["role"] != "tool"]),
-    "a call has no result": messages(lambda said: said[:2]),
-    "a result belongs to no call": messages(lambda said: [said[0], *said[2:]]),
+    "a call has no result before the next answer": messages(
+        lambda history: [m for m in history if m["role"] != "tool"]
+    ),
+    "a call has no result": messages(lambda history: history[:2]),
+    "a result belongs to no call": messages(lambda history: [history[0], *history[2:]]),
     "and its history": event("tool_result", outcome="failed"),
-    "its log has": messages(lambda said: [*said[:-1], {**said[-1], "content": "Paid nothing."}]),
+    "its log has": messages(lambda history: [*history[:-1], {**history[-1], "content": "Paid nothing."}]),
 }
 
 
 @pytest.mark.parametrize("sentence", BROKEN)
 def test_each_breach_is_named(sentence: str, right: RunRecord) -> None:
-    found = list(breaches(BROKEN[sentence](right)))
+    problems = list(breaches(BROKEN[sentence](right)))
 
-    assert any(sentence in breach for breach in found), found
+    assert any(sentence in breach for breach in problems), problems
 
 
 def test_a_run_that_is_gone_or_did_not_end_is_a_breach(right: RunRecord) -> None:
@@ -182,9 +184,9 @@ def test_a_run_that_is_gone_or_did_not_end_is_a_breach(right: RunRecord) -> None
     ],
 )
 def test_what_may_not_change_is_named(sentence: str, change: Change, right: RunRecord) -> None:
-    (found,) = changes(right, change(right))
+    (difference,) = changes(right, change(right))
 
-    assert sentence in found
+    assert sentence in difference
 
 
 def test_two_runs_of_a_thread_with_owners_at_once_are_named(right: RunRecord) -> None:
@@ -205,9 +207,9 @@ SEEN: dict[str, Callable[[list[dict[str, Any]]], list[dict[str, Any]]]] = {
 
 @pytest.mark.parametrize("sentence", SEEN)
 def test_what_a_viewer_saw_otherwise_is_named(sentence: str, right: RunRecord) -> None:
-    found = list(view_breaches(right, SEEN[sentence](right.events)))
+    problems = list(view_breaches(right, SEEN[sentence](right.events)))
 
-    assert any(sentence in breach for breach in found), found
+    assert any(sentence in breach for breach in problems), problems
 
 
 def test_a_viewer_that_left_early_saw_what_was_withdrawn_later(right: RunRecord) -> None:
@@ -218,7 +220,7 @@ def test_a_viewer_that_left_early_saw_what_was_withdrawn_later(right: RunRecord)
 
 
 def test_another_answer_is_a_difference(right: RunRecord) -> None:
-    other = both(run(output="No."), messages(lambda said: said[:-1]))(right)
+    other = both(run(output="No."), messages(lambda history: history[:-1]))(right)
 
     output, conversation = differences(other, right)
 
@@ -231,8 +233,8 @@ def test_another_answer_is_a_difference(right: RunRecord) -> None:
 
 def paid_by(**fields: Any) -> RunRecord:
     """Return a run with one call."""
-    known = {"id": "step_1", "number": 1, "name": "pay", "effect": "unsafe", "idempotency_key": "key_1"}
-    return RunRecord(run={}, steps=[known | fields], messages=(), lines=(), rows=(), approvals=())
+    defaults = {"id": "step_1", "number": 1, "name": "pay", "effect": "unsafe", "idempotency_key": "key_1"}
+    return RunRecord(run={}, steps=[defaults | fields], messages=(), lines=(), rows=(), approvals=())
 
 
 def entry(mark: str = "began", key: str = "key_1", says: str | None = "unsafe") -> Entry:

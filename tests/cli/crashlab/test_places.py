@@ -5,8 +5,8 @@ from cli.crashlab.places import Passed, places_of
 MODEL, PAY = "the model call", "`pay`"
 
 
-def passed(place: str, status: str = "running", **steps: tuple[str, str]) -> Passed:
-    return Passed(place=place, status=status, steps=steps)
+def passed(location: str, status: str = "running", **steps: tuple[str, str]) -> Passed:
+    return Passed(place=location, status=status, steps=steps)
 
 
 RUN = [
@@ -25,7 +25,7 @@ RUN = [
 
 def test_every_passing_is_a_place_with_words():
     assert places_of(RUN)[4].points == "commit-before=kill@1"
-    assert [(str(place), place.where) for place in places_of(RUN)] == [
+    assert [(str(location), location.where) for location in places_of(RUN)] == [
         ("accept-before@1", "just before the commit that accepted the run"),
         ("accept@1", "after the commit that accepted the run"),
         ("claim-before@1", "just before the commit that claimed the run and started the model call"),
@@ -40,6 +40,6 @@ def test_every_passing_is_a_place_with_words():
 
 
 def test_calls_made_at_once_cannot_be_distinguished():
-    (place,) = places_of([passed("tool", a=(PAY, "started"), b=("`send`", "started"))])
+    (location,) = places_of([passed("tool", a=(PAY, "started"), b=("`send`", "started"))])
 
-    assert place.where == "before one of `pay`, `send` was called"
+    assert location.where == "before one of `pay`, `send` was called"

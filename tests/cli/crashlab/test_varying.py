@@ -13,14 +13,14 @@ from cli.crashlab.varying import Varying, without
 CALL = 'order {"boxes":3}'
 
 
-def record(result: dict[str, Any], said: str) -> RunRecord:
+def record(result: dict[str, Any], text: str) -> RunRecord:
     return RunRecord(
-        run={"reason": None, "output": said},
+        run={"reason": None, "output": text},
         steps=[],
         lines=[],
         messages=[
             {"role": "tool", "result": result, "outcome": "done"},
-            {"role": "assistant", "content": said},
+            {"role": "assistant", "content": text},
         ],
         rows=[],
         approvals=[],
@@ -32,7 +32,7 @@ FIRST = {"boxes": 3, "at": "12:00:01", "number": 71, "by": ["ann"]}
 
 
 @pytest.mark.parametrize(
-    ("result", "said", "is_same"),
+    ("result", "text", "is_same"),
     [
         ({**FIRST, "at": "12:00:09", "number": 5}, "3 boxes at 12:00:09.", True),
         ({**FIRST, "at": "12:00:09"}, "4 boxes at 12:00:09.", False),
@@ -41,8 +41,8 @@ FIRST = {"boxes": 3, "at": "12:00:01", "number": 71, "by": ["ann"]}
         ({**FIRST, "at": "12:00:09"}, "3 boxes at 12:00:08.", False),
     ],
 )
-def test_only_what_differs_by_itself_is_left_out(result: dict[str, Any], said: str, is_same: bool) -> None:
-    first, killed = record(FIRST, "3 boxes at 12:00:01."), record(result, said)
+def test_only_what_differs_by_itself_is_left_out(result: dict[str, Any], text: str, is_same: bool) -> None:
+    first, killed = record(FIRST, "3 boxes at 12:00:01."), record(result, text)
     varying = Varying({CALL: FIRST}, {CALL: {**FIRST, "at": "12:00:04", "number": 12}})
 
     values = varying.values([(CALL, result)])

@@ -57,7 +57,7 @@ def test_a_contract_is_json_schema_and_refers_to_nothing_outside(name: str) -> N
 
 def references(schema: Any) -> set[str]:
     if isinstance(schema, list):
-        return {found for one in schema for found in references(one)}
+        return {reference for one in schema for reference in references(one)}
     if not isinstance(schema, dict):
         return set()
     own = {schema["$ref"]} if isinstance(schema.get("$ref"), str) else set()

@@ -22,8 +22,8 @@ def pins(name: str) -> dict[str, str]:
 
 def imported(modules: Iterable[str]) -> Iterator[tuple[Path, str]]:
     """Yield which of these top-level modules production's files import, wherever in the file."""
-    wanted = set(modules)
-    named = re.compile(rf"\b(?:{'|'.join(map(re.escape, wanted))})\b")
+    module_names = set(modules)
+    named = re.compile(rf"\b(?:{'|'.join(map(re.escape, module_names))})\b")
     for path in sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
         if not named.search(text := path.read_text()):  # parsing every file takes a second
             continue
@@ -31,7 +31,7 @@ def imported(modules: Iterable[str]) -> Iterator[tuple[Path, str]]:
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
             tops = (name.partition(".")[0] for name in names)
-            yield from ((path.relative_to(ROOT), top) for top in tops if top in wanted)
+            yield from ((path.relative_to(ROOT), top) for top in tops if top in module_names)
 
 
 @pytest.mark.parity
@@ -40,11 +40,11 @@ def test_production_imports_nothing_that_only_the_tests_install():
     brought = packages_distributions().items()
     modules = [module for module, packages in brought if set(map(str.lower, packages)) & only_tests]
 
-    found = [(str(path), name) for path, name in imported(modules)]
+    imports = [(str(path), name) for path, name in imported(modules)]
 
     assert "pytest" in modules
 
-    assert found == [], "add it to `dependencies` of pyproject.toml, then run ./callboard lock"
+    assert imports == [], "add it to `dependencies` of pyproject.toml, then run ./callboard lock"
 
 
 def test_every_dependency_of_the_project_is_in_its_lock():

@@ -84,8 +84,8 @@ def test_pytest_reports_its_progress(processes: str, tmp_path: Path) -> None:
 
     assert ran.returncode == 1, report
     assert (progress.total, dict(progress.outcomes)) == (4, {"passed": 1, "failed": 2, "skipped": 1})
-    shown = sorted(line.rpartition("::")[2] for line in out.getvalue().splitlines())
-    assert shown == ["test_bad", "test_broken_afterwards"]
+    test_names = sorted(line.rpartition("::")[2] for line in out.getvalue().splitlines())
+    assert test_names == ["test_bad", "test_broken_afterwards"]
     assert progress.running == {}
 
 
@@ -176,11 +176,11 @@ def test_a_quick_set_up_that_passed_is_not_sent_and_other_events_are() -> None:
     assert interactor.sent == [("logfinish", {"nodeid": "a::one"})]
 
 
-@pytest.mark.parametrize(("outcome", "kept"), [("passed", {}), ("failed", {"slow": 1})])
-def test_the_keywords_of_a_call_that_passed_are_not_sent(outcome: str, kept: dict[str, int]) -> None:
+@pytest.mark.parametrize(("outcome", "expected"), [("passed", {}), ("failed", {"slow": 1})])
+def test_the_keywords_of_a_call_that_passed_are_not_sent(outcome: str, expected: dict[str, int]) -> None:
     interactor = Interactor()
     send_less(interactor)
 
     interactor.sendevent("testreport", data=report(when="call", outcome=outcome) | {"keywords": {"slow": 1}})
 
-    assert [what["data"]["keywords"] for _, what in interactor.sent] == [kept]  # type: ignore[index]
+    assert [what["data"]["keywords"] for _, what in interactor.sent] == [expected]  # type: ignore[index]

@@ -39,9 +39,9 @@ def test_a_test_that_passes_alone_is_named_with_its_first_failure(
 ) -> None:
     assert run(TESTS.format(flaky=1), tmp_path, processes=processes)
 
-    said = capsys.readouterr().out
-    assert "the first time" in said
-    assert "FLAKY  test_these.py::test_flaky[0] failed once and passed alone" in said
+    output = capsys.readouterr().out
+    assert "the first time" in output
+    assert "FLAKY  test_these.py::test_flaky[0] failed once and passed alone" in output
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,9 @@ def test_the_run_fails(
     tests: str, retries: bool, tried_again: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert not run(tests, tmp_path, retries=retries)
-    said = capsys.readouterr().out
-    assert "FLAKY" not in said
-    assert ("once more, alone:" in said) is tried_again
+    output = capsys.readouterr().out
+    assert "FLAKY" not in output
+    assert ("once more, alone:" in output) is tried_again
 
 
 def test_unit_tests_are_never_retried() -> None:

@@ -16,14 +16,14 @@ from config.settings import Settings
 from config.settings.project import own_version
 
 
-def verdicts(found: Verdicts) -> list[str]:
-    return [verdict for verdict, _ in found]
+def verdicts(findings: Verdicts) -> list[str]:
+    return [verdict for verdict, _ in findings]
 
 
-def only(found: Verdicts) -> tuple[str, str]:
+def only(findings: Verdicts) -> tuple[str, str]:
     """Return the one thing that was found."""
-    (one,) = found
-    return one
+    (finding,) = findings
+    return finding
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def alive(database: Database, settings: Settings) -> Callable[..., None]:
     """Have a worker say that it is alive."""
 
     def say(name: str = "own_1", **fields: Any) -> None:
-        known: dict[str, Any] = {
+        defaults: dict[str, Any] = {
             "host": "here",
             "pid": 7,
             "pool": "threads",
@@ -48,7 +48,7 @@ def alive(database: Database, settings: Settings) -> Callable[..., None]:
             "queues": (settings.queue,),
             "version": own_version(),
         }
-        Workers(database).renew(WorkerRow(id=name, **(known | fields)))
+        Workers(database).renew(WorkerRow(id=name, **(defaults | fields)))
 
     return say
 

@@ -19,9 +19,9 @@ STREAM = {"content-type": "text/event-stream; charset=utf-8"}
 
 def seen(**changes: Any) -> Observation:
     """Return what a client sees behind a proxy that does nothing to a stream."""
-    found = Observation(origin="https://calls.example", has_key=True, status=200, headers=STREAM, closed_s=22.1)
-    found.arrivals = arrivals((0.1, 0), (0.5, 400), (0.9, 800), (22.0, 21_900))
-    return replace(found, **changes)
+    observation = Observation(origin="https://calls.example", has_key=True, status=200, headers=STREAM, closed_s=22.1)
+    observation.arrivals = arrivals((0.1, 0), (0.5, 400), (0.9, 800), (22.0, 21_900))
+    return replace(observation, **changes)
 
 
 def arrivals(*times: tuple[float, int], hello: dict[str, Any] = HELLO) -> list[Arrival]:
@@ -66,9 +66,9 @@ def test_a_stream_that_is_quicker_than_it_was_sent_comes_from_a_cache() -> None:
 def test_a_stream_that_is_cut_while_it_is_silent(closed_s: float, verdict: str) -> None:
     cut = seen(arrivals=seen().arrivals[:-1], closed_s=closed_s)
 
-    found = address.cutting(cut)
+    finding = address.cutting(cut)
 
-    assert (found[0], "proxy_read_timeout 60s" in found[1]) == (verdict, True)
+    assert (finding[0], "proxy_read_timeout 60s" in finding[1]) == (verdict, True)
 
 
 def test_a_compressed_stream_is_a_warning() -> None:
@@ -77,7 +77,7 @@ def test_a_compressed_stream_is_a_warning() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_header_that_does_not_arrive_is_named(name: str) -> None:
-    hello = {**HELLO, "headers": [one for one in ALL if one != name]}
+    hello = {**HELLO, "headers": [header for header in ALL if header != name]}
 
     verdict, text = address.headers(seen(arrivals=arrivals((0.1, 0), (0.5, 400), hello=hello)))
 
@@ -93,9 +93,9 @@ def test_a_header_that_does_not_arrive_is_named(name: str) -> None:
     ],
 )
 def test_a_scheme_or_a_client_that_is_not_known_is_a_warning(change: dict[str, Any], words: str) -> None:
-    found = address.forwarding(seen(arrivals=arrivals((0.1, 0), (0.5, 400), hello={**HELLO, **change})))
+    finding = address.forwarding(seen(arrivals=arrivals((0.1, 0), (0.5, 400), hello={**HELLO, **change})))
 
-    assert (found[0], words in found[1]) == ("warn", True)
+    assert (finding[0], words in finding[1]) == ("warn", True)
 
 
 def problem(code: str, status: int = 403) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def test_an_answer_without_tls_to_an_https_address_is_named_as_that() -> None:
     incoming = ssl.MemoryBIO()
     session = ssl.create_default_context().wrap_bio(incoming, ssl.MemoryBIO(), server_hostname="calls.example")
     incoming.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-    with pytest.raises(ssl.SSLError) as found:
+    with pytest.raises(ssl.SSLError) as error_info:
         session.do_handshake()
 
-    assert "does not speak TLS" in str(address.refusal(seen(error=found.value)))
+    assert "does not speak TLS" in str(address.refusal(seen(error=error_info.value)))

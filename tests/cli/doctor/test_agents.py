@@ -22,9 +22,9 @@ def test_timeouts_that_fit_each_other_are_fine(configured):
 
 
 def test_a_timeout_that_never_passes_is_reported_with_the_numbers(configured):
-    found = dict(check_agents(configured(AGENT + "timeouts: {total_s: 20, first_token_s: 45}\n")))
+    by_verdict = dict(check_agents(configured(AGENT + "timeouts: {total_s: 20, first_token_s: 45}\n")))
 
-    assert "timeouts.first_token_s (45) is longer than total_s (20)" in found["warn"]
+    assert "timeouts.first_token_s (45) is longer than total_s (20)" in by_verdict["warn"]
 
 
 def test_an_agent_that_cannot_be_read_fails(configured):
@@ -32,9 +32,9 @@ def test_an_agent_that_cannot_be_read_fails(configured):
 
 
 def test_a_default_agent_that_is_not_there_fails(settings):
-    found = dict(check_agents(settings.model_copy(update={"default_agent": "boss"})))
+    by_verdict = dict(check_agents(settings.model_copy(update={"default_agent": "boss"})))
 
-    assert "set it to one of assistant" in found["fail"]
+    assert "set it to one of assistant" in by_verdict["fail"]
 
 
 def test_no_agents_are_a_warning(settings, tmp_path):
@@ -48,7 +48,7 @@ def test_a_model_that_ollama_does_not_have_is_offered(settings, monkeypatch, is_
     monkeypatch.setattr("cli.doctor.agents.resolve_model", lambda model, environment: OLLAMA)
     monkeypatch.setattr("cli.doctor.agents.has_model", lambda: is_there)
 
-    found, text = only(check_model(settings))
+    outcome, text = only(check_model(settings))
 
-    assert found == verdict
+    assert outcome == verdict
     assert ("`ollama pull llama3.2:3b`" in text) is not is_there

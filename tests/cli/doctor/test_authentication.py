@@ -25,7 +25,7 @@ def required(settings: Settings) -> Settings:
 
 
 @pytest.mark.parametrize(
-    ("changed", "verdict", "said"),
+    ("changed", "verdict", "message"),
     [
         ({}, "ok", "acts as 'local'"),
         ({"auth": "local"}, "ok", "the installation's token"),
@@ -35,11 +35,11 @@ def required(settings: Settings) -> Settings:
         ({"auth": "local", **OTHERS}, "fail", "Set CALLBOARD_AUTH=required"),
     ],
 )
-def test_it_says_what_is_asked_for(settings: Settings, changed: dict[str, object], verdict: str, said: str) -> None:
-    found = only(check_authentication(settings.model_copy(update=changed)))
+def test_it_says_what_is_asked_for(settings: Settings, changed: dict[str, object], verdict: str, message: str) -> None:
+    finding = only(check_authentication(settings.model_copy(update=changed)))
 
-    assert found[0] == verdict
-    assert said in found[1]
+    assert finding[0] == verdict
+    assert message in finding[1]
 
 
 def test_it_warns_where_no_credential_can_be_sent(required: Settings, database: Database) -> None:
@@ -75,15 +75,15 @@ def test_a_database_without_a_schema_is_said_in_words(settings: Settings, tmp_pa
 @pytest.mark.parametrize("auth", ["none", "required"])
 def test_it_warns_of_keys_that_act_as_the_local_principal(settings: Settings, database: Database, auth: str) -> None:
     migrate(settings)
-    made: dict[tuple[str, str], str] = {}
+    key_ids: dict[tuple[str, str], str] = {}
     with database.write() as connection:
         for tenant, name in (("default", "ops"), ("acme", "ops"), ("default", "ci")):
             principal = Principal(tenant=tenant, id=name)
             key, _ = keys.create(connection, KeyForm(lambda: "5e" * 32), principal, by="root")
-            made[tenant, name] = key.id
+            key_ids[tenant, name] = key.id
 
     warning, _ = check_authentication(settings.model_copy(update={"auth": auth, "principal": "ops"}))
 
     assert warning[0] == "warn"
-    assert made["default", "ops"] in warning[1]
-    assert [key_id in warning[1] for key_id in made.values()].count(True) == 1
+    assert key_ids["default", "ops"] in warning[1]
+    assert [key_id in warning[1] for key_id in key_ids.values()].count(True) == 1

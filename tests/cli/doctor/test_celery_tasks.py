@@ -39,10 +39,10 @@ def test_an_application_that_answers_is_ok(known: Known) -> None:
 
 
 def test_an_application_that_records_no_starts_is_a_warning(known: Known) -> None:
-    found = list(check_celery_tasks(known(tracks_starts=False)))
+    findings = list(check_celery_tasks(known(tracks_starts=False)))
 
-    assert verdicts(iter(found)) == ["warn", "ok"]
-    assert "task_track_started=True" in found[0][1]
+    assert verdicts(iter(findings)) == ["warn", "ok"]
+    assert "task_track_started=True" in findings[0][1]
 
 
 @pytest.mark.parametrize(

@@ -90,9 +90,9 @@ def test_a_state_folder_on_a_network_disk_is_a_warning_where_the_database_is_not
 def test_the_database_in_such_a_state_folder_is_reported_first(settings):
     there = settings.model_copy(update={"state_dir": Path("/srv/state"), "database_url": None})
 
-    found = list(check_disks(there, SERVER))
+    findings = list(check_disks(there, SERVER))
 
-    assert [verdict for verdict, _ in found] == ["fail", "warn"]
+    assert [verdict for verdict, _ in findings] == ["fail", "warn"]
 
 
 def test_a_disk_of_this_machine_is_fine(settings):

@@ -76,8 +76,8 @@ def test_a_tool_behind_those_that_are_read_is_said_to_be_unread(write: Write) ->
         f"no tool 't2400' among {first}, which"
         in only(check_mcp_servers(write("a", "many_tools", included_tools=["t2400"])))[1]
     )
-    (found,) = [text for _, text in check_mcp_servers(write("a", "many_tools"))]
-    assert found == f"a: 2000 of {first} may be used"
+    (sentence,) = [text for _, text in check_mcp_servers(write("a", "many_tools"))]
+    assert sentence == f"a: 2000 of {first} may be used"
 
 
 def test_tools_that_cannot_be_used_are_not_counted(write: Write) -> None:
@@ -92,7 +92,7 @@ def test_tools_that_cannot_be_used_are_not_counted(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"command": "no-such-program-here"}, "Install the program"),
         ({"command": str(FAKE)}, "may execute (`chmod +x`)"),
@@ -103,11 +103,11 @@ def test_tools_that_cannot_be_used_are_not_counted(write: Write) -> None:
     ],
     ids=["no program", "not executable", "no package", "ends", "silent", "no secret"],
 )
-def test_what_is_wrong_is_said_with_its_remedy(write: Write, fields: dict[str, Any], said: str) -> None:
+def test_what_is_wrong_is_said_with_its_remedy(write: Write, fields: dict[str, Any], message: str) -> None:
     verdict, text = only(check_mcp_servers(write(**fields)))
 
     assert verdict == "fail"
-    assert said in text
+    assert message in text
 
 
 def test_a_disabled_server_is_not_started(write: Write) -> None:
@@ -120,7 +120,7 @@ def test_each_broken_server_is_a_failure_of_its_own(write: Write) -> None:
     write("ends", "exit")
     write("odd name")
 
-    found = list(check_mcp_servers(write()))
+    findings = list(check_mcp_servers(write()))
 
-    assert sorted(verdicts(iter(found))) == ["fail", "fail", "ok"]
-    assert any("a package is missing" in text for _, text in found)
+    assert sorted(verdicts(iter(findings))) == ["fail", "fail", "ok"]
+    assert any("a package is missing" in text for _, text in findings)

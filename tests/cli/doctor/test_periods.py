@@ -34,15 +34,15 @@ def test_periods_that_contradict_each_other_are_reported_with_their_numbers(sett
     ],
 )
 def test_what_shall_be_kept_longer_than_what_it_goes_with_is_reported(settings, changes, words):
-    found = dict(check_periods(settings.model_copy(update=changes)))
+    by_verdict = dict(check_periods(settings.model_copy(update=changes)))
 
-    assert words in found["warn"]
+    assert words in by_verdict["warn"]
 
 
 def test_what_is_kept_for_ever_outlives_everything(settings):
-    kept = {"retain_runs_days": 30.0, "retain_threads_days": 0.0, "retain_events_days": 30.0}
+    periods = {"retain_runs_days": 30.0, "retain_threads_days": 0.0, "retain_events_days": 30.0}
 
-    assert verdicts(check_periods(settings.model_copy(update=kept))) == ["ok"]
+    assert verdicts(check_periods(settings.model_copy(update=periods))) == ["ok"]
 
 
 def test_the_defaults_agree(settings):
@@ -54,12 +54,12 @@ def test_the_defaults_agree(settings):
     )
 
 
-@pytest.mark.parametrize(("workers", "said"), [(1, "1 worker process of 9"), (3, "3 worker processes of 9")])
-def test_the_workers_of_the_settings_are_not_taken_for_those_that_run(settings, workers, said):
+@pytest.mark.parametrize(("workers", "slot_count"), [(1, "1 worker process of 9"), (3, "3 worker processes of 9")])
+def test_the_workers_of_the_settings_are_not_taken_for_those_that_run(settings, workers, slot_count):
     verdict, text = only(check_settings(settings.model_copy(update={"workers": workers, "slots": 9})))
 
     assert verdict == "ok"
-    assert f"`up` and `worker` without options start {said} slots" in text
+    assert f"`up` and `worker` without options start {slot_count} slots" in text
 
 
 def test_an_unknown_variable_is_reported(settings, monkeypatch):

@@ -43,9 +43,9 @@ def test_without_plugins_there_is_nothing_to_say(settings):
 
 
 def test_observers_tools_and_modules_are_fine(plugged):
-    found = only(check_plugins(plugged("MODULE:Watcher, MODULE:add, MODULE")))
+    finding = only(check_plugins(plugged("MODULE:Watcher, MODULE:add, MODULE")))
 
-    assert found == ("ok", "3 can be used")
+    assert finding == ("ok", "3 can be used")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ RULE = "rules: [{name: one, verdict: block, reason: 'No.', condition: %s}]"
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("rules: []", ("ok", "rules: 1, version ")),
         (RULE % "steps > 1", ("ok", "rules: 2, version ")),
@@ -19,10 +19,10 @@ RULE = "rules: [{name: one, verdict: block, reason: 'No.', condition: %s}]"
         ("rules: 7", ("fail", "policy.yaml:1: rules: has to be a list")),
     ],
 )
-def test_each_state_of_the_policy_is_a_finding(tmp_path, text, found):
+def test_each_state_of_the_policy_is_a_finding(tmp_path, text, expected):
     (tmp_path / "policy.yaml").write_text(text)
 
-    ((verdict, said),) = check_policy(Settings(policy=str(tmp_path / "policy.yaml"), state_dir=tmp_path))
+    ((verdict, message),) = check_policy(Settings(policy=str(tmp_path / "policy.yaml"), state_dir=tmp_path))
 
-    assert verdict == found[0]
-    assert found[1] in said
+    assert verdict == expected[0]
+    assert expected[1] in message

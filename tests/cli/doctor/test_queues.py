@@ -89,11 +89,11 @@ def test_messages_in_a_list_without_a_consumer_are_a_warning(redis_settings, ali
     alive()
     leave(redis_settings, "runz", times=3)
 
-    found = dict(check_queues(redis_settings))
+    by_verdict = dict(check_queues(redis_settings))
 
-    assert set(found) == {"ok", "warn"}
-    assert "3 messages in 'runz'" in found["warn"]
-    assert f"redis-cli del '{Keys(redis_settings.deployment).prefix}runz'" in found["warn"]
+    assert set(by_verdict) == {"ok", "warn"}
+    assert "3 messages in 'runz'" in by_verdict["warn"]
+    assert f"redis-cli del '{Keys(redis_settings.deployment).prefix}runz'" in by_verdict["warn"]
 
 
 def test_neither_a_consumed_queue_nor_another_deployments_is_reported(redis_settings, alive):
@@ -119,10 +119,10 @@ def test_a_queue_that_an_agent_names_and_no_worker_serves_is_a_warning(settings,
     alive()
     write(ours, "gpu")
 
-    found = dict(check_queues(ours))
+    by_verdict = dict(check_queues(ours))
 
-    assert "agent 'painter' names queue 'gpu'" in found["warn"]
-    assert "`./callboard worker --queues gpu`" in found["warn"]
+    assert "agent 'painter' names queue 'gpu'" in by_verdict["warn"]
+    assert "`./callboard worker --queues gpu`" in by_verdict["warn"]
     alive("own_2", queues=("gpu",))
     assert verdicts(check_queues(ours)) == ["ok"]
 
@@ -134,10 +134,10 @@ def test_runs_in_a_queue_that_no_worker_serves_are_a_failure(settings, runner, a
     with database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == run_id).values(queue="gpu"))
 
-    found = dict(check_queues(settings))
+    by_verdict = dict(check_queues(settings))
 
-    assert found["ok"] == "'runs' is consumed; 0 runs and 0 messages waiting"
-    assert "1 run and 0 messages waiting in 'gpu', which no living worker serves" in found["fail"]
+    assert by_verdict["ok"] == "'runs' is consumed; 0 runs and 0 messages waiting"
+    assert "1 run and 0 messages waiting in 'gpu', which no living worker serves" in by_verdict["fail"]
 
 
 def test_a_broker_of_its_own_is_where_the_messages_are_counted(settings, redis_url):
@@ -168,10 +168,10 @@ def test_another_kind_of_broker_is_asked_for_our_queue(settings, tmp_path):
 def test_a_broker_that_is_away_hides_nothing_of_what_sql_knows(settings, runner, name):
     accept(runner)
 
-    found = list(check_queues(settings.model_copy(update={name: "redis://127.0.0.1:1/0"})))
+    findings = list(check_queues(settings.model_copy(update={name: "redis://127.0.0.1:1/0"})))
 
-    assert [verdict for verdict, _ in found] == ["warn", "fail"]
-    assert "does not answer" in found[0][1]
+    assert [verdict for verdict, _ in findings] == ["warn", "fail"]
+    assert "does not answer" in findings[0][1]
 
 
 def test_a_database_without_a_schema_is_another_looks_business(settings, tmp_path):
@@ -182,10 +182,10 @@ def test_a_database_without_a_schema_is_another_looks_business(settings, tmp_pat
 def test_a_queue_whose_broker_is_away_is_not_called_well(settings, alive):
     alive()
 
-    found = list(check_queues(settings.model_copy(update={"redis_url": "redis://127.0.0.1:1/0"})))
+    findings = list(check_queues(settings.model_copy(update={"redis_url": "redis://127.0.0.1:1/0"})))
 
-    assert [verdict for verdict, _ in found] == ["warn"]
-    assert "could not be counted" in found[0][1]
+    assert [verdict for verdict, _ in findings] == ["warn"]
+    assert "could not be counted" in findings[0][1]
 
 
 def test_a_database_that_cannot_be_used_is_said_to_be_in_the_way(settings):

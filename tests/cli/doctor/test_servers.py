@@ -22,19 +22,19 @@ def test_a_redis_that_evicts_is_refused_and_one_that_does_not_passes(settings, o
     with redis.Redis.from_url(own_redis.url) as client:
         client.config_set("maxmemory-policy", "allkeys-lru")
 
-    found = dict(check_redis(ours))
-    assert "config set maxmemory-policy noeviction" in found["fail"]
-    assert "ok" not in found
+    by_verdict = dict(check_redis(ours))
+    assert "config set maxmemory-policy noeviction" in by_verdict["fail"]
+    assert "ok" not in by_verdict
 
 
 def test_a_redis_that_forgets_at_its_restart_is_a_warning(settings, own_redis):
     with redis.Redis.from_url(own_redis.url) as client:
         client.config_set("appendonly", "no")
 
-    found = dict(check_redis(settings.model_copy(update={"redis_url": own_redis.url})))
+    by_verdict = dict(check_redis(settings.model_copy(update={"redis_url": own_redis.url})))
 
-    assert set(found) == {"ok", "warn"}
-    assert "appendonly yes" in found["warn"]
+    assert set(by_verdict) == {"ok", "warn"}
+    assert "appendonly yes" in by_verdict["warn"]
 
 
 def test_a_redis_as_the_broker_may_not_evict_either(settings, own_redis):
@@ -81,9 +81,9 @@ def test_servers_that_are_local_or_encrypted_are_fine(settings, url):
     ],
 )
 def test_a_server_others_could_use_or_listen_to_is_reported_without_the_password(settings, url, verdict, words):
-    found, text = only(check_addresses(settings.model_copy(update={"broker_url": url})))
+    outcome, text = only(check_addresses(settings.model_copy(update={"broker_url": url})))
 
-    assert found == verdict
+    assert outcome == verdict
     assert text.startswith("CALLBOARD_BROKER_URL is ")
     assert words in text
     assert "hunter2" not in text

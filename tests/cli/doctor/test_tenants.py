@@ -24,7 +24,7 @@ def with_section(settings: Settings, name: str = "acme", **section: Any) -> Sett
 
 def without_notes(settings: Settings) -> list[Judged]:
     """Return the findings about the sections themselves."""
-    return [found for found in check_tenants(settings) if "nothing in the database" not in found[1]]
+    return [tenant for tenant in check_tenants(settings) if "nothing in the database" not in tenant[1]]
 
 
 def test_without_sections_there_is_nothing_to_say(settings: Settings) -> None:
@@ -52,10 +52,10 @@ def test_an_empty_section_is_a_warning(settings: Settings) -> None:
     ],
 )
 def test_settings_that_contradict_each_other_are_a_warning(settings: Settings, section: Any, words: str) -> None:
-    found = without_notes(with_section(settings.model_copy(update={"retain_runs_days": 30.0}), **section))
+    findings = without_notes(with_section(settings.model_copy(update={"retain_runs_days": 30.0}), **section))
 
-    assert verdicts(iter(found)) == ["ok", "warn"]
-    assert words in found[1][1]
+    assert verdicts(iter(findings)) == ["ok", "warn"]
+    assert words in findings[1][1]
 
 
 @pytest.mark.parametrize(

@@ -29,16 +29,16 @@ def test_says_nothing_without_tls(settings: Settings) -> None:
 def test_judges_the_time_that_is_left(
     settings: Settings, tmp_path: Path, after_days: float, verdict: str, words: str
 ) -> None:
-    (found,) = checked(settings, tmp_path, after_days=after_days)
+    (finding,) = checked(settings, tmp_path, after_days=after_days)
 
-    assert found[0] == verdict
-    assert words in found[1]
+    assert finding[0] == verdict
+    assert words in finding[1]
 
 
 def test_files_that_do_not_fit_are_a_failure(settings: Settings, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
-    one, other = authority.issue("one"), authority.issue("other")
-    chosen = settings.model_copy(update={"tls_certificate": one.certificate, "tls_key": other.key})
+    first_pair, other = authority.issue("one"), authority.issue("other")
+    chosen = settings.model_copy(update={"tls_certificate": first_pair.certificate, "tls_key": other.key})
 
     ((verdict, text),) = check_tls(chosen)
 
@@ -74,9 +74,9 @@ def test_a_key_of_a_group_is_a_warning_and_the_authority_is_checked_too(settings
 def test_what_others_could_read_or_forge_is_a_finding(
     settings: Settings, chosen: dict[str, str], verdict: str, words: str
 ) -> None:
-    ((found, text),) = check_tls(settings.model_copy(update=chosen))
+    ((outcome, text),) = check_tls(settings.model_copy(update=chosen))
 
-    assert (found, words in text) == (verdict, True)
+    assert (outcome, words in text) == (verdict, True)
 
 
 @pytest.mark.parametrize(

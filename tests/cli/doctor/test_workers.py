@@ -65,10 +65,10 @@ def test_a_worker_that_started_before_a_tool_was_edited_is_reported(settings, al
     os.utime(file, (1, 1))
     assert only(check_workers(ours)) == ("ok", "1 alive")
     os.utime(file, (2**32, 2**32))
-    verdict, said = only(check_workers(ours))
+    verdict, message = only(check_workers(ours))
 
     assert verdict == "warn"
-    assert "Restart the workers: they started before my_late_tools.py changed." in said
+    assert "Restart the workers: they started before my_late_tools.py changed." in message
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_a_worker_that_started_before_a_tool_was_edited_is_reported(settings, al
     ],
 )
 def test_a_clock_that_is_wrong_is_reported_with_the_consequence(skew_ms, verdict, words):
-    found, text = only(clocks([{"skew_ms": skew_ms, "host": "alpha", "pid": 7}]))
+    outcome, text = only(clocks([{"skew_ms": skew_ms, "host": "alpha", "pid": 7}]))
 
-    assert found == verdict
+    assert outcome == verdict
     assert f"worker 7 on alpha is {words} the database's" in text
     assert "no run is lost" in text
     assert "set-ntp true" in text
@@ -124,11 +124,11 @@ def test_a_worker_whose_clock_is_off_is_found_by_the_databases(on_postgres, post
     Workers(postgres).renew(row("own_2", "beta"), lambda: epoch_ms() + 20_000)
     Workers(postgres).renew(row("own_3", "gamma"), lambda: epoch_ms() - 3_600_000)
 
-    found = sorted(check_workers(on_postgres))
-    assert [verdict for verdict, _ in found] == ["fail", "warn"]
-    assert "on gamma" in found[0][1]
-    assert "behind" in found[0][1]
-    assert "on beta" in found[1][1]
+    findings = sorted(check_workers(on_postgres))
+    assert [verdict for verdict, _ in findings] == ["fail", "warn"]
+    assert "on gamma" in findings[0][1]
+    assert "behind" in findings[0][1]
+    assert "on beta" in findings[1][1]
 
 
 @pytest.mark.postgres
@@ -146,12 +146,12 @@ def test_pools_that_need_more_connections_than_postgres_allows_are_reported(
 ):
     pooled = settings.model_copy(update={"database_pool_size": pool_size, "database_max_overflow": 10})
 
-    found = list(connections(pooled, workers, allowed))
+    findings = list(connections(pooled, workers, allowed))
 
-    assert [found for found, _ in found] == ([verdict] if verdict else [])
+    assert [outcome for outcome, _ in findings] == ([verdict] if verdict else [])
     if verdict:
-        assert f"may open {(pool_size + 10) * (workers + 1)} connections" in found[0][1]
-        assert f"allows {allowed};" in found[0][1]
+        assert f"may open {(pool_size + 10) * (workers + 1)} connections" in findings[0][1]
+        assert f"allows {allowed};" in findings[0][1]
 
 
 def test_a_pool_that_is_too_small_for_the_slots_is_reported(settings):

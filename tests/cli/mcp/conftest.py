@@ -60,6 +60,6 @@ class Installation:
 def installation(tmp_path: Path) -> Installation:
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "tester.yaml").write_text(AGENT)
-    found = Installation(tmp_path)
-    migrate(found.settings)
-    return found
+    new_installation = Installation(tmp_path)
+    migrate(new_installation.settings)
+    return new_installation

@@ -34,10 +34,10 @@ def serve(tmp_path: Path) -> Serve:
     folder.mkdir()
 
     def written(name: str, tools: dict[str, Any] | None = None, **fields: Any) -> None:
-        said: dict[str, Any] = {"command": sys.executable, "args": ["-I", str(FAKE)], **fields}
+        definition: dict[str, Any] = {"command": sys.executable, "args": ["-I", str(FAKE)], **fields}
         if tools is not None:
-            said["env"] = {"FAKE_TOOLS": json.dumps(tools)}
-        (folder / f"{name}.yaml").write_text(json.dumps(said))
+            definition["env"] = {"FAKE_TOOLS": json.dumps(tools)}
+        (folder / f"{name}.yaml").write_text(json.dumps(definition))
 
     written("files", TOOLS, included_tools=["echo", "redefine", "fetch", "missing"])
     return written
@@ -93,14 +93,14 @@ def test_servers_are_listed_with_their_state_and_what_is_pinned(
 
     assert type_("servers", "--json") == 1
 
-    found = {row["name"]: row for row in orjson.loads(capsys.readouterr().out)}
-    assert {name: row["state"] for name, row in found.items()} == {
+    by_name = {row["name"]: row for row in orjson.loads(capsys.readouterr().out)}
+    assert {name: row["state"] for name, row in by_name.items()} == {
         "broken": "invalid",
         "files": "configured",
         "stripe": "disabled",
     }
-    assert (found["files"]["pinned_tools"], len(found["files"]["manifest"])) == (3, 64)
-    assert "Did you mean 'command'?" in found["broken"]["reason"]
+    assert (by_name["files"]["pinned_tools"], len(by_name["files"]["manifest"])) == (3, 64)
+    assert "Did you mean 'command'?" in by_name["broken"]["reason"]
 
 
 def test_tools_are_listed_as_agents_get_them_and_the_others_with_the_reason(
@@ -109,16 +109,16 @@ def test_tools_are_listed_as_agents_get_them_and_the_others_with_the_reason(
     serve("files", TOOLS)
     assert type_("tools", "files", "--json") == 0
 
-    found = {row["tool"]: row for row in orjson.loads(capsys.readouterr().out)}
-    assert (found["echo"]["state"], found["echo"]["effect"]) == ("new", "unsafe")
-    assert "is not local" in found["fetch"]["reason"]
-    assert "no name by the protocol" in found["a b"]["reason"]
+    by_name = {row["tool"]: row for row in orjson.loads(capsys.readouterr().out)}
+    assert (by_name["echo"]["state"], by_name["echo"]["effect"]) == ("new", "unsafe")
+    assert "is not local" in by_name["fetch"]["reason"]
+    assert "no name by the protocol" in by_name["a b"]["reason"]
 
     serve("files", TOOLS, included_tools=["echo", "missing"])
     assert type_("tools") == 0
-    said = capsys.readouterr().out
-    assert "files: 1 of its 5 tools may be used; its hints are not trusted" in said
-    assert "missing: the server does not have it" in said
+    output = capsys.readouterr().out
+    assert "files: 1 of its 5 tools may be used; its hints are not trusted" in output
+    assert "missing: the server does not have it" in output
 
 
 def test_a_misspelt_tool_of_the_file_is_listed(
@@ -138,9 +138,9 @@ def test_tools_behind_those_that_are_read_are_said_to_be_unread(
     serve("files", args=["-I", str(FAKE), "many_tools"], included_tools=["t1", "t2400"])
 
     assert type_("tools") == 0
-    said = capsys.readouterr().out
-    assert "files: 1 of its first 2,000 tools (no more are read) may be used" in said
-    assert "t2400: the server does not have it among its first 2,000 tools (no more are read)" in said
+    output = capsys.readouterr().out
+    assert "files: 1 of its first 2,000 tools (no more are read) may be used" in output
+    assert "t2400: the server does not have it among its first 2,000 tools (no more are read)" in output
     assert type_("inspect", "files") == 0
     assert "tools: 2,000 or more (1 included)" in capsys.readouterr().out
 
@@ -154,10 +154,10 @@ def test_a_changed_definition_is_shown_with_what_differs(
 
     assert type_("tools", "files") == 0
 
-    said = capsys.readouterr().out
-    assert "- Say it." in said
-    assert "+ Say it⟨U+200B⟩ to the author." in said
-    assert "mcp call files echo JSON" in said
+    output = capsys.readouterr().out
+    assert "- Say it." in output
+    assert "+ Say it⟨U+200B⟩ to the author." in output
+    assert "mcp call files echo JSON" in output
 
 
 def test_a_server_that_cannot_be_asked_costs_the_others_nothing(
@@ -167,9 +167,9 @@ def test_a_server_that_cannot_be_asked_costs_the_others_nothing(
 
     assert type_("tools") == 1
 
-    said = capsys.readouterr()
-    assert "echo" in said.out
-    assert "Install the program" in said.err
+    output = capsys.readouterr()
+    assert "echo" in output.out
+    assert "Install the program" in output.err
 
 
 def test_a_call_is_a_run_of_an_agent_that_has_the_tool_or_of_none(
@@ -189,7 +189,7 @@ def test_a_call_is_a_run_of_an_agent_that_has_the_tool_or_of_none(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("fils", "echo"), "there is no MCP server 'fils'. Did you mean 'files'?"),
         (("files", "ecco"), "has no tool 'ecco' that may be used. Did you mean 'echo'?"),
@@ -205,7 +205,7 @@ def test_a_call_is_a_run_of_an_agent_that_has_the_tool_or_of_none(
     ids=["server", "tool", "schema", "no object", "twice", "agent", "no agent", "disabled", "broken", "two of a name"],
 )
 def test_what_cannot_be_called_is_said_with_its_remedy(
-    type_: Type, serve: Serve, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+    type_: Type, serve: Serve, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
 ) -> None:
     serve("off", disabled=True)
     serve("broken", comand="x")
@@ -214,7 +214,7 @@ def test_what_cannot_be_called_is_said_with_its_remedy(
     (folder / "twin.yml").write_text((folder / "twin.yaml").read_text())
 
     assert type_("call", *words) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_server_is_inspected_in_each_era(type_: Type, serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
@@ -227,14 +227,14 @@ def test_a_server_is_inspected_in_each_era(type_: Type, serve: Serve, capsys: py
     assert modern["ready_ms"] > 0
 
     assert type_("inspect", "files") == 0
-    said = capsys.readouterr().out
-    assert "2025-11-25, with the handshake" in said
-    assert "tools: 5 (2 included)" in said
-    assert "left out      a b" in said
+    output = capsys.readouterr().out
+    assert "2025-11-25, with the handshake" in output
+    assert "tools: 5 (2 included)" in output
+    assert "left out      a b" in output
 
 
 @pytest.mark.parametrize(
-    ("fields", "fault", "said"),
+    ("fields", "fault", "message"),
     [
         ({"command": "no-such-program-here", "args": []}, "no_program", "it ended with status 127"),
         ({"args": ["-I", str(FAKE), "exit"]}, "ended", "it ended with status 4"),
@@ -248,15 +248,15 @@ def test_what_is_wrong_with_an_inspected_server_is_said(
     capsys: pytest.CaptureFixture[str],
     fields: dict[str, Any],
     fault: str | None,
-    said: str,
+    message: str,
 ) -> None:
     serve("sick", **fields)
 
     assert type_("inspect", "sick", "--json") == 1
 
-    found = orjson.loads(capsys.readouterr().out)
-    assert found.get("fault") == fault
-    assert said in found["problem"]
-    assert ("remedy" in found) == (fault is not None)
+    report = orjson.loads(capsys.readouterr().out)
+    assert report.get("fault") == fault
+    assert message in report["problem"]
+    assert ("remedy" in report) == (fault is not None)
     assert type_("inspect", "sick") == 1
     assert "cannot be used" in capsys.readouterr().err or fault is None

@@ -49,11 +49,11 @@ def stock() -> MCPServerDefinition:
 
 @pytest.mark.parity
 def test_the_server_in_python_is_listed_by_the_first_designs_names(stock: MCPServerDefinition) -> None:
-    found = process_loop().run(mcp_list_tools(stock))
+    tools = process_loop().run(mcp_list_tools(stock))
     chosen = process_loop().run(mcp_list_tools(stock, ["reserve"]))
 
-    assert set(found) == {"stock_of", "reserve"}
-    assert found["stock_of"]["input_schema"]["required"] == ["article"]
+    assert set(tools) == {"stock_of", "reserve"}
+    assert tools["stock_of"]["input_schema"]["required"] == ["article"]
     assert set(chosen) == {"reserve"}
 
 
@@ -85,10 +85,10 @@ def test_the_demo_model_names_the_tools_of_the_server_in_python_and_calls_them(
     ours = {"agents_dir": str(tmp_path / "agents"), "mcp_servers_dir": str(tmp_path)}
     migrate(settings)
     runner = Runner.open(settings.model_copy(update=ours))
-    said = [runner.run(text, "keeper").result(30).output for text in ("Hello", *COMMANDS)]
+    outputs = [runner.run(text, "keeper").result(30).output for text in ("Hello", *COMMANDS)]
     runner.close()
     close_pools()
     forget()
 
-    assert "- Stock of: article …\n- Reserve: article …, pieces …\n- Go" in said[0]
-    assert ["- result: 10" in answer for answer in said[1:]] == [True, True], said
+    assert "- Stock of: article …\n- Reserve: article …, pieces …\n- Go" in outputs[0]
+    assert ["- result: 10" in answer for answer in outputs[1:]] == [True, True], outputs

@@ -28,24 +28,24 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LoginSer
         return True
 
     monkeypatch.setattr(webbrowser, "open", open_browser)
-    with guarding() as one:
-        content = {"url": one.url, "oauth": {}, "mode": "legacy", "start_s": 10}
+    with guarding() as login_server:
+        content = {"url": login_server.url, "oauth": {}, "mode": "legacy", "start_s": 10}
         (tmp_path / "tickets.yaml").write_text(json.dumps(content))
         (tmp_path / "files.yaml").write_text(json.dumps({"command": "files-server", "disabled": True}))
         monkeypatch.setenv("CALLBOARD_MCP_SERVERS_DIR", str(tmp_path))
         monkeypatch.setenv("CALLBOARD_STATE_DIR", str(tmp_path / "state"))
         monkeypatch.setenv("CALLBOARD_SEAL_KEYS", base64.b64encode(bytes(32)).decode())
-        yield one
+        yield login_server
     use_process(None)
 
 
 def test_a_person_logs_in_and_out(server: LoginServer, capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of(["mcp", "login", "tickets"]) == 0
-    said = capsys.readouterr()
+    output = capsys.readouterr()
 
-    assert f"Sign in at:\n\n{server.origin}/authorize?" in said.out
-    assert "The agents of default are logged in at tickets." in said.out
-    assert not [token for token in [*server.tokens, *server.refreshes] if token in said.out + said.err]
+    assert f"Sign in at:\n\n{server.origin}/authorize?" in output.out
+    assert "The agents of default are logged in at tickets." in output.out
+    assert not [token for token in [*server.tokens, *server.refreshes] if token in output.out + output.err]
 
     assert status_of(["mcp", "logout", "tickets"]) == 0
     assert "logged out at tickets. Its tokens were revoked." in capsys.readouterr().out
@@ -67,7 +67,7 @@ def test_a_login_at_a_disabled_server_can_be_ended(
 
 @pytest.mark.parametrize("command", ["login", "logout"])
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("ticket", "no MCP server 'ticket'. Did you mean 'tickets'? Known servers: files, tickets."),
         ("broken", "Did you mean 'command'?"),
@@ -75,17 +75,17 @@ def test_a_login_at_a_disabled_server_can_be_ended(
     ids=["unknown", "broken"],
 )
 def test_a_server_that_is_none_is_said_as_by_the_other_commands(
-    server: LoginServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, name: str, said: str
+    server: LoginServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, name: str, message: str
 ) -> None:
     (tmp_path / "broken.yaml").write_text(json.dumps({"comand": "x"}))
 
     assert status_of(["mcp", command, name]) == 2
 
-    assert said in " ".join(capsys.readouterr().err.split())
+    assert message in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(
-    ("arguments", "key", "said"),
+    ("arguments", "key", "message"),
     [
         (["files"], True, "has no `oauth:`"),
         (["tickets"], False, "openssl rand -base64 32"),
@@ -99,14 +99,14 @@ def test_what_is_wrong_is_said(
     capsys: pytest.CaptureFixture[str],
     arguments: list[str],
     key: bool,
-    said: str,
+    message: str,
 ) -> None:
     if not key:
         monkeypatch.delenv("CALLBOARD_SEAL_KEYS")
 
     assert status_of(["mcp", "login", *arguments]) == 1
 
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_the_doctor_looks_with_the_deployments_login(server: LoginServer, capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,11 +85,12 @@ def test_a_call_is_made_with_the_roles_that_the_settings_leave(
     state = call(runner)
 
     assert (state.get("code"), made) == ((None, ["open"]) if may else ("UNAUTHORIZED", []))
-    found = runner.journal.readers.runs.newest(runner.principal)
-    shown = [
-        runner.journal.readers.runs.get(runner.principal, run["run_id"])["security_context"]["roles"] for run in found
+    newest_runs = runner.journal.readers.runs.newest(runner.principal)
+    role_lists = [
+        runner.journal.readers.runs.get(runner.principal, run["run_id"])["security_context"]["roles"]
+        for run in newest_runs
     ]
-    assert shown == ([sorted(Role) if roles is None else sorted(roles.split(","))] if may else [])
+    assert role_lists == ([sorted(Role) if roles is None else sorted(roles.split(","))] if may else [])
 
 
 def test_an_agents_call_is_made_with_the_roles_that_the_settings_leave(serve: Callable[..., Runner]) -> None:
@@ -123,7 +124,7 @@ def test_the_name_of_another_initiator_gives_none_of_its_rights(serve: Callable[
     refused, state = call(runner), call(runner, "tester", input="Hello")
 
     assert (refused["code"], made) == ("UNAUTHORIZED", [])
-    found = runner.journal.readers.runs.get(runner.principal, state["run_id"])
-    assert (state["status"], found["principal"]) == ("succeeded", "ci")
-    assert (found["context"]["initiator_id"], found["security_context"]["token_ref"]) == ("local", "vault:till")
+    record = runner.journal.readers.runs.get(runner.principal, state["run_id"])
+    assert (state["status"], record["principal"]) == ("succeeded", "ci")
+    assert (record["context"]["initiator_id"], record["security_context"]["token_ref"]) == ("local", "vault:till")
     assert state["status_url"] == f"https://runs.example.org/v1/runs/{state['run_id']}"

@@ -40,7 +40,7 @@ def test_a_client_that_is_set_up_with_a_file_of_the_page_connects(file: Path, in
 
     async def work() -> tuple[list[str], dict[str, Any]]:
         async with Client(installation.parameters(tuple(server["args"]), env)) as client:
-            names = [one.name for one in (await client.list_tools()).tools]
+            names = [tool.name for tool in (await client.list_tools()).tools]
             state = (await client.call_tool("calculator", {"expression": "17 * 23"})).structured_content
             return names, state
 
@@ -55,16 +55,16 @@ def test_a_client_that_is_set_up_with_a_file_of_the_page_connects(file: Path, in
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_session_over_pipes(mode: str, installation: Installation) -> None:
-    said: list[str | None] = []
+    messages: list[str | None] = []
 
     async def approve(context: Any, params: ElicitRequestParams) -> ElicitResult:
         del context
-        said.append(params.message)
+        messages.append(params.message)
         return ElicitResult(action="accept", content={"decision": "approve"})
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
         del progress, total
-        said.append(message)
+        messages.append(message)
 
     async def work() -> list[Any]:
         async with Client(installation.parameters(), mode=mode, elicitation_callback=approve) as client:
@@ -77,11 +77,11 @@ def test_a_session_over_pipes(mode: str, installation: Installation) -> None:
     first, shouted, booked, listed = asyncio.run(work())
 
     assert "5" in first.structured_content["output"]
-    assert "calls calculator" in said
+    assert "calls calculator" in messages
     assert shouted.structured_content["output"] == "done"
     assert booked.structured_content["output"] == "booked blue"
-    assert any('book(room="blue")' in (one or "") for one in said)
-    assert len([one for one in listed.resources if "runs" in str(one.uri)]) == 3
+    assert any('book(room="blue")' in (text or "") for text in messages)
+    assert len([resource for resource in listed.resources if "runs" in str(resource.uri)]) == 3
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -94,7 +94,7 @@ def test_a_client_on_pipes_is_notified_of_a_new_agent(mode: str, installation: I
 
     async def work() -> None:
         async with Client(installation.parameters(), mode=mode, message_handler=note) as client:
-            assert "second" not in [one.name for one in (await client.list_tools()).tools]
+            assert "second" not in [tool.name for tool in (await client.list_tools()).tools]
             if mode == "legacy":
                 assert client.server_capabilities is not None
                 assert client.server_capabilities.tools is not None
@@ -246,8 +246,8 @@ def test_a_run_is_finished_when_the_client_goes_away(is_terminated: bool, instal
         wire.send(
             {"id": 1, "method": "tools/call", "params": {"name": "run_status", "arguments": {"run_id": run["run_id"]}}}
         )
-        found = wire.answer(1)["result"]["structuredContent"]
-        assert (found["status"], found["output"]) == ("succeeded", "done")
+        result = wire.answer(1)["result"]["structuredContent"]
+        assert (result["status"], result["output"]) == ("succeeded", "done")
 
 
 def test_a_client_that_is_killed_before_it_reads_an_answer_is_no_error(installation: Installation) -> None:

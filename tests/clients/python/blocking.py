@@ -29,10 +29,10 @@ class Blocking:
 
     def _called(self, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
-            found = method(*arguments, **options)
-            if inspect.isasyncgen(found):
-                return self._iterated(found)
-            return self._kept(self._runner.run(found))
+            result = method(*arguments, **options)
+            if inspect.isasyncgen(result):
+                return self._iterated(result)
+            return self._kept(self._runner.run(result))
 
         return call
 

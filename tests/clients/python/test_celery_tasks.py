@@ -46,9 +46,9 @@ def shop(**conf: Any) -> Celery:
 def described(function: Any, app: Celery | None = None, **options: Any) -> dict[str, Any]:
     app = app or shop()
     app.task(name="shop.one", shared=False, **options)(function)
-    found: dict[str, Any] = describe_tasks(app)["tasks"]["shop.one"]
-    check_schema(found["schema"])
-    return found
+    description: dict[str, Any] = describe_tasks(app)["tasks"]["shop.one"]
+    check_schema(description["schema"])
+    return description
 
 
 def test_a_task_is_described_by_its_signature_and_docstring() -> None:
@@ -66,11 +66,11 @@ def test_a_task_is_described_by_its_signature_and_docstring() -> None:
             nothing: of interest.
         """
 
-    found = described(refund)
+    description = described(refund)
 
-    assert found["description"] == "Pay money back.\n\nIn two steps."
-    assert found["queue"] == "celery"
-    assert found["schema"] == {
+    assert description["description"] == "Pay money back.\n\nIn two steps."
+    assert description["queue"] == "celery"
+    assert description["schema"] == {
         "type": "object",
         "properties": {
             "number": {"type": "string", "description": "the order's number, such as A-1."},
@@ -132,9 +132,9 @@ def test_a_bound_task_has_no_self_and_open_keywords_are_open() -> None:
     def task(self, number: str, *rest: str, **more: str) -> None:
         """Do it."""
 
-    found = described(task, bind=True)["schema"]
+    schema = described(task, bind=True)["schema"]
 
-    assert (list(found["properties"]), found["additionalProperties"]) == (["number"], True)
+    assert (list(schema["properties"]), schema["additionalProperties"]) == (["number"], True)
 
 
 def test_routes_options_and_ignored_results_are_the_applications() -> None:
@@ -143,10 +143,10 @@ def test_routes_options_and_ignored_results_are_the_applications() -> None:
     def task() -> None:
         """Do it."""
 
-    found = described(task, app, ignore_result=True, callboard={"effect": "pure", "timeout_s": 5.0})
+    description = described(task, app, ignore_result=True, callboard={"effect": "pure", "timeout_s": 5.0})
 
-    assert (found["queue"], found["priority"], found["waits"]) == ("money", 3, False)
-    assert (found["effect"], found["timeout_s"]) == ("pure", 5.0)
+    assert (description["queue"], description["priority"], description["waits"]) == ("money", 3, False)
+    assert (description["effect"], description["timeout_s"]) == ("pure", 5.0)
     assert describe_tasks(app)["tracks_starts"] is True
 
 
@@ -188,9 +188,9 @@ def test_the_file_is_what_callboard_reads(tmp_path: Path) -> None:
     assert publish_tasks(app, tmp_path / "deep" / "shop.json", only=["shop.refund"]) == 1
     (tmp_path / "deep" / "shop.yaml").write_text("broker: redis://localhost/0\npublished: shop.json\n")
 
-    known = load_application(tmp_path / "deep" / "shop.yaml")
-    assert list(known.tasks) == ["shop.refund"]
-    assert (known.tracks_starts, str(known.tasks["shop.refund"].effect)) == (True, "idempotent")
+    application = load_application(tmp_path / "deep" / "shop.yaml")
+    assert list(application.tasks) == ["shop.refund"]
+    assert (application.tracks_starts, str(application.tasks["shop.refund"].effect)) == (True, "idempotent")
     assert [path.name for path in (tmp_path / "deep").glob(".*")] == [], "nothing is left beside it"
 
 
@@ -210,10 +210,10 @@ def test_the_command_says_what_is_wrong(
     assert main(["own_shop:app", "x.json", "shop.missing"]) == 1
     assert main(["own_shop:app", "x.json", "shop.one"]) == 0
 
-    said = capsys.readouterr()
-    assert "usage:" in said.err
-    assert "has no task shop.missing" in said.err
-    assert said.out == "1 task is published in x.json\n"
+    output = capsys.readouterr()
+    assert "usage:" in output.err
+    assert "has no task shop.missing" in output.err
+    assert output.out == "1 task is published in x.json\n"
     assert json.loads((tmp_path / "x.json").read_text())["tasks"]["shop.one"]["waits"] is False
 
 

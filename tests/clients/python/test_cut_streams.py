@@ -56,9 +56,9 @@ class Recorded:
 
     def replayed(self, request: bytes) -> Generator[bytes]:
         """Answer a request with what the web process sent, as it does: the same head, the frames behind the cursor."""
-        found = LAST_EVENT_ID.search(request)
-        place = self.behind(int(found[1]) if found else 0)
-        yield self.answer[: self.head] + self.answer[place:]
+        match = LAST_EVENT_ID.search(request)
+        offset = self.behind(int(match[1]) if match else 0)
+        yield self.answer[: self.head] + self.answer[offset:]
 
     @property
     def head(self) -> int:
@@ -143,11 +143,11 @@ class EveryByte:
         self.bytes_cut = 0
 
     def __call__(self, request: bytes) -> int:
-        found = LAST_EVENT_ID.search(request)
-        assert found is not None
-        if found[1] != self._after:
+        match = LAST_EVENT_ID.search(request)
+        assert match is not None
+        if match[1] != self._after:
             self._sent = self._head if self._after else 0
-            self._after = found[1]
+            self._after = match[1]
         self._sent += 1
         self.bytes_cut += 1
         return self._sent

@@ -109,11 +109,11 @@ def test_an_error_of_tls_is_not_tried_again_and_says_what_to_change(cause: ssl.S
     error.__cause__ = OSError()
     error.__cause__.__context__ = cause
 
-    found = unanswered(error, ADDRESS)
+    failure = unanswered(error, ADDRESS)
 
-    assert isinstance(found, UnexpectedAnswer)
-    assert not found.retryable
-    assert words in str(found)
+    assert isinstance(failure, UnexpectedAnswer)
+    assert not failure.retryable
+    assert words in str(failure)
 
 
 def test_a_refusal_of_another_server_is_named_as_that() -> None:

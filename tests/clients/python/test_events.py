@@ -23,7 +23,7 @@ def test_the_client_knows_every_event_type() -> None:
 @pytest.mark.parametrize("kind", DECLARED.values())
 def test_an_event_has_the_fields_that_the_server_declares(kind: type[Payload]) -> None:
     of_every_event = {one.name for one in fields(Event)}
-    own = {one.name for one in fields(EVENT_TYPES[kind.type])} - of_every_event
+    own = {field.name for field in fields(EVENT_TYPES[kind.type])} - of_every_event
 
     assert own == {name for name, _ in kind.own_fields}
 
@@ -48,12 +48,12 @@ def test_an_event_of_the_server_is_read_with_its_values() -> None:
 
 def test_unknown_types_and_fields_survive() -> None:
     unknown = event_of(SAMPLE | {"type": "weather", "sky": "blue"})
-    known = event_of(SAMPLE | {"type": "end", "status": "succeeded", "mood": "good"})
+    event = event_of(SAMPLE | {"type": "end", "status": "succeeded", "mood": "good"})
 
     assert isinstance(unknown, UnknownEvent)
     assert (unknown.event_type, unknown.raw["sky"]) == ("weather", "blue")
-    assert isinstance(known, EndEvent)
-    assert known.raw["mood"] == "good"
+    assert isinstance(event, EndEvent)
+    assert event.raw["mood"] == "good"
 
 
 @pytest.mark.parametrize("raw", [{"type": "end"}, {"seq": 1}], ids=str)

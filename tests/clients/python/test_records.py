@@ -32,9 +32,9 @@ def test_a_record_has_the_fields_that_the_server_declares(record: type[Record], 
 
 
 def test_a_field_of_a_later_version_is_kept() -> None:
-    found = Run.of(RUN | {"mood": "good"})
+    run = Run.of(RUN | {"mood": "good"})
 
-    assert (found.run_id, found.raw["mood"], found.output) == ("run_1", "good", None)
+    assert (run.run_id, run.raw["mood"], run.output) == ("run_1", "good", None)
 
 
 def test_a_record_without_an_id_is_none() -> None:
@@ -43,9 +43,9 @@ def test_a_record_without_an_id_is_none() -> None:
 
 
 def test_parts_of_a_record_are_records() -> None:
-    found = Run.of(RUN | {"approvals": [{"approval_id": "apr_1", "decisions": ["fail"]}]})
+    run = Run.of(RUN | {"approvals": [{"approval_id": "apr_1", "decisions": ["fail"]}]})
 
-    assert [(one.approval_id, one.decisions) for one in found.approvals] == [("apr_1", ["fail"])]
+    assert [(approval.approval_id, approval.decisions) for approval in run.approvals] == [("apr_1", ["fail"])]
     assert Run.of(RUN).approvals == []
 
 

@@ -98,9 +98,9 @@ VALUES: list[tuple[Any, Any, Any]] = [
 
 @pytest.mark.parametrize(("hint", "data", "value"), VALUES)
 def test_json_data_becomes_a_value_of_the_type(hint: Any, data: Any, value: Any) -> None:
-    made = from_json(hint, data, "it")
+    result = from_json(hint, data, "it")
 
-    assert (made, type(made)) == (value, type(value))
+    assert (result, type(result)) == (value, type(value))
 
 
 MISFITS: list[tuple[Any, Any, str]] = [
@@ -168,23 +168,23 @@ def described(hint: Any, returns: Any = None) -> Any:
 
 @pytest.mark.parametrize(("hint", "data", "value"), VALUES)
 def test_the_schema_accepts_what_the_type_does(hint: Any, data: Any, value: Any) -> None:
-    found = described(hint)
+    definition = described(hint)
 
-    check_schema(found.input_schema)
-    assert schema_errors(found.input_schema, {"value": data}) == []
+    check_schema(definition.input_schema)
+    assert schema_errors(definition.input_schema, {"value": data}) == []
 
 
 @pytest.mark.parametrize(("hint", "data", "value"), VALUES)
 def test_the_output_schema_accepts_what_the_type_becomes(hint: Any, data: Any, value: Any) -> None:
-    found = described(str, hint)
+    definition = described(str, hint)
 
-    _, structured = found.write(value)
+    _, structured = definition.write(value)
 
-    if found.output_schema is not None:
-        check_schema(found.output_schema)
-        assert found.output_schema["type"] == "object"
-        assert schema_errors(found.output_schema, structured) == []
-    assert (found.output_schema is None) == (hint in (Any, str))
+    if definition.output_schema is not None:
+        check_schema(definition.output_schema)
+        assert definition.output_schema["type"] == "object"
+        assert schema_errors(definition.output_schema, structured) == []
+    assert (definition.output_schema is None) == (hint in (Any, str))
 
 
 def test_a_class_that_contains_itself_is_refused() -> None:
@@ -198,10 +198,10 @@ def test_a_result_without_a_structure_has_no_schema(returns: Any) -> None:
 
 
 def test_an_object_without_an_annotation_is_structured_all_the_same() -> None:
-    found = described(int, Any)
+    definition = described(int, Any)
 
-    assert found.write({"a": 1}) == ({"a": 1}, {"a": 1})
-    assert found.write([1]) == ([1], None)
+    assert definition.write({"a": 1}) == ({"a": 1}, {"a": 1})
+    assert definition.write([1]) == ([1], None)
 
 
 def test_the_function_stays_an_ordinary_one() -> None:
@@ -223,22 +223,22 @@ VERSION = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcon
 
 def answered(method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the answer to one request to a server with one tool."""
-    said: list[bytes] = []
-    service = Service([described(int)], "shop.tools", said.append)
+    lines: list[bytes] = []
+    service = Service([described(int)], "shop.tools", lines.append)
 
     service.take(json.dumps({"jsonrpc": "2.0", "id": "a", "method": method, "params": params or {}}).encode())
 
-    [line] = said
+    [line] = lines
     answer: dict[str, Any] = json.loads(line)
     assert (answer.pop("jsonrpc"), answer.pop("id")) == ("2.0", "a")
     return answer
 
 
 @pytest.mark.parametrize(
-    ("asked", "agreed"), [("2024-11-05", "2024-11-05"), ("2025-11-25", "2025-11-25"), ("2030-01-01", "2025-11-25")]
+    ("version", "agreed"), [("2024-11-05", "2024-11-05"), ("2025-11-25", "2025-11-25"), ("2030-01-01", "2025-11-25")]
 )
-def test_a_handshake_agrees_on_a_version(asked: str, agreed: str) -> None:
-    result = answered("initialize", {"protocolVersion": asked, "capabilities": {}})["result"]
+def test_a_handshake_agrees_on_a_version(version: str, agreed: str) -> None:
+    result = answered("initialize", {"protocolVersion": version, "capabilities": {}})["result"]
 
     assert (result["protocolVersion"], result["serverInfo"]["name"]) == (agreed, "shop.tools")
     assert result["capabilities"] == {"tools": {}}
@@ -291,18 +291,18 @@ MEMBERS = {
 
 @given(st.fixed_dictionaries({}, optional={"jsonrpc": st.just("2.0") | JSON, **MEMBERS}) | JSON)
 def test_any_message_is_answered_at_most_once(message: Any) -> None:
-    said: list[bytes] = []
+    lines: list[bytes] = []
 
-    Service([described(int)], "shop.tools", said.append).take(json.dumps(message).encode("utf-8", "replace"))
+    Service([described(int)], "shop.tools", lines.append).take(json.dumps(message).encode("utf-8", "replace"))
 
-    assert len(said) <= 1
-    for line in said:
+    assert len(lines) <= 1
+    for line in lines:
         answer = json.loads(line)
         assert answer["jsonrpc"] == "2.0"
         assert ("error" in answer) != ("result" in answer)
         assert "error" not in answer or isinstance(answer["error"]["code"], int)
     if isinstance(message, dict) and message.get("jsonrpc") == "2.0" and isinstance(message.get("id"), str):
-        assert said or "method" not in message
+        assert lines or "method" not in message
 
 
 def test_marks_name_what_they_are_on() -> None:

@@ -245,9 +245,9 @@ def test_garbage_is_answered_and_does_not_end_the_server(project: Path) -> None:
     lines += [b'{"jsonrpc": "2.0", "id": 2, "method": "ping", "params": 3}', b"x" * 17_000_000]
     lines += [b'{"jsonrpc": "2.0", "id": 3, "method": "ping"}']
 
-    said, _ = start(project).communicate(b"\n".join(lines) + b"\n", timeout=30)
+    output, _ = start(project).communicate(b"\n".join(lines) + b"\n", timeout=30)
 
-    answers = [json.loads(line) for line in said.splitlines()]
+    answers = [json.loads(line) for line in output.splitlines()]
     codes = [answer["error"]["code"] for answer in answers[:-1]]
     assert codes == [-32700, -32600, -32600, -32700, -32600, -32700, -32700, -32600, -32600, -32600]
     assert answers[-1] == {"jsonrpc": "2.0", "id": 3, "result": {}}
@@ -298,9 +298,9 @@ def test_what_cannot_be_served_is_said_before_anything_is_served(tmp_path: Path,
     project = make_project(tmp_path / "project", text or "")
 
     server = start(project, module)
-    said, errors = server.communicate(timeout=30)
+    output, errors = server.communicate(timeout=30)
 
-    assert (server.returncode, said) == (1, b"")
+    assert (server.returncode, output) == (1, b"")
     last = errors.decode().splitlines()[-1]
     assert last.startswith("error: ")
     assert sentence.format(cwd=os.path.realpath(project)) in last
@@ -321,7 +321,7 @@ def test_a_process_without_a_client_says_how_it_is_used(project: Path) -> None:
 def test_the_tools_can_be_listed_without_a_client(project: Path) -> None:
     server = start(project, "--list", "shop.tools")
 
-    said, _ = server.communicate(timeout=30)
+    output, _ = server.communicate(timeout=30)
 
-    assert b"price (pure, 5 s): Say what a book costs.\nsend (idempotent): Send a parcel.\n" in said
+    assert b"price (pure, 5 s): Say what a book costs.\nsend (idempotent): Send a parcel.\n" in output
     assert server.returncode == 0

@@ -115,17 +115,17 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_types_are_those_of_the_server(client: Path) -> None:
-    made, kept = (folder / "src" / "schema.ts" for folder in (client, SOURCE))
+    new_schema, source_schema = (folder / "src" / "schema.ts" for folder in (client, SOURCE))
 
-    assert made.read_text() == kept.read_text(), "run clients/typescript/build"
+    assert new_schema.read_text() == source_schema.read_text(), "run clients/typescript/build"
 
 
 def test_the_page_uses_the_client_as_it_is_compiled(client: Path) -> None:
     page = ROOT / "web" / "static" / "client"
 
     for module in page.iterdir():
-        made = (client / "dist" / module.name).read_text()
-        assert module.read_text() == made, f"run clients/typescript/build and copy dist/{module.name} to {page}"
+        text = (client / "dist" / module.name).read_text()
+        assert module.read_text() == text, f"run clients/typescript/build and copy dist/{module.name} to {page}"
 
 
 @pytest.fixture(scope="module")
@@ -166,14 +166,14 @@ def test_a_run_is_followed_through_cuts_each_event_once(client: Path, web: Web, 
 
 
 def test_runs_threads_and_agents_are_reached(client: Path, web: Web) -> None:
-    found = in_node(USE, client=client / "dist", address=web.address)
+    result = in_node(USE, client=client / "dist", address=web.address)
 
-    assert found["same"] is True
-    assert (found["count"], found["cancelled"], found["end"]) == (1, "cancelled", "cancelled")
-    assert found["board"][0] == "snapshot"
-    assert found["messages"][0] == "user"
-    assert "assistant" in found["agents"]
-    assert found["refused"] == [True, "run_unknown", 404]
+    assert result["same"] is True
+    assert (result["count"], result["cancelled"], result["end"]) == (1, "cancelled", "cancelled")
+    assert result["board"][0] == "snapshot"
+    assert result["messages"][0] == "user"
+    assert "assistant" in result["agents"]
+    assert result["refused"] == [True, "run_unknown", 404]
 
 
 def test_a_problem_says_whether_the_request_is_repeated_and_a_stream_outlasts_a_defect(client: Path) -> None:
@@ -187,11 +187,11 @@ def test_a_problem_says_whether_the_request_is_repeated_and_a_stream_outlasts_a_
         [400, ""],
     ]
 
-    found = in_node(REFUSED, client=client / "dist", answers=json.dumps(answers))
+    result = in_node(REFUSED, client=client / "dist", answers=json.dumps(answers))
 
-    assert found["said"] == [False, True, True, False, True, False]
-    assert found["counts"] == [2 if said else 1 for said in found["said"]]
-    assert found["end"] == "ended"
+    assert result["said"] == [False, True, True, False, True, False]
+    assert result["counts"] == [2 if is_repeat else 1 for is_repeat in result["said"]]
+    assert result["end"] == "ended"
 
 
 def test_a_wrong_address_or_key_is_refused_with_the_remedy(client: Path, closed_port: int) -> None:

@@ -83,8 +83,8 @@ def assert_consistent(database: Database, at_least: int = 1) -> None:
         if database.is_sqlite:
             assert connection.execute(text("PRAGMA integrity_check")).scalars().all() == ["ok"]
             assert connection.execute(text("PRAGMA foreign_key_check")).all() == []
-        found = connection.execute(select(runs.c.id, runs.c.status, runs.c.reserved_to)).all()
-        for run in found:
+        rows = connection.execute(select(runs.c.id, runs.c.status, runs.c.reserved_to)).all()
+        for run in rows:
             last = connection.execute(
                 select(events.c.type, events.c.seq).where(events.c.run_id == run.id).order_by(events.c.seq.desc())
             ).first()
@@ -93,7 +93,7 @@ def assert_consistent(database: Database, at_least: int = 1) -> None:
                 assert last.type != "end"
             else:
                 assert (last.type, last.seq) == ("end", run.reserved_to)
-    assert sum(run.status == "succeeded" for run in found) >= at_least
+    assert sum(run.status == "succeeded" for run in rows) >= at_least
     log = verify(database, "default")
     assert log.entries > 0
     assert log.broken is None
@@ -113,8 +113,8 @@ def test_a_copy_made_while_others_write_is_one_moment_of_it(
         for number in range(5):
             writer.wait_for_more(3)
             before = writer.written
-            made = back_up(settings, tmp_path / f"copy-{number}.db")
-            copy = opened(made.file)
+            backup = back_up(settings, tmp_path / f"copy-{number}.db")
+            copy = opened(backup.file)
             assert_consistent(copy, at_least=before)
             copy.close()
 
@@ -124,22 +124,22 @@ def test_a_copy_is_one_file_for_its_owner_alone(filled: JournalHarness, settings
     folder.mkdir()
     before = os.umask(0)
     try:
-        made = back_up(settings, folder / "copy.db")
+        backup = back_up(settings, folder / "copy.db")
     finally:
         os.umask(before)
 
     assert [path.name for path in folder.iterdir()] == ["copy.db"]
-    assert stat.S_IMODE(made.file.stat().st_mode) == 0o600
-    assert made.size == made.file.stat().st_size
-    assert made.kind == "sqlite"
+    assert stat.S_IMODE(backup.file.stat().st_mode) == 0o600
+    assert backup.size == backup.file.stat().st_size
+    assert backup.kind == "sqlite"
 
 
 def test_runs_continue_in_what_was_restored(filled: JournalHarness, settings: Settings, tmp_path: Path) -> None:
     open_run = filled.own().lease
-    made = back_up(settings, tmp_path / "copy.db")
+    backup = back_up(settings, tmp_path / "copy.db")
     ended(filled, "written later")
 
-    copy = opened(made.file)
+    copy = opened(backup.file)
     restored = JournalHarness(copy, filled.loop)
     restored.expire_lease(open_run.run_id)
     owner = restored.own(open_run.run_id, "own_2")
@@ -226,9 +226,9 @@ def test_what_an_interrupted_backup_left_is_written_over(
 ) -> None:
     (tmp_path / "copy.db.part").write_text("half of something" * 9999)
 
-    made = back_up(settings, tmp_path / "copy.db")
+    backup = back_up(settings, tmp_path / "copy.db")
 
-    copy = opened(made.file)
+    copy = opened(backup.file)
     assert_consistent(copy)
     copy.close()
 
@@ -272,17 +272,17 @@ def test_an_archive_of_postgres_made_while_others_write_restores(
     with Writer(harness) as writer:
         writer.wait_for_more(3)
         with_password = postgres_settings.database.replace("callboard@", "callboard:secret@")
-        made = back_up(postgres_settings.model_copy(update={"database_url": with_password}), tmp_path / "copy.dump")
+        backup = back_up(postgres_settings.model_copy(update={"database_url": with_password}), tmp_path / "copy.dump")
     database.close()
 
     url = postgres_cluster.new_database()
     plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-    subprocess.run(["pg_restore", f"--dbname={plain}", str(made.file)], check=True, capture_output=True)
+    subprocess.run(["pg_restore", f"--dbname={plain}", str(backup.file)], check=True, capture_output=True)
     copy = open_database(url)
     assert_consistent(copy, at_least=3)
     copy.close()
-    assert stat.S_IMODE(made.file.stat().st_mode) == 0o600
-    assert made.kind == "postgres"
+    assert stat.S_IMODE(backup.file.stat().st_mode) == 0o600
+    assert backup.kind == "postgres"
 
 
 @pytest.mark.postgres
@@ -333,10 +333,10 @@ def test_the_command_prints_what_it_wrote(
     monkeypatch.chdir(tmp_path)
 
     assert status_of(["backup", str(tmp_path / "copy.db"), "--json"]) == 0
-    said = orjson.loads(capsys.readouterr().out)
+    result = orjson.loads(capsys.readouterr().out)
     again = status_of(["backup", str(tmp_path / "copy.db")])
 
-    assert said == {"file": str(tmp_path / "copy.db"), "bytes": said["bytes"], "kind": "sqlite"}
-    assert said["bytes"] == (tmp_path / "copy.db").stat().st_size
+    assert result == {"file": str(tmp_path / "copy.db"), "bytes": result["bytes"], "kind": "sqlite"}
+    assert result["bytes"] == (tmp_path / "copy.db").stat().st_size
     assert again == 2
     assert "--force" in capsys.readouterr().err

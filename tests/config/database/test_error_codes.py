@@ -33,11 +33,11 @@ def file(tmp_path: Path) -> Path:
     """A database with one table of a few pages."""
     path = tmp_path / "folder" / "some.db"
     path.parent.mkdir()
-    with sqlite3.connect(path) as made:
-        made.execute("PRAGMA journal_mode=WAL")
-        made.execute("CREATE TABLE notes (note TEXT)")
-        made.executemany("INSERT INTO notes VALUES (?)", [("x" * 1000,)] * 50)
-    made.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("CREATE TABLE notes (note TEXT)")
+        connection.executemany("INSERT INTO notes VALUES (?)", [("x" * 1000,)] * 50)
+    connection.close()
     return path
 
 
@@ -120,7 +120,7 @@ def test_threads_behind_each_other_wait_no_longer_than_one(
 ) -> None:
     monkeypatch.setattr(databases, "BUSY_TIMEOUT_MS", 400)
     database = open_database(f"sqlite:///{file}")
-    found: list[str] = []
+    codes: list[str] = []
     begun: list[str] = []
 
     @event.listens_for(database.engine, "before_cursor_execute")
@@ -131,7 +131,7 @@ def test_threads_behind_each_other_wait_no_longer_than_one(
         try:
             note(database)
         except CallboardError as error:
-            found.append(error.code)
+            codes.append(error.code)
 
     lock.execute("BEGIN IMMEDIATE")
     threads = [threading.Thread(target=write) for _ in range(8)]
@@ -140,7 +140,7 @@ def test_threads_behind_each_other_wait_no_longer_than_one(
     for thread in threads:
         thread.join()
 
-    assert found == ["database_busy"] * 8
+    assert codes == ["database_busy"] * 8
     tries, shortened = begun.count("BEGIN IMMEDIATE"), len(begun) - begun.count("BEGIN IMMEDIATE")
     assert shortened == 2 * (tries - 1)  # all but the first had waited for their turn, and waited less for the lock
     database.close()
@@ -246,12 +246,12 @@ STATES = {state: kind for kind, states in CLASSES.items() for state in states.sp
 def test_a_state_of_postgres_has_a_name(postgres_url: str, state: str, kind: type[CallboardError]) -> None:
     database = open_database(postgres_url)
 
-    with pytest.raises(kind) as found, database.write() as connection:
+    with pytest.raises(kind) as error_info, database.write() as connection:
         connection.exec_driver_sql(f"DO $$ BEGIN RAISE 'it is so' USING ERRCODE = '{state}'; END $$")
     with database.read() as connection:
         assert connection.execute(text("SELECT 1")).scalar() == 1
 
-    assert type(found.value) is kind
+    assert type(error_info.value) is kind
     database.close()
 
 

@@ -122,7 +122,7 @@ def test_the_file_is_its_owners_alone_and_no_link_is_followed(file: Path, tmp_pa
     assert not target.exists()
 
 
-@pytest.mark.parametrize("place", [None, "/nowhere/at/all.db"])
-def test_without_a_file_no_writer_waits(place: str | None) -> None:
-    with FileTurn(place).taken(0):
+@pytest.mark.parametrize("path", [None, "/nowhere/at/all.db"])
+def test_without_a_file_no_writer_waits(path: str | None) -> None:
+    with FileTurn(path).taken(0):
         pass

@@ -234,8 +234,8 @@ def test_the_last_owner_of_an_open_run_is_read_from_its_events_once(older: Setti
     migrate(older)
 
     with database.read() as connection:
-        kept = connection.execute(text("SELECT owned_fence FROM runs WHERE id = :id"), {"id": run_id}).scalar_one()
-    assert kept == 3
+        value = connection.execute(text("SELECT owned_fence FROM runs WHERE id = :id"), {"id": run_id}).scalar_one()
+    assert value == 3
 
 
 def test_a_database_that_is_current_is_left_alone(older: Settings) -> None:
@@ -293,10 +293,10 @@ def test_processes_that_migrate_at_once_wait_for_each_other(
         process.stdin.write("\n")
         process.stdin.flush()
 
-    said = [process.communicate(timeout=50) for process in processes]
+    outputs = [process.communicate(timeout=50) for process in processes]
 
-    assert [process.returncode for process in processes] == [0, 0, 0], [err for _, err in said]
-    assert "True\n" in [out for out, _ in said]
+    assert [process.returncode for process in processes] == [0, 0, 0], [err for _, err in outputs]
+    assert "True\n" in [out for out, _ in outputs]
     assert current_version(database) == HEAD
     assert differences(database) == []
 

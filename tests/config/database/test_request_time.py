@@ -19,9 +19,9 @@ LONG_AGO_S = -1000.0
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    made = open_database(f"sqlite:///{tmp_path / 'x.db'}")
-    yield made
-    made.close()
+    sqlite_database = open_database(f"sqlite:///{tmp_path / 'x.db'}")
+    yield sqlite_database
+    sqlite_database.close()
 
 
 def test_without_time_nothing_is_begun(database: Database) -> None:

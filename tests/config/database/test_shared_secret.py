@@ -15,9 +15,9 @@ from config.settings import Settings
 
 def test_all_processes_get_the_same_secret_however_many_are_first(database: Database):
     with ThreadPoolExecutor(8) as pool:
-        found = set(pool.map(lambda _: shared_secret(database, "live-events"), range(16)))
+        secrets = set(pool.map(lambda _: shared_secret(database, "live-events"), range(16)))
 
-    (secret,) = found
+    (secret,) = secrets
     assert len(bytes.fromhex(secret)) == 32
     assert shared_secret(database, "live-events") == secret
     assert shared_secret(database, "another") != secret
@@ -30,8 +30,8 @@ def test_a_secret_that_cannot_be_made_is_said(settings: Settings):
 
     with pytest.raises(DatabaseReadOnly):
         shared_secret(reading, "live-events")
-    made = shared_secret(writing, "live-events")
+    secret = shared_secret(writing, "live-events")
 
-    assert shared_secret(reading, "live-events") == made
+    assert shared_secret(reading, "live-events") == secret
     reading.close()
     writing.close()

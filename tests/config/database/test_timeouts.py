@@ -67,10 +67,10 @@ def test_what_may_take_long_is_waited_for(postgres: Database) -> None:
 
 
 def test_patience_is_its_threads_own(postgres: Database) -> None:
-    found: list[float] = []
+    delays_s: list[float] = []
     with patience(1.0), one_limit():
-        other = threading.Thread(target=lambda: found.append(deadline_s() - time.monotonic()))
+        other = threading.Thread(target=lambda: delays_s.append(deadline_s() - time.monotonic()))
         other.start()
         other.join()
 
-    assert found[0] == pytest.approx(SILENCE_S, abs=1)
+    assert delays_s[0] == pytest.approx(SILENCE_S, abs=1)

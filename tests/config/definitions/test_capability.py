@@ -34,15 +34,15 @@ def load(tmp_path):
 
 
 def test_a_file_with_the_fewest_fields_is_a_capability(load):
-    found = load()
+    capability = load()
 
-    assert (found.id, found.classification, found.timeout_s) == ("count_words", "INTERNAL", 60)
-    assert isinstance(found.runner, ProcessSpec)
-    assert found.runner.limits.memory_mb == 1024
+    assert (capability.id, capability.classification, capability.timeout_s) == ("count_words", "INTERNAL", 60)
+    assert isinstance(capability.runner, ProcessSpec)
+    assert capability.runner.limits.memory_mb == 1024
 
 
 def test_a_container_says_everything(load):
-    found = load(
+    capability = load(
         runner=CONTAINER | {"command": ["/count"], "user": "1000:1000", "limits": {"memory_mb": 64, "processes": 8}},
         classification="RESTRICTED",
         roles=["operator"],
@@ -53,9 +53,9 @@ def test_a_container_says_everything(load):
         retry={"attempts": 3},
     )
 
-    assert isinstance(found.runner, ContainerSpec)
-    assert found.runner.limits.processes == 8
-    assert found.secrets == {"TOKEN": "env:COUNT_TOKEN"}
+    assert isinstance(capability.runner, ContainerSpec)
+    assert capability.runner.limits.processes == 8
+    assert capability.secrets == {"TOKEN": "env:COUNT_TOKEN"}
 
 
 @pytest.mark.parametrize(

@@ -55,9 +55,9 @@ class Peer:
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            asked = await self._read(reader)
-            self.asked.append(asked)
-            await self.script(asked, writer)
+            request = await self._read(reader)
+            self.asked.append(request)
+            await self.script(request, writer)
             await writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # the client has what it wanted

@@ -73,10 +73,10 @@ def test_the_request_arrives_with_the_name_and_the_path_as_they_were_checked():
             answer = await fetch(shop.url("shop.example", "/a%2Fb/../c?d=%20"), "POST", body=b"{}")
 
             assert (answer.status, answer.body, answer.headers["x-kind"], answer.notes) == (200, b"done", "shop", ())
-            (asked,) = shop.asked
-            assert (asked.method, asked.path, asked.body) == ("POST", "/a%2Fb/../c?d=%20", b"{}")
-            assert asked.headers["host"] == f"shop.example:{shop.port}"
-            assert asked.headers["authorization"] == "Bearer a"
+            (request,) = shop.asked
+            assert (request.method, request.path, request.body) == ("POST", "/a%2Fb/../c?d=%20", b"{}")
+            assert request.headers["host"] == f"shop.example:{shop.port}"
+            assert request.headers["authorization"] == "Bearer a"
 
     asyncio.run(run())
 
@@ -144,9 +144,9 @@ def test_another_origin_gets_no_credentials():
 
             assert (answer.body, answer.url) == (b"there", other.url("other.example"))
             assert start.asked[0].headers["authorization"] == "Bearer a"
-            for asked in (*shop.asked, *other.asked):
-                assert not {"authorization", "cookie", "x-api-key"} & set(asked.headers)
-                assert asked.headers["accept"] == "text/plain"
+            for request in (*shop.asked, *other.asked):
+                assert not {"authorization", "cookie", "x-api-key"} & set(request.headers)
+                assert request.headers["accept"] == "text/plain"
 
     asyncio.run(run())
 
@@ -155,14 +155,14 @@ def test_a_redirect_of_the_same_origin_keeps_credentials_and_body():
     async def run() -> None:
         async with Peer(says()) as shop:
 
-            async def script(asked, writer):
+            async def script(request, writer):
                 moved = says(status=307, Location="/new")
-                await (says() if asked.path == "/new" else moved)(asked, writer)
+                await (says() if request.path == "/new" else moved)(request, writer)
 
             shop.script = script
             answer = await fetch(shop.url("shop.example"), "PUT", body=b"{}")
 
-            assert (answer.status, [asked.method for asked in shop.asked]) == (200, ["PUT", "PUT"])
+            assert (answer.status, [request.method for request in shop.asked]) == (200, ["PUT", "PUT"])
             assert shop.asked[1].body == b"{}"
             assert shop.asked[1].headers["cookie"] == "b=c"
 
@@ -200,7 +200,7 @@ def test_cookies_of_an_answer_are_not_kept():
             with pytest.raises(RedirectRefused):
                 await fetch(shop.url("shop.example"))
 
-            assert {asked.headers["cookie"] for asked in shop.asked} == {"b=c"}
+            assert {request.headers["cookie"] for request in shop.asked} == {"b=c"}
 
     asyncio.run(run())
 
@@ -296,7 +296,7 @@ def test_reading_a_body_stops_at_a_limit(pieces, forever, note):
 
             assert time.perf_counter() - began < 4
             assert len(answer.body) <= 100_000
-            assert [note in said for said in answer.notes] == [True]
+            assert [note in text for text in answer.notes] == [True]
 
     asyncio.run(run())
 
@@ -385,9 +385,9 @@ def test_only_a_server_of_the_operators_gets_the_trace_and_no_other_origin_it_re
             with traced(trace_id, "Bestellung für Jörg"):
                 await fetcher.fetch(Outgoing(method="GET", target=target, continues_trace=continues))
 
-            found = [trace_id_of(asked.headers.get("traceparent")) for asked in (*shop.asked, *other.asked)]
-            assert found == [trace_id if continues else None] * 2 + [None] * 2
-            chosen = [asked.headers.get("x-correlation-id") for asked in (*shop.asked, *other.asked)]
+            trace_ids = [trace_id_of(request.headers.get("traceparent")) for request in (*shop.asked, *other.asked)]
+            assert trace_ids == [trace_id if continues else None] * 2 + [None] * 2
+            chosen = [request.headers.get("x-correlation-id") for request in (*shop.asked, *other.asked)]
             assert chosen == ["order 4711" if continues else None, None, None, None]
 
     asyncio.run(run())

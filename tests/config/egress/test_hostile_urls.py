@@ -139,8 +139,8 @@ def test_a_refusal_tells_no_address_behind_a_name(asked, name):
     with pytest.raises(ModelVisible) as caught:
         asked(f"http://{name}/")
 
-    said = str(caught.value).replace(name, "")
-    assert not any(address in said for address in NAMES[name])
+    message = str(caught.value).replace(name, "")
+    assert not any(address in message for address in NAMES[name])
 
 
 @pytest.mark.parametrize(

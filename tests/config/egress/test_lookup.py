@@ -58,9 +58,9 @@ def test_look_ups_that_hang_hold_up_no_other_tenant_and_no_other_work(names: Nam
         async with asyncio.timeout(10):
             assert await resolver_of("b")("shop.example", 80) == ["93.184.216.34"]
             assert await asyncio.to_thread(lambda: 7) == 7
-            found = await asyncio.get_running_loop().getaddrinfo("models.example", 443)
+            addresses = await asyncio.get_running_loop().getaddrinfo("models.example", 443)
 
-        assert found == PUBLIC
+        assert addresses == PUBLIC
         assert len(names.hanging) == MOST_AT_ONCE
         for task in hanging:
             task.cancel()

@@ -15,7 +15,7 @@ def is_allowed(allowed: str, url: str, *addresses: str) -> bool:
     try:
         policy.require_target(target)
         if addresses:
-            policy.require_addresses(target, [found for text in addresses if (found := address_in(text))])
+            policy.require_addresses(target, [address for text in addresses if (address := address_in(text))])
     except HostNotAllowed:
         return False
     return True
@@ -87,10 +87,10 @@ def test_an_entry_that_is_no_host_is_refused_by_the_settings(allowed):
 
 @pytest.mark.parametrize("text", ["8.8.8.8", "2606:4700::1111", "64:ff9b::808:808"])
 def test_public_addresses_are_public(text):
-    found = address_in(text)
+    address = address_in(text)
 
-    assert found is not None
-    assert is_public(found)
+    assert address is not None
+    assert is_public(address)
 
 
 @pytest.mark.parametrize(

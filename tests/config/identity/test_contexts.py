@@ -118,15 +118,15 @@ def test_a_context_is_that_of_its_tenant_and_ends() -> None:
 
 def test_settings_declare_a_tenants_context_before_the_deployments() -> None:
     sections: Any = {"acme": {"cost_center": "A 1"}, "open": {"data_classification": "public"}}
-    found = read_settings(
+    settings = read_settings(
         app_id="shop", deployment="eu-1", cost_center="0", data_classification="restricted", tenants=sections
     )
 
-    assert found.declared_context("acme") == DeclaredContext(
+    assert settings.declared_context("acme") == DeclaredContext(
         app_id="shop", environment="eu-1", cost_center="A 1", data_classification=Classification.RESTRICTED
     )
-    assert found.declared_context("open").data_classification is Classification.PUBLIC
-    assert found.declared_context("other").cost_center == "0"
+    assert settings.declared_context("open").data_classification is Classification.PUBLIC
+    assert settings.declared_context("other").cost_center == "0"
     assert read_settings().declared_context("x") == DeclaredContext(app_id="callboard", environment="default")
 
 
@@ -135,10 +135,12 @@ def test_an_empty_value_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in names.split():
         monkeypatch.setenv(f"CALLBOARD_{name}", "")
 
-    found = read_settings()
+    settings = read_settings()
 
-    assert found.declared_context("x") == DeclaredContext(app_id="callboard", environment="default")
-    assert (found.mcp_initiator_id, found.mcp_role_set, found.mcp_token_ref, found.mcp_status_url) == (None,) * 4
+    assert settings.declared_context("x") == DeclaredContext(app_id="callboard", environment="default")
+    assert (settings.mcp_initiator_id, settings.mcp_role_set, settings.mcp_token_ref, settings.mcp_status_url) == (
+        None,
+    ) * 4
 
 
 HOSTILE = [
@@ -207,7 +209,7 @@ def test_bytes_of_the_environment_that_are_no_text_are_refused_by_name(monkeypat
 
 
 def test_the_sentence_shows_a_value_on_one_line_and_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value, shown in (
+    for name, value, expected in (
         (
             "MCP_COST_CENTER",
             "a\nlevel=error",
@@ -229,7 +231,7 @@ def test_the_sentence_shows_a_value_on_one_line_and_no_secret(monkeypatch: pytes
             patched.setenv(name, value)
             with pytest.raises(SettingInvalid) as caught:
                 read_settings()
-        assert shown in str(caught.value)
+        assert expected in str(caught.value)
         assert "\n" not in str(caught.value)
         assert "sk-abc" not in str(caught.value)
 
@@ -247,16 +249,16 @@ def test_names_of_the_design_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     }.items():
         monkeypatch.setenv(name, value)
 
-    found = read_settings()
+    settings = read_settings()
 
-    assert found.declared_context("x") == DeclaredContext(
+    assert settings.declared_context("x") == DeclaredContext(
         app_id="shop", environment="production", cost_center="CC-12", data_classification=Classification.RESTRICTED
     )
-    assert (found.mcp_initiator_id, found.mcp_token_ref, found.mcp_status_url) == (
+    assert (settings.mcp_initiator_id, settings.mcp_token_ref, settings.mcp_status_url) == (
         *("ann", "vault:till"),
         "http://localhost:8233",
     )
-    assert found.mcp_role_set == frozenset({Role.VIEWER, Role.OPERATOR})
+    assert settings.mcp_role_set == frozenset({Role.VIEWER, Role.OPERATOR})
     monkeypatch.setenv("CALLBOARD_MCP_ROLES", "none")
     assert read_settings().mcp_role_set == frozenset()
 

@@ -216,9 +216,9 @@ def test_values_that_stay_the_same_keep_the_redactor(owners):
 
 def test_a_value_that_comes_while_a_redactor_is_made_is_not_missed(monkeypatch, owners):
     def made_slowly(environment, registered):
-        made = Redactor(environment, registered)
+        redactor = Redactor(environment, registered)
         set_secrets(owners[0], ["words in between"])  # as another thread does
-        return made
+        return redactor
 
     monkeypatch.setattr(redaction, "Redactor", made_slowly)
     forget()

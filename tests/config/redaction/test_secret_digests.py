@@ -54,7 +54,7 @@ def test_the_process_gets_no_value_and_another_key_at_each_start() -> None:
 
     assert not [value for value in ENVIRONMENT.values() if value in str(first)]
     assert len("abc123def456") < MIN_CHARS
-    digests = [set(one[DIGESTS_HELD].split()) for one in (first, second)]
+    digests = [set(environment[DIGESTS_HELD].split()) for environment in (first, second)]
     assert digests[0].isdisjoint(digests[1])
     assert without_keys({"LANG": "C"})[DIGESTS_HELD] == ""
 

@@ -59,9 +59,9 @@ def test_the_file_is_the_truth_and_an_installation_of_ours_is_not_asked(tmp_path
     monkeypatch.syspath_prepend(str(tmp_path))
 
     assert shipped_entries("callboard.tools")["clock"].value == "agents.tools.clock:clock"
-    found = installed_entries("callboard.tools")
-    assert found["abacus"].value == "stranger:count"
-    assert "clock" not in found
+    by_name = installed_entries("callboard.tools")
+    assert by_name["abacus"].value == "stranger:count"
+    assert "clock" not in by_name
 
 
 def test_the_table_is_pyprojects_own() -> None:

@@ -39,7 +39,11 @@ def test_a_value_that_does_not_fit_is_named(name: str, value: str, monkeypatch: 
 
 @pytest.mark.parametrize(
     "name",
-    [name for name, field in Settings.model_fields.items() if any(hasattr(one, "pattern") for one in field.metadata)],
+    [
+        name
+        for name, field in Settings.model_fields.items()
+        if any(hasattr(constraint, "pattern") for constraint in field.metadata)
+    ],
 )
 def test_the_form_of_a_value_is_said_in_words(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"CALLBOARD_{name.upper()}", "a b/c")
@@ -182,13 +186,13 @@ def test_keys_of_envelopes_are_read_by_their_ids(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("CALLBOARD_ENVELOPE_KEYS", f"main:{SECRET}, old:{SECRET[::-1]}")
     monkeypatch.setenv("CALLBOARD_REQUIRE_ENVELOPE", "1")
 
-    found = read_settings(deployment="shop")
+    settings = read_settings(deployment="shop")
 
-    assert found.envelope_key_map == {"main": SECRET.encode(), "old": SECRET[::-1].encode()}
-    assert found.require_envelope
-    assert found.envelope_audience_of("acme") == "shop/acme"
+    assert settings.envelope_key_map == {"main": SECRET.encode(), "old": SECRET[::-1].encode()}
+    assert settings.require_envelope
+    assert settings.envelope_audience_of("acme") == "shop/acme"
     assert read_settings(envelope_audience="https://a.example").envelope_audience_of("b") == "https://a.example/b"
-    assert SECRET not in f"{found!r} {found}"
+    assert SECRET not in f"{settings!r} {settings}"
     assert redact(f"the key is {SECRET}.") == "the key is [redacted]."
 
 
@@ -196,9 +200,9 @@ def test_the_earlier_names_of_envelopes_are_read(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("MCP_ENVELOPE_HMAC_SECRET", SECRET)
     monkeypatch.setenv("MCP_REQUIRE_ENVELOPE", "true")
 
-    found = read_settings()
+    settings = read_settings()
 
-    assert (found.envelope_key_map, found.require_envelope) == ({"default": SECRET.encode()}, True)
+    assert (settings.envelope_key_map, settings.require_envelope) == ({"default": SECRET.encode()}, True)
 
 
 @pytest.mark.parametrize("name", ["CALLBOARD_ENVELOPE_KEYS", "MCP_ENVELOPE_HMAC_SECRET"])

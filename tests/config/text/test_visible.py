@@ -13,7 +13,7 @@ HIDDEN += "\u202a\u202e\u2060\u2066\u2069\u3164\ufeff\U000e0041\U000e0100"
 PLAIN = ["👨‍👩‍👧", "می‌خواهم", "क्‍ष", "❤️", "🏳️‍🌈", "1️⃣", "line\nand\ttab", "naïve Zürich 東京"]
 
 
-@pytest.mark.parametrize("character", HIDDEN, ids=lambda one: f"U+{ord(one):04X}")
+@pytest.mark.parametrize("character", HIDDEN, ids=lambda character: f"U+{ord(character):04X}")
 def test_a_hidden_character_is_written_out(character: str) -> None:
     assert visible(f"a{character}b") == f"a⟨U+{ord(character):04X}⟩b"
 
@@ -24,7 +24,7 @@ def test_what_people_write_stays(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("x\u200dy", "x⟨U+200D⟩y"),
         ("x\u200c", "x⟨U+200C⟩"),
@@ -32,14 +32,14 @@ def test_what_people_write_stays(text: str) -> None:
         ("a\ufe0f\ufe0e\ufe01", "a\ufe0f⟨U+FE0E⟩⟨U+FE01⟩"),
     ],
 )
-def test_joiners_and_selectors_that_join_nothing_are_written_out(text: str, shown: str) -> None:
-    assert visible(text) == shown
+def test_joiners_and_selectors_that_join_nothing_are_written_out(text: str, expected: str) -> None:
+    assert visible(text) == expected
 
 
 def test_json_for_a_terminal_is_the_same_json_and_hides_nothing() -> None:
     value = {"text": HIDDEN + "".join(PLAIN)}
 
-    shown = escaped_json(json.dumps(value, ensure_ascii=False))
+    output = escaped_json(json.dumps(value, ensure_ascii=False))
 
-    assert json.loads(shown) == value
-    assert not set(shown) & set(HIDDEN)
+    assert json.loads(output) == value
+    assert not set(output) & set(HIDDEN)

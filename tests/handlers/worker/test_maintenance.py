@@ -132,9 +132,9 @@ def test_recorded_settings_say_how_callers_authenticate_and_differ_where_long_on
     for settings in (first, second):
         note_settings(maintenance.database, settings, "web")
 
-    one, other = entries(maintenance.database, "default")
-    assert one.facts["state"]["auth"] == "required"
-    assert one.facts["state"]["oidc_roles"].startswith("group-0=viewer,group-1=viewer")
+    entry, other = entries(maintenance.database, "default")
+    assert entry.facts["state"]["auth"] == "required"
+    assert entry.facts["state"]["oidc_roles"].startswith("group-0=viewer,group-1=viewer")
     assert other.facts["changed"] == ["oidc_roles"]
 
 
@@ -182,7 +182,7 @@ def test_a_persons_answer_is_delivered_with_the_end_that_followed_it(maintenance
     """Two questions, of which one was answered: the run has no owner any more."""
     handle = maintenance.run()
     answered, late = question(), question(expires_in_s=-1)
-    shown = asks(maintenance.database, handle.run_id, answered, late)
+    change = asks(maintenance.database, handle.run_id, answered, late)
     maintenance.runner.handle(handle.run_id).decide(answered.id, Decision(decision="fail"))
     if how == "cancelled":
         cancel(maintenance.database, Principal(), handle.run_id, "ann")
@@ -193,16 +193,16 @@ def test_a_persons_answer_is_delivered_with_the_end_that_followed_it(maintenance
 
     received = [(payload.seq, payload.event_type) for of, payload in RECEIVED if of == handle.run_id]
     logged = [(payload.seq, payload.event_type) for payload in handle.events()]
-    assert received == [one for one in logged if one[0] >= shown.events[0].seq]
-    assert "approval" in [kind for seq, kind in received if seq > shown.events[-1].seq]
+    assert received == [entry for entry in logged if entry[0] >= change.events[0].seq]
+    assert "approval" in [kind for seq, kind in received if seq > change.events[-1].seq]
     assert received[-1][1] == "end"
 
 
 def test_an_answer_that_an_owner_delivered_is_not_delivered_again_with_the_end(maintenance: MaintenanceHarness) -> None:
     handle = maintenance.run()
-    asked, journal = question(), maintenance.process.journal
-    asks(maintenance.database, handle.run_id, asked)
-    maintenance.runner.handle(handle.run_id).decide(asked.id, Decision(decision="fail"))
+    open_question, journal = question(), maintenance.process.journal
+    asks(maintenance.database, handle.run_id, open_question)
+    maintenance.runner.handle(handle.run_id).decide(open_question.id, Decision(decision="fail"))
     journal.loop.run(journal.owner.claim(handle.run_id))
     maintenance.expire_lease()
     cancel(maintenance.database, Principal(), handle.run_id, "ann")

@@ -6,15 +6,15 @@ from handlers.worker.slots import SlotPool
 
 
 def test_a_run_that_was_deferred_is_wanted_when_a_place_is_free() -> None:
-    slots, wanted = SlotPool(1), list[bool]()
-    slots.on_deferred = lambda: wanted.append(True)
+    slots, signals = SlotPool(1), list[bool]()
+    slots.on_deferred = lambda: signals.append(True)
     assert slots.take("one")
 
     assert not slots.take("two")
-    assert wanted == []
+    assert signals == []
     slots.give_back()
 
-    assert wanted == [True]
+    assert signals == [True]
     assert slots.deferred() == {"two"}
 
 
@@ -30,43 +30,43 @@ def test_two_runs_whose_next_crash_would_be_their_last_never_share_a_process() -
 
 
 def test_the_next_one_is_wanted_as_soon_as_the_first_is_through() -> None:
-    slots, wanted = SlotPool(10), list[bool]()
-    slots.on_deferred = lambda: wanted.append(True)
+    slots, signals = SlotPool(10), list[bool]()
+    slots.on_deferred = lambda: signals.append(True)
     for suspect in ("first", "second", "third"):
         slots.admit(suspect, is_suspect=True)
 
     slots.clear("first")
 
-    assert wanted == [True]
+    assert signals == [True]
     assert slots.deferred() == {"second", "third"}
 
 
 def test_a_run_that_never_was_in_quarantine_ends_none() -> None:
-    slots, wanted = SlotPool(10), list[bool]()
-    slots.on_deferred = lambda: wanted.append(True)
+    slots, signals = SlotPool(10), list[bool]()
+    slots.on_deferred = lambda: signals.append(True)
     slots.admit("suspect", is_suspect=True)
     slots.admit("healthy")
     slots.admit("another", is_suspect=True)
 
     slots.leave("healthy")
 
-    assert wanted == []
+    assert signals == []
     assert not slots.admit("another", is_suspect=True)
 
 
 def test_nothing_is_wanted_where_no_run_waits() -> None:
-    slots, wanted = SlotPool(10), list[bool]()
-    slots.on_deferred = lambda: wanted.append(True)
+    slots, signals = SlotPool(10), list[bool]()
+    slots.on_deferred = lambda: signals.append(True)
     slots.admit("suspect", is_suspect=True)
 
     slots.leave("suspect")
 
-    assert wanted == []
+    assert signals == []
 
 
 def test_a_run_that_has_to_be_alone_waits_for_the_others_and_no_more_are_admitted() -> None:
-    slots, wanted = SlotPool(10), list[bool]()
-    slots.on_deferred = lambda: wanted.append(True)
+    slots, signals = SlotPool(10), list[bool]()
+    slots.on_deferred = lambda: signals.append(True)
     slots.admit("first")
     slots.admit("second")
 
@@ -77,7 +77,7 @@ def test_a_run_that_has_to_be_alone_waits_for_the_others_and_no_more_are_admitte
     assert not slots.admit("alone", is_suspect=True, must_be_alone=True)
     slots.leave("second")
 
-    assert (wanted, slots.deferred()) == ([True], {"alone", "third"})
+    assert (signals, slots.deferred()) == ([True], {"alone", "third"})
     assert not slots.admit("third")
     assert slots.admit("alone", is_suspect=True, must_be_alone=True)
     assert slots.reserved_for is None

@@ -51,7 +51,7 @@ def accept(kit: AgentKit, crashes: int, **note: bool) -> RunHandle:
     notes = [NOTE] * crashes
     values = {
         "crashes": crashes,
-        "crashes_json": orjson.dumps([*notes[:-1], *(one | note for one in notes[-1:])]).decode(),
+        "crashes_json": orjson.dumps([*notes[:-1], *(entry | note for entry in notes[-1:])]).decode(),
     }
     with kit.runner.journal.database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == run.run_id).values(**values))

@@ -22,14 +22,14 @@ def test_a_tool_is_described_as_its_agents_use_it(tmp_path: Path, settings: Sett
         definition = load_definition(tmp_path / f"{name}.yaml")
         loaded.append((definition, tools_of(definition, settings)))
 
-    found = {(one.name, one.effect, one.timeout_s): one for one in loaded_tools(loaded)}
+    by_key = {(tool.name, tool.effect, tool.timeout_s): tool for tool in loaded_tools(loaded)}
 
-    assert {key: one.agents for key, one in found.items()} == {
+    assert {key: entry.agents for key, entry in by_key.items()} == {
         ("clock", "pure", 5.0): ("a", "b"),
         ("clock", "unsafe", 7.0): ("c",),
         ("calculator", "pure", 5.0): ("a", "b", "c"),
     }
-    calculator = found["calculator", "pure", 5.0]
+    calculator = by_key["calculator", "pure", 5.0]
     assert calculator.description
     assert calculator.input_schema["properties"]["expression"]["type"] == "string"
 
@@ -50,10 +50,10 @@ def test_a_tool_is_described_with_its_metadata_and_the_names_of_its_secrets_alon
     (tmp_path / "a.yaml").write_text(AGENT.replace("[clock, calculator]", "[sell]"))
     definition = load_definition(tmp_path / "a.yaml")
 
-    (one,) = loaded_tools([(definition, tools_of(definition, settings, {"sell": build_tool(sell)}))])
+    (entry,) = loaded_tools([(definition, tools_of(definition, settings, {"sell": build_tool(sell)}))])
 
-    said = one.metadata
-    assert (said.version, said.classification, said.needs_approval) == ("2.0.0", "RESTRICTED", True)
-    assert said.secrets == ("TOKEN",)
-    assert said.labels == ("sensitive", "untrusted"), "also those that follow from its kind and classification"
-    assert "SHOP_TOKEN" not in repr(one)
+    metadata = entry.metadata
+    assert (metadata.version, metadata.classification, metadata.needs_approval) == ("2.0.0", "RESTRICTED", True)
+    assert metadata.secrets == ("TOKEN",)
+    assert metadata.labels == ("sensitive", "untrusted"), "also those that follow from its kind and classification"
+    assert "SHOP_TOKEN" not in repr(entry)

@@ -22,17 +22,17 @@ def tell(room: Room, *seconds: int) -> None:
 @pytest.mark.parametrize("as_json", [False, True])
 def test_lines_of_all_processes_and_rotated_files_come_by_time(tmp_path: Path, as_json: bool) -> None:
     loggers = [SimpleLoggerObserver(tmp_path, as_json=as_json, max_bytes=600, keep=20) for _ in range(2)]
-    one, two = (Room(logger) for logger in loggers)
-    tell(one, *range(0, 40, 2))
+    first_room, two = (Room(logger) for logger in loggers)
+    tell(first_room, *range(0, 40, 2))
     tell(two, *range(1, 40, 2))
 
     lines = list(log_lines(tmp_path))
-    own = list(log_lines(tmp_path, one.context.run_id))
+    own = list(log_lines(tmp_path, first_room.context.run_id))
 
     assert len(list(tmp_path.glob("*.log.*"))) > 4
     assert [line.at for line in lines] == [at(second) for second in range(40)]
     assert [line.at for line in own] == [at(second) for second in range(0, 40, 2)]
-    assert {(line.run_id, line.type) for line in own} == {(one.context.run_id, "status")}
+    assert {(line.run_id, line.type) for line in own} == {(first_room.context.run_id, "status")}
 
 
 def test_what_is_no_record_keeps_its_place(tmp_path: Path) -> None:

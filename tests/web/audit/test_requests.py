@@ -30,8 +30,8 @@ from web.audit.requests import EXTENSION
 @pytest.fixture
 def door(settings: Settings) -> Iterator[Any]:
     """A client of a process that requires authentication."""
-    with opened(settings.model_copy(update={"auth": "required"})) as runner, door_of(runner) as made:
-        yield made
+    with opened(settings.model_copy(update={"auth": "required"})) as runner, door_of(runner) as web_client:
+        yield web_client
 
 
 def journal_of(door: Any) -> Journal:
@@ -44,8 +44,10 @@ def key(door: Any, name: str, *roles: Role, tenant: str = "default") -> tuple[st
     form = KeyForm(partial(shared_secret, database, SECRET_NAME))
     form.open()
     with database.write() as connection:
-        made, text = keys.create(connection, form, Principal(tenant=tenant, id=name, roles=frozenset(roles)), by="root")
-    return made.id, {"Authorization": f"Bearer {text}"}
+        api_key, text = keys.create(
+            connection, form, Principal(tenant=tenant, id=name, roles=frozenset(roles)), by="root"
+        )
+    return api_key.id, {"Authorization": f"Bearer {text}"}
 
 
 def log(door: Any, action: str) -> list[AuditEntry]:
@@ -60,16 +62,16 @@ def test_an_entry_names_the_key_that_acted(door: Any) -> None:
     run_id = door.post("/v1/runs", json={"agent": "assistant", "input": "Hi"}, headers=ann).json["run_id"]
 
     assert door.post(f"/v1/runs/{run_id}/cancel", headers=ann).status_code == 200
-    made = door.post("/v1/keys", json={"name": "ci"}, headers=ann).json
+    json = door.post("/v1/keys", json={"name": "ci"}, headers=ann).json
     for _ in range(2):
-        assert door.delete(f"/v1/keys/{made['id']}", headers=ann).status_code == 204
+        assert door.delete(f"/v1/keys/{json['id']}", headers=ann).status_code == 204
 
     stopped, created, revoked = [log(door, action)[-1] for action in ("run.controlled", "key.created", "key.revoked")]
     for entry in (stopped, created, revoked):
         assert (entry.principal, entry.credential, entry.credential_id) == ("ann", "key", key_id)
     assert stopped.target_id == run_id
-    assert (created.target_id, created.facts["name"]) == (made["id"], "ci")
-    assert made["key"] not in created.line()
+    assert (created.target_id, created.facts["name"]) == (json["id"], "ci")
+    assert json["key"] not in created.line()
     assert acting_with.get() == PROCESS, "this thread, which was the server's, acts for no request any more"
     assert len(log(door, "key.revoked")) == 1
 
@@ -104,8 +106,8 @@ def test_a_request_without_any_credential_is_not_a_refusal(door: Any) -> None:
     assert door.post("/v1/runs", headers={"Origin": "https://elsewhere.example"}).status_code == 403
     door.application.extensions[EXTENSION].close()
 
-    refused = [one for entry in log(door, "access") for one in entry.facts["refused"]]
-    assert sorted((one["code"], one["count"]) for one in refused) == [("origin_refused", 1), ("unauthenticated", 1)]
+    refused = [item for entry in log(door, "access") for item in entry.facts["refused"]]
+    assert sorted((item["code"], item["count"]) for item in refused) == [("origin_refused", 1), ("unauthenticated", 1)]
 
 
 def test_administrators_page_through_the_log_of_their_tenant(door: Any) -> None:
@@ -128,8 +130,14 @@ def test_administrators_page_through_the_log_of_their_tenant(door: Any) -> None:
 
 
 def refusal(**fields: str) -> Refusal:
-    known = {"tenant": "default", "principal": "", "credential": "none", "credential_id": "", "code": "unauthenticated"}
-    return Refusal(**(known | {"address": "127.0.0.1"} | fields))
+    defaults = {
+        "tenant": "default",
+        "principal": "",
+        "credential": "none",
+        "credential_id": "",
+        "code": "unauthenticated",
+    }
+    return Refusal(**(defaults | {"address": "127.0.0.1"} | fields))
 
 
 @pytest.fixture
@@ -146,12 +154,12 @@ def test_a_flood_from_many_addresses_is_a_few_entries_of_bounded_size(database: 
         refusals.add(refusal(address=f"10.0.{i // 250}.{i % 250}"))
     refusals.close()
 
-    found = list(entries(database, "default"))
-    assert 1 <= len(found) <= 2
-    listed = [one["count"] for entry in found for one in entry.facts["refused"]]
-    assert sum(listed) + sum(entry.facts.get("others", 0) for entry in found) == 5000
-    assert max(len(entry.facts["refused"]) for entry in found) <= MAX_KINDS
-    assert max(len(entry.line()) for entry in found) < 5000
+    log_entries = list(entries(database, "default"))
+    assert 1 <= len(log_entries) <= 2
+    listed = [item["count"] for entry in log_entries for item in entry.facts["refused"]]
+    assert sum(listed) + sum(entry.facts.get("others", 0) for entry in log_entries) == 5000
+    assert max(len(entry.facts["refused"]) for entry in log_entries) <= MAX_KINDS
+    assert max(len(entry.line()) for entry in log_entries) < 5000
 
 
 def test_sums_wait_while_the_database_takes_none(database: Database) -> None:
@@ -171,8 +179,8 @@ def test_sums_wait_while_the_database_takes_none(database: Database) -> None:
     eventually(lambda: list(entries(database, "default")))
     refusals.close()
 
-    found = list(entries(database, "default"))
-    assert sum(one["count"] for entry in found for one in entry.facts["refused"]) == 2
+    log_entries = list(entries(database, "default"))
+    assert sum(item["count"] for entry in log_entries for item in entry.facts["refused"]) == 2
 
 
 def test_a_refusal_is_in_the_log_of_its_callers_tenant(door: Any) -> None:

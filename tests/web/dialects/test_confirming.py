@@ -31,18 +31,22 @@ def confirm(client, **body: Any):
 
 
 def test_the_one_call_that_waits_is_approved(client, journal, waiting) -> None:
-    one = question_before()
-    run_id = waiting(one)
+    open_question = question_before()
+    run_id = waiting(open_question)
 
-    shown = client.get("/tool-data").json
+    json = client.get("/tool-data").json
     confirmed = confirm(client)
 
-    assert (shown["next"], shown["tool"], shown["force_confirm"]) == ("confirm", "refund_order", True)
-    assert (shown["args"], shown["call_id"], shown["digest"]) == (dict(one.arguments), one.call_id, one.digest)
+    assert (json["next"], json["tool"], json["force_confirm"]) == ("confirm", "refund_order", True)
+    assert (json["args"], json["call_id"], json["digest"]) == (
+        dict(open_question.arguments),
+        open_question.call_id,
+        open_question.digest,
+    )
     assert confirmed.status_code == 200
     assert confirmed.json == {
         "run_id": run_id,
-        "approval_id": one.id,
+        "approval_id": open_question.id,
         "decision": "approve",
         "by": "local",
         "status": "queued",
@@ -59,8 +63,8 @@ def test_of_several_calls_one_has_to_be_named(client, waiting) -> None:
     other = confirm(client, call_id=first.id)
 
     assert (unnamed.status_code, unnamed.json["code"]) == (409, "several_to_confirm")
-    assert [one["call_id"] for one in unnamed.json["pending"]] == [first.call_id, second.call_id]
-    assert {one["digest"] for one in unnamed.json["pending"]} == {first.digest}
+    assert [call["call_id"] for call in unnamed.json["pending"]] == [first.call_id, second.call_id]
+    assert {call["digest"] for call in unnamed.json["pending"]} == {first.digest}
     assert (named.status_code, named.json["status"]) == (200, "waiting")
     assert (other.status_code, other.json["status"]) == (200, "queued")
 
@@ -93,8 +97,8 @@ def test_another_digest_than_the_shown_one_confirms_nothing(client, waiting) -> 
 
 
 def test_a_second_confirmation_finds_nothing_and_the_same_request_finds_the_first(client, waiting) -> None:
-    one = question_before()
-    waiting(one, question_form())
+    open_question = question_before()
+    waiting(open_question, question_form())
 
     def again(key: str):
         return client.post("/confirm", json={}, headers={"Idempotency-Key": key})
@@ -115,9 +119,9 @@ def test_a_question_is_shown_and_without_any_the_conversation_is_done(client, wa
     assert client.get("/tool-data").json == {"next": "done", "force_confirm": False}
     waiting(question_form())
 
-    shown = client.get("/tool-data").json
+    json = client.get("/tool-data").json
 
-    assert (shown["next"], shown["response"]) == ("question", "Where should the parcel go?")
+    assert (json["next"], json["response"]) == ("question", "Where should the parcel go?")
 
 
 def test_the_latest_call_is_shown_while_it_is_made_and_once_it_has_ended(client, journal, waiting) -> None:

@@ -21,12 +21,12 @@ def test_an_event_is_logged_and_found_with_its_runs(client, runner) -> None:
     accept(runner, metadata={"correlation_id": "c-10"})
 
     logged = client.post("/events", json=EVENT)
-    found = client.post("/query", json={"query": "c-9", "strategies": ["correlation"]})
+    response = client.post("/query", json={"query": "c-9", "strategies": ["correlation"]})
 
     assert logged.status_code == 201
     assert logged.json["event_id"].startswith("evt_")
-    run, event = sorted(found.json["results"], key=lambda one: one["kind"], reverse=True)
-    assert "next" not in found.json
+    run, event = sorted(response.json["results"], key=lambda result: result["kind"], reverse=True)
+    assert "next" not in response.json
     assert event == {
         "kind": "event",
         "id": logged.json["event_id"],
@@ -44,16 +44,16 @@ def test_a_message_that_process_took_is_found(client, monkeypatch) -> None:
     monkeypatch.setattr("web.dialects.seeds.orchestrator.WAIT_S", 0)
     run_id = client.post("/process", json={"message": "Hello", "correlation_id": "c-9"}).json["run_id"]
 
-    assert [one["id"] for one in client.post("/query", json={"query": "c-9"}).json["results"]] == [run_id]
+    assert [result["id"] for result in client.post("/query", json={"query": "c-9"}).json["results"]] == [run_id]
 
 
 def test_results_come_in_pages(client) -> None:
-    made = [client.post("/events", json=EVENT).json["event_id"] for _ in range(3)]
+    event_ids = [client.post("/events", json=EVENT).json["event_id"] for _ in range(3)]
 
     first = client.post("/query", json={"query": "c-9", "limit": 2}).json
     second = client.post("/query", json={"query": "c-9", "limit": 2, "before": first["next"]}).json
 
-    assert sorted(one["id"] for one in first["results"] + second["results"]) == sorted(made)
+    assert sorted(result["id"] for result in first["results"] + second["results"]) == sorted(event_ids)
     assert [len(first["results"]), len(second["results"])] == [2, 1]
     assert "next" not in second
 

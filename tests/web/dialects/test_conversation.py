@@ -18,11 +18,11 @@ CALL = {"call_id": "c1", "name": "calculator", "arguments": {"expression": "17 *
 def work_off(journal, run_id: str) -> None:
     """Write a run as a worker would: a call of a tool, its result, the answer."""
     owner = RunOwner(journal, run_id)
-    asked = HistoryItem(id="msg_a", role="assistant", data={"content": "", "tool_calls": [CALL]})
+    history_item = HistoryItem(id="msg_a", role="assistant", data={"content": "", "tool_calls": [CALL]})
     result = HistoryItem(
         id="msg_b", role="tool", data={"call_id": "c1", "name": "calculator", "outcome": "done", "result": 391}
     )
-    journal.loop.run(owner.writer.commit(Commit(events=(), history=(asked, result))))
+    journal.loop.run(owner.writer.commit(Commit(events=(), history=(history_item, result))))
     owner.finish("It is 391.")
 
 
@@ -52,18 +52,22 @@ def test_the_history_has_what_each_side_said_and_did(client, journal, path: str)
 @pytest.mark.parametrize("edited", [None, {"order": 7}])
 def test_the_history_names_the_person_who_confirmed_a_call(client, journal, edited) -> None:
     run_id = client.post("/send-prompt", json={"prompt": "Refund it."}).json["run_id"]
-    asked, other = question_before(), question_before()
-    journal.live.publish(asks(journal.database, run_id, asked, other))
+    open_question, other = question_before(), question_before()
+    journal.live.publish(asks(journal.database, run_id, open_question, other))
     approve = Decision(decision="approve", arguments=edited)
-    journal.clients.decide(LOCAL, run_id, asked.id, approve, by="ada")
+    journal.clients.decide(LOCAL, run_id, open_question.id, approve, by="ada")
     journal.clients.decide(LOCAL, run_id, other.id, Decision(decision="reject"), by="ada")
 
     _, call, confirmation, *rest = client.get("/conversation-history").json["messages"]
 
-    assert call == {"actor": "agent", "response": {"tool": asked.name, "args": dict(asked.arguments)}}
+    assert call == {"actor": "agent", "response": {"tool": open_question.name, "args": dict(open_question.arguments)}}
     assert confirmation.pop("actor") == "user_confirmed_tool_run"
     assert confirmation["response"].pop("at")
-    assert confirmation["response"] == {"tool": asked.name, "args": edited or dict(asked.arguments), "by": "ada"}
+    assert confirmation["response"] == {
+        "tool": open_question.name,
+        "args": edited or dict(open_question.arguments),
+        "by": "ada",
+    }
     assert [entry["actor"] for entry in rest] == ["agent"], "what was rejected was confirmed by no one"
 
 
@@ -131,8 +135,10 @@ NAMED = (("POST", "/end-chat"), ("POST", "/send-prompt"), ("GET", "/conversation
 @pytest.mark.parametrize(("method", "path"), NAMED)
 @pytest.mark.parametrize("name", ["", " mine", "a/b", "..", "a\x03b", "x" * 129])
 def test_a_conversation_has_a_name_that_a_thread_can_have(client, method: str, path: str, name: str) -> None:
-    given = {"json": {"thread_id": name, "prompt": "Hi"}} if path == "/send-prompt" else {"json": {"thread_id": name}}
+    options = {"json": {"thread_id": name, "prompt": "Hi"}} if path == "/send-prompt" else {"json": {"thread_id": name}}
 
-    refused = client.open(path, method=method, **(given if method == "POST" else {"query_string": {"thread_id": name}}))
+    refused = client.open(
+        path, method=method, **(options if method == "POST" else {"query_string": {"thread_id": name}})
+    )
 
     assert (refused.status_code, refused.json["code"]) == (400, "bad_request")

@@ -69,9 +69,9 @@ def test_a_large_event_is_shortened_and_the_cursor_goes_beyond_it(over_http: Pla
         after = pages[-1].structured_content["cursor"]
 
     calls = [event for page in pages for event in page.structured_content["events"] if "arguments" in event]
-    said = calls[0]["arguments"]["text"]
-    assert said.startswith("字" * 50_000)
-    assert f"of 300,000 characters are shown; GET /v1/runs/{run_id}/events has all of it]" in said
+    text = calls[0]["arguments"]["text"]
+    assert text.startswith("字" * 50_000)
+    assert f"of 300,000 characters are shown; GET /v1/runs/{run_id}/events has all of it]" in text
 
 
 def test_a_large_thread_is_read_as_far_as_its_messages_fit(over_http: Place, mode: str) -> None:
@@ -82,9 +82,9 @@ def test_a_large_thread_is_read_as_far_as_its_messages_fit(over_http: Place, mod
 
     _require_readable(answer)
     assert isinstance(answer.contents[0], TextResourceContents)
-    found = orjson.loads(answer.contents[0].text)
-    assert found["more_messages"] is True
-    assert found["messages"][0]["content"] == "字" * 50_000
+    thread = orjson.loads(answer.contents[0].text)
+    assert thread["more_messages"] is True
+    assert thread["messages"][0]["content"] == "字" * 50_000
 
 
 def test_a_run_whose_output_does_not_fit_is_a_shortened_resource(over_http: Place, mode: str) -> None:
@@ -98,8 +98,8 @@ def test_a_run_whose_output_does_not_fit_is_a_shortened_resource(over_http: Plac
 
 
 def test_very_many_short_values_become_the_beginning_of_their_json() -> None:
-    found = shortened({"seq": 3, "arguments": {"all": ["short"] * 200_000}}, MAX_ANSWER_BYTES, "the log has all of it")
+    event = shortened({"seq": 3, "arguments": {"all": ["short"] * 200_000}}, MAX_ANSWER_BYTES, "the log has all of it")
 
-    assert encoded_bytes(found) < MAX_ANSWER_BYTES
-    assert found["seq"] == 3
-    assert str(found["arguments"]).startswith('{"all":["short","short",')
+    assert encoded_bytes(event) < MAX_ANSWER_BYTES
+    assert event["seq"] == 3
+    assert str(event["arguments"]).startswith('{"all":["short","short",')

@@ -61,13 +61,13 @@ class NotifiedClient:
     async def next(self, kind: type[Any]) -> Any:
         """Return the next notification of this kind."""
         async with asyncio.timeout(20):
-            while not isinstance(found := await self._queue.get(), kind):
+            while not isinstance(notification := await self._queue.get(), kind):
                 pass
-        return found
+        return notification
 
 
-def _add_agent(place: Place, name: str) -> None:
-    folder = Path(place.service.settings.agents_dir)
+def _add_agent(endpoint: Place, name: str) -> None:
+    folder = Path(endpoint.service.settings.agents_dir)
     (folder / f"{name}.yaml").write_text(AGENT.replace("name: Counter", f"name: {name}"))
 
 
@@ -78,10 +78,10 @@ async def _subscribe(client: Client, uri: str) -> None:
 class Looks:
     """Counts the comparisons for a client that does nothing else: each asks who the caller is."""
 
-    def __init__(self, place: Place) -> None:
-        self._caller = place.service.caller
+    def __init__(self, endpoint: Place) -> None:
+        self._caller = endpoint.service.caller
         self._made = 0
-        self.place = Place(replace(place.service, caller=self._counted))
+        self.place = Place(replace(endpoint.service, caller=self._counted))
 
     def _counted(self, context: Any) -> Acting:
         self._made += 1
@@ -89,9 +89,9 @@ class Looks:
 
     async def pass_by(self) -> None:
         """Wait for the end of a comparison that began after this call."""
-        wanted = self._made + 3
+        target_count = self._made + 3
         async with asyncio.timeout(20):
-            while self._made < wanted:
+            while self._made < target_count:
                 await asyncio.sleep(0.005)
 
 
@@ -105,20 +105,20 @@ def test_a_client_that_listens_gets_the_changes_it_asked_for(place: Place) -> No
     uri = f"callboard://runs/{run_id}"
 
     async def work(client: Client) -> list[Any]:
-        found = []
+        notifications = []
         async with client.listen(tools_list_changed=True) as tools:
             await looks.pass_by()
             await asyncio.to_thread(_add_agent, place, "second")
-            found.append(await _next(tools))
+            notifications.append(await _next(tools))
         async with client.listen(resource_subscriptions=[uri]) as runs:
             await looks.pass_by()
             await client.call_tool("cancel_run", {"run_id": run_id})
-            found.append(await _next(runs))
+            notifications.append(await _next(runs))
         async with client.listen(resources_list_changed=True) as runs:
             await looks.pass_by()
             await client.call_tool("add", {"a": 1, "b": 2})
-            found.append(await _next(runs))
-        return [*found, [one.name for one in (await client.list_tools()).tools]]
+            notifications.append(await _next(runs))
+        return [*notifications, [tool.name for tool in (await client.list_tools()).tools]]
 
     *events, names = looks.place.use(work, MODERN)
 
@@ -264,24 +264,26 @@ def test_a_client_over_http_is_promised_what_its_era_has_there(place: Place, mod
     async def work(client: Client) -> Any:
         return client.server_capabilities
 
-    found = over_http.use(work, mode)
+    capabilities = over_http.use(work, mode)
 
-    assert (found.tools.list_changed, found.resources.list_changed, found.resources.subscribe) == (is_notified,) * 3
+    assert (capabilities.tools.list_changed, capabilities.resources.list_changed, capabilities.resources.subscribe) == (
+        is_notified,
+    ) * 3
 
 
 def test_lists_wait_for_the_tools_of_the_first_worker(place: Place, mode: str, monkeypatch: Any) -> None:
     monkeypatch.setattr("web.mcp.offers.START_S", 20.0)
-    asked: list[int] = []
+    calls: list[int] = []
     tools_of: Callable[..., list[dict[str, Any]]] = place.service.tools_of
 
     def later(agent_ids: Any) -> list[dict[str, Any]]:
-        asked.append(1)
-        return tools_of(agent_ids) if len(asked) > 4 else []
+        calls.append(1)
+        return tools_of(agent_ids) if len(calls) > 4 else []
 
     starting = Place(replace(place.service, tools_of=later))
 
-    names = [one.name for one in starting.use(lambda client: client.list_tools(), mode).tools]
-    asked.clear()
+    names = [tool.name for tool in starting.use(lambda client: client.list_tools(), mode).tools]
+    calls.clear()
 
     assert "add" in names
     assert starting.state("add", mode, a=1, b=2)["status"] == "succeeded"

@@ -180,7 +180,7 @@ def test_what_is_no_message_is_refused_with_a_sentence_in_the_handshake_era(door
 
 
 @pytest.mark.parametrize(
-    ("message", "headers", "status", "code"), [one[1:] for one in BROKEN], ids=[one[0] for one in BROKEN]
+    ("message", "headers", "status", "code"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN]
 )
 def test_what_is_no_request_is_refused_by_the_protocol_and_names_its_trace(
     door: FlaskClient, message: Any, headers: dict[str, str], status: int, code: int
@@ -257,10 +257,10 @@ def test_a_stranger_learns_where_tokens_are_issued(closed: FlaskClient) -> None:
     for other in (closed.get("/mcp"), closed.delete("/mcp")):  # clients that look for the server's events, or end
         assert (other.status_code, other.headers["WWW-Authenticate"]) == (401, answer.headers["WWW-Authenticate"])
     assert closed.get("/v1/runs").headers["WWW-Authenticate"] == "Bearer"
-    found: Any = closed.get(address).json
-    assert found["resource"] == "http://localhost/mcp"
-    assert found["authorization_servers"] == ["https://issuer.example.org"]
-    assert closed.get("/.well-known/oauth-protected-resource").json == found
+    json: Any = closed.get(address).json
+    assert json["resource"] == "http://localhost/mcp"
+    assert json["authorization_servers"] == ["https://issuer.example.org"]
+    assert closed.get("/.well-known/oauth-protected-resource").json == json
 
 
 def test_a_token_is_accepted_that_was_issued_for_this_resource(closed: FlaskClient) -> None:

@@ -20,10 +20,10 @@ KEY = EnvelopeKey(id="main", secret=SECRET)
 ARGUMENTS = {"a": 20, "b": 22}
 
 
-def served(place: Place, *, is_required: bool = True) -> Place:
+def served(endpoint: Place, *, is_required: bool = True) -> Place:
     """Return the place with a key for envelopes."""
     keys = SecretStr(f"main:{SECRET}")
-    return place.with_settings(envelope_keys=keys, require_envelope=is_required, envelope_audience="default")
+    return endpoint.with_settings(envelope_keys=keys, require_envelope=is_required, envelope_audience="default")
 
 
 @pytest.fixture
@@ -32,11 +32,11 @@ def strict(place: Place) -> Place:
     return served(place)
 
 
-def call(place: Place, meta: dict[str, Any] | None, mode: str, name: str = "add", **changed: Any) -> Any:
+def call(endpoint: Place, meta: dict[str, Any] | None, mode: str, name: str = "add", **changed: Any) -> Any:
     async def work(client: Client) -> Any:
         return await client.call_tool(name, {**ARGUMENTS, **changed}, meta=meta)  # type: ignore[arg-type]  # open map
 
-    return place.use(work, mode).structured_content
+    return endpoint.use(work, mode).structured_content
 
 
 def is_refused(state: Any) -> bool:
@@ -115,8 +115,8 @@ def test_the_tenant_is_that_of_the_caller(strict: Place) -> None:
 
 
 def test_runs_are_looked_at_without_one(strict: Place, mode: str) -> None:
-    made = call(strict, KEY.mcp_meta("add", ARGUMENTS), mode)
+    result = call(strict, KEY.mcp_meta("add", ARGUMENTS), mode)
 
-    found = strict.state("run_status", mode, run_id=made["run_id"])
+    state = strict.state("run_status", mode, run_id=result["run_id"])
 
-    assert (found["status"], found["run_id"]) == ("succeeded", made["run_id"])
+    assert (state["status"], state["run_id"]) == ("succeeded", result["run_id"])

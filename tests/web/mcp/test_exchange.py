@@ -40,9 +40,9 @@ def _body(data: bytes, more: bool) -> dict[str, Any]:
 
 def test_an_answer_that_is_there_at_once_is_whole() -> None:
     async def application(scope: Any, receive: Any, send: Any) -> None:
-        asked = await receive()
+        message = await receive()
         await send({**START, "status": 202})
-        await send(_body(asked["body"].upper(), more=False))
+        await send(_body(message["body"].upper(), more=False))
 
     async def work() -> AsgiExchange:
         exchange = AsgiExchange(application, {"type": "http"}, b"hello")

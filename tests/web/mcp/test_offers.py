@@ -43,7 +43,7 @@ def _tool(name: str, *agents: str, **more: Any) -> dict[str, Any]:
 def test_a_callers_agents_and_their_tools_are_listed(place: Place, mode: str) -> None:
     listed = place.use(lambda client: client.list_tools(), mode).tools
 
-    names = [one.name for one in listed]
+    names = [entry.name for entry in listed]
     assert names == [
         "assistant",
         "counter",
@@ -57,16 +57,16 @@ def test_a_callers_agents_and_their_tools_are_listed(place: Place, mode: str) ->
         "wait_outside",
         *RUN_TOOLS,
     ]
-    by_name = {one.name: one for one in listed}
+    by_name = {entry.name: entry for entry in listed}
     assert by_name["counter"].input_schema["required"] == ["input"]
     assert by_name["add"].input_schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert "A person has to approve" in (by_name["book"].description or "")
     hints = by_name["add"].annotations, by_name["book"].annotations
-    assert [one.read_only_hint for one in hints if one is not None] == [True, False]
+    assert [hint.read_only_hint for hint in hints if hint is not None] == [True, False]
     effects = {name: (by_name[name].meta or {})["callboard/effect"] for name in ("counter", "add", "book")}
     assert effects == {"counter": "keyed", "add": "pure", "book": "keyed"}
-    for one in listed:
-        for schema in (one.input_schema, one.output_schema):
+    for tool in listed:
+        for schema in (tool.input_schema, tool.output_schema):
             assert schema is not None
             jsonschema_rs.meta.validate(schema)
 
@@ -74,7 +74,7 @@ def test_a_callers_agents_and_their_tools_are_listed(place: Place, mode: str) ->
 def test_what_a_caller_may_not_use_is_not_listed(place: Place, mode: str) -> None:
     def names(principal: Principal) -> list[str]:
         listed = place.as_principal(principal).use(lambda client: client.list_tools(), mode).tools
-        return [one.name for one in listed]
+        return [tool.name for tool in listed]
 
     assert "count_money" not in names(Principal(id="ann", roles=frozenset({Role.OPERATOR})))
     assert names(Principal(agents=frozenset({"assistant"}))) == ["assistant", *RUN_TOOLS]
@@ -91,10 +91,10 @@ def test_a_name_with_two_meanings_is_prefixed_by_the_agent(tmp_path: Path) -> No
     agents = [_agent(tmp_path, name) for name in ("clock", "press", "run_status")]
     tools = [_tool("clock", "press"), _tool("print", "press"), _tool("print", "clock", effect="unsafe")]
 
-    found = offers(agents, tools, "press", RESERVED)
+    by_name = offers(agents, tools, "press", RESERVED)
 
-    assert list(found) == ["clock", "press", "agent_run_status", "press_clock", "press_print", "clock_print"]
-    assert [(one.agent.id, one.tool) for one in found.values()][3:] == [
+    assert list(by_name) == ["clock", "press", "agent_run_status", "press_clock", "press_print", "clock_print"]
+    assert [(offer.agent.id, offer.tool) for offer in by_name.values()][3:] == [
         ("press", "clock"),
         ("press", "print"),
         ("clock", "print"),
@@ -112,11 +112,11 @@ def test_a_tool_of_several_agents_is_the_default_agents(tmp_path: Path) -> None:
 def test_what_is_no_name_for_clients_is_made_one(tmp_path: Path) -> None:
     names = ["read/file", "read:file", "a" * 128, "a" * 127 + "!", "tool~", "tool!", "shop.find"]
 
-    found = offers([_agent(tmp_path, "one")], [_tool(name, "one") for name in names], "one", RESERVED)
+    by_name = offers([_agent(tmp_path, "one")], [_tool(name, "one") for name in names], "one", RESERVED)
 
-    assert len(found) == len(names) + 1
-    assert all(TOOL_NAME_REGEX.fullmatch(name) for name in found)
-    assert {one.tool for one in found.values() if one.tool} == set(names)
+    assert len(by_name) == len(names) + 1
+    assert all(TOOL_NAME_REGEX.fullmatch(name) for name in by_name)
+    assert {offer.tool for offer in by_name.values() if offer.tool} == set(names)
 
 
 @pytest.mark.parametrize(

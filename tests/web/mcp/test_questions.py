@@ -43,9 +43,9 @@ def _question(**fields: Any) -> dict[str, Any]:
 def test_a_form_is_one_that_clients_can_show(question: dict[str, Any]) -> None:
     form = form_of(question)
 
-    shown = ElicitRequestFormParams.model_validate({"message": message_of(question), "requestedSchema": form})
+    params = ElicitRequestFormParams.model_validate({"message": message_of(question), "requestedSchema": form})
 
-    assert shown.message
+    assert params.message
 
 
 def test_the_fields_of_a_flat_form_keep_what_clients_know() -> None:
@@ -66,9 +66,9 @@ def test_the_fields_of_a_flat_form_keep_what_clients_know() -> None:
     ],
 )
 def test_choices_are_shown_as_they_are(field: dict[str, Any]) -> None:
-    asked = {"type": "object", "properties": {"one": field}}
+    schema = {"type": "object", "properties": {"one": field}}
 
-    assert form_of(_question(decisions=["answer", "reject"], input_schema=asked))["properties"] == {"one": field}
+    assert form_of(_question(decisions=["answer", "reject"], input_schema=schema))["properties"] == {"one": field}
 
 
 @pytest.mark.parametrize(
@@ -83,17 +83,17 @@ def test_choices_are_shown_as_they_are(field: dict[str, Any]) -> None:
     ],
 )
 def test_other_choices_are_one_text_of_json(field: dict[str, Any]) -> None:
-    asked = {"type": "object", "properties": {"one": field}}
+    schema = {"type": "object", "properties": {"one": field}}
 
-    assert list(form_of(_question(decisions=["answer", "reject"], input_schema=asked))["properties"]) == ["answer"]
+    assert list(form_of(_question(decisions=["answer", "reject"], input_schema=schema))["properties"]) == ["answer"]
 
 
 def test_a_form_with_other_fields_is_one_text_of_json() -> None:
     nested = {"properties": {"place": {"type": "object"}}}
     question = _question(decisions=["answer", "reject"], input_schema=nested)
 
-    given = ElicitResult(action="accept", content={"answer": '{"place": {"row": 1}}'})
-    decision = decision_of(question, given)
+    elicit_result = ElicitResult(action="accept", content={"answer": '{"place": {"row": 1}}'})
+    decision = decision_of(question, elicit_result)
 
     assert list(form_of(question)["properties"]) == ["answer"]
     assert decision is not None

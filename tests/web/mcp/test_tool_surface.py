@@ -57,8 +57,8 @@ def test_an_agent_is_a_tool_whose_thread_can_be_continued(place: Place, mode: st
 
     assert (first["status"], second["status"]) == ("succeeded", "succeeded")
     assert first["thread_id"] == second["thread_id"]
-    found = place.service.journal.readers.threads.get(place.service.runner.principal, "sums")
-    assert [run["run_id"] for run in found["runs"]] == [first["run_id"], second["run_id"]]
+    thread = place.service.journal.readers.threads.get(place.service.runner.principal, "sums")
+    assert [run["run_id"] for run in thread["runs"]] == [first["run_id"], second["run_id"]]
 
 
 def test_a_call_that_takes_too_long_returns_its_run_and_how_to_go_on(place: Place, mode: str) -> None:
@@ -88,17 +88,17 @@ def test_with_start_a_call_returns_at_once(place: Place, mode: str) -> None:
 
 
 def test_what_a_run_does_arrives_as_progress_whose_first_message_names_it(place: Place, mode: str) -> None:
-    said: list[tuple[float, str | None]] = []
+    progress_reports: list[tuple[float, str | None]] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
         del total
-        said.append((progress, message))
+        progress_reports.append((progress, message))
 
     work = place.use(lambda client: client.call_tool("add", {"a": 1, "b": 2}, progress_callback=note), mode)
 
     run_id = (work.structured_content or {})["run_id"]
-    assert [message for _, message in said] == [f"{run_id}: queued", "running", "calls add", "add: done"]
-    assert [number for number, _ in said] == sorted({number for number, _ in said})
+    assert [message for _, message in progress_reports] == [f"{run_id}: queued", "running", "calls add", "add: done"]
+    assert [number for number, _ in progress_reports] == sorted({number for number, _ in progress_reports})
 
 
 def test_the_events_of_a_run_are_read_by_cursor(place: Place, mode: str) -> None:
@@ -136,10 +136,10 @@ def test_a_stop_that_the_runs_worker_has_not_seen_yet_says_how_to_wait_for_it(pl
     run_id = place.state("wait_outside", mode)["run_id"]
     assert claim(service.journal.database, run_id, "own_another", 0.5) is not None
 
-    found = place.call("cancel_run", mode, run_id=run_id)
+    answer = place.call("cancel_run", mode, run_id=run_id)
 
-    assert (found.structured_content["status"], found.is_error) == ("running", False)
-    assert f"Call run_status with run_id {run_id} and wait_s for its end." in found.content[0].text
+    assert (answer.structured_content["status"], answer.is_error) == ("running", False)
+    assert f"Call run_status with run_id {run_id} and wait_s for its end." in answer.content[0].text
 
 
 def test_a_client_that_goes_away_leaves_its_run_running(place: Place, mode: str) -> None:
@@ -157,8 +157,10 @@ def test_a_client_that_goes_away_leaves_its_run_running(place: Place, mode: str)
     assert place.state("run_status", mode, run_id=run_id, wait_s=20)["output"] == "in"
 
 
-async def _newest(place: Place) -> list[dict[str, Any]]:
-    return await place.service.loop.read(place.service.journal.readers.runs.newest, place.service.runner.principal)
+async def _newest(endpoint: Place) -> list[dict[str, Any]]:
+    return await endpoint.service.loop.read(
+        endpoint.service.journal.readers.runs.newest, endpoint.service.runner.principal
+    )
 
 
 @pytest.mark.parametrize(
@@ -223,11 +225,15 @@ def test_a_run_is_unknown_to_another_caller(place: Place, mode: str) -> None:
 def test_the_answer_about_a_run_of_others_is_that_about_none(place: Place, name: str) -> None:
     run_id = place.state("add", a=1, b=2)["run_id"]
     stranger = place.as_principal(Principal(tenant="other", id="eve"))
-    asked = [run_id, "run_0", run_id.upper(), "no id", "../runs", "%", f" {run_id}", "é", ""]
+    run_ids = [run_id, "run_0", run_id.upper(), "no id", "../runs", "%", f" {run_id}", "é", ""]
 
     async def work(client: Client) -> list[Any]:
-        found = [(await client.call_tool(name, {"run_id": one})).structured_content or {} for one in asked]
-        return [(one["code"], one["error"].replace(id_, "ID")) for one, id_ in zip(found, asked, strict=True)]
+        replies = [
+            (await client.call_tool(name, {"run_id": candidate})).structured_content or {} for candidate in run_ids
+        ]
+        return [
+            (answer["code"], answer["error"].replace(id_, "ID")) for answer, id_ in zip(replies, run_ids, strict=True)
+        ]
 
     answers = stranger.use(work)
 
@@ -238,9 +244,9 @@ def test_the_answer_about_a_run_of_others_is_that_about_none(place: Place, name:
 def test_each_result_fits_the_schema_that_its_tool_is_listed_with(place: Place, mode: str) -> None:
     async def work(client: Client) -> list[tuple[str, dict[str, Any] | None]]:
         async def state(name: str, **arguments: Any) -> Any:
-            found = (await client.session.call_tool(name, arguments)).structured_content
-            results.append((name, found))
-            return found
+            structured_content = (await client.session.call_tool(name, arguments)).structured_content
+            results.append((name, structured_content))
+            return structured_content
 
         results: list[tuple[str, dict[str, Any] | None]] = []
         added = await state("add", a=1, b=2)
@@ -248,29 +254,29 @@ def test_each_result_fits_the_schema_that_its_tool_is_listed_with(place: Place, 
         await state("burn")
         await state("counter", input="What is 2 + 3?")
         waiting = await state("book", room="blue")
-        for found in (added, waiting):
-            await state("run_status", run_id=found["run_id"])
-            await state("run_events", run_id=found["run_id"])
+        for run_state in (added, waiting):
+            await state("run_status", run_id=run_state["run_id"])
+            await state("run_events", run_id=run_state["run_id"])
         await state("run_events", run_id="run_0")
         await state("cancel_run", run_id=waiting["run_id"])
-        schemas.update({one.name: one.output_schema for one in (await client.list_tools()).tools})
+        schemas.update({tool.name: tool.output_schema for tool in (await client.list_tools()).tools})
         return results
 
     schemas: dict[str, Any] = {}
     results = place.use(work, mode)
 
     assert len(results) == 11
-    for name, found in results:
-        assert schema_errors(schemas[name], found) == [], name
+    for name, result in results:
+        assert schema_errors(schemas[name], result) == [], name
 
 
 def test_runs_and_threads_are_resources(place: Place, mode: str) -> None:
     state = place.state("counter", mode, input="What is 2 + 3?", thread_id="sums")
 
     async def work(client: Client) -> tuple[list[str], list[str]]:
-        listed = [str(one.uri) for one in (await client.list_resources()).resources]
+        listed = [str(resource.uri) for resource in (await client.list_resources()).resources]
         read = [(await client.read_resource(uri)).contents[0] for uri in listed]
-        return listed, [one.text for one in read if isinstance(one, TextResourceContents)]
+        return listed, [part.text for part in read if isinstance(part, TextResourceContents)]
 
     listed, texts = place.use(work, mode)
 
@@ -278,7 +284,10 @@ def test_runs_and_threads_are_resources(place: Place, mode: str) -> None:
     assert '"status":"succeeded"' in texts[0]
     assert "What is 2 + 3?" in texts[1]
     templates = place.use(lambda client: client.list_resource_templates(), mode).resource_templates
-    assert [one.uri_template for one in templates] == ["callboard://runs/{run_id}", "callboard://threads/{thread_id}"]
+    assert [template.uri_template for template in templates] == [
+        "callboard://runs/{run_id}",
+        "callboard://threads/{thread_id}",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -304,7 +313,7 @@ def test_many_calls_at_once_all_return(place: Place, mode: str) -> None:
 
     answers = place.use(work, mode)
 
-    assert [one.structured_content["output"]["sum"] for one in answers] == list(range(1, 41))
+    assert [answer.structured_content["output"]["sum"] for answer in answers] == list(range(1, 41))
 
 
 # --- the same call again -------------------------------------------------------------------------
@@ -312,19 +321,19 @@ def test_many_calls_at_once_all_return(place: Place, mode: str) -> None:
 KEY = "callboard/idempotency_key"
 
 
-def _again(place: Place, mode: str, key: Any, name: str = "add", **arguments: Any) -> Any:
+def _again(endpoint: Place, mode: str, key: Any, name: str = "add", **arguments: Any) -> Any:
     meta: Any = {KEY: key}
-    work = place.use(lambda client: client.call_tool(name, arguments, meta=meta), mode)
+    work = endpoint.use(lambda client: client.call_tool(name, arguments, meta=meta), mode)
     return work.structured_content
 
 
 def test_a_repeated_call_with_the_same_key_returns_the_first_run(place: Place, mode: str) -> None:
     first, again, other = (_again(place, mode, key, a=1, b=2) for key in ("one", "one", "two"))
-    asked = [_again(place, mode, "three", "counter", input="What is 2 + 3?")["run_id"] for _ in range(2)]
+    run_ids = [_again(place, mode, "three", "counter", input="What is 2 + 3?")["run_id"] for _ in range(2)]
 
     assert (again["run_id"], again["output"]) == (first["run_id"], {"sum": 3})
     assert other["run_id"] != first["run_id"]
-    assert asked[0] == asked[1]
+    assert run_ids[0] == run_ids[1]
     assert len(place.service.journal.readers.runs.newest(place.service.runner.principal)) == 3
     theirs = place.as_principal(Principal(tenant="default", id="eve"))
     assert _again(theirs, mode, "one", a=1, b=2)["run_id"] != first["run_id"]
@@ -367,7 +376,7 @@ def test_arguments_that_do_not_fit_become_no_run_and_each_misfit_is_named(place:
     refused = place.state("add", mode, a="x", b=[])
 
     assert (refused["status"], refused["code"]) == ("refused", "INPUT_VALIDATION_FAILED")
-    assert [one[:2] for one in refused["errors"]] == ["a:", "b:"]
+    assert [error[:2] for error in refused["errors"]] == ["a:", "b:"]
     assert place.service.journal.readers.runs.newest(place.service.runner.principal) == []
 
 

@@ -20,8 +20,8 @@ PARENT = {"traceparent": f"00-{SENT}-00f067aa0ba902b7-01"}
 TRACE = "callboard/trace_id"
 
 
-def _call(place: Place, mode: str, name: str, arguments: dict[str, Any], meta: Any = None) -> Any:
-    return place.use(lambda client: client.call_tool(name, arguments, meta=meta), mode)
+def _call(endpoint: Place, mode: str, name: str, arguments: dict[str, Any], meta: Any = None) -> Any:
+    return endpoint.use(lambda client: client.call_tool(name, arguments, meta=meta), mode)
 
 
 def test_an_answer_and_its_run_have_the_trace_that_the_call_names(place: Place, mode: str) -> None:
@@ -36,15 +36,15 @@ def test_an_answer_and_its_run_have_the_trace_that_the_call_names(place: Place, 
 def test_without_a_trace_of_the_call_there_is_a_new_one(place: Place, parent: Any) -> None:
     answers = [_call(place, "legacy", "add", {"a": "x"}, {"traceparent": parent}) for _ in range(2)]
 
-    ids = [one.meta[TRACE] for one in answers]
+    ids = [answer.meta[TRACE] for answer in answers]
     assert all(map(is_trace_id, ids))
     assert len({SENT, *ids}) == 3
-    assert [one.structured_content["trace_id"] for one in answers] == ids
+    assert [result.structured_content["trace_id"] for result in answers] == ids
 
 
 def test_refusals_name_their_trace(place: Place, mode: str) -> None:
     async def work(client: Client) -> list[Any]:
-        found: list[Any] = [(await client.call_tool("add", {"a": "x"}, meta=PARENT)).meta[TRACE]]  # type: ignore[arg-type,index]  # an open map
+        trace_ids: list[Any] = [(await client.call_tool("add", {"a": "x"}, meta=PARENT)).meta[TRACE]]  # type: ignore[arg-type,index]  # an open map
         for refused in (
             client.call_tool("ad", {}, meta=PARENT),  # type: ignore[arg-type]  # an open map
             client.read_resource("callboard://runs/no", meta=PARENT),  # type: ignore[arg-type]  # the same
@@ -52,8 +52,8 @@ def test_refusals_name_their_trace(place: Place, mode: str) -> None:
         ):
             with pytest.raises(MCPError) as caught:
                 await refused
-            found.append(caught.value.error.data["trace_id"])
-        return found
+            trace_ids.append(caught.value.error.data["trace_id"])
+        return trace_ids
 
     assert place.use(work, mode) == [SENT] * 4
 

@@ -31,16 +31,16 @@ HALF = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as made:
-        yield made
+    with socket.create_server(("127.0.0.1", 0)) as server_socket:
+        yield server_socket
 
 
 @pytest.fixture
 def server(app: Flask, listener: socket.socket) -> Iterator[InProcessServer]:
-    made = InProcessServer(listener, app)
-    made.start()
-    yield made
-    made.stop()
+    in_process_server = InProcessServer(listener, app)
+    in_process_server.start()
+    yield in_process_server
+    in_process_server.stop()
 
 
 @pytest.fixture

@@ -91,9 +91,9 @@ def issue(body: IssueGrant) -> Response:
     require_still_valid()
     form = table.GrantForm(partial(shared_secret, process.journal.database, table.SECRET_NAME))
     form.open()
-    said = {"principal": body.principal, "agent_id": agent.id, "reason": body.reason}
+    fields = {"principal": body.principal, "agent_id": agent.id, "reason": body.reason}
     with process.journal.database.write() as connection:
-        grant, text = table.issue(connection, form, issuer, **said, lifetime_s=60 * body.minutes)
+        grant, text = table.issue(connection, form, issuer, **fields, lifetime_s=60 * body.minutes)
     return answer(grant.shown() | {"grant": text}, 201)
 
 
@@ -109,8 +109,8 @@ class WhichGrants(Input):
 def many(query: WhichGrants) -> Response:
     """List the newest grants of the caller's tenant, with those that ended, without their texts."""
     with current_process().journal.database.read() as connection:
-        found = table.of_tenant(connection, current_principal().tenant, limit=query.limit)
-    return answer({"grants": [grant.shown() for grant in found]})
+        rows = table.of_tenant(connection, current_principal().tenant, limit=query.limit)
+    return answer({"grants": [grant.shown() for grant in rows]})
 
 
 @grants.delete("/v1/grants/<grant_id>")

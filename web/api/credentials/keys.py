@@ -86,10 +86,10 @@ class WhichKeys(Input):
 @call({200: KeyPage}, requires=require_administrator)
 def many(query: WhichKeys) -> Response:
     """List the keys of the caller's tenant, newest first, with those that ended."""
-    tenant, place = current_principal().tenant, place_of(query.before)
+    tenant, cursor = current_principal().tenant, place_of(query.before)
     with current_process().journal.database.read() as connection:
-        found = [key.shown() for key in table.of_tenant(connection, tenant, limit=query.limit, **place)]
-    return answer({"keys": found, **next_place(found, query.limit, "created_at", "id")})
+        key_list = [key.shown() for key in table.of_tenant(connection, tenant, limit=query.limit, **cursor)]
+    return answer({"keys": key_list, **next_place(key_list, query.limit, "created_at", "id")})
 
 
 SCOPED_NEEDS: JsonDict = {

@@ -92,10 +92,10 @@ DENIED = "the identity provider did not sign you in; sign in again, or ask its a
 def ways() -> Response:
     """Return how a reader of the page proves who they are."""
     settings = current_process().settings
-    found: dict[str, str] = {"auth": settings.auth}
+    data: dict[str, str] = {"auth": settings.auth}
     if settings.oidc_issuer is not None:
-        found["provider"] = urlsplit(settings.oidc_issuer).hostname or ""
-    return answer(found)
+        data["provider"] = urlsplit(settings.oidc_issuer).hostname or ""
+    return answer(data)
 
 
 @sign_in.post("/auth/sign-in")
@@ -181,24 +181,24 @@ def me() -> Response:
     """Return who the caller is, and with which credential."""
     caller = current_caller()
     principal, credential = caller.principal, caller.credential
-    found: dict[str, Any] = {"tenant": principal.tenant, "principal": principal.id, "roles": sorted(principal.roles)}
-    found["credential"] = credential.kind
+    data: dict[str, Any] = {"tenant": principal.tenant, "principal": principal.id, "roles": sorted(principal.roles)}
+    data["credential"] = credential.kind
     if credential.expires_ms is not None:
-        found["expires_at"] = stamp(credential.expires_ms)
+        data["expires_at"] = stamp(credential.expires_ms)
     if credential.kind is CredentialKind.SESSION:
         session = _sessions().session(request.environ)
-        found |= {"display_name": session.display_name} if session is not None and session.display_name else {}
-    return answer(found)
+        data |= {"display_name": session.display_name} if session is not None and session.display_name else {}
+    return answer(data)
 
 
-def _new_session(verifier: SessionVerifier, attempt: Attempt, principal: Principal, shown: str) -> tuple[str, int]:
+def _new_session(verifier: SessionVerifier, attempt: Attempt, principal: Principal, label: str) -> tuple[str, int]:
     """Return a new session's cookie and its end."""
     settings = current_process().settings
     session_id, text = verifier.form.make()
     digest, sign_in_digest = verifier.form.digest(text), attempt.digest
     lifetime = Lifetime(idle_ms=settings.session_idle_s * 1000, most_ms=settings.session_max_s * 1000)
     texts = _values(verifier, session_cookies.SESSION)
-    before = [found for each in texts if (found := verifier.session_of(each)) is not None]
+    before = [old_session for each in texts if (old_session := verifier.session_of(each)) is not None]
     try:
         with current_process().journal.database.write() as connection:
             if disabled_among(connection, [(principal.tenant, principal.id)]):
@@ -209,7 +209,7 @@ def _new_session(verifier: SessionVerifier, attempt: Attempt, principal: Princip
                 digest,
                 principal,
                 sign_in_digest=sign_in_digest,
-                display_name=shown,
+                display_name=label,
                 lifetime=lifetime,
                 replaces=before,
             )
@@ -223,8 +223,8 @@ def _new_session(verifier: SessionVerifier, attempt: Attempt, principal: Princip
 def _attempt(verifier: SessionVerifier, origin: str, state: str) -> Attempt:
     """Return the sign-in of this browser that has the state."""
     texts = _values(verifier, session_cookies.SIGN_IN)
-    found = [Attempt.of_cookie(verifier.form, origin, text, epoch_ms()) for text in texts]
-    attempt = next((each for each in found if each is not None and each.has(state)), None)
+    attempts = [Attempt.of_cookie(verifier.form, origin, text, epoch_ms()) for text in texts]
+    attempt = next((each for each in attempts if each is not None and each.has(state)), None)
     if attempt is None:
         raise SIGN_IN_REFUSED(OVER)
     return attempt

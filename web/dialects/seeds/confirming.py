@@ -61,16 +61,16 @@ class Confirm(WhichConversation):
 def confirm(body: Confirm, headers: Repeatable) -> Response:
     """Approve the call that the conversation waits for; 409 with the list in ``pending`` where several do."""
     principal, journal = current_principal(), current_process().journal
-    one = _only(body, [one for one in _pending(body.thread_id) if one["kind"] == "call"])
+    question = _only(body, [candidate for candidate in _pending(body.thread_id) if candidate["kind"] == "call"])
     decided = journal.clients.decide(
         principal,
-        one["run_id"],
-        one["approval_id"],
-        Decision(decision="approve", digest=body.digest or one["digest"]),
+        question["run_id"],
+        question["approval_id"],
+        Decision(decision="approve", digest=body.digest or question["digest"]),
         by=principal.id,
         idempotency=headers.idempotency(body),
     )
-    ids = {"run_id": one["run_id"], "approval_id": one["approval_id"]}
+    ids = {"run_id": question["run_id"], "approval_id": question["approval_id"]}
     return answer({**ids, "decision": decided.decision, "by": decided.by, "status": decided.written.status})
 
 
@@ -81,11 +81,11 @@ def _only(body: Confirm, waiting: Sequence[dict[str, Any]]) -> dict[str, Any]:
         NOTHING_TO_CONFIRM: there is none.
         SEVERAL_TO_CONFIRM: there are several.
     """
-    named = [one for one in waiting if body.call_id in (None, one["call_id"], one["approval_id"])]
+    named = [question for question in waiting if body.call_id in (None, question["call_id"], question["approval_id"])]
     if not named:
         raise NOTHING_TO_CONFIRM(thread_id=body.thread_id)
     if len(named) > 1:
-        listed = [{name: one[name] for name in LISTED} for one in named[:MAX_LISTED]]
+        listed = [{name: question[name] for name in LISTED} for question in named[:MAX_LISTED]]
         raise SEVERAL_TO_CONFIRM(count=len(named), pending=listed)
     return named[0]
 
@@ -99,10 +99,15 @@ def tool_data(query: WhichConversation) -> Response:
         waiting = _pending(query.thread_id)
         if not waiting:
             return answer({"next": "done", "force_confirm": False} | _latest_call(query.thread_id))
-        one = waiting[0]
-        is_call = one["kind"] == "call"
-        fields = {"tool": one["name"], "args": one["arguments"], "response": one["reason"], "force_confirm": is_call}
-        ids = {name: one[name] for name in ("run_id", "approval_id", "call_id", "digest")}
+        question = waiting[0]
+        is_call = question["kind"] == "call"
+        fields = {
+            "tool": question["name"],
+            "args": question["arguments"],
+            "response": question["reason"],
+            "force_confirm": is_call,
+        }
+        ids = {name: question[name] for name in ("run_id", "approval_id", "call_id", "digest")}
         return answer({"next": "confirm" if is_call else "question", **fields, **ids})
 
 
@@ -116,7 +121,9 @@ def _latest_call(thread_id: str) -> dict[str, Any]:
 def _pending(thread_id: str) -> list[dict[str, Any]]:
     """Return the open questions of the caller's conversation, the oldest first, each with its run."""
     principal, runs = current_principal(), current_process().journal.readers.runs
-    found, _ = runs.page(principal, status="waiting", thread_id=thread_id, owner=principal.id, limit=MAX_RUNS)
+    run_rows, _ = runs.page(principal, status="waiting", thread_id=thread_id, owner=principal.id, limit=MAX_RUNS)
     return [
-        one | {"run_id": run["run_id"]} for run in reversed(found) for one in runs.questions(principal, run["run_id"])
+        question | {"run_id": run["run_id"]}
+        for run in reversed(run_rows)
+        for question in runs.questions(principal, run["run_id"])
     ]

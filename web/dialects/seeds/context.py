@@ -130,8 +130,8 @@ def query(body: KnowledgeQuery) -> Response:
             raise STRATEGY_UNKNOWN(strategy=strategy, known=", ".join(STRATEGIES))
     process = current_process()
     with process.large_work():
-        found, is_cut = process.journal.stores.internal_events.correlated(
+        results, is_cut = process.journal.stores.internal_events.correlated(
             current_principal(), body.query, limit=body.limit, **place_of(body.before)
         )
-        count = len(found) if is_cut else body.limit
-        return answer({"results": found, **next_place(found, count, "created_at", "id")})
+        count = len(results) if is_cut else body.limit
+        return answer({"results": results, **next_place(results, count, "created_at", "id")})

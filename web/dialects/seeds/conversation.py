@@ -138,10 +138,10 @@ def send(body: SendPrompt, headers: Repeatable) -> Response:
 def end(body: WhichConversation) -> Response:
     """Stop the conversation's open runs; its messages stay, and the next prompt continues it."""
     process, principal = current_process(), current_principal()
-    found, _ = process.journal.readers.runs.page(
+    rows, _ = process.journal.readers.runs.page(
         principal, status="open", thread_id=body.thread_id, owner=principal.id, limit=200
     )
-    ids = [one["run_id"] for one in found]
+    ids = [row["run_id"] for row in rows]
     for run_id in ids:
         with suppress(RunUnknown):  # removed meanwhile
             process.journal.clients.control(principal, run_id, CONTROLS["cancel"], by=principal.id)
@@ -166,13 +166,13 @@ def history(query: WhichHistory) -> Response:
     threads = process.journal.readers.threads
     with process.large_work():
         try:
-            found, has_more = threads.message_page(principal, query.thread_id, after=query.after, limit=query.limit)
-            confirmed = threads.confirmed_calls(principal, query.thread_id, {message["run_id"] for message in found})
+            messages, has_more = threads.message_page(principal, query.thread_id, after=query.after, limit=query.limit)
+            confirmed = threads.confirmed_calls(principal, query.thread_id, {message["run_id"] for message in messages})
         except ThreadUnknown:
-            found, has_more, confirmed = [], False, {}
-        shown = [entry for message in found for entry in _entries(message, confirmed)]
-        following = {"next": f"{found[-1]['turn']}.{found[-1]['number']}"} if has_more and found else {}
-        return answer({"messages": shown, **following})
+            messages, has_more, confirmed = [], False, {}
+        entries = [entry for message in messages for entry in _entries(message, confirmed)]
+        following = {"next": f"{messages[-1]['turn']}.{messages[-1]['number']}"} if has_more and messages else {}
+        return answer({"messages": entries, **following})
 
 
 @conversation.get("/agent-goal")

@@ -143,10 +143,10 @@ def run(body: ExecuteTool, headers: ExecuteHeaders) -> Response:
     )
     _wait(handle.run_id, handle.thread_id, body.timeout)
     require_still_valid()
-    with run_with_questions(handle.run_id) as found:
-        if found["status"] not in TERMINAL:
-            return _unfinished(found, echo)
-        return _finished(found, echo)
+    with run_with_questions(handle.run_id) as run_data:
+        if run_data["status"] not in TERMINAL:
+            return _unfinished(run_data, echo)
+        return _finished(run_data, echo)
 
 
 def _wait(run_id: str, thread_id: str, wait_s: float) -> None:
@@ -157,42 +157,46 @@ def _wait(run_id: str, thread_id: str, wait_s: float) -> None:
         return  # the call is accepted, and the caller needs the id of its run
 
 
-def _unfinished(found: Mapping[str, Any], echo: Mapping[str, str]) -> Response:
+def _unfinished(run_data: Mapping[str, Any], echo: Mapping[str, str]) -> Response:
     """Return 202: the call is under way, or waits for a person."""
-    ids = {"run_id": found["run_id"], "events_url": url_for("events.of_run", run_id=found["run_id"])}
-    body = {"status": found["status"], "execution_time_ms": _took_ms(found), **ids, **echo}
-    if asked := found.get("approvals"):
-        first = asked[0]
+    ids = {"run_id": run_data["run_id"], "events_url": url_for("events.of_run", run_id=run_data["run_id"])}
+    body = {"status": run_data["status"], "execution_time_ms": _took_ms(run_data), **ids, **echo}
+    if questions := run_data.get("approvals"):
+        first = questions[0]
         body |= {"code": "approval_required", "approval_id": first["approval_id"], "reason": first["reason"]}
-    return answer(body, 202, **_headers(found))
+    return answer(body, 202, **_headers(run_data))
 
 
-def _finished(found: Mapping[str, Any], echo: Mapping[str, str]) -> Response:
+def _finished(run_data: Mapping[str, Any], echo: Mapping[str, str]) -> Response:
     """Return what became of the call: its outcome, or the problem of a call that was not made."""
-    error = current_process().journal.readers.runs.last_error(found["run_id"]) if found["status"] == "failed" else None
+    error = (
+        current_process().journal.readers.runs.last_error(run_data["run_id"])
+        if run_data["status"] == "failed"
+        else None
+    )
     if error is not None and error.code in STATUS_OF:
         status = STATUS_OF[error.code]
-        facts: dict[str, Any] = {"run_id": found["run_id"], **echo}
+        facts: dict[str, Any] = {"run_id": run_data["run_id"], **echo}
         refused = problem(status, error.code, error.message, retryable=False, **facts)
-        refused.headers.update(_headers(found))
+        refused.headers.update(_headers(run_data))
         return refused
-    said: dict[str, Any] = {"run_id": found["run_id"], **echo}
+    details: dict[str, Any] = {"run_id": run_data["run_id"], **echo}
     if error is not None:
-        said |= {"code": error.code, "error": error.message}
-    elif found["status"] != "succeeded":
-        said |= {"code": found.get("reason") or found["status"]}
-    output = {"output": found["output"]} if found.get("output") is not None else {}
-    body = {"status": found["status"], **output, "execution_time_ms": _took_ms(found), **said}
-    return answer(body, 200, **_headers(found))
+        details |= {"code": error.code, "error": error.message}
+    elif run_data["status"] != "succeeded":
+        details |= {"code": run_data.get("reason") or run_data["status"]}
+    output = {"output": run_data["output"]} if run_data.get("output") is not None else {}
+    body = {"status": run_data["status"], **output, "execution_time_ms": _took_ms(run_data), **details}
+    return answer(body, 200, **_headers(run_data))
 
 
-def _headers(found: Mapping[str, Any]) -> dict[str, str]:
-    return {"X-Run-Id": found["run_id"], "Location": url_for("runs.one", run_id=found["run_id"])}
+def _headers(run_data: Mapping[str, Any]) -> dict[str, str]:
+    return {"X-Run-Id": run_data["run_id"], "Location": url_for("runs.one", run_id=run_data["run_id"])}
 
 
-def _took_ms(found: Mapping[str, Any]) -> float:
+def _took_ms(run_data: Mapping[str, Any]) -> float:
     """Return the time from when a worker took the call until its end, in ms; 0 where it has not begun or ended."""
-    began, ended = found.get("started_at"), found.get("ended_at")
+    began, ended = run_data.get("started_at"), run_data.get("ended_at")
     if began is None or ended is None:
         return 0.0
     return (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds() * 1000

@@ -221,9 +221,9 @@ class ServerToolCall(OpenCall):
     async def sampled(self, params: CreateMessageRequestParams) -> CreateMessageResult | ErrorData:
         """Return what the run's model answers, and say in the run's log that it was asked, or why not."""
         answer = await self._sampler.answer(params)
-        said = answer.message if isinstance(answer, ErrorData) else "it was answered"
+        message = answer.message if isinstance(answer, ErrorData) else "it was answered"
         level = "warning" if isinstance(answer, ErrorData) else "info"
-        self.logged(level, f"The MCP server {self._server.name} asks the run's model: {said}.", "callboard")
+        self.logged(level, f"The MCP server {self._server.name} asks the run's model: {message}.", "callboard")
         return answer
 
     def _declined(self, reason: str) -> ElicitResult:

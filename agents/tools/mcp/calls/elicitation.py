@@ -106,14 +106,14 @@ def elicited(server: str, params: ElicitRequestParams, round_number: int = 1) ->
 
 
 def _asked(server: str, params: ElicitRequestParams) -> tuple[str, dict[str, Any], bool]:
-    said = _shown(params.message, MAX_MESSAGE)
+    message = _shown(params.message, MAX_MESSAGE)
     if isinstance(params, ElicitRequestURLParams):
         url, host = _address(params.url)
-        text = f"The MCP server {server} asks you to open an address at {host} in your browser: {said}\n\n{url}\n\n"
+        text = f"The MCP server {server} asks you to open an address at {host} in your browser: {message}\n\n{url}\n\n"
         return text + "Callboard does not open it. What you enter there goes to that host.", dict(OPENED), True
     form = _form(params.requested_schema)
     _require_no_secret(params.message, form)
-    return f"The MCP server {server} asks: {said}", form, False
+    return f"The MCP server {server} asks: {message}", form, False
 
 
 def _address(url: str) -> tuple[str, str]:
@@ -145,34 +145,34 @@ def _form(schema: Mapping[str, Any]) -> dict[str, Any]:
         raise Declined("its form is no object with fields")
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
         raise Declined("its form does not say by a list of names what is required")
-    shown = {name: _field(name, field) for name, field in fields.items()}
-    return {"type": "object", "properties": shown, "required": required, "additionalProperties": False}
+    properties = {name: _field(name, field) for name, field in fields.items()}
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def _field(name: str, field: Any) -> dict[str, Any]:
     """Return a field as a form has it: of a choice with titles the values, and the titles in its description."""
     if not isinstance(field, Mapping) or visible(name) != name or len(name) > MAX_NAME:
         raise Declined("its form has a field without a name or a schema")
-    kept = {key: field[key] for key in _KEPT if key in field}
-    if kept.get("format") not in _FORMATS:
-        kept.pop("format", None)
-    if isinstance(kept.get("default"), str) and visible(kept["default"]) != kept["default"]:
-        del kept["default"]
+    schema = {key: field[key] for key in _KEPT if key in field}
+    if schema.get("format") not in _FORMATS:
+        schema.pop("format", None)
+    if isinstance(schema.get("default"), str) and visible(schema["default"]) != schema["default"]:
+        del schema["default"]
     titled = _titled(field)
     if field.get("type") == "array":
         items = field.get("items")
         titled = _titled(items)
-        kept["items"] = _choices(items, titled)
+        schema["items"] = _choices(items, titled)
     elif titled or "enum" in field:
-        kept |= _choices(field, titled)
+        schema |= _choices(field, titled)
     elif field.get("type") not in _SINGLE:
         raise Declined(f"the field '{name}' is no text, number, yes or no, or choice")
-    if "default" in kept and not _fits(kept):
-        del kept["default"]
+    if "default" in schema and not _fits(schema):
+        del schema["default"]
     titles = "\n".join(f"{value}: {title}" for value, title in titled.items())
     texts = {"title": _shown(field.get("title"), MAX_TITLE)}
     texts["description"] = _shown(f"{field.get('description') or ''}\n{titles}".strip(), MAX_ABOUT)
-    return kept | {key: text for key, text in texts.items() if text}
+    return schema | {key: text for key, text in texts.items() if text}
 
 
 def _fits(field: Mapping[str, Any]) -> bool:
@@ -190,9 +190,9 @@ def _titled(field: Any) -> dict[str, str]:
     if not isinstance(options, list):
         return {}
     return {
-        one["const"]: str(one.get("title", ""))
-        for one in options
-        if isinstance(one, Mapping) and isinstance(one.get("const"), str)
+        option["const"]: str(option.get("title", ""))
+        for option in options
+        if isinstance(option, Mapping) and isinstance(option.get("const"), str)
     }
 
 
@@ -210,11 +210,13 @@ def _require_no_secret(message: str, form: Mapping[str, Any]) -> None:
         Declined: it does.
     """
     open_texts = {
-        name: one for name, one in form["properties"].items() if one["type"] == "string" and "enum" not in one
+        name: schema
+        for name, schema in form["properties"].items()
+        if schema["type"] == "string" and "enum" not in schema
     }
-    for name, one in open_texts.items():
-        said = f"{_WORDS.sub(' ', name)} {one.get('title', '')} {one.get('description', '')}"
-        if _SECRET.search(said):
+    for name, field in open_texts.items():
+        text = f"{_WORDS.sub(' ', name)} {field.get('title', '')} {field.get('description', '')}"
+        if _SECRET.search(text):
             raise Declined(f"the field '{name}' asks for a secret, which no form may")
     if open_texts and _WANTS.search(message[:MAX_MESSAGE]) and _SECRET.search(message[:MAX_MESSAGE]):
         raise Declined("it asks for a secret, which no form may")

@@ -67,26 +67,26 @@ def from_json(text: str) -> ServerTool:
 
 def listed(tools: list[Tool], server: str) -> dict[str, ServerTool]:
     """Return the usable tools of a server by name; a name that is none, or is there twice, is left out and logged."""
-    found, refused = sorted_out(tools)
+    server_tools, refused = sorted_out(tools)
     if refused:
         reasons = "; ".join(sorted(f"{visible(name[:80])}: {why}" for name, why in refused.items()))
         log.warning("the MCP server %s has tools that cannot be used: %s", server, reasons[:1000])
-    return found
+    return server_tools
 
 
 def sorted_out(tools: list[Tool]) -> tuple[dict[str, ServerTool], dict[str, str]]:
     """Return the usable tools of a server by name, and of the others why they are none."""
-    found: dict[str, ServerTool] = {}
+    by_name: dict[str, ServerTool] = {}
     refused: dict[str, str] = {}
     for tool in tools:
-        one = _usable(tool)
-        if isinstance(one, str):
-            refused[tool.name] = one
-        elif one.name in found:
+        server_tool = _usable(tool)
+        if isinstance(server_tool, str):
+            refused[tool.name] = server_tool
+        elif server_tool.name in by_name:
             refused[tool.name] = "the server lists it twice"
         else:
-            found[one.name] = one
-    return {name: tool for name, tool in found.items() if name not in refused}, refused
+            by_name[server_tool.name] = server_tool
+    return {name: tool for name, tool in by_name.items() if name not in refused}, refused
 
 
 def _usable(tool: Tool) -> ServerTool | str:
@@ -94,11 +94,11 @@ def _usable(tool: Tool) -> ServerTool | str:
     if not TOOL_NAME.fullmatch(tool.name):
         return "this is no name by the protocol"
     if tool.meta and MALFORMED in tool.meta:
-        place = visible(str(tool.meta[MALFORMED])[:MAX_PLACE])
-        return f"its definition is none by the protocol{', at ' if place else ''}{place}"
+        location = visible(str(tool.meta[MALFORMED])[:MAX_PLACE])
+        return f"its definition is none by the protocol{', at ' if location else ''}{location}"
     hints = tool.annotations.model_dump(by_alias=True, exclude_none=True, mode="json") if tool.annotations else {}
     hints |= {name: tool.meta[name] for name in (EFFECT, TIMEOUT) if tool.meta and name in tool.meta}
-    one = ServerTool(
+    server_tool = ServerTool(
         name=tool.name,
         description=tool.description or tool.title or "",
         input_schema=tool.input_schema,
@@ -106,7 +106,7 @@ def _usable(tool: Tool) -> ServerTool | str:
         annotations=hints,
     )
     try:
-        size = len(orjson.dumps(one.content))
+        size = len(orjson.dumps(server_tool.content))
     except TypeError:  # half a surrogate pair, or a number beyond 64 bits
         return "its definition is no JSON that can be kept"
-    return one if size <= MAX_BYTES else f"its definition is larger than {MAX_BYTES:,} bytes"
+    return server_tool if size <= MAX_BYTES else f"its definition is larger than {MAX_BYTES:,} bytes"

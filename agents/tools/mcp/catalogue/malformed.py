@@ -30,7 +30,7 @@ def mend(result: dict[str, Any], protocol: str) -> None:
     result.setdefault("resultType", "complete")
     content = result.get("content")  # no other result that a server gives has it
     if isinstance(content, list) and not all(map(_is_known, content)):
-        result["content"] = [one if _is_known(one) else _named(one) for one in content]
+        result["content"] = [item if _is_known(item) else _named(item) for item in content]
     if protocol and isinstance(result.get("tools"), list):
         with_stand_ins(result, protocol)
 
@@ -42,8 +42,8 @@ def _is_known(content: Any) -> bool:
 
 
 def _named(content: dict[str, Any]) -> dict[str, Any]:
-    shown = visible(content["type"][:MAX_TYPE])
-    return {"type": "text", "text": f"[an item of the type '{shown}', which is not known and not shown]"}
+    type_name = visible(content["type"][:MAX_TYPE])
+    return {"type": "text", "text": f"[an item of the type '{type_name}', which is not known and not shown]"}
 
 
 def with_stand_ins(result: dict[str, Any], protocol: str) -> None:
@@ -52,13 +52,13 @@ def with_stand_ins(result: dict[str, Any], protocol: str) -> None:
     A stand-in has the name, and why the tool cannot be used. A tool without a name is left out, and so are those that
     would not be read (``MAX_ITEMS``). One tool is judged at a time, so that no error has the faults of all.
     """
-    frame, found = {**result, "resultType": "complete"}, []
+    frame, entries = {**result, "resultType": "complete"}, []
     for tool in result["tools"][:MAX_ITEMS]:
-        place = _fault(tool, frame, protocol)
-        one = tool if place is None else _stand_in(tool, place)
-        if one is not None:
-            found.append(one)
-    result["tools"] = found
+        location = _fault(tool, frame, protocol)
+        entry = tool if location is None else _stand_in(tool, location)
+        if entry is not None:
+            entries.append(entry)
+    result["tools"] = entries
 
 
 def _fault(tool: Any, frame: dict[str, Any], protocol: str) -> str | None:
@@ -71,8 +71,8 @@ def _fault(tool: Any, frame: dict[str, Any], protocol: str) -> str | None:
     try:
         validate_server_result("tools/list", protocol, frame)
     except ValidationError as error:
-        place = place_of(error)
-        return None if place and not place.startswith("tools.0") else place.removeprefix("tools.0").lstrip(".")
+        location = place_of(error)
+        return None if location and not location.startswith("tools.0") else location.removeprefix("tools.0").lstrip(".")
     return None
 
 
@@ -80,12 +80,12 @@ def place_of(error: ValidationError) -> str:
     """Return the first place of an error; empty where it has too many faults to be read, each costs a kilobyte."""
     if error.error_count() > MAX_FAULTS:
         return ""
-    place = error.errors(include_url=False, include_context=False, include_input=False)[0]["loc"]
-    return ".".join(map(str, place))[:MAX_PLACE]
+    loc = error.errors(include_url=False, include_context=False, include_input=False)[0]["loc"]
+    return ".".join(map(str, loc))[:MAX_PLACE]
 
 
-def _stand_in(tool: Any, place: str) -> dict[str, Any] | None:
+def _stand_in(tool: Any, location: str) -> dict[str, Any] | None:
     name = tool.get("name") if isinstance(tool, dict) else None
     if not isinstance(name, str):
         return None
-    return {"name": name, "inputSchema": {"type": "object"}, "_meta": {MALFORMED: place}}
+    return {"name": name, "inputSchema": {"type": "object"}, "_meta": {MALFORMED: location}}

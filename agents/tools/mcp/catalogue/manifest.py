@@ -44,13 +44,13 @@ def pinned_tools(server: str, seen: Mapping[str, ServerTool] | None) -> dict[str
     if seen is None:
         return {name: from_json(text) for name, text in manifests.pinned(server).items()}
     pinned = manifests.pin(server, {name: (tool.digest, tool.json) for name, tool in seen.items()})
-    found = {name: from_json(pinned[name]) for name in seen}
-    for name, tool in found.items():
+    tools = {name: from_json(pinned[name]) for name in seen}
+    for name, tool in tools.items():
         UNACCEPTED.note(server, name, seen[name].digest, tool.digest)
-    return found
+    return tools
 
 
-async def require_accepted(server: str, known: ServerTool, now: ServerTool) -> None:
+async def require_accepted(server: str, baseline: ServerTool, now: ServerTool) -> None:
     """Return if the definition that the server has now may be used; ask a person where it may not yet.
 
     Raises:
@@ -61,16 +61,16 @@ async def require_accepted(server: str, known: ServerTool, now: ServerTool) -> N
     if opened is not None:
         journal = opened.journal
         pinned = (await journal.loop.read(journal.stores.mcp_manifests.pinned, server)).get(now.name)
-        known = known if pinned is None else from_json(pinned)
-    UNACCEPTED.note(server, now.name, now.digest, known.digest)
-    if known.digest == now.digest:
+        baseline = baseline if pinned is None else from_json(pinned)
+    UNACCEPTED.note(server, now.name, now.digest, baseline.digest)
+    if baseline.digest == now.digest:
         return
     if opened is not None and current_call().tenant != opened.settings.tenant:
         raise ToolFailed(
             f"the MCP server {server} has changed its tool {now.name}; it was not called. The operator has to accept "
             "the new definition first: the tool's next call in the deployment's own tenant asks for that."
         )
-    answer = current_call().ask(form(server, known, now), question(server, known, now))
+    answer = current_call().ask(form(server, baseline, now), question(server, baseline, now))
     if answer.get("accept") is not True:
         raise ToolFailed(f"a person did not accept how the MCP server {server} changed its tool {now.name}.")
     if opened is not None:
@@ -79,13 +79,13 @@ async def require_accepted(server: str, known: ServerTool, now: ServerTool) -> N
     UNACCEPTED.note(server, now.name, now.digest, now.digest)
 
 
-def form(server: str, known: ServerTool, now: ServerTool) -> dict[str, Any]:
+def form(server: str, baseline: ServerTool, now: ServerTool) -> dict[str, Any]:
     """Return the form by which an administrator accepts a change; it has the whole of what differs.
 
     Raises:
         ToolFailed: that is too large.
     """
-    texts = _changed(known, now).items()
+    texts = _changed(baseline, now).items()
     whole = "\n\n".join(f"{name}, before:\n{before}\n{name}, now:\n{after}" for name, (before, after) in texts)
     if len(whole.encode()) > MAX_WHOLE:
         raise ToolFailed(
@@ -98,11 +98,11 @@ def form(server: str, known: ServerTool, now: ServerTool) -> dict[str, Any]:
     return about | {ANSWERED_BY: str(Role.ADMIN)}
 
 
-def question(server: str, known: ServerTool, now: ServerTool) -> str:
+def question(server: str, baseline: ServerTool, now: ServerTool) -> str:
     """Return what a person is asked, with both definitions where they differ; all differences share the room."""
     parts = [f"The MCP server {server} has changed its tool {now.name}. May agents use the new definition?"]
-    changed = differences(known, now)
-    parts += [f"{one.field}, before:\n{one.before}\n{one.field}, now:\n{one.now}" for one in changed]
+    changed = differences(baseline, now)
+    parts += [f"{change.field}, before:\n{change.before}\n{change.field}, now:\n{change.now}" for change in changed]
     return "\n\n".join(parts)[:MAX_TEXT]
 
 
@@ -114,20 +114,20 @@ class DefinitionChange(NamedTuple):
     now: str
 
 
-def differences(known: ServerTool, now: ServerTool) -> list[DefinitionChange]:
+def differences(baseline: ServerTool, now: ServerTool) -> list[DefinitionChange]:
     """Return what differs, from where it begins, with hidden characters visible, ``MAX_SHOWN`` characters in all."""
-    changed = _changed(known, now)
-    found = []
+    changed = _changed(baseline, now)
+    changes = []
     for name, (before, after) in changed.items():
         most = MAX_SHOWN // len(changed)
         common = os.path.commonprefix([before, after])  # noqa: RUF071  # compares characters
         first = max(0, len(common) - CONTEXT)
-        found.append(DefinitionChange(name, _shown(before, first, most), _shown(after, first, most)))
-    return found
+        changes.append(DefinitionChange(name, _shown(before, first, most), _shown(after, first, most)))
+    return changes
 
 
-def _changed(known: ServerTool, now: ServerTool) -> dict[str, tuple[str, str]]:
-    texts = {name: (_text(before), _text(now.content[name])) for name, before in known.content.items()}
+def _changed(baseline: ServerTool, now: ServerTool) -> dict[str, tuple[str, str]]:
+    texts = {name: (_text(before), _text(now.content[name])) for name, before in baseline.content.items()}
     return {name: (before, after) for name, (before, after) in texts.items() if before != after}
 
 

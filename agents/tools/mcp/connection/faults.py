@@ -58,14 +58,14 @@ _REMEDIES = {
 
 def of_connecting(error: BaseException) -> tuple[McpFault, str]:
     """Return why no connection came about, and the part of a sentence that says so."""
-    for one in _causes(error):
-        if isinstance(one, ssl.SSLCertVerificationError):
-            return McpFault.TLS, f"its certificate is not accepted ({one.verify_message})"
-        if isinstance(one, ssl.SSLError):
-            return McpFault.TLS, f"TLS with it fails ({getattr(one, 'reason', '') or 'handshake'})"
-        if isinstance(one, socket.gaierror):
+    for cause in _causes(error):
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return McpFault.TLS, f"its certificate is not accepted ({cause.verify_message})"
+        if isinstance(cause, ssl.SSLError):
+            return McpFault.TLS, f"TLS with it fails ({getattr(cause, 'reason', '') or 'handshake'})"
+        if isinstance(cause, socket.gaierror):
             return McpFault.NO_HOST, "the name of its host is not known"
-        if isinstance(one, ConnectionRefusedError):
+        if isinstance(cause, ConnectionRefusedError):
             return McpFault.NO_CONNECTION, "it cannot be reached: nothing accepts connections at its address"
     return McpFault.NO_CONNECTION, f"it cannot be reached ({type(error).__name__})"
 
@@ -74,14 +74,14 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:
-        one = waiting.pop(0)
-        if one is None or id(one) in seen:
+        cause = waiting.pop(0)
+        if cause is None or id(cause) in seen:
             continue
-        seen.add(id(one))
-        yield one
-        waiting += [one.__cause__, one.__context__]
-        if isinstance(one, BaseExceptionGroup):
-            waiting += one.exceptions
+        seen.add(id(cause))
+        yield cause
+        waiting += [cause.__cause__, cause.__context__]
+        if isinstance(cause, BaseExceptionGroup):
+            waiting += cause.exceptions
 
 
 def of_status(status: int) -> McpFault:
@@ -93,13 +93,13 @@ def of_status(status: int) -> McpFault:
     )
 
 
-def of_exit(status: int, said: str) -> McpFault:
+def of_exit(status: int, output: str) -> McpFault:
     """Return what a program's exit status and its standard error say of its command."""
     if status == 127:
         return McpFault.NO_PROGRAM
     if status == 126:
         return McpFault.NOT_EXECUTABLE
-    has_no_package = any(mark in said for mark in ("No module named", "ModuleNotFoundError", "Cannot find module"))
+    has_no_package = any(mark in output for mark in ("No module named", "ModuleNotFoundError", "Cannot find module"))
     return McpFault.NO_PACKAGE if has_no_package else McpFault.ENDED
 
 

@@ -236,8 +236,8 @@ def _has_message(answer: httpx2.Response) -> bool:
 
 
 def _no_message(answer: httpx2.Response) -> str:
-    shown = visible(_kind(answer)[:80]) or "a body without a type"
-    return f"it answered HTTP {answer.status_code} with {shown}, which is no message of the protocol"
+    content_kind = visible(_kind(answer)[:80]) or "a body without a type"
+    return f"it answered HTTP {answer.status_code} with {content_kind}, which is no message of the protocol"
 
 
 def _kind(answer: httpx2.Response) -> str:

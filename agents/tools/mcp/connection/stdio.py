@@ -70,9 +70,9 @@ class StdioConnection:
         """Return how the process ended by itself, as a part of a sentence; empty where it did not."""
         if self._process is None or self._process.returncode is None or not self._ended_itself:
             return ""
-        said = end_of(self.said)
+        end = end_of(self.said)
         text = f"it ended with status {self._process.returncode}"
-        return f"{text}; its standard error ends with: {said}" if said else text
+        return f"{text}; its standard error ends with: {end}" if end else text
 
     @property
     def fault(self) -> McpFault | None:
@@ -133,10 +133,10 @@ class StdioConnection:
                 pipe.close()
 
 
-def end_of(said: str) -> str:
+def end_of(output: str) -> str:
     """Return the last whole lines of ``MAX_SHOWN`` characters at most, or the end of the last line."""
-    end = said[-MAX_SHOWN:]
-    is_cut = len(said) > MAX_SHOWN and said[-MAX_SHOWN - 1] != "\n"
+    end = output[-MAX_SHOWN:]
+    is_cut = len(output) > MAX_SHOWN and output[-MAX_SHOWN - 1] != "\n"
     return end.partition("\n")[2].strip() or f"… {end}" if is_cut else end
 
 

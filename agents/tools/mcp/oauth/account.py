@@ -39,7 +39,7 @@ class OAuthAccount(BaseModel):
 
     __str__ = __repr__
 
-    def register(self, place: str | None) -> None:
+    def register(self, account_key: str | None) -> None:
         """Have what is secret in it redacted wherever this process writes.
 
         ``place`` is ``place_of``: of the accounts there, those are redacted that may still be used. None: for as long
@@ -47,39 +47,39 @@ class OAuthAccount(BaseModel):
         """
         token = self.tokens.access_token
         secrets = frozenset(filter(None, (token, self.tokens.refresh_token, self.client.client_secret)))
-        if place is None:
+        if account_key is None:
             register_secrets(secrets)
         else:
-            redact_issued(place, token, secrets, self.expires_ms, epoch_ms())
+            redact_issued(account_key, token, secrets, self.expires_ms, epoch_ms())
 
     def is_fresh(self, margin_s: float) -> bool:
         """Return whether the access token is good for so long."""
         return self.expires_ms is None or epoch_ms() + margin_s * 1000 < self.expires_ms
 
 
-def sealed_login(account: OAuthAccount, sealer: Sealer, place: str, known: SealedLogin) -> SealedLogin:
+def sealed_login(account: OAuthAccount, sealer: Sealer, account_key: str, login: SealedLogin) -> SealedLogin:
     """Return the login with an account's tokens; ``place`` is ``place_of``, ``known`` says which login it is."""
     data = account.model_dump(mode="json", exclude_none=True)
-    key_name, sealed = sealer.seal(data, f"{place}\n{known.id}\n{known.bound_to}")
+    key_name, sealed = sealer.seal(data, f"{account_key}\n{login.id}\n{login.bound_to}")
     return SealedLogin(
-        id=known.id,
-        bound_to=known.bound_to,
-        version=known.version + 1,
+        id=login.id,
+        bound_to=login.bound_to,
+        version=login.version + 1,
         key_name=key_name,
         sealed=sealed,
         expires_ms=account.expires_ms,
     )
 
 
-def opened_login(login: SealedLogin, sealer: Sealer, place: str) -> OAuthAccount:
+def opened_login(login: SealedLogin, sealer: Sealer, account_key: str) -> OAuthAccount:
     """Return the account of a login.
 
     Raises:
         SealKeyMissing, SealBroken: it cannot be decrypted, or was moved from another tenant or server.
     """
-    data = sealer.unseal(login.key_name, login.sealed, f"{place}\n{login.id}\n{login.bound_to}")
+    data = sealer.unseal(login.key_name, login.sealed, f"{account_key}\n{login.id}\n{login.bound_to}")
     account = OAuthAccount.model_validate(data)
-    account.register(place)
+    account.register(account_key)
     return account
 
 
@@ -92,8 +92,8 @@ def bound_to(server: McpServerDefinition) -> str:
     """Return a digest of the server's address and of who the client is: with another one the tokens are not used."""
     oauth = server.oauth
     assert oauth is not None
-    said = [server.url, oauth.grant, oauth.issuer, oauth.client_id, oauth.client_metadata_url]
-    return hashlib.sha256(orjson.dumps(said)).hexdigest()
+    facts = [server.url, oauth.grant, oauth.issuer, oauth.client_id, oauth.client_metadata_url]
+    return hashlib.sha256(orjson.dumps(facts)).hexdigest()
 
 
 KEPT = 2

@@ -73,14 +73,14 @@ class OAuthFlow:
     """One attempt to get tokens for a server."""
 
     def __init__(
-        self, server: McpServerDefinition, asker: OAuthAsker | None = None, *, place: str | None = None
+        self, server: McpServerDefinition, asker: OAuthAsker | None = None, *, account_key: str | None = None
     ) -> None:
         """``place``: whose tokens they are, as ``place_of`` returns it; None in a command, which ends after it."""
         assert server.oauth is not None
         assert server.url is not None
         self._server, self._oauth, self._url = server, server.oauth, server.url
         self._asker = asker or OAuthAsker(server)
-        self._place = place
+        self._place = account_key
         self._status = 0
 
     async def login(self, port: int, redirect: Redirect, come_back: Return, challenge: str = "") -> OAuthAccount:
@@ -89,7 +89,7 @@ class OAuthFlow:
         Raises:
             McpServerDown: there is no authorization server that may be used, or it refused.
         """
-        kept = _FlowStorage(None, _registered_client(self._oauth, port))
+        storage = _FlowStorage(None, _registered_client(self._oauth, port))
 
         async def checked_redirect(url: str) -> None:
             self._require_metadata(provider)
@@ -102,12 +102,12 @@ class OAuthFlow:
                 redirect_uris=[AnyUrl(redirect_uri(port))],
                 token_endpoint_auth_method=None if self._oauth.client_secret else "none",
             ),
-            kept,
+            storage,
             checked_redirect,
             come_back,
             self._oauth.client_metadata_url,
         )
-        return await self._driven(provider, kept, self._refusal(challenge))
+        return await self._driven(provider, storage, self._refusal(challenge))
 
     async def with_credentials(self) -> OAuthAccount:
         """Return an account by the client's own credentials.
@@ -117,10 +117,10 @@ class OAuthFlow:
             SECRET_MISSING: a reference leads to nothing.
         """
         secrets, oauth = self._oauth.secret_values(), self._oauth
-        kept = _FlowStorage(None, None)
+        storage = _FlowStorage(None, None)
         common: dict[str, Any] = {
             "server_url": self._url,
-            "storage": kept,
+            "storage": storage,
             "client_id": oauth.client_id,
             "scope": oauth.scope,
             "issuer": oauth.issuer,
@@ -136,7 +136,7 @@ class OAuthFlow:
             provider = PrivateKeyJWTOAuthProvider(**common, assertion_provider=_signing(signing))
         else:
             provider = ClientCredentialsOAuthProvider(**common, client_secret=secrets["client_secret"])
-        return await self._driven(provider, kept, self._refusal(""))
+        return await self._driven(provider, storage, self._refusal(""))
 
     async def renewed(self, account: OAuthAccount) -> OAuthAccount | None:
         """Return the account with new tokens; None where its refresh token is no longer accepted, or there is none.
@@ -146,19 +146,19 @@ class OAuthFlow:
         """
         if account.tokens.refresh_token is None:
             return None
-        kept = _FlowStorage(account, None)
+        storage = _FlowStorage(account, None)
         metadata = OAuthClientMetadata(redirect_uris=[AnyUrl(redirect_uri(0))])
-        provider = OAuthClientProvider(self._url, metadata, kept)
+        provider = OAuthClientProvider(self._url, metadata, storage)
         provider.context.oauth_metadata = account.authorization_server
         provider.context.protected_resource_metadata = account.resource
         provider.context.token_expiry_time = 1.0  # long ago, so that the SDK asks for others
         try:
-            found = await self._driven(provider, kept, None)
+            renewal = await self._driven(provider, storage, None)
         except McpServerDown:
             if self._status in _REFUSED:
                 return None
             raise
-        return found.model_copy(update={"client": account.client})
+        return renewal.model_copy(update={"client": account.client})
 
     async def revoke(self, account: OAuthAccount) -> bool:
         """Have the authorization server forget the account's tokens (RFC 7009); return whether it can.
@@ -179,18 +179,18 @@ class OAuthFlow:
                 continue
             data = {"token": token, "token_type_hint": name, "client_id": account.client.client_id}
             data, headers = context.prepare_token_auth(data, {"Content-Type": "application/x-www-form-urlencoded"})
-            asked = httpx2.Request("POST", str(server.revocation_endpoint), data=data, headers=headers)
-            answer = await self._asker.ask(asked)
+            request = httpx2.Request("POST", str(server.revocation_endpoint), data=data, headers=headers)
+            answer = await self._asker.ask(request)
             if answer.status_code != 200:
                 raise McpServerDown(f"the authorization server answered HTTP {answer.status_code}.")
         return True
 
     async def _driven(
-        self, provider: OAuthClientProvider, kept: _FlowStorage, refusal: httpx2.Response | None
+        self, provider: OAuthClientProvider, storage: _FlowStorage, refusal: httpx2.Response | None
     ) -> OAuthAccount:
         """Return the account that the provider's flow leads to; without ``refusal`` it only renews."""
         limit_sdk_logging()
-        before = kept.tokens
+        before = storage.tokens
         try:
             await self._drive(provider, refusal)
         except (OAuthFlowError, ValidationError, ValueError, UnicodeError) as error:
@@ -198,10 +198,10 @@ class OAuthFlow:
             raise McpServerDown(
                 f"the login at the MCP server {self._server.name} failed: {text.rstrip('.')}."
             ) from None
-        if kept.tokens is None or kept.tokens is before:
+        if storage.tokens is None or storage.tokens is before:
             problem = f"the login at the MCP server {self._server.name} failed: there are no new tokens"
             raise McpServerDown(f"{problem} (HTTP {self._status}).")
-        return self._account(provider, kept.tokens, kept.client)
+        return self._account(provider, storage.tokens, storage.client)
 
     async def _drive(self, provider: OAuthClientProvider, refusal: httpx2.Response | None) -> None:
         request = httpx2.Request("POST", self._url)
@@ -233,8 +233,10 @@ class OAuthFlow:
         if issuer is None:
             return
         if metadata is None or not issuers_match(str(metadata.issuer), issuer):
-            found = "no authorization server" if metadata is None else f"the authorization server {metadata.issuer}"
-            raise OAuthFlowError(f"the MCP server leads to {found}, and its file names {issuer}")
+            description = (
+                "no authorization server" if metadata is None else f"the authorization server {metadata.issuer}"
+            )
+            raise OAuthFlowError(f"the MCP server leads to {description}, and its file names {issuer}")
 
     @staticmethod
     def _require_metadata(provider: OAuthClientProvider) -> None:
@@ -253,15 +255,15 @@ class OAuthFlow:
         self, provider: OAuthClientProvider, tokens: OAuthToken, client: OAuthClientInformationFull | None
     ) -> OAuthAccount:
         context = provider.context
-        known = client or context.client_info
-        if known is None:
+        client_info = client or context.client_info
+        if client_info is None:
             raise McpServerDown(f"the login at the MCP server {self._server.name} failed: there is no client.")
         if not _TOKEN.fullmatch(tokens.access_token):
             raise McpServerDown(f"the login at the MCP server {self._server.name} failed: its token cannot be sent.")
         lifetime_s = None if tokens.expires_in is None else min(max(tokens.expires_in, 0), MAX_LIFETIME_S)
         account = OAuthAccount(
             tokens=tokens,
-            client=known,
+            client=client_info,
             authorization_server=context.oauth_metadata,
             resource=context.protected_resource_metadata,
             expires_ms=None if lifetime_s is None else epoch_ms() + lifetime_s * 1000,
@@ -273,12 +275,12 @@ class OAuthFlow:
         """Return the answer that begins the SDK's flow, with the scopes that the file asks for."""
         request = httpx2.Request("POST", self._url)
         written = {"www-authenticate": challenge.encode("ascii", "ignore").decode()}
-        given = httpx2.Response(401, headers=written, request=request)
-        said = {
-            "resource_metadata": extract_resource_metadata_from_www_auth(given),
-            "scope": self._oauth.scope or extract_scope_from_www_auth(given),
+        response = httpx2.Response(401, headers=written, request=request)
+        challenge_params = {
+            "resource_metadata": extract_resource_metadata_from_www_auth(response),
+            "scope": self._oauth.scope or extract_scope_from_www_auth(response),
         }
-        parts = ", ".join(f'{name}="{value}"' for name, value in said.items() if value)
+        parts = ", ".join(f'{name}="{value}"' for name, value in challenge_params.items() if value)
         return httpx2.Response(401, headers={"www-authenticate": f"Bearer {parts}"}, request=request)
 
 

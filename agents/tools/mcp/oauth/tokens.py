@@ -71,10 +71,10 @@ class OwnTokens:
         return await self._work.done(self._other_than(refused))
 
     async def _other_than(self, refused: str) -> str:
-        known = self._account
-        if known is None or not known.is_fresh(MARGIN_S) or known.tokens.access_token == refused:
-            known = self._account = await OAuthFlow(self._server, place=self._place).with_credentials()
-        return known.tokens.access_token
+        account = self._account
+        if account is None or not account.is_fresh(MARGIN_S) or account.tokens.access_token == refused:
+            account = self._account = await OAuthFlow(self._server, account_key=self._place).with_credentials()
+        return account.tokens.access_token
 
 
 class LoginTokens:
@@ -111,16 +111,16 @@ class LoginTokens:
 
     async def _renewed_here(self, account: OAuthAccount, login: SealedLogin) -> str:
         try:
-            found = await OAuthFlow(self._server, place=self._place).renewed(account)
+            renewal = await OAuthFlow(self._server, account_key=self._place).renewed(account)
         except McpServerDown:
             await self._write("release", login)
             raise
-        if found is None:
+        if renewal is None:
             await self._write("remove", login)
             raise self._needed("the login has ended")
-        await self._write("renew", login, sealed_login(found, (await _logins()).sealer, self._place, login))
+        await self._write("renew", login, sealed_login(renewal, (await _logins()).sealer, self._place, login))
         self._read_s = 0.0
-        return found.tokens.access_token
+        return renewal.tokens.access_token
 
     async def _known(self, age_s: float) -> tuple[OAuthAccount, SealedLogin]:
         """Return the stored account, as it was at most so many seconds ago.

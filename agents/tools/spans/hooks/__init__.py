@@ -87,7 +87,7 @@ def remove_hooks() -> None:
     global _is_on
     _is_on = False
     with _lock:
-        for one in _installed.values():
-            if getattr(one.owner, one.name, None) is one.replacement:
-                setattr(one.owner, one.name, one.original)
+        for hook in _installed.values():
+            if getattr(hook.owner, hook.name, None) is hook.replacement:
+                setattr(hook.owner, hook.name, hook.original)
         _installed.clear()

@@ -17,18 +17,18 @@ def _hook(statement_of: Callable[..., str], rows_of: Callable[[str, Any], int | 
 
     def wrap(act: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(act)
-        async def hooked(one: Any, /, *args: Any, **more: Any) -> Any:
+        async def hooked(owner: Any, /, *args: Any, **more: Any) -> Any:
             if not is_collecting("sql"):
-                return await act(one, *args, **more)
-            statement = statement_of(one, *args, **more)
-            connection = getattr(one, "_connection", one)
+                return await act(owner, *args, **more)
+            statement = statement_of(owner, *args, **more)
+            connection = getattr(owner, "_connection", owner)
             if statement == getattr(connection, "_reset_query", None):  # a pool's, when it gets its connection back
-                return await act(one, *args, **more)
+                return await act(owner, *args, **more)
             name = statement_name(statement)
             database = getattr(getattr(connection, "_params", None), "database", None)
             facts = {"statement": statement, "database": database, "system": "postgresql"}
             with span("sql", name, **facts) as noted:
-                answer = await act(one, *args, **more)
+                answer = await act(owner, *args, **more)
                 noted.facts["rows"] = rows_of(name, answer)
                 return answer
 
@@ -41,8 +41,8 @@ def _first(connection: Any, *args: Any, query: Any = None, command: Any = None, 
     return str(args[0] if args else query or command)
 
 
-def _own(one: Any, *args: Any, **more: Any) -> str:
-    return str(one._query)
+def _own(statement: Any, *args: Any, **more: Any) -> str:
+    return str(statement._query)
 
 
 def _table(*args: Any, table_name: Any = None, schema_name: Any = None, **more: Any) -> str:

@@ -15,9 +15,9 @@ def _httpx(send: Callable[..., Any]) -> Callable[..., Any]:
     def hooked(client: Any, request: Any, **more: Any) -> Any:
         if not is_collecting("http"):
             return send(client, request, **more)
-        with _of_httpx(request) as one:
+        with _of_httpx(request) as open_span:
             answer = send(client, request, **more)
-            _note_httpx(one, answer)
+            _note_httpx(open_span, answer)
             return answer
 
     return hooked
@@ -28,9 +28,9 @@ def _httpx_async(send: Callable[..., Any]) -> Callable[..., Any]:
     async def hooked(client: Any, request: Any, **more: Any) -> Any:
         if not is_collecting("http"):
             return await send(client, request, **more)
-        with _of_httpx(request) as one:
+        with _of_httpx(request) as open_span:
             answer = await send(client, request, **more)
-            _note_httpx(one, answer)
+            _note_httpx(open_span, answer)
             return answer
 
     return hooked
@@ -38,8 +38,8 @@ def _httpx_async(send: Callable[..., Any]) -> Callable[..., Any]:
 
 def _of_httpx(request: Any) -> Any:
     url, method = str(request.url), str(request.method)
-    one = span("http", named(method, url), method=method, url=url)
-    return _Noted(one, dict(request.headers), getattr(request, "_content", None))
+    span_context = span("http", named(method, url), method=method, url=url)
+    return _Noted(span_context, dict(request.headers), getattr(request, "_content", None))
 
 
 class _Noted:
@@ -49,16 +49,16 @@ class _Noted:
         self._entered, self._headers, self._body = entered, headers, body
 
     def __enter__(self) -> Span:
-        one: Span = self._entered.__enter__()
-        note_request(one, self._headers, self._body)
-        return one
+        open_span: Span = self._entered.__enter__()
+        note_request(open_span, self._headers, self._body)
+        return open_span
 
     def __exit__(self, *raised: Any) -> Any:
         return self._entered.__exit__(*raised)
 
 
-def _note_httpx(one: Span, answer: Any) -> None:
-    note_answer(one, answer.status_code, answer.headers, getattr(answer, "_content", None))
+def _note_httpx(open_span: Span, answer: Any) -> None:
+    note_answer(open_span, answer.status_code, answer.headers, getattr(answer, "_content", None))
 
 
 def _requests(send: Callable[..., Any]) -> Callable[..., Any]:
@@ -67,11 +67,11 @@ def _requests(send: Callable[..., Any]) -> Callable[..., Any]:
         if not is_collecting("http"):
             return send(session, request, **more)
         url, method = str(request.url), str(request.method)
-        with span("http", named(method, url), method=method, url=url) as one:
-            note_request(one, request.headers, request.body)
+        with span("http", named(method, url), method=method, url=url) as open_span:
+            note_request(open_span, request.headers, request.body)
             answer = send(session, request, **more)
             body = getattr(answer, "_content", None)
-            note_answer(one, answer.status_code, answer.headers, body if isinstance(body, bytes) else None)
+            note_answer(open_span, answer.status_code, answer.headers, body if isinstance(body, bytes) else None)
             return answer
 
     return hooked
@@ -83,10 +83,10 @@ def _urllib3(urlopen: Callable[..., Any]) -> Callable[..., Any]:
         if not is_collecting("http"):
             return urlopen(pool, method, url, *others, **more)
         address = url if "://" in url else f"{pool.scheme}://{pool.host}:{pool.port}{url}"
-        with span("http", named(method, address), method=method, url=address) as one:
-            note_request(one, more.get("headers"), more.get("body"))
+        with span("http", named(method, address), method=method, url=address) as open_span:
+            note_request(open_span, more.get("headers"), more.get("body"))
             answer = urlopen(pool, method, url, *others, **more)
-            note_answer(one, answer.status, answer.headers, getattr(answer, "_body", None))
+            note_answer(open_span, answer.status, answer.headers, getattr(answer, "_body", None))
             return answer
 
     return hooked

@@ -17,8 +17,8 @@ _LITERAL = re.compile(r"""[^\w\s.,"*]|\b\d|\b(?:true|false|null)\b""", re.IGNORE
 """Where the values of a statement may begin."""
 
 
-def _given(args: Arguments, more: Mapping[str, Any], place: int, name: str) -> Any:
-    return args[place] if len(args) > place else more.get(name, "")
+def _given(args: Arguments, more: Mapping[str, Any], index: int, name: str) -> Any:
+    return args[index] if len(args) > index else more.get(name, "")
 
 
 def _statement(cursor: Any, query: Any) -> str:
@@ -35,8 +35,8 @@ def _query(cursor: Any, args: Arguments, more: Mapping[str, Any]) -> str:
 
 
 def _procedure(cursor: Any, args: Arguments, more: Mapping[str, Any]) -> str:
-    given = _given(args, more, 1, "vars")
-    places = ", ".join(["%s"] * len(given)) if isinstance(given, Sized) else ""
+    variables = _given(args, more, 1, "vars")
+    places = ", ".join(["%s"] * len(variables)) if isinstance(variables, Sized) else ""
     return f"SELECT * FROM {_given(args, more, 0, 'procname')}({places})"
 
 
@@ -57,9 +57,9 @@ def _method(name: str, statement_of: Callable[[Any, Arguments, Mapping[str, Any]
         act = getattr(super(SpanCursor, cursor), name)
         if not is_collecting("sql"):
             return act(*args, **more)
-        with statement_span(statement_of(cursor, args, more), cursor) as one:
+        with statement_span(statement_of(cursor, args, more), cursor) as open_span:
             done = act(*args, **more)
-            one.facts["rows"] = cursor.rowcount
+            open_span.facts["rows"] = cursor.rowcount
             return done
 
     hooked.__name__ = name
@@ -84,15 +84,15 @@ class SpanConnection:
     __slots__ = ()
 
     def cursor(self, *args: Any, **more: Any) -> Any:
-        made = super().cursor(*args, **more)  # type: ignore[misc]  # of the connection's class
+        new_cursor = super().cursor(*args, **more)  # type: ignore[misc]  # of the connection's class
         plain = sys.modules["psycopg2._psycopg"].cursor
-        if type(made) is not plain:
-            return _adopted(made, SpanCursor)
-        if made.query is not None:  # a connection of the program's has used it
-            return made
-        ours = _subclass(plain, SpanCursor)(self, made.name)  # type: ignore[arg-type]  # classes have hashes
-        for name in ("scrollable", "withhold", "itersize") if made.name else ():
-            setattr(ours, name, getattr(made, name))
+        if type(new_cursor) is not plain:
+            return _adopted(new_cursor, SpanCursor)
+        if new_cursor.query is not None:  # a connection of the program's has used it
+            return new_cursor
+        ours = _subclass(plain, SpanCursor)(self, new_cursor.name)  # type: ignore[arg-type]  # classes have hashes
+        for name in ("scrollable", "withhold", "itersize") if new_cursor.name else ():
+            setattr(ours, name, getattr(new_cursor, name))
         return ours
 
 
@@ -101,12 +101,12 @@ def _subclass(base: type, with_spans: type) -> Any:
     return type(base)(base.__name__, (with_spans, base), {"__slots__": (), "__module__": base.__module__})
 
 
-def _adopted(made: Any, with_spans: type) -> Any:
+def _adopted(cursor: Any, with_spans: type) -> Any:
     """Return a program's own connection or cursor, which makes spans from now on, if its class lets itself extend."""
-    if not isinstance(made, with_spans):
+    if not isinstance(cursor, with_spans):
         with suppress(Exception):
-            made.__class__ = _subclass(type(made), with_spans)  # type: ignore[arg-type]
-    return made
+            cursor.__class__ = _subclass(type(cursor), with_spans)  # type: ignore[arg-type]
+    return cursor
 
 
 def _connect(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -49,9 +49,9 @@ def _psycopg(execute: Callable[..., Any]) -> Callable[..., Any]:
     def hooked(cursor: Any, query: Any, *others: Any, **more: Any) -> Any:
         if not is_collecting("sql"):
             return execute(cursor, query, *others, **more)
-        with statement_span(text_of(query, cursor), cursor) as one:
+        with statement_span(text_of(query, cursor), cursor) as open_span:
             done = execute(cursor, query, *others, **more)
-            one.facts["rows"] = cursor.rowcount
+            open_span.facts["rows"] = cursor.rowcount
             return done
 
     return hooked
@@ -62,9 +62,9 @@ def _psycopg_async(execute: Callable[..., Any]) -> Callable[..., Any]:
     async def hooked(cursor: Any, query: Any, *others: Any, **more: Any) -> Any:
         if not is_collecting("sql"):
             return await execute(cursor, query, *others, **more)
-        with statement_span(text_of(query, cursor), cursor) as one:
+        with statement_span(text_of(query, cursor), cursor) as open_span:
             done = await execute(cursor, query, *others, **more)
-            one.facts["rows"] = cursor.rowcount
+            open_span.facts["rows"] = cursor.rowcount
             return done
 
     return hooked
@@ -78,9 +78,9 @@ def _dialect(execute: Callable[..., Any]) -> Callable[..., Any]:
         if not is_collecting("sql"):
             return execute(dialect, cursor, statement, *others, **more)
         facts = {"statement": statement, "database": _database_of(more.get("context"), others), "system": dialect.name}
-        with span("sql", statement_name(statement), **facts) as one:
+        with span("sql", statement_name(statement), **facts) as open_span:
             done = execute(dialect, cursor, statement, *others, **more)
-            one.facts["rows"] = getattr(cursor, "rowcount", None)
+            open_span.facts["rows"] = getattr(cursor, "rowcount", None)
             return done
 
     return hooked

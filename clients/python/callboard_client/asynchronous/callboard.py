@@ -111,8 +111,8 @@ class AsyncCallboard:
         Raises:
             RequestRefused: ``run_unknown``.
         """
-        found = await self._transport.send(calls.get_run(run_id))
-        return AsyncRunHandle(self._transport, found.run_id, found.thread_id)
+        run = await self._transport.send(calls.get_run(run_id))
+        return AsyncRunHandle(self._transport, run.run_id, run.thread_id)
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -112,8 +112,8 @@ class Callboard:
         Raises:
             RequestRefused: ``run_unknown``.
         """
-        found = self._transport.send(calls.get_run(run_id))
-        return RunHandle(self._transport, found.run_id, found.thread_id)
+        run = self._transport.send(calls.get_run(run_id))
+        return RunHandle(self._transport, run.run_id, run.thread_id)
 
     def close(self) -> None:
         """Close the connections."""

@@ -79,18 +79,18 @@ class Transport:
             Unreachable: it was not reached for as long as the timeouts say.
             TimeoutError: the run did not end within ``timeout_s``.
         """
-        place, patience = Place(after), Patience(self._timeouts.retry_s)
+        position, patience = Place(after), Patience(self._timeouts.retry_s)
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             error: CallboardError = Unreachable(self._address.text, "the stream ended before the run did")
-            seen = place.after
+            seen = position.after
             try:
-                with self._stream(follow_run(run_id, place.after), _left(until, run_id)) as response:
+                with self._stream(follow_run(run_id, position.after), _left(until, run_id)) as response:
                     if response.status_code == httpx.codes.NO_CONTENT:
                         return  # the last event of an ended run was taken before
                     patience.extend(self._timeouts.resume_s)
                     for block in EventSource(response).iter_sse():
-                        event = place.take(block)
+                        event = position.take(block)
                         if event is not None:
                             yield event
                         if isinstance(event, EndEvent):
@@ -100,7 +100,7 @@ class Transport:
             except CallboardError as refused:
                 error = refused
             _left(until, run_id)
-            if place.after > seen:
+            if position.after > seen:
                 patience.progressed()
                 continue  # at once: most likely the connection alone was lost
             pause_s = patience.pause_s(error)

@@ -24,22 +24,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("modules", nargs="+", metavar="MODULE", help="such as shop.tools")
     parser.add_argument("--list", action="store_true", help="print the tools and end")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     sys.path.insert(0, os.getcwd())
     try:
-        wire = None if given.list else Wire.claim()  # before the import, which may print
+        wire = None if options.list else Wire.claim()  # before the import, which may print
     except OSError:
         print("error: stdin or stdout is closed; let an MCP client start this, or add --list.", file=sys.stderr)
         return 1
     try:
-        tools = load_tools(given.modules)
+        tools = load_tools(options.modules)
     except ToolUnusable as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     if wire is None:
         print("\n".join(map(_line, tools)))
         return 0
-    serve(wire, tools, " ".join(given.modules))
+    serve(wire, tools, " ".join(options.modules))
 
 
 def serve(wire: Wire, tools: Sequence[Tool], name: str) -> NoReturn:

@@ -57,10 +57,10 @@ class Tool:
         meta: dict[str, Any] = {EFFECT_KEY: str(self.effect)}
         if self.timeout_s is not None:
             meta[TIMEOUT_KEY] = self.timeout_s
-        shown: dict[str, Any] = {"name": self.name, "description": self.description, "inputSchema": self.input_schema}
+        data: dict[str, Any] = {"name": self.name, "description": self.description, "inputSchema": self.input_schema}
         if self.output_schema is not None:
-            shown["outputSchema"] = self.output_schema
-        return shown | {"annotations": self.effect.annotations, "_meta": meta}
+            data["outputSchema"] = self.output_schema
+        return data | {"annotations": self.effect.annotations, "_meta": meta}
 
     def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments as values of their types.

@@ -24,8 +24,8 @@ def load_tools(modules: Iterable[str]) -> list[Tool]:
     Raises:
         ToolUnusable: a module cannot be imported or has no tools, a function cannot be one, or two have one name.
     """
-    found = [function for name in modules for function in _functions(_module(name))]
-    tools = [describe(function) for function in dict.fromkeys(found)]
+    functions = [function for name in modules for function in _functions(_module(name))]
+    tools = [describe(function) for function in dict.fromkeys(functions)]
     named: dict[str, Tool] = {}
     for tool in tools:
         other = named.setdefault(tool.name, tool)

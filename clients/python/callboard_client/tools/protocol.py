@@ -53,8 +53,8 @@ class Request:
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        found = self.params.get("_meta")
-        return found if isinstance(found, dict) else {}
+        value = self.params.get("_meta")
+        return value if isinstance(value, dict) else {}
 
     @property
     def is_modern(self) -> bool:
@@ -125,8 +125,8 @@ class Service:
             raise Refused(METHOD_NOT_FOUND, "Method not found", request.method)
 
     def _initialize(self, request: Request) -> dict[str, Any]:
-        asked = request.params.get("protocolVersion")
-        agreed = asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+        version = request.params.get("protocolVersion")
+        agreed = version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
         return {"protocolVersion": agreed, "capabilities": {"tools": {}}, "serverInfo": self._server}
 
     def _discover(self, request: Request) -> dict[str, Any]:
@@ -182,14 +182,14 @@ def _require_version(request: Request) -> None:
     """Refuse a request of a version that is not served, or of the newer ones without what they need."""
     if not request.is_modern:
         return
-    asked = request.meta[VERSION_KEY]
+    version = request.meta[VERSION_KEY]
     if CAPABILITIES_KEY not in request.meta:
         raise Refused(INVALID_PARAMS, f"params._meta is missing the required envelope key(s): {CAPABILITIES_KEY}")
-    if not isinstance(asked, str):
+    if not isinstance(version, str):
         raise Refused(INVALID_PARAMS, "the protocol version has to be text.")
-    if asked not in MODERN_VERSIONS or request.method == "initialize":
-        known = {"supported": list(MODERN_VERSIONS), "requested": asked}
-        raise Refused(UNSUPPORTED_VERSION, "Unsupported protocol version", known)
+    if version not in MODERN_VERSIONS or request.method == "initialize":
+        details = {"supported": list(MODERN_VERSIONS), "requested": version}
+        raise Refused(UNSUPPORTED_VERSION, "Unsupported protocol version", details)
 
 
 def _succeeded(tool: Tool, value: Any) -> dict[str, Any]:

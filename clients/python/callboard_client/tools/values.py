@@ -66,7 +66,7 @@ def _of_collection(kind: Any, inside: tuple[Any, ...], value: Any, where: str) -
         if not isinstance(value, dict):
             raise _misfit(where, "an object", value)
         hint = inside[1] if inside else Any
-        return {name: from_json(hint, one, f"{where}.{name}") for name, one in value.items()}
+        return {name: from_json(hint, member, f"{where}.{name}") for name, member in value.items()}
     if not isinstance(value, list):
         raise _misfit(where, "a list", value)
     if kind is tuple and inside and Ellipsis not in inside:
@@ -75,7 +75,9 @@ def _of_collection(kind: Any, inside: tuple[Any, ...], value: Any, where: str) -
         hints = inside
     else:
         hints = (inside[0] if inside else Any,) * len(value)
-    items = [from_json(hint, one, f"{where}[{n}]") for n, (hint, one) in enumerate(zip(hints, value, strict=True))]
+    items = [
+        from_json(hint, member, f"{where}[{n}]") for n, (hint, member) in enumerate(zip(hints, value, strict=True))
+    ]
     try:
         return _SEQUENCES.get(kind, list)(items)
     except TypeError:  # unhashable
@@ -139,7 +141,7 @@ def _of_model(model: Any, value: Any, where: str) -> Any:
         return model.model_validate(value)
     except ValueError as error:  # pydantic's own is one; it is not imported here
         listed = error.errors(include_url=False) if hasattr(error, "errors") else []
-        texts = [f"{'.'.join(map(str, (where, *one['loc'])))}: {one['msg']}" for one in listed]
+        texts = [f"{'.'.join(map(str, (where, *entry['loc'])))}: {entry['msg']}" for entry in listed]
         raise Misfit("; ".join(texts) or f"{where}: {error}") from error
 
 
@@ -147,9 +149,9 @@ def _of_dataclass(kind: Any, value: Any, where: str) -> Any:
     own = [field for field in dataclasses.fields(kind) if field.init]
     hints = get_type_hints(kind, include_extras=True)
     required = [field.name for field in own if is_required(field)]
-    made = _of_object({field.name: hints[field.name] for field in own}, required, value, where, is_open=False)
+    arguments = _of_object({field.name: hints[field.name] for field in own}, required, value, where, is_open=False)
     try:
-        return kind(**made)
+        return kind(**arguments)
     except ValueError as error:  # of its __post_init__
         raise Misfit(f"{where}: {error}") from error
 
@@ -163,26 +165,26 @@ def _of_object(
 
 
 def fields_from_json(
-    hints: Mapping[str, Any], required: Iterable[str], given: Mapping[str, Any], prefix: str, *, is_open: bool
+    hints: Mapping[str, Any], required: Iterable[str], data: Mapping[str, Any], prefix: str, *, is_open: bool
 ) -> dict[str, Any]:
     """Return the fields of an object as values of their types; those without a type as they came, where it is open.
 
     Raises:
         Misfit: one lacks, is unknown, or does not fit. The message names each of them.
     """
-    problems = [f"{prefix}{name} is missing" for name in required if name not in given]
+    problems = [f"{prefix}{name} is missing" for name in required if name not in data]
     if not is_open:
-        unknown = [name for name in given if name not in hints]
+        unknown = [name for name in data if name not in hints]
         problems += [f"there is no {prefix}{_quoted(name)}; known: {', '.join(hints) or 'none'}" for name in unknown]
-    made: dict[str, Any] = {}
-    for name, value in given.items():
+    result: dict[str, Any] = {}
+    for name, value in data.items():
         try:
-            made[name] = from_json(hints.get(name, Any), value, f"{prefix}{name}")
+            result[name] = from_json(hints.get(name, Any), value, f"{prefix}{name}")
         except Misfit as error:
             problems.append(str(error))
     if problems:
         raise Misfit("; ".join(problems))
-    return made
+    return result
 
 
 def to_json(value: Any) -> Any:
@@ -216,11 +218,11 @@ def _parts_to_json(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {str(to_json(name)): to_json(one) for name, one in value.items()}
+        return {str(to_json(name)): to_json(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
-        return [to_json(one) for one in value]
+        return [to_json(member) for member in value]
     if isinstance(value, Set):
-        return sorted((to_json(one) for one in value), key=str)
+        return sorted((to_json(member) for member in value), key=str)
     raise Misfit(
         f"the result has a value of the type {type(value).__qualname__}, which JSON has no form for; return text, "
         "numbers, lists, dicts, dataclasses or pydantic models"

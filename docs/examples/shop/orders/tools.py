@@ -28,8 +28,8 @@ def find_books(words: str, order: Literal["title", "copies"] = "title") -> list[
         words: a title, or a sentence with titles in it.
         order: what the list is ordered by.
     """
-    found = [Shelf(title, copies) for title, copies in SHELVES.items() if title.lower() in words.lower()]
-    return sorted(found, key=lambda shelf: getattr(shelf, order))
+    shelves = [Shelf(title, copies) for title, copies in SHELVES.items() if title.lower() in words.lower()]
+    return sorted(shelves, key=lambda shelf: getattr(shelf, order))
 
 
 @tool(timeout_s=30)

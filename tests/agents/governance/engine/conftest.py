@@ -40,8 +40,8 @@ def ask():
             async with Peer(scripted) as peer:
                 engine = RemoteEngine(peer.url("127.0.0.1", "/core/"), SecretStr("obx_key_123"), timeout_s)
                 governance = Governance(engine, RUN, when_silent)
-                asked = call or calls(room="A 12")
-                judged = await (governance.after(asked, **after) if after else governance.before(asked))
+                governed_call = call or calls(room="A 12")
+                judged = await (governance.after(governed_call, **after) if after else governance.before(governed_call))
                 return judged, peer.asked
 
         return asyncio.run(run())

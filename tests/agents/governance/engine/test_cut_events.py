@@ -28,13 +28,13 @@ TOO_LONG = {
 def test_an_engine_that_sees_a_part_permits_nothing(ask, arguments):
     answer = {"action": "continue", "guardrails": {"redacted_input": {"text": "y"}}}
 
-    effectful, (asked,) = ask(answer, calls(Effect.UNSAFE, **arguments))
+    effectful, (request,) = ask(answer, calls(Effect.UNSAFE, **arguments))
     closed, _ = ask(answer, calls(**arguments), "fail_closed")
     pure, _ = ask(answer, calls(**arguments))
 
-    assert orjson.loads(asked.body)["is_cut"] is True
-    assert len(asked.body) < 300_000
-    assert [one.decision.verdict for one in (effectful, closed)] == [Verdict.BLOCK] * 2
+    assert orjson.loads(request.body)["is_cut"] is True
+    assert len(request.body) < 300_000
+    assert [result.decision.verdict for result in (effectful, closed)] == [Verdict.BLOCK] * 2
     assert "shown in part" in effectful.decision.reason
     assert closed.error.code == "governance_input_cut"
     assert (pure.decision.verdict, pure.decision.arguments) == (Verdict.ALLOW, None)
@@ -62,11 +62,11 @@ def test_an_engine_that_sees_a_part_may_refuse(ask, answer, when_silent, verdict
 def test_a_result_that_is_shown_in_part_is_judged_as_without_an_answer(ask, when_silent, is_kept):
     changed = {"action": "continue", "guardrails": {"input_type": "activity_output", "redacted_input": "y"}}
 
-    judged, (asked,) = ask(
+    judged, (request,) = ask(
         changed, calls(Effect.UNSAFE), when_silent, status="done", output="x" * 70_000, duration_ms=1
     )
 
-    assert orjson.loads(asked.body)["is_cut"] is True
+    assert orjson.loads(request.body)["is_cut"] is True
     assert (judged.decision.verdict is Verdict.ALLOW, judged.is_output_changed) == (is_kept, False)
 
 

@@ -28,8 +28,8 @@ def engine() -> Iterator[EngineServer]:
 @pytest.fixture
 def kit(engine: EngineServer) -> Iterator[AgentKit]:
     wrap_tools(ledger.watched)
-    with AgentKit(settings={"governance_url": engine.url}) as one:
-        yield one
+    with AgentKit(settings={"governance_url": engine.url}) as agent_kit:
+        yield agent_kit
     wrap_tools(None)
 
 
@@ -50,6 +50,6 @@ def test_a_governed_run_survives_the_loss_of_its_owner_at_every_commit(
         assert played.run["status"] == undisturbed.run["status"], where
         assert differences(played, undisturbed) == [], where
         assert lives.effects.counted() == effects, where
-        asked = {event["call_id"] for event in engine.events if event["event_type"] == "ActivityStarted"}
-        made = {entry.call_id for entry in ledger.read(tmp_path / f"ledger-{k}")}
-        assert made <= asked, where
+        engine_ids = {event["call_id"] for event in engine.events if event["event_type"] == "ActivityStarted"}
+        call_ids = {entry.call_id for entry in ledger.read(tmp_path / f"ledger-{k}")}
+        assert call_ids <= engine_ids, where

@@ -67,8 +67,8 @@ def engine() -> Iterator[EngineServer]:
 
 @pytest.fixture
 def kit(engine: EngineServer) -> Iterator[AgentKit]:
-    with AgentKit(tools=[look, send, pay], settings={"governance_url": engine.url}) as one:
-        yield one
+    with AgentKit(tools=[look, send, pay], settings={"governance_url": engine.url}) as agent_kit:
+        yield agent_kit
 
 
 def decisions(kit: AgentKit, run_id: str) -> list[dict[str, Any]]:
@@ -110,10 +110,10 @@ def test_each_call_is_asked_about_before_and_after_it(kit: AgentKit, engine: Eng
     assert completed["activity_output"] == {"name": "Ann", "phone": "555-0100"}
     assert completed["status"] == "completed"
     assert completed["activity_id"] == engine.of("ActivityStarted", "look")[0]["activity_id"]
-    assert [one["remote"] for one in decisions(kit, handle.run_id)] == ["allow", "allow", "allow"]
-    shown = kit.runner.journal.readers.runs.get(kit.runner.principal, handle.run_id)
-    who = {name: value for name, value in shown["security_context"].items() if name != "token_ref"}
-    assert [(event["context"], event["security_context"]) for event in engine.events] == [(shown["context"], who)] * 8
+    assert [decision["remote"] for decision in decisions(kit, handle.run_id)] == ["allow", "allow", "allow"]
+    record = kit.runner.journal.readers.runs.get(kit.runner.principal, handle.run_id)
+    who = {name: value for name, value in record["security_context"].items() if name != "token_ref"}
+    assert [(event["context"], event["security_context"]) for event in engine.events] == [(record["context"], who)] * 8
 
 
 def test_the_decision_is_committed_before_the_call(kit: AgentKit, engine: EngineServer) -> None:
@@ -191,9 +191,11 @@ def test_guardrails_redact_the_input_before_it_is_logged(kit: AgentKit, engine: 
     assert decisions(kit, handle.run_id)[1]["verdict"] == "constrain"
 
 
-@pytest.mark.parametrize("given", [{"text": 5}, {}, {"text": "a", "more": 1}])
-def test_a_redacted_input_that_does_not_fit_is_no_call(kit: AgentKit, engine: EngineServer, given: Any) -> None:
-    engine.respond = refuse("ActivityStarted", "send", {"action": "continue", "guardrails": {"redacted_input": given}})
+@pytest.mark.parametrize("redaction", [{"text": 5}, {}, {"text": "a", "more": 1}])
+def test_a_redacted_input_that_does_not_fit_is_no_call(kit: AgentKit, engine: EngineServer, redaction: Any) -> None:
+    engine.respond = refuse(
+        "ActivityStarted", "send", {"action": "continue", "guardrails": {"redacted_input": redaction}}
+    )
     kit.model.script(Turn(calls=[Call(name="send", arguments={"text": "hi"})]), Turn(text="done"))
 
     (result,) = kit.play().of(ToolResultPayload)
@@ -308,11 +310,11 @@ def test_without_the_engine_a_pure_call_that_leaves_is_not_made(kit: AgentKit, e
     assert engine.of("ActivityStarted", "look")[0]["activity_identity"] == "mcp:shop/look"
 
 
-@pytest.mark.parametrize("said", [500, b"<html>", {"action": "perhaps"}], ids=["500", "no JSON", "no action"])
+@pytest.mark.parametrize("reply", [500, b"<html>", {"action": "perhaps"}], ids=["500", "no JSON", "no action"])
 def test_without_the_engine_pure_calls_are_made_and_others_are_not(
-    kit: AgentKit, engine: EngineServer, said: Any
+    kit: AgentKit, engine: EngineServer, reply: Any
 ) -> None:
-    engine.respond = lambda event: said
+    engine.respond = lambda event: reply
     kit.model.script(
         Turn(calls=[Call(name="look", arguments={"name": "Ann"}), Call(name="send", arguments={"text": "hi"})]),
         Turn(text="done"),
@@ -374,18 +376,18 @@ def test_a_slow_engine_costs_its_time_limit_and_no_more(kit: AgentKit, engine: E
 
 
 def test_a_stop_during_the_question_ends_the_run_with_valid_steps(kit: AgentKit, engine: EngineServer) -> None:
-    asked, released = threading.Event(), threading.Event()
+    question_signal, released = threading.Event(), threading.Event()
 
     def respond(event: dict[str, Any]) -> Any:
         if event.get("activity_type") == "send":
-            asked.set()
+            question_signal.set()
             released.wait(20)
         return {"action": "continue"}
 
     engine.respond = respond
     kit.model.script(Turn(calls=[Call(name="send", arguments={"text": "hi"})]), Turn(text="done"))
     handle = kit.run(detached=False)
-    assert asked.wait(20)
+    assert question_signal.wait(20)
     handle.cancel()
     end = handle.result(30)
     released.set()
@@ -427,7 +429,9 @@ def test_a_sticky_approval_is_not_named_for_a_call_that_the_engine_stops(
             waiting(second)
             second.cancel()
         second.result(30)
-        (decided,) = [one for one in decisions(kit, second.run_id) if one["verdict"] == answer["verdict"]]
+        (decided,) = [
+            decision for decision in decisions(kit, second.run_id) if decision["verdict"] == answer["verdict"]
+        ]
 
     assert "approved" not in decided
     assert made == [("order", 1)]
@@ -530,22 +534,22 @@ class Own:
         return PolicyDecision(verdict=verdict, rule="own", version=self.version)
 
 
-@pytest.mark.parametrize(("verdict", "asked"), [(Verdict.BLOCK, 0), (Verdict.HALT, 0), (Verdict.ALLOW, 1)])
+@pytest.mark.parametrize(("verdict", "question_count"), [(Verdict.BLOCK, 0), (Verdict.HALT, 0), (Verdict.ALLOW, 1)])
 def test_a_local_refusal_is_not_sent_to_the_engine(
-    kit: AgentKit, engine: EngineServer, monkeypatch: pytest.MonkeyPatch, verdict: Verdict, asked: int
+    kit: AgentKit, engine: EngineServer, monkeypatch: pytest.MonkeyPatch, verdict: Verdict, question_count: int
 ) -> None:
     monkeypatch.setattr(PolicySource, "current", lambda _self: Own(verdict))
     kit.model.script(Turn(calls=[Call(name="send", arguments={"text": "hi"})]), Turn(text="done"))
     kit.play()
 
-    assert (len(engine.of("ActivityStarted", "send")), len(made)) == (asked, asked)
+    assert (len(engine.of("ActivityStarted", "send")), len(made)) == (question_count, question_count)
 
 
 def waiting(handle: RunHandle) -> list[dict[str, Any]]:
     """Return the open questions of a run, as soon as it waits."""
     until = time.monotonic() + 20
     while time.monotonic() < until:
-        if found := handle.approvals():
-            return found
+        if approvals := handle.approvals():
+            return approvals
         time.sleep(0.01)
     raise AssertionError("the run does not wait")

@@ -43,14 +43,14 @@ def store(pairs: dict[str, int]) -> dict[str, int]:
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
     """The functions that examined much data, each with whether that was on the thread of a running loop."""
-    found: Seen = {}
+    by_name: Seen = {}
 
     def watch(owner: Any, name: str) -> None:
         original: Callable[..., Any] = getattr(owner, name)
 
         def watched(*args: Any, **kwargs: Any) -> Any:
-            if any(is_large(one) for one in args):
-                found.setdefault(name, set()).add(is_on_loop())
+            if any(is_large(arg) for arg in args):
+                by_name.setdefault(name, set()).add(is_on_loop())
             return original(*args, **kwargs)
 
         monkeypatch.setattr(owner, name, watched)
@@ -60,12 +60,14 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
     watch(tool_arguments, "schema_errors")
     watch(results, "schema_errors")
     watch(LocalPolicy, "decide")
-    return found
+    return by_name
 
 
 def is_large(value: Any) -> bool:
     data = getattr(value, "arguments", value)
-    return isinstance(data, dict) and any(isinstance(one, dict) and len(one) >= FEWER for one in (data, *data.values()))
+    return isinstance(data, dict) and any(
+        isinstance(part, dict) and len(part) >= FEWER for part in (data, *data.values())
+    )
 
 
 def is_on_loop() -> bool:
@@ -87,8 +89,8 @@ def kit(engine: EngineServer, tmp_path: Path) -> Iterator[AgentKit]:
     file = tmp_path / "policy.yaml"
     file.write_text(POLICY)
     settings = {"governance_url": engine.url, "governance_policy": "fail_open", "policy": str(file)}
-    with AgentKit(tools=[store], settings=settings) as one:
-        yield one
+    with AgentKit(tools=[store], settings=settings) as agent_kit:
+        yield agent_kit
 
 
 def test_no_decision_about_a_large_call_is_made_on_the_loop(kit: AgentKit, seen: Seen) -> None:

@@ -231,12 +231,12 @@ def test_the_seeds_variables_are_read(monkeypatch):
     monkeypatch.setenv("OPENBOX_API_KEY", "obx_live_1")
     monkeypatch.setenv("OPENBOX_GOVERNANCE_POLICY", "fail_closed")
 
-    found = read_settings()
+    settings = read_settings()
 
-    assert (found.governance_url, found.governance_policy) == ("https://core.example.org", "fail_closed")
-    assert found.governance_api_key is not None
-    assert found.governance_api_key.get_secret_value() == "obx_live_1"
-    assert engine_of(found) is engine_of(read_settings())
+    assert (settings.governance_url, settings.governance_policy) == ("https://core.example.org", "fail_closed")
+    assert settings.governance_api_key is not None
+    assert settings.governance_api_key.get_secret_value() == "obx_live_1"
+    assert engine_of(settings) is engine_of(read_settings())
 
 
 @pytest.mark.parametrize("address", ["169.254.169.254", "[fd00:ec2::254]", "0.0.0.0"])

@@ -30,10 +30,10 @@ def test_of_the_deployment_s_and_the_agent_s_checks_the_stricter_count(deployed,
     ticket = PatternCheck(name="ticket", pattern="T-[0-9]+")
     agent = GuardrailFields(input=Checks(pii="off", max_chars=500, patterns=(ticket,)), arguments="pass")
 
-    found = guardrails_of(deployed, agent)
+    guardrails = guardrails_of(deployed, agent)
 
-    assert (found.input.pii, found.input.max_chars, found.input.patterns) == ("redact", 100, (ticket,))
-    assert (found.output.secrets, found.output.pii, found.arguments) == ("block", "off", "refuse")
+    assert (guardrails.input.pii, guardrails.input.max_chars, guardrails.input.patterns) == ("redact", 100, (ticket,))
+    assert (guardrails.output.secrets, guardrails.output.pii, guardrails.arguments) == ("block", "off", "refuse")
 
 
 def test_an_edited_file_counts_from_the_next_run_on(deployed, file):

@@ -58,10 +58,10 @@ def test_a_field_whose_name_says_so_is_replaced_whatever_its_value():
 
 
 def test_numbers_and_names_of_fields_are_looked_at():
-    found = STRICT.check_output({"jane@example.org": 4111111111111111, "n": 12, "x": None, "f": 0.5, "b": True})
+    output = STRICT.check_output({"jane@example.org": 4111111111111111, "n": 12, "x": None, "f": 0.5, "b": True})
 
-    assert found.redacted_input == {REDACTED: REDACTED, "n": 12, "x": None, "f": 0.5, "b": True}
-    assert found.reasons == ("redacted: email", "redacted: card")
+    assert output.redacted_input == {REDACTED: REDACTED, "n": 12, "x": None, "f": 0.5, "b": True}
+    assert output.reasons == ("redacted: email", "redacted: card")
 
 
 def test_an_error_survives_pickling_and_names_its_reasons():
@@ -78,7 +78,7 @@ def test_no_depth_hides_a_secret(wrap, levels):
     for _ in range(levels):
         value = wrap(value)
 
-    shown = orjson.dumps(UNGUARDED.output("tool", value)).decode()
+    text = orjson.dumps(UNGUARDED.output("tool", value)).decode()
 
-    assert KEY not in shown
-    assert REDACTED in shown or CUT in shown
+    assert KEY not in text
+    assert REDACTED in text or CUT in text

@@ -9,7 +9,7 @@ def found(kind: str, text: str) -> list[str]:
     return [text[start:end] for start, end in personal_spans(PersonalData(kind), text)]
 
 
-@pytest.mark.parametrize(("kind", "sample"), [(kind, one) for kind, some in PERSONAL.items() for one in some])
+@pytest.mark.parametrize(("kind", "sample"), [(kind, example) for kind, some in PERSONAL.items() for example in some])
 def test_each_form_is_found_inside_a_sentence(kind, sample):
     assert found(kind, f"Ä: {sample}. And {sample}, ok") == [sample, sample]
 

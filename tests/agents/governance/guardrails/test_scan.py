@@ -31,9 +31,9 @@ def test_the_search_before_all_rules_misses_nothing_that_one_finds(sample: str, 
 
     for text in (around.format(sample), around.format(sample.upper()), around.format(sample[:-1])):
         assert scan.clean(text) == each.clean(text)
-        found = list[Detection]()
-        shown = cleaned_data(scan, {"note": [text]}, found)
-        assert not scan.finds_nothing({"note": [text]}) or (shown, found) == ({"note": [text]}, [])
+        detections = list[Detection]()
+        result = cleaned_data(scan, {"note": [text]}, detections)
+        assert not scan.finds_nothing({"note": [text]}) or (result, detections) == ({"note": [text]}, [])
 
 
 def test_a_usual_text_is_asked_no_rule_about() -> None:
@@ -53,10 +53,10 @@ def test_a_usual_text_is_asked_no_rule_about() -> None:
     ],
 )
 def test_data_is_clean_as_a_whole_only_where_each_of_its_texts_is(data: object) -> None:
-    scan, found = scan_of(Checks()), list[Detection]()
-    cleaned_data(scan, data, found)
+    scan, detections = scan_of(Checks()), list[Detection]()
+    cleaned_data(scan, data, detections)
 
-    assert found
+    assert detections
     assert not scan.finds_nothing(data)
 
 

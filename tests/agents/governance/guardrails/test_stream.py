@@ -39,10 +39,10 @@ def splits(text: str) -> list[tuple[str, ...]]:
 @pytest.mark.parametrize(("text", "secret"), SECRETS.items(), ids=[text[:12] for text in SECRETS])
 def test_no_secret_leaks_wherever_it_is_split(text, secret, around):
     whole = around.format(text)
-    wanted = redactor().likely(whole)
+    expected = redactor().likely(whole)
 
-    assert secret not in wanted
-    assert {streamed(PLAIN, *pieces) for pieces in splits(whole)} == {wanted}
+    assert secret not in expected
+    assert {streamed(PLAIN, *pieces) for pieces in splits(whole)} == {expected}
 
 
 @pytest.mark.parametrize(
@@ -63,10 +63,10 @@ def test_words_after_a_word_and_program_texts_stay(text):
 @pytest.mark.parametrize(("kind", "sample"), DATA)
 def test_no_personal_data_leaks_wherever_it_is_split(kind, sample, around):
     whole = around.format(sample)
-    wanted, found = STRICT.clean(whole)
+    expected, detections = STRICT.clean(whole)
 
-    assert (wanted, found) == (around.format(REDACTED), [Detection(kind, "redact")])
-    assert {streamed(STRICT, *pieces) for pieces in splits(whole)} == {wanted}
+    assert (expected, detections) == (around.format(REDACTED), [Detection(kind, "redact")])
+    assert {streamed(STRICT, *pieces) for pieces in splits(whole)} == {expected}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -155,12 +155,12 @@ def test_held_text_is_bounded():
 
 
 def test_what_was_found_is_reported_before_it_goes_out():
-    found: list[Detection] = []
-    guard = StreamRedactor(STRICT, found.extend)
+    detections: list[Detection] = []
+    guard = StreamRedactor(STRICT, detections.extend)
     guard.add(f"a {JWT} b jane@example.org")
     guard.rest()
 
-    assert {one.name for one in found} == {"secrets", "email"}
+    assert {detection.name for detection in detections} == {"secrets", "email"}
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\ud800sk-" + "b" * 20, "\U0001f600" * 5, "\0", "￿ﬀK"])

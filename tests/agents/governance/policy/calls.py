@@ -7,11 +7,11 @@ from config.policy_decision import CallFacts
 
 
 def call(name: str = "pay", /, **facts: Any) -> CallFacts:
-    known: dict[str, Any] = {"arguments": {}, "effect": Effect.UNSAFE, "principal": "ann", "roles": frozenset()}
-    known |= {"tenant": "acme", "agent_id": "office", "model": "demo/office"}
-    return CallFacts(point="tool", name=name, **(known | facts))
+    defaults: dict[str, Any] = {"arguments": {}, "effect": Effect.UNSAFE, "principal": "ann", "roles": frozenset()}
+    defaults |= {"tenant": "acme", "agent_id": "office", "model": "demo/office"}
+    return CallFacts(point="tool", name=name, **(defaults | facts))
 
 
 def asked_model(**facts: Any) -> CallFacts:
-    known: dict[str, Any] = {"arguments": {}, "principal": "ann", "roles": frozenset(), "tenant": "acme"}
-    return CallFacts(point="model", name="openai/gpt", model="openai/gpt", agent_id="office", **(known | facts))
+    defaults: dict[str, Any] = {"arguments": {}, "principal": "ann", "roles": frozenset(), "tenant": "acme"}
+    return CallFacts(point="model", name="openai/gpt", model="openai/gpt", agent_id="office", **(defaults | facts))

@@ -153,7 +153,7 @@ def test_agents_whose_tools_could_not_be_read_are_named_beside_a_warning(policy_
     )
 
 
-@pytest.mark.parametrize("place", ["when", "unless"])
-def test_a_role_that_is_none_is_refused(policy_of: Any, place: str) -> None:
+@pytest.mark.parametrize("section", ["when", "unless"])
+def test_a_role_that_is_none_is_refused(policy_of: Any, section: str) -> None:
     with pytest.raises(PolicyInvalid, match=r"there is no role 'operater'\. Did you mean 'operator'\? Roles: viewer"):
-        policy_of(BLOCK | {place: {"roles": ["admin", "operater"]}})
+        policy_of(BLOCK | {section: {"roles": ["admin", "operater"]}})

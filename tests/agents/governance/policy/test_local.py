@@ -90,7 +90,7 @@ def test_a_name_at_a_server_loosens_no_policy_that_denies_by_default(policy_of, 
 @pytest.mark.parametrize("unless", [{"tools": ["pay"]}, {"provenance": ["look"]}])
 def test_a_name_at_a_server_is_no_exception(policy_of, unless):
     policy = policy_of({"unless": unless, "verdict": "block"})
-    of_bank, of_evil = ({f"from:{one}_look", f"from:mcp:{one}/look"} for one in ("bank", "evil"))
+    of_bank, of_evil = ({f"from:{server}_look", f"from:mcp:{server}/look"} for server in ("bank", "evil"))
 
     evil = call("evil_pay", **OF_EVIL, labels=frozenset(of_evil))
     bank = call("pay", identity="mcp:bank/pay", labels=frozenset(of_bank | {"from:look"}))

@@ -76,10 +76,10 @@ def problem_of(folder: Path, text: str) -> str:
     ],
 )
 def test_a_file_that_cannot_be_used_names_line_and_rule(tmp_path, change, problem):
-    found = problem_of(tmp_path, RULE.replace(*change))
+    message = problem_of(tmp_path, RULE.replace(*change))
 
-    assert problem in found
-    assert found.startswith("policy.yaml")
+    assert problem in message
+    assert message.startswith("policy.yaml")
 
 
 def test_two_rules_of_one_name_are_refused(tmp_path):
@@ -93,10 +93,10 @@ def test_two_rules_that_contradict_each_other_are_refused(tmp_path):
     alike = "when: {tools: [mail, pay]}\n    condition: >-\n      arguments.a >\n      1\n    verdict: block"
     text = RULE.replace("verdict: block", match) + RULE.replace("verdict: block", alike).replace("first", "second")[8:]
 
-    found = problem_of(tmp_path, text)
+    problem = problem_of(tmp_path, text)
 
-    assert "rule 'second': contradicts rule 'first'" in found
-    assert "says `halt` where this one says `block`" in found
+    assert "rule 'second': contradicts rule 'first'" in problem
+    assert "says `halt` where this one says `block`" in problem
 
 
 def test_rules_of_a_folder_are_one_policy(tmp_path):

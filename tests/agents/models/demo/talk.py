@@ -42,18 +42,18 @@ class Talk:
         self.calls, self.rounds, self.reasoning = [], [], ""
         self.messages.append({"role": "user", "content": sentence})
         for _ in range(6):
-            given = self._answer()
-            if not given.calls:
-                return "".join(given.text)
-            self.rounds.append([call.name for call in given.calls])
-            for call in given.calls:
+            turn = self._answer()
+            if not turn.calls:
+                return "".join(turn.text)
+            self.rounds.append([call.name for call in turn.calls])
+            for call in turn.calls:
                 result = self.result(call.name, call.text)
                 self.messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
         raise AssertionError("the model never stopped calling tools")
 
     def _answer(self) -> Turn:
         effects = {name: tool.effect for name, tool in self.tools.items()}
-        given = answer(
+        turn = answer(
             ModelCall(
                 model="demo/instant",
                 messages=self.messages,
@@ -62,10 +62,10 @@ class Talk:
                 starters=self.starters,
             )
         )
-        self.reasoning += "".join(given.reasoning)
-        calls = [{"id": each.id, "function": {"name": each.name, "arguments": each.text}} for each in given.calls]
-        self.messages.append({"role": "assistant", "content": given.text, "tool_calls": calls or None})
-        return given
+        self.reasoning += "".join(turn.reasoning)
+        calls = [{"id": each.id, "function": {"name": each.name, "arguments": each.text}} for each in turn.calls]
+        self.messages.append({"role": "assistant", "content": turn.text, "tool_calls": calls or None})
+        return turn
 
     def result(self, name: str, text: str) -> str:
         arguments = json.loads(text)

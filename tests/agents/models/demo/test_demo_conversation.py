@@ -245,6 +245,6 @@ def asked(messages, **more):
     ids=range(13),
 )
 def test_any_conversation_gets_an_answer(messages):
-    given = answer(asked(messages))
+    turn = answer(asked(messages))
 
-    assert given.text or given.calls
+    assert turn.text or turn.calls

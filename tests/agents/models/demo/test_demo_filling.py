@@ -29,15 +29,15 @@ def test_fills_a_calendar_entry():
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("text", "location"),
     [
         ("at 12:30 in Lisbon. Tom Baker comes as well.", "Lisbon"),
         ("a talk in St. Louis on Monday", "St. Louis"),
         ("dinner in New York City", "New York City"),
     ],
 )
-def test_a_place_ends_with_its_sentence(text, place):
-    assert fill(CALENDAR, text)["place"] == place
+def test_a_place_ends_with_its_sentence(text, location):
+    assert fill(CALENDAR, text)["place"] == location
 
 
 def test_what_is_not_said_is_null_or_empty():
@@ -116,12 +116,12 @@ PERSON = {
 
 
 def test_fills_other_schemas_too():
-    found = fill(PERSON, "This is Ada King, a happy engineer in London, age 36, urgent")
+    person = fill(PERSON, "This is Ada King, a happy engineer in London, age 36, urgent")
 
-    assert schema_errors(PERSON, found) == []
-    assert found["name"] == "Ada King"
-    assert (found["age"], found["mood"], found["urgent"], found["kind"]) == (36, "happy", True, "person")
-    assert found["address"] == {"city": "London"}
+    assert schema_errors(PERSON, person) == []
+    assert person["name"] == "Ada King"
+    assert (person["age"], person["mood"], person["urgent"], person["kind"]) == (36, "happy", True, "person")
+    assert person["address"] == {"city": "London"}
 
 
 def test_a_schema_that_contains_itself_ends():

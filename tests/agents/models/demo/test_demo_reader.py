@@ -72,9 +72,9 @@ def test_counts_what_it_used():
 
 def test_fills_a_schema_when_asked():
     schema = {"type": "object", "properties": {"date": {"type": "string"}}, "required": ["date"]}
-    wanted = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+    response_format = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
 
-    assert collect(asked("on 2026-12-03", response_format=wanted))[0].text == '{\n  "date": "2026-12-03"\n}'
+    assert collect(asked("on 2026-12-03", response_format=response_format))[0].text == '{\n  "date": "2026-12-03"\n}'
 
 
 @pytest.mark.parametrize("sentence", ["please fail", "fail halfway"])

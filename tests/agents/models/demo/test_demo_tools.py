@@ -333,12 +333,12 @@ def test_each_argument_of_a_call_with_effects_stands_in_the_sentence_and_no_word
         tools = [some_tool(draw, name) for name in draw.sample(NAMES, draw.randint(1, 3))]
         sentence = some_sentence(draw, tools)
         effect = {item["function"]["name"]: draw.choice([e for e in Effect if e is not Effect.PURE]) for item in tools}
-        given = answer(
+        turn = answer(
             ModelCall(
                 model="demo/instant", messages=[{"role": "user", "content": sentence}], tools=tools, effects=effect
             )
         )
-        for each in given.calls:
+        for each in turn.calls:
             called += 1
             required = next(t for t in tools if t["function"]["name"] == each.name)["function"]["parameters"][
                 "required"
@@ -354,9 +354,9 @@ def assert_plainly_said(sentence, values):
     """Fail where a value is not a word of the sentence, or where two values are the same word."""
     rest = sentence
     for value in sorted((shown(value) for value in values), key=len, reverse=True):
-        found = re.search(rf"(?<![\w.,-]){re.escape(value)}(?![\w%-]|[.,]\d)", rest)
-        assert found, f"{value!r} is not said in {sentence!r}"
-        rest = rest[: found.start()] + "\0" + rest[found.end() :]
+        match = re.search(rf"(?<![\w.,-]){re.escape(value)}(?![\w%-]|[.,]\d)", rest)
+        assert match, f"{value!r} is not said in {sentence!r}"
+        rest = rest[: match.start()] + "\0" + rest[match.end() :]
     assert not re.search(r"(?i)\b(?:not|if|tomorrow|don't)\b", rest), f"{sentence!r} is no plain command"
 
 

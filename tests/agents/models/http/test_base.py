@@ -24,10 +24,10 @@ def no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     lookup = socket.getaddrinfo
 
     def answers(host: Any, port: Any, *more: Any, **named: Any) -> Any:
-        known = {"gpu.example": "169.254.169.254", "169.254.169.254": None}
-        if host in known:
-            assert known[host] is not None, "it was about to connect"
-            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (known[host], port))]
+        addresses = {"gpu.example": "169.254.169.254", "169.254.169.254": None}
+        if host in addresses:
+            assert addresses[host] is not None, "it was about to connect"
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (addresses[host], port))]
         return lookup(host, port, *more, **named)
 
     monkeypatch.setattr(socket, "getaddrinfo", answers)
@@ -56,10 +56,10 @@ def test_the_operators_number_is_let_through(monkeypatch: pytest.MonkeyPatch, se
 
 
 def test_a_host_is_looked_up_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    urls: list[str] = []
 
     def note(url: str, allowed: Any) -> None:
-        asked.append(url)
+        urls.append(url)
 
     monkeypatch.setattr(guard, "require_operators_url_here", note)
 
@@ -67,4 +67,4 @@ def test_a_host_is_looked_up_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> N
         require_base_here(httpx.URL(f"https://api.example.org{path}"))
     require_base_here(httpx.URL("https://api.example.org:8443/"))
 
-    assert asked == ["https://api.example.org/", "https://api.example.org:8443/"]
+    assert urls == ["https://api.example.org/", "https://api.example.org:8443/"]

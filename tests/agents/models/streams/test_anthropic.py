@@ -84,15 +84,15 @@ def test_sealed_thinking_is_kept() -> None:
 def test_server_side_tools_pings_and_unknown_events_say_nothing() -> None:
     query = {"type": "input_json_delta", "partial_json": '{"q": 1}'}
     search = block(0, {"type": "server_tool_use", "id": "s", "name": "web_search"}, query)
-    found = block(1, {"type": "web_search_tool_result", "tool_use_id": "s", "content": []})
+    result_block = block(1, {"type": "web_search_tool_result", "tool_use_id": "s", "content": []})
 
-    chunks = read(event("ping") + search + found + event("something_new", x=1) + END)
+    chunks = read(event("ping") + search + result_block + event("something_new", x=1) + END)
 
     assert [chunk for chunk in chunks if chunk.text or chunk.tools or chunk.reasoning] == []
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("stop_reason", "meant"),
     [
         ("end_turn", "stop"),
         ("stop_sequence", "stop"),
@@ -101,8 +101,8 @@ def test_server_side_tools_pings_and_unknown_events_say_nothing() -> None:
         ("refusal", "content_filter"),
     ],
 )
-def test_stop_reasons_become_finish_reasons(said: str, meant: str) -> None:
-    chunks = read(event("message_delta", delta={"stop_reason": said}, usage={"output_tokens": 1}))
+def test_stop_reasons_become_finish_reasons(stop_reason: str, meant: str) -> None:
+    chunks = read(event("message_delta", delta={"stop_reason": stop_reason}, usage={"output_tokens": 1}))
 
     assert chunks[0].finish_reason == meant
 

@@ -221,10 +221,10 @@ def test_lone_surrogates_and_broken_utf_8_are_replaced() -> None:
     stream = rb'data: {"choices":[{"delta":{"content":"a\ud800b"}}]}' + b"\n\n"
     stream += b'data: {"choices":[{"delta":{"content":"c\xffd"},"finish_reason":"stop"}]}\n\n'
 
-    said = text(read(stream))
+    output = text(read(stream))
 
-    assert said == "a\ufffdbc\ufffdd"
-    assert said.encode()
+    assert output == "a\ufffdbc\ufffdd"
+    assert output.encode()
 
 
 @pytest.mark.parametrize(

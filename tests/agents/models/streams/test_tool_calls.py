@@ -24,7 +24,7 @@ def collect(*deltas: ToolDelta) -> list[ToolCall]:
 
 
 def test_pieces_of_parallel_calls_are_sorted_by_index() -> None:
-    made = collect(
+    tool_calls = collect(
         ToolDelta(index=0, id="a", name="one"),
         ToolDelta(index=1, id="b", name="two"),
         ToolDelta(index=0, arguments='{"x"'),
@@ -32,14 +32,14 @@ def test_pieces_of_parallel_calls_are_sorted_by_index() -> None:
         ToolDelta(index=0, arguments=": 1}"),
     )
 
-    assert made == [ToolCall("a", "one", '{"x": 1}'), ToolCall("b", "two", "{}")]
+    assert tool_calls == [ToolCall("a", "one", '{"x": 1}'), ToolCall("b", "two", "{}")]
 
 
 SECRET = "live-abcdef0123456789abcdef0123"
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("raw_name", "expected"),
     [
         ("send_mail", "send_mail"),
         ("x" * 47 + "_0123456789abcdef", "x" * 47 + "_0123456789abcdef"),
@@ -52,33 +52,33 @@ SECRET = "live-abcdef0123456789abcdef0123"
         ("\n", "\ufffd"),
     ],
 )
-def test_a_name_that_a_model_chose_is_one_line_without_secrets(given: str, kept: str) -> None:
+def test_a_name_that_a_model_chose_is_one_line_without_secrets(raw_name: str, expected: str) -> None:
     calls = collector()
-    calls.take(ToolDelta(index=0, id="a", name=given))
+    calls.take(ToolDelta(index=0, id="a", name=raw_name))
 
     calls.finish()
 
-    assert [one.name for one in (*calls.newly_named(), *calls.calls())] == [kept, kept]
+    assert [call.name for call in (*calls.newly_named(), *calls.calls())] == [expected, expected]
 
 
 def test_a_hundred_calls_keep_their_order() -> None:
-    made = collect(*(ToolDelta(index=n, id=f"c{n}", name=f"tool_{n}", arguments="{}") for n in range(100)))
+    tool_calls = collect(*(ToolDelta(index=n, id=f"c{n}", name=f"tool_{n}", arguments="{}") for n in range(100)))
 
-    assert [call.id for call in made] == [f"c{n}" for n in range(100)]
+    assert [call.id for call in tool_calls] == [f"c{n}" for n in range(100)]
 
 
 def test_a_missing_id_is_made_and_a_double_one_replaced() -> None:
-    made = collect(
+    tool_calls = collect(
         ToolDelta(index=0, name="one", arguments="{}"),
         ToolDelta(index=1, id="same", name="two", arguments="{}"),
         ToolDelta(index=2, id="same", name="three", arguments="{}"),
     )
 
-    assert [call.id for call in made] == ["made_1", "same", "made_2"]
+    assert [call.id for call in tool_calls] == ["made_1", "same", "made_2"]
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("raw_id", "is_valid"),
     [
         ("call_Ab1-9", True),
         ("functions.get_weather:0", True),
@@ -92,29 +92,29 @@ def test_a_missing_id_is_made_and_a_double_one_replaced() -> None:
         ("x" * 40_000, False),
     ],
 )
-def test_an_id_that_is_more_than_one_is_replaced(given: str, kept: bool) -> None:
-    (call,) = collect(ToolDelta(index=0, id=given, name="one", arguments="{}"))
+def test_an_id_that_is_more_than_one_is_replaced(raw_id: str, is_valid: bool) -> None:
+    (call,) = collect(ToolDelta(index=0, id=raw_id, name="one", arguments="{}"))
 
-    assert call.id == (given if kept else "made_1")
+    assert call.id == (raw_id if is_valid else "made_1")
 
 
 def test_a_name_in_pieces_is_put_together_and_a_repeated_one_is_not() -> None:
-    made = collect(
+    tool_calls = collect(
         ToolDelta(index=0, id="a", name="get_"),
         ToolDelta(index=0, name="weather"),
         ToolDelta(index=0, name="get_weather", arguments="{"),
         ToolDelta(index=0, id="a", name="get_weather", arguments="}"),
     )
 
-    assert made == [ToolCall("a", "get_weather", "{}")]
+    assert tool_calls == [ToolCall("a", "get_weather", "{}")]
 
 
 def test_servers_that_number_every_call_0_are_understood() -> None:
-    made = collect(
+    tool_calls = collect(
         ToolDelta(index=0, id="a", name="one", arguments="{}"), ToolDelta(index=0, id="b", name="two", arguments="{}")
     )
 
-    assert [(call.id, call.name) for call in made] == [("a", "one"), ("b", "two")]
+    assert [(call.id, call.name) for call in tool_calls] == [("a", "one"), ("b", "two")]
 
 
 def test_a_name_is_delivered_once_as_soon_as_arguments_follow_it() -> None:
@@ -137,9 +137,9 @@ def test_a_name_is_delivered_once_as_soon_as_arguments_follow_it() -> None:
 
 
 def test_a_nul_in_a_name_or_an_id_is_replaced_since_postgres_keeps_none() -> None:
-    made = collect(
+    tool_calls = collect(
         ToolDelta(index=0, id="a\0", name="get_\0weather"),
         ToolDelta(index=0, id="a\0", name="get_\0weather", arguments="{}"),
     )
 
-    assert made == [ToolCall("made_1", "get_\ufffdweather", "{}")]
+    assert tool_calls == [ToolCall("made_1", "get_\ufffdweather", "{}")]

@@ -14,10 +14,10 @@ BEGUN = TaskState(name="STARTED")
 HARMLESS = (Effect.PURE, Effect.IDEMPOTENT)
 
 
-def outcome(state: TaskState, effect: Effect = Effect.CHECKABLE, **known: bool | None) -> str | None:
-    facts: dict[str, Any] = {"is_over": False, "tracks_starts": False, **known}
-    found = outcome_of(state, "shop.refund", effect, **facts)
-    return found.outcome if found is not None else None
+def outcome(state: TaskState, effect: Effect = Effect.CHECKABLE, **overrides: bool | None) -> str | None:
+    facts: dict[str, Any] = {"is_over": False, "tracks_starts": False, **overrides}
+    task_outcome = outcome_of(state, "shop.refund", effect, **facts)
+    return task_outcome.outcome if task_outcome is not None else None
 
 
 @pytest.mark.parametrize("effect", Effect)
@@ -64,12 +64,15 @@ def test_a_revoked_task_may_have_had_its_effect_only_where_it_was_terminated() -
 
 
 def test_an_entry_that_cannot_be_read_is_unknown() -> None:
-    found = outcome_of(
+    task_outcome = outcome_of(
         TaskState(unreadable="The result is pickled."), "shop.refund", Effect.UNSAFE, is_over=False, tracks_starts=True
     )
 
-    assert found is not None
-    assert (found.outcome, found.result) == ("unknown", "shop.refund may have ended. The result is pickled.")
+    assert task_outcome is not None
+    assert (task_outcome.outcome, task_outcome.result) == (
+        "unknown",
+        "shop.refund may have ended. The result is pickled.",
+    )
 
 
 def test_secrets_in_the_text_of_an_exception_are_redacted() -> None:
@@ -77,7 +80,7 @@ def test_secrets_in_the_text_of_an_exception_are_redacted() -> None:
         name="FAILURE", error="HTTPError", message="sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD was no key"
     )
 
-    found = outcome_of(state, "shop.refund", Effect.UNSAFE, is_over=False, tracks_starts=True)
+    task_outcome = outcome_of(state, "shop.refund", Effect.UNSAFE, is_over=False, tracks_starts=True)
 
-    assert found is not None
-    assert "abcdefghijklmnop" not in found.result
+    assert task_outcome is not None
+    assert "abcdefghijklmnop" not in task_outcome.result

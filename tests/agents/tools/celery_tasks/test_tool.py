@@ -50,20 +50,20 @@ def test_a_task_is_a_tool_with_the_last_part_of_its_name(write: Write) -> None:
 
 
 def test_what_the_file_says_is_the_tools(write: Write) -> None:
-    said = {"name": "give_back", "effect": "idempotent", "timeout_s": 90, "confirm": True, "roles": ["operator"]}
+    fields = {"name": "give_back", "effect": "idempotent", "timeout_s": 90, "confirm": True, "roles": ["operator"]}
 
-    tool = find_tool("celery:shop.tasks.refund", write(application(**said)))
+    tool = find_tool("celery:shop.tasks.refund", write(application(**fields)))
 
     assert (tool.name, tool.effect, tool.timeout_s, tool.confirm) == ("give_back", Effect.IDEMPOTENT, 90.0, True)
     assert {str(role) for role in tool.roles} == {"operator"}
 
 
 @pytest.mark.parametrize(
-    ("said", "read"),
+    ("fields", "read"),
     [({}, {"untrusted"}), ({"labels": ["trusted"]}, set()), ({"labels": ["orders"]}, {"orders", "untrusted"})],
 )
-def test_a_result_is_untrusted_unless_the_file_says_otherwise(write: Write, said: Any, read: set[str]) -> None:
-    tool = find_tool("celery:shop.tasks.refund", write(application(**said)))
+def test_a_result_is_untrusted_unless_the_file_says_otherwise(write: Write, fields: Any, read: set[str]) -> None:
+    tool = find_tool("celery:shop.tasks.refund", write(application(**fields)))
 
     assert tool.result_labels == read
 
@@ -85,9 +85,9 @@ def test_what_the_application_published_is_completed_by_the_file(write: Write) -
         },
     }
     content = REDIS | {"published": "shop.json", "tasks": {"shop.tasks.refund": {"timeout_s": 60.0}}}
-    known = write(content, published=published)
+    settings = write(content, published=published)
 
-    refund, find = (find_tool(f"celery:shop.tasks.{name}", known) for name in ("refund", "find"))
+    refund, find = (find_tool(f"celery:shop.tasks.{name}", settings) for name in ("refund", "find"))
 
     assert (refund.timeout_s, refund.description) == (60.0, "Pay money back.")
     assert refund.task.routing.queue == "money"  # type: ignore[union-attr]  # of this implementation
@@ -96,21 +96,21 @@ def test_what_the_application_published_is_completed_by_the_file(write: Write) -
 
 
 def test_a_deployments_own_broker_is_the_default(write: Write) -> None:
-    known = write({"tasks": {"shop.refund": TASK}}).model_copy(update={"redis_url": "redis://localhost/3"})
+    settings = write({"tasks": {"shop.refund": TASK}}).model_copy(update={"redis_url": "redis://localhost/3"})
 
-    assert find_tool("celery:shop.refund", known).task.place.broker == "redis://localhost/3"  # type: ignore[union-attr]
+    assert find_tool("celery:shop.refund", settings).task.place.broker == "redis://localhost/3"  # type: ignore[union-attr]
 
 
 def test_urls_with_passwords_come_from_variables(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     content = application() | {"broker_env": "SHOP_BROKER", "result_backend_env": "SHOP_RESULTS"}
     del content["broker"]
-    known = write(content)
+    settings = write(content)
     with pytest.raises(ToolUnknown, match="the variable SHOP_BROKER is not set"):
-        find_tool("celery:shop.tasks.refund", known)
+        find_tool("celery:shop.tasks.refund", settings)
     monkeypatch.setenv("SHOP_BROKER", "amqp://me:hidden-word@localhost//")
     monkeypatch.setenv("SHOP_RESULTS", "db+sqlite:////tmp/results.db")
 
-    assert find_tool("celery:shop.tasks.refund", known).task is not None
+    assert find_tool("celery:shop.tasks.refund", settings).task is not None
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_a_plain_tool_that_does_not_end_is_called_eight_times(calls, gate, conte
 
     given_up, answer = asyncio.run(all_of_them())
 
-    assert {type(one) for one in given_up} == {ToolTimeout}
+    assert {type(error) for error in given_up} == {ToolTimeout}
     assert answer == "here"
     assert calls.counts() == {"slow": MAX_OF_TOOL}
 

@@ -150,13 +150,13 @@ def test_a_plain_tool_that_never_returns_keeps_its_place_until_it_does(context, 
         calls = [call_tool(tool, {}, context, 0.2, lambda: begun.append(True)) for _ in range(free + 5)]
         return await asyncio.gather(*calls, return_exceptions=True)
 
-    found = asyncio.run(many())
+    results = asyncio.run(many())
     taken = executor._slots._value
     forever.set()
 
-    assert [type(item) for item in found] == [ToolTimeout] * free + [ToolFailed] * 5
-    assert "did not answer within 0.2 seconds" in str(found[0])
-    assert "was not called: all 64 places" in str(found[-1])
+    assert [type(item) for item in results] == [ToolTimeout] * free + [ToolFailed] * 5
+    assert "did not answer within 0.2 seconds" in str(results[0])
+    assert "was not called: all 64 places" in str(results[-1])
     assert len(called) == len(begun) == free
     assert "left behind" in caplog.text
     assert "tool stuck" in caplog.text.partition("at work:")[2]
@@ -179,14 +179,14 @@ def test_a_process_calls_as_many_plain_tools_at_once_as_its_setting_says(context
     named = {"tool_threads": 2, "redis_url": "redis://127.0.0.1:1/0"}  # else it looks for one of an `up`
     try:
         open_process(settings.model_copy(update=named)).journal.close()
-        found = asyncio.run(three())
+        results = asyncio.run(three())
         over.set()
         assert_slots_return(2)
     finally:
         executor.allow_threads(MAX_THREADS)
 
-    assert [type(item) for item in found] == [ToolTimeout, ToolTimeout, ToolFailed]
-    assert "all 2 places" in str(found[-1])
+    assert [type(item) for item in results] == [ToolTimeout, ToolTimeout, ToolFailed]
+    assert "all 2 places" in str(results[-1])
 
 
 def slots_returned(count: int, timeout_s: float) -> int:

@@ -229,7 +229,7 @@ def test_a_swap_between_folder_and_link_never_lets_anything_out(sandbox, folder,
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "file.txt").write_text(SECRET)
-    name, kept, new = folder / "swapped", folder / "real", folder / "new.txt"
+    name, target, new = folder / "swapped", folder / "real", folder / "new.txt"
     over, swaps = threading.Event(), []
 
     def swap():
@@ -239,11 +239,11 @@ def test_a_swap_between_folder_and_link_never_lets_anything_out(sandbox, folder,
                 swaps.append("link")
                 os.unlink(name)
             with suppress(OSError):
-                kept.mkdir(exist_ok=True)
+                target.mkdir(exist_ok=True)
                 new.write_text("inside")
-                os.replace(new, kept / "file.txt")  # whole at any time: a reader may have opened it before the rename
-                os.rename(kept, name)
-                os.rename(name, kept)
+                os.replace(new, target / "file.txt")  # whole at any time: a reader may have opened it before the rename
+                os.rename(target, name)
+                os.rename(name, target)
             if not name.is_symlink():  # the writer made the folder it needed
                 shutil.rmtree(name, ignore_errors=True)
 

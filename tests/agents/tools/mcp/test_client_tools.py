@@ -49,9 +49,9 @@ def effects(write: Write, settings: Settings, **fields: Any) -> dict[str, tuple[
 def test_effects_and_times_are_those_of_the_project_where_its_hints_are_trusted(
     write: Write, settings: Settings
 ) -> None:
-    said = {"price": {"timeout_s": 9}, "send": {"effect": "unsafe"}}
+    tool_options = {"price": {"timeout_s": 9}, "send": {"effect": "unsafe"}}
 
-    assert effects(write, settings, trusted_hints=True, tools=said) == {
+    assert effects(write, settings, trusted_hints=True, tools=tool_options) == {
         "price": (Effect.PURE, 9),
         "send": (Effect.UNSAFE, None),
         "pay": (Effect.KEYED, None),
@@ -71,16 +71,16 @@ def test_a_keyed_call_gets_its_key_and_one_that_takes_too_long_is_unknown(write:
             Call(name="pay", arguments={"euros": 2}),
             Call(name="hang", arguments={}),
         )
-        kit.model.script(*(Turn(calls=(one,)) for one in calls), Turn(text="Done."))
+        kit.model.script(*(Turn(calls=(call,)) for call in calls), Turn(text="Done."))
         handle = kit.run()
         handle.result(30)
-        found = [event for event in handle.events() if isinstance(event, ToolResultPayload)]
+        events = [event for event in handle.events() if isinstance(event, ToolResultPayload)]
 
-    assert [(event.name, event.outcome) for event in found] == [
+    assert [(event.name, event.outcome) for event in events] == [
         ("price", "done"),
         ("pay", "done"),
         ("hang", "unknown"),
     ]
-    assert found[0].result == {"result": 7}
-    assert str(found[1].result).startswith("2.00 paid with ")
-    assert "None" not in str(found[1].result)
+    assert events[0].result == {"result": 7}
+    assert str(events[1].result).startswith("2.00 paid with ")
+    assert "None" not in str(events[1].result)

@@ -29,7 +29,7 @@ NO_CERTIFICATE.verify_message = "self-signed certificate"
 
 
 @pytest.mark.parametrize(
-    ("cause", "fault", "said"),
+    ("cause", "fault", "message"),
     [
         (NO_CERTIFICATE, McpFault.TLS, "certificate is not accepted (self-signed certificate)"),
         (ssl.SSLError(1, "[SSL] wrong version number"), McpFault.TLS, "TLS with it fails"),
@@ -39,24 +39,24 @@ NO_CERTIFICATE.verify_message = "self-signed certificate"
     ],
     ids=["certificate", "no TLS", "host", "refused", "timeout"],
 )
-def test_why_no_connection_came_about(cause: BaseException, fault: McpFault, said: str) -> None:
-    found, problem = of_connecting(refused(cause))
+def test_why_no_connection_came_about(cause: BaseException, fault: McpFault, message: str) -> None:
+    fault_kind, problem = of_connecting(refused(cause))
 
-    assert found is fault
-    assert said in problem
+    assert fault_kind is fault
+    assert message in problem
 
 
 def test_what_a_status_says() -> None:
-    found = {status: of_status(status) for status in (301, 401, 403, 404, 405, 407, 410, 500, 503)}
+    faults = {status: of_status(status) for status in (301, 401, 403, 404, 405, 407, 410, 500, 503)}
 
-    assert found[401] is McpFault.NO_LOGIN
-    assert {found[403], found[407]} == {McpFault.FORBIDDEN}
-    assert {found[500], found[503]} == {McpFault.SERVER_ERROR}
-    assert {found[status] for status in (301, 404, 405, 410)} == {McpFault.WRONG_ADDRESS}
+    assert faults[401] is McpFault.NO_LOGIN
+    assert {faults[403], faults[407]} == {McpFault.FORBIDDEN}
+    assert {faults[500], faults[503]} == {McpFault.SERVER_ERROR}
+    assert {faults[status] for status in (301, 404, 405, 410)} == {McpFault.WRONG_ADDRESS}
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "fault"),
+    ("status", "output", "fault"),
     [
         (127, "there is no program 'npx'", McpFault.NO_PROGRAM),
         (126, "cannot be executed", McpFault.NOT_EXECUTABLE),
@@ -65,5 +65,5 @@ def test_what_a_status_says() -> None:
         (2, "usage: serve --root FOLDER", McpFault.ENDED),
     ],
 )
-def test_what_a_programs_end_says(status: int, said: str, fault: McpFault) -> None:
-    assert of_exit(status, said) is fault
+def test_what_a_programs_end_says(status: int, output: str, fault: McpFault) -> None:
+    assert of_exit(status, output) is fault

@@ -43,16 +43,22 @@ def test_a_call_is_answered_on_asyncios_own_loop(define: Define) -> None:
 
 def test_a_server_has_the_limits_of_its_file_and_the_workers_otherwise(run: Run, define: Define) -> None:
     def limits_of(server: McpServerDefinition) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = json.loads(said(run(lambda pool: pool.call("t", server, "limits", {}))))
-        return found
+        by_name: dict[str, list[int]] = json.loads(said(run(lambda pool: pool.call("t", server, "limits", {}))))
+        return by_name
 
-    given = limits_of(define(limits=McpLimitFields(cpu_s=70, memory_mb=2048, files=99, file_mb=3)))
+    limits = limits_of(define(limits=McpLimitFields(cpu_s=70, memory_mb=2048, files=99, file_mb=3)))
     plain = limits_of(define())
 
     mine = {name: list(resource.getrlimit(getattr(resource, name))) for name in plain}
     assert plain == {**mine, "RLIMIT_CORE": [0, 0]}
-    wanted = {"RLIMIT_CPU": 70, "RLIMIT_AS": 2048 * MIB, "RLIMIT_NOFILE": 99, "RLIMIT_FSIZE": 3 * MIB, "RLIMIT_CORE": 0}
-    assert given == {name: [most, most] for name, most in wanted.items()}
+    expected = {
+        "RLIMIT_CPU": 70,
+        "RLIMIT_AS": 2048 * MIB,
+        "RLIMIT_NOFILE": 99,
+        "RLIMIT_FSIZE": 3 * MIB,
+        "RLIMIT_CORE": 0,
+    }
+    assert limits == {name: [most, most] for name, most in expected.items()}
 
 
 def test_a_server_that_needs_more_memory_than_its_file_allows_ends_by_itself(run: Run, define: Define) -> None:
@@ -218,7 +224,7 @@ def test_what_stands_before_a_message_is_no_part_of_it(run: Run, define: Define,
 
 
 @pytest.mark.parametrize(
-    ("given", "problem"),
+    ("arguments", "problem"),
     [
         ({"line": ANSWER.replace("TEXT", r"cut \ud83d")}, "its answer is no message"),
         ({"line": ANSWER.replace('"TEXT"', "9" * 5000)}, "its answer is no message"),
@@ -230,14 +236,14 @@ def test_what_stands_before_a_message_is_no_part_of_it(run: Run, define: Define,
     ids=["half a surrogate pair", "digits", "latin-1", "result", "no protocol", "batch"],
 )
 def test_an_answer_that_cannot_be_read_cuts_its_call_off_and_no_other(
-    run: Run, define: Define, given: dict[str, str], problem: str
+    run: Run, define: Define, arguments: dict[str, str], problem: str
 ) -> None:
     async def use(pool: McpPool) -> str:
         server = define()
         other = asyncio.ensure_future(pool.call("t", server, "hang", {}))
         with pytest.raises(ToolCutOff, match=f"was asked and did not answer: {problem}"):
             async with asyncio.timeout(10):
-                await pool.call("t", server, "unread", given)
+                await pool.call("t", server, "unread", arguments)
         assert not other.done()
         other.cancel()
         return said(await pool.call("t", server, "echo", {"say": "and on"}))
@@ -262,7 +268,7 @@ def test_a_result_that_is_none_is_unfit(run: Run, define: Define) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("output", "expected"),
     [
         ("short", "short"),
         ("a first line\n" + "x" * (MAX_SHOWN - 4) + "\nlast", "last"),
@@ -271,8 +277,8 @@ def test_a_result_that_is_none_is_unfit(run: Run, define: Define) -> None:
     ],
     ids=["short", "lines", "whole line", "one line"],
 )
-def test_of_a_long_standard_error_whole_lines_are_shown(said: str, shown: str) -> None:
-    assert end_of(said) == shown
+def test_of_a_long_standard_error_whole_lines_are_shown(output: str, expected: str) -> None:
+    assert end_of(output) == expected
 
 
 def test_a_call_that_the_server_refuses_has_failed(run: Run, define: Define) -> None:
@@ -296,10 +302,10 @@ def test_questions_without_end_end_the_session(run: Run, define: Define) -> None
 def test_changed_tools_are_seen(run: Run, define: Define) -> None:
     async def use(pool: McpPool) -> list[bool]:
         server = define()
-        known = [{tool.name for tool in await pool.tools("t", server)}]
+        name_sets = [{tool.name for tool in await pool.tools("t", server)}]
         await pool.call("t", server, "change", {})
-        known.append({tool.name for tool in await pool.tools("t", server)})
-        return ["fresh" in names for names in known]
+        name_sets.append({tool.name for tool in await pool.tools("t", server)})
+        return ["fresh" in names for names in name_sets]
 
     assert run(use) == [False, True]
 
@@ -337,11 +343,11 @@ def test_the_server_gets_listed_variables_and_no_others(
     monkeypatch.setenv("SHOP_OTHER", "x")
     server = define(env={"MODE": "test"}, env_from=("SHOP_REGION",))
 
-    found = orjson.loads(said(run(lambda pool: pool.call("t", server, "environment", {}))))
+    environment = orjson.loads(said(run(lambda pool: pool.call("t", server, "environment", {}))))
 
     listed = {"HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER", "MODE", "SHOP_REGION"}
-    assert set(found["names"]) <= listed
-    assert {"MODE", "SHOP_REGION", "PATH"} <= set(found["names"])
+    assert set(environment["names"]) <= listed
+    assert {"MODE", "SHOP_REGION", "PATH"} <= set(environment["names"])
 
 
 @pytest.mark.parametrize(

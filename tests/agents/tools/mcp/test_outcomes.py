@@ -104,12 +104,12 @@ def test_a_call_without_an_answer_has_no_error_yet(code: int, message: str, said
 
 
 def test_the_data_of_a_wanted_address_stay_with_the_error() -> None:
-    wanted = call_end(MCPError(URL_ELICITATION_REQUIRED, "open it", {"elicitations": []}), "shop").error
+    error = call_end(MCPError(URL_ELICITATION_REQUIRED, "open it", {"elicitations": []}), "shop").error
     other = call_end(MCPError(INTERNAL_ERROR, "open it", {"elicitations": []}), "shop").error
 
-    assert isinstance(wanted, ToolFailed)
+    assert isinstance(error, ToolFailed)
     assert isinstance(other, ToolFailed)
-    assert wanted.facts["data"] == {"elicitations": []}
+    assert error.facts["data"] == {"elicitations": []}
     assert "data" not in other.facts
 
 

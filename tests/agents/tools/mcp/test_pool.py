@@ -53,11 +53,11 @@ def test_a_changed_secret_opens_another_session(run: Run, define: Define, monkey
     server = define(secrets={"TOKEN": "env:TOKEN_OF_THE_SHOP"})
 
     async def use(pool: McpPool) -> list[int]:
-        found = []
+        pids = []
         for value in ("first-token", "second-token"):
             monkeypatch.setenv("TOKEN_OF_THE_SHOP", value)
-            found.append(await pid_of(pool, server))
-        return found
+            pids.append(await pid_of(pool, server))
+        return pids
 
     assert len(set(run(use))) == 2
 
@@ -65,10 +65,10 @@ def test_a_changed_secret_opens_another_session(run: Run, define: Define, monkey
 @pytest.mark.parametrize("kind", ["fake", "sdk"])
 def test_two_hundred_calls_at_once_are_all_answered(run: Run, define: Define, kind: str) -> None:
     server = define() if kind == "fake" else define(args=(str(SDK), "stdio"))
-    name, given = ("echo", {"say": "x" * 50_000}) if kind == "fake" else ("add", {"a": 1, "b": 2})
+    name, arguments = ("echo", {"say": "x" * 50_000}) if kind == "fake" else ("add", {"a": 1, "b": 2})
 
     async def use(pool: McpPool) -> list[Any]:
-        return await asyncio.gather(*(pool.call("t", server, name, given) for _ in range(200)))
+        return await asyncio.gather(*(pool.call("t", server, name, arguments) for _ in range(200)))
 
     assert len(run(use)) == 200
 
@@ -212,10 +212,10 @@ def test_a_forked_child_opens_its_own_and_leaves_the_parents_alone(run: Run, def
 
     async def use(pool: McpPool) -> tuple[int, int, int]:
         first = await pid_of(mcp_pool(), server)
-        found = await asyncio.to_thread(in_child, lambda: asyncio.run(own_pid(server)))
+        child_pid = await asyncio.to_thread(in_child, lambda: asyncio.run(own_pid(server)))
         second = await pid_of(mcp_pool(), server)
         await mcp_pool().close()
-        return first, found, second
+        return first, child_pid, second
 
     first, in_the_child, second = run(use)
     assert first == second != in_the_child

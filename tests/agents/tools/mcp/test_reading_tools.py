@@ -33,10 +33,10 @@ def kit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentKit]:
     (folder / "bare.yaml").write_text(json.dumps({**words, "args": ["-I", str(FAKE)]}))
     said = {"roles": ["operator"], "classification": "RESTRICTED", "labels": ["trusted", "inward"], "timeout_s": 7}
     (folder / "said.yaml").write_text(json.dumps({**words, "args": ["-I", str(FAKE)], "resources": said}))
-    with AgentKit(settings={"mcp_servers_dir": str(folder)}) as made:
+    with AgentKit(settings={"mcp_servers_dir": str(folder)}) as agent_kit:
         resources = ["mcp:shop/docs://*", "mcp:bare"]
-        made.agent("reader", resources=resources, prompts=["mcp:shop/review", "mcp:bare"])
-        yield made
+        agent_kit.agent("reader", resources=resources, prompts=["mcp:shop/review", "mcp:bare"])
+        yield agent_kit
     close_pools()
     forget()
 

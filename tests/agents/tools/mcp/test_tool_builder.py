@@ -233,21 +233,21 @@ def test_a_tool_whose_name_another_one_has_gets_its_server_before_it(write: Writ
     write("shop", {"add": {}, "calculator": {}})
     settings = write("bank", {"add": {}, "pay": {}})
 
-    found = tools_of(agent(tmp_path, "mcp:shop", "mcp:bank", "calculator"), settings)
+    tools = tools_of(agent(tmp_path, "mcp:shop", "mcp:bank", "calculator"), settings)
 
-    assert set(found) == {"shop_add", "add", "pay", "shop_calculator", "calculator"}
-    assert not found["calculator"].labels, "no server takes the place of a shipped tool"
+    assert set(tools) == {"shop_add", "add", "pay", "shop_calculator", "calculator"}
+    assert not tools["calculator"].labels, "no server takes the place of a shipped tool"
 
 
 def test_no_name_of_a_servers_tool_makes_an_agent_unloadable(write: Write, tmp_path: Path) -> None:
     write("shop", {"add": {}})
     settings = write("evil", {"a.b": {}, "a_b": {}, "add": {}, "shop_add": {}, "calculator": {}, "evil_calculator": {}})
 
-    found = tools_of(agent(tmp_path, "mcp:shop", "mcp:evil", "calculator"), settings)
+    tools = tools_of(agent(tmp_path, "mcp:shop", "mcp:evil", "calculator"), settings)
 
-    assert len(found) == 8
-    assert {tool.mcp for tool in found.values() if tool.mcp} >= {("shop", "add"), ("evil", "a.b"), ("evil", "a_b")}
-    assert found["calculator"].mcp is None, "a shipped tool keeps its name"
+    assert len(tools) == 8
+    assert {tool.mcp for tool in tools.values() if tool.mcp} >= {("shop", "add"), ("evil", "a.b"), ("evil", "a_b")}
+    assert tools["calculator"].mcp is None, "a shipped tool keeps its name"
 
 
 def test_the_same_tool_twice_is_a_mistake(write: Write, tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ def written(report: Callable[[CallReports], Any]) -> list[list[Payload]]:
 
     async def call() -> None:
         async with CallReports("call_1", "copy", "step_1", lambda text: text.replace("dog", "cat"), save) as reports:
-            made = report(reports)
-            if made is not None:
-                await made
+            awaitable = report(reports)
+            if awaitable is not None:
+                await awaitable
 
     asyncio.run(call())
     return writes
@@ -69,10 +69,10 @@ def test_the_first_report_is_written_at_once_and_the_next_ones_later(monkeypatch
 
 
 def test_a_thread_reports_too_and_what_comes_after_the_end_is_dropped() -> None:
-    kept: list[CallReports] = []
+    call_reports: list[CallReports] = []
 
     async def talk(reports: CallReports) -> None:
-        kept.append(reports)
+        call_reports.append(reports)
         thread = threading.Thread(target=reports.log, args=("error", "of a thread", "shop"))
         thread.start()
         await asyncio.to_thread(thread.join)
@@ -81,7 +81,7 @@ def test_a_thread_reports_too_and_what_comes_after_the_end_is_dropped() -> None:
 
     assert isinstance(line, ToolLogPayload)
     assert (line.level, line.message, line.logger, line.call_id) == ("error", "of a thread", "shop", "call_1")
-    kept[0].progress(1)
+    call_reports[0].progress(1)
 
 
 def test_texts_are_short_redacted_visible_and_guarded() -> None:
@@ -93,10 +93,10 @@ def test_texts_are_short_redacted_visible_and_guarded() -> None:
         "half \ud800": "half ?",
         "a dog": "a cat",
     }
-    for given, shown in texts.items():
-        ((line,),) = written(methodcaller("log", "no level", given))
+    for source, expected in texts.items():
+        ((line,),) = written(methodcaller("log", "no level", source))
         assert isinstance(line, ToolLogPayload)
-        assert (line.level, line.message.replace("[REDACTED]", "[redacted]")) == ("info", shown), given[:20]
+        assert (line.level, line.message.replace("[REDACTED]", "[redacted]")) == ("info", expected), source[:20]
 
 
 @pytest.mark.parametrize(

@@ -88,9 +88,9 @@ class Bench:
 
     def left(self):
         """Return what is left of its calls: processes, folders and containers."""
-        found = [str(one) for one in processes_with(f"CALLBOARD_RUN_ID={self.context.run_id}")]
-        found += [str(path) for path in self.context.sandbox.parent.glob("calls/*")]
-        return found + (containers(self.engine) if self.engine else [])
+        leftovers = [str(process) for process in processes_with(f"CALLBOARD_RUN_ID={self.context.run_id}")]
+        leftovers += [str(path) for path in self.context.sandbox.parent.glob("calls/*")]
+        return leftovers + (containers(self.engine) if self.engine else [])
 
 
 async def settle():

@@ -33,8 +33,8 @@ def import_image(engine: str, folder: Path, name: str) -> str:
     """Make an image of busybox and ``behave.sh``, and return its name."""
     busybox = need(shutil.which("busybox", path=PLACES), "busybox-static")
     root = folder / "image"
-    for place in ("bin", "tmp"):
-        (root / place).mkdir(parents=True)
+    for directory in ("bin", "tmp"):
+        (root / directory).mkdir(parents=True)
     shutil.copy(busybox, root / "bin" / "busybox")
     for program in PROGRAMS:
         (root / "bin" / program).symlink_to("busybox")
@@ -53,14 +53,14 @@ def containers(engine: str) -> list[str]:
 
 def processes_with(variable: str) -> list[psutil.Process]:
     """Return the living processes whose environment has ``NAME=value``."""
-    found = []
+    processes = []
     for process in psutil.process_iter():
         try:
             if variable.encode() in Path(f"/proc/{process.pid}/environ").read_bytes():
-                found.append(process)
+                processes.append(process)
         except OSError:
             continue
-    return [one for one in found if one.is_running() and one.pid != os.getpid()]
+    return [candidate for candidate in processes if candidate.is_running() and candidate.pid != os.getpid()]
 
 
 def eventually(is_true: Callable[[], object], timeout_s: float = 10.0) -> bool:

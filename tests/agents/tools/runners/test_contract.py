@@ -147,10 +147,10 @@ def test_no_process_list_shows_a_secret(bench):
         mark = f"CALLBOARD_RUN_ID={bench.context.run_id}"
         await asyncio.to_thread(eventually, lambda: len(processes_with(mark)) > 1)
         await asyncio.sleep(0.3)
-        shown = [" ".join(one.info["cmdline"] or ()) for one in psutil.process_iter(["cmdline"])]
+        command_lines = [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
         task.cancel()
         await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()}, timeout=20)
-        return shown
+        return command_lines
 
     assert [line for line in asyncio.run(lines()) if "tok-en-123456789" in line] == []
 
@@ -159,5 +159,5 @@ def test_many_calls_at_once_end_well(bench):
     async def all_of_them():
         return await asyncio.gather(*(bench.awaited("echo", number=number) for number in range(6)))
 
-    assert [one["number"] for one in asyncio.run(all_of_them())] == list(range(6))
+    assert [result["number"] for result in asyncio.run(all_of_them())] == list(range(6))
     assert bench.left() == []

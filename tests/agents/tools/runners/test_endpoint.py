@@ -42,11 +42,11 @@ def serve():
     servers = []
 
     def serve(status, body=b"", **headers):
-        asked = []
+        requests = []
 
         class Answer(BaseHTTPRequestHandler):
             def do_POST(self):
-                asked.append(dict(self.headers))
+                requests.append(dict(self.headers))
                 self.rfile.read(int(self.headers["Content-Length"]))
                 self.send_response(status)
                 for name, value in {"Content-Length": str(len(body)), **headers}.items():
@@ -60,7 +60,7 @@ def serve():
         server = HTTPServer(("127.0.0.1", 0), Answer)
         servers.append(server)
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        return f"http://127.0.0.1:{server.server_port}/", asked
+        return f"http://127.0.0.1:{server.server_port}/", requests
 
     yield serve
     for server in servers:
@@ -123,13 +123,13 @@ def test_a_secret_cannot_add_a_header(call, monkeypatch):
 
 @pytest.mark.parity
 def test_a_server_gets_the_contexts_only_where_the_file_says_so(call, serve):
-    url, asked = serve(204)
+    url, requests = serve(204)
 
     call(url)
     call(url, sends_context=True)
 
-    assert [request.get("Callboard-Context") for request in asked] == [None, asked[1]["Callboard-Context"]]
-    assert json.loads(asked[1]["Callboard-Context"]) == CONTEXTS
+    assert [request.get("Callboard-Context") for request in requests] == [None, requests[1]["Callboard-Context"]]
+    assert json.loads(requests[1]["Callboard-Context"]) == CONTEXTS
 
 
 @pytest.mark.parity
@@ -148,13 +148,13 @@ def test_a_status_that_says_no_is_an_error(call, serve, status, error):
 def test_a_redirect_takes_nothing_to_another_server(call, serve, monkeypatch):
     monkeypatch.setenv("SHOP_TOKEN", "tok-en-1234567")
     elsewhere, asked_elsewhere = serve(200, b"{}")
-    url, asked = serve(307, Location=elsewhere)
+    url, requests = serve(307, Location=elsewhere)
 
     with pytest.raises(CapabilityFailed, match="307"):
         call(url, headers={"Authorization": "Bearer ${T}"}, secrets={"T": "env:SHOP_TOKEN"})
 
-    assert asked[0]["Authorization"] == "Bearer tok-en-1234567"
-    assert asked[0]["Idempotency-Key"]
+    assert requests[0]["Authorization"] == "Bearer tok-en-1234567"
+    assert requests[0]["Idempotency-Key"]
     assert asked_elsewhere == []
 
 
@@ -166,7 +166,7 @@ def test_a_server_that_is_not_there_was_not_asked(call):
 
 @pytest.mark.parity
 def test_the_server_gets_the_trace(call, serve):
-    url, asked = serve(200, b"{}")
+    url, requests = serve(200, b"{}")
     trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
 
     with traced(trace_id, "order 4711"):
@@ -174,6 +174,6 @@ def test_the_server_gets_the_trace(call, serve):
     with traced(trace_id):
         call(url, headers={"Traceparent": "own"})
 
-    first, second = ({name.lower(): value for name, value in headers.items()} for headers in asked)
+    first, second = ({name.lower(): value for name, value in headers.items()} for headers in requests)
     assert (trace_id_of(first["traceparent"]), first["x-correlation-id"]) == (trace_id, "order 4711")
     assert second["traceparent"] == "own"

@@ -88,7 +88,7 @@ def test_a_program_that_does_not_begin_leaves_no_folder(run, context, words):
 
 
 def test_folders_of_lost_workers_are_removed_when_their_time_is_over(tmp_path):
-    kept = CallFolder(tmp_path / "calls", wall_s=1000).__enter__()
+    call_folder = CallFolder(tmp_path / "calls", wall_s=1000).__enter__()
     lost = CallFolder(tmp_path / "calls", wall_s=10).__enter__()
     (lost.home / "x").touch()
     (tmp_path / "calls" / "not-ours").mkdir()
@@ -96,7 +96,7 @@ def test_folders_of_lost_workers_are_removed_when_their_time_is_over(tmp_path):
     assert remove_lost_folders(tmp_path / "nowhere") == []
     assert remove_lost_folders(tmp_path / "calls") == []
     assert remove_lost_folders(tmp_path / "calls", time.time() + 100) == [lost.path.name]
-    assert sorted(os.listdir(tmp_path / "calls")) == [kept.path.name, "not-ours"]
+    assert sorted(os.listdir(tmp_path / "calls")) == [call_folder.path.name, "not-ours"]
 
 
 def test_more_memory_than_allowed_is_a_failure(run):
@@ -164,8 +164,8 @@ def test_it_inherits_no_file_of_the_worker(run):
 
 
 def start_guard(*command, wall_s=30.0, cleanup=(), parent=None):
-    given = {"parent": parent or os.getpid(), "wall_s": wall_s, "limits": {}, "processes": None, "cleanup": cleanup}
-    words = [sys.executable, "-I", "-S", guard.__file__, orjson.dumps(given | {"removed": None}).decode(), *command]
+    options = {"parent": parent or os.getpid(), "wall_s": wall_s, "limits": {}, "processes": None, "cleanup": cleanup}
+    words = [sys.executable, "-I", "-S", guard.__file__, orjson.dumps(options | {"removed": None}).decode(), *command]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
 

@@ -43,7 +43,7 @@ def call_for_ever(runner, mark, folder, do):
 def has_begun(pid):
     """Return whether the program of a victim's call is at work, in a container or not."""
     try:
-        return any(one.name() == "sleep" for one in psutil.Process(pid).children(recursive=True))
+        return any(child.name() == "sleep" for child in psutil.Process(pid).children(recursive=True))
     except psutil.Error:
         return False
 

@@ -22,21 +22,21 @@ KEY = "sk-" + "a" * 40
 
 
 def test_nothing_is_noted_outside_of_a_call():
-    with span_if_collecting("file", "read a") as one:
-        assert one is None
+    with span_if_collecting("file", "read a") as open_span:
+        assert open_span is None
 
     assert not is_collecting("file")
 
 
 def test_an_operation_is_noted_with_its_facts():
-    with collecting() as collector, span("sql", "SELECT", statement="SELECT 1", database="shop") as one:
-        one.facts["rows"] = 1
+    with collecting() as collector, span("sql", "SELECT", statement="SELECT 1", database="shop") as open_span:
+        open_span.facts["rows"] = 1
 
-    (found,) = collector.close()
-    assert found.pop("duration_ms") >= 0
-    assert found.pop("started_at").endswith("Z")
-    assert len(found.pop("span_id")) == 16
-    assert found == {"kind": "sql", "name": "SELECT", "statement": "SELECT 1", "database": "shop", "rows": 1}
+    (record,) = collector.close()
+    assert record.pop("duration_ms") >= 0
+    assert record.pop("started_at").endswith("Z")
+    assert len(record.pop("span_id")) == 16
+    assert record == {"kind": "sql", "name": "SELECT", "statement": "SELECT 1", "database": "shop", "rows": 1}
 
 
 def test_a_span_has_the_trace_id_and_a_request_in_it_names_it_as_its_parent():
@@ -46,11 +46,11 @@ def test_a_span_has_the_trace_id_and_a_request_in_it_names_it_as_its_parent():
             inside = current_traceparent()
         outside = current_traceparent()
 
-    (found,) = collector.close()
-    assert found["trace_id"] == trace_id
-    assert inside == f"00-{trace_id}-{found['span_id']}-01"
+    (record,) = collector.close()
+    assert record["trace_id"] == trace_id
+    assert inside == f"00-{trace_id}-{record['span_id']}-01"
     assert trace_id_of(outside) == trace_id
-    assert found["span_id"] not in str(outside)
+    assert record["span_id"] not in str(outside)
 
 
 def test_an_operation_that_raises_is_noted_and_raises():
@@ -68,7 +68,7 @@ def test_a_library_on_top_of_another_makes_one_span():
                 pass
         assert is_collecting("http")
 
-    assert [one["name"] for one in collector.close()] == ["read certificates", "outer"]
+    assert [record["name"] for record in collector.close()] == ["read certificates", "outer"]
 
 
 def test_spans_are_limited_in_number():
@@ -77,9 +77,9 @@ def test_spans_are_limited_in_number():
             with span("file", "read a"):
                 pass
 
-    found = collector.close()
-    assert len(found) == MAX_SPANS + 1
-    assert (found[-1]["kind"], found[-1]["count"]) == ("left_out", 7)
+    records = collector.close()
+    assert len(records) == MAX_SPANS + 1
+    assert (records[-1]["kind"], records[-1]["count"]) == ("left_out", 7)
 
 
 def test_spans_are_limited_in_size():
@@ -88,9 +88,9 @@ def test_spans_are_limited_in_size():
             with span("sql", "SELECT", statement="x" * 1_000_000):
                 pass
 
-    found = collector.close()
-    assert len(orjson.dumps(found)) < MAX_BYTES + 1000
-    assert len(found[0]["statement"]) == MAX_TEXT
+    records = collector.close()
+    assert len(orjson.dumps(records)) < MAX_BYTES + 1000
+    assert len(records[0]["statement"]) == MAX_TEXT
 
 
 @pytest.mark.parametrize("value", [object(), float("nan"), 2**80, {1: object()}, b"\xff"])
@@ -134,8 +134,8 @@ def test_calls_at_once_have_their_own_spans():
     async def run():
         return await asyncio.gather(*(call(f"read {number}") for number in range(10)))
 
-    for number, found in enumerate(asyncio.run(run())):
-        assert [one["name"] for one in found] == [f"read {number}"] * 21
+    for number, records in enumerate(asyncio.run(run())):
+        assert [record["name"] for record in records] == [f"read {number}"] * 21
 
 
 def test_a_thread_of_its_own_is_outside_of_the_call():
@@ -149,16 +149,18 @@ def test_a_thread_of_its_own_is_outside_of_the_call():
 
 
 def test_headers_and_bodies_have_no_secrets():
-    with collecting() as collector, span("http", "GET a", url=f"https://a/?api_key={KEY}") as one:
+    with collecting() as collector, span("http", "GET a", url=f"https://a/?api_key={KEY}") as open_span:
         sent = {"Authorization": f"Bearer {KEY}", "X-Api-Key": "plain-words", "Content-Type": "application/json"}
-        note_request(one, {**sent, **{f"X-{number}": "1" for number in range(50)}}, b'{"key": "%s"}' % KEY.encode())
-        note_answer(one, 200, {"Set-Cookie": "a=b", "Content-Type": "image/png"}, b"\x89PNG" * 100)
+        note_request(
+            open_span, {**sent, **{f"X-{number}": "1" for number in range(50)}}, b'{"key": "%s"}' % KEY.encode()
+        )
+        note_answer(open_span, 200, {"Set-Cookie": "a=b", "Content-Type": "image/png"}, b"\x89PNG" * 100)
 
-    (found,) = collector.close()
-    assert KEY not in str(found)
-    assert "plain-words" not in str(found)
-    assert found["request_headers"]["authorization"] == "[redacted]"
-    assert len(found["request_headers"]) == MAX_HEADERS
-    assert found["request_body"] == '{"key": "[redacted]"}'
-    assert (found["status"], found["response_body"]) == (200, "(400 bytes)")
-    assert found["response_headers"]["set-cookie"] == "[redacted]"
+    (record,) = collector.close()
+    assert KEY not in str(record)
+    assert "plain-words" not in str(record)
+    assert record["request_headers"]["authorization"] == "[redacted]"
+    assert len(record["request_headers"]) == MAX_HEADERS
+    assert record["request_body"] == '{"key": "[redacted]"}'
+    assert (record["status"], record["response_body"]) == (200, "(400 bytes)")
+    assert record["response_headers"]["set-cookie"] == "[redacted]"

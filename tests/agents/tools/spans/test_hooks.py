@@ -71,12 +71,12 @@ def test_a_request_makes_one_span(hooks, url, name):
     with collecting() as collector:
         CLIENTS[name](url)
 
-    (found,) = [one for one in collector.close() if one["kind"] == "http"]
-    assert (found["name"], found["method"], found["status"]) == ("POST 127.0.0.1", "POST", 201)
-    assert found["url"].endswith("/orders")
-    assert found["request_headers"]["authorization"] == "[redacted]"
-    assert found["request_body"].replace(" ", "") == '{"a":1}'
-    assert found["response_body"] == '{"id":7}'
+    (record,) = [entry for entry in collector.close() if entry["kind"] == "http"]
+    assert (record["name"], record["method"], record["status"]) == ("POST 127.0.0.1", "POST", 201)
+    assert record["url"].endswith("/orders")
+    assert record["request_headers"]["authorization"] == "[redacted]"
+    assert record["request_body"].replace(" ", "") == '{"a":1}'
+    assert record["response_body"] == '{"id":7}'
 
 
 @pytest.mark.parametrize("name", CLIENTS)
@@ -84,16 +84,16 @@ def test_a_refused_connection_makes_a_span_with_its_error(hooks, name):
     with collecting() as collector, pytest.raises(Exception):  # noqa: B017  # each library has its own
         CLIENTS[name]("http://127.0.0.1:9/")
 
-    (found,) = [one for one in collector.close() if one["kind"] == "http"]
-    assert found["error"]
+    (record,) = [entry for entry in collector.close() if entry["kind"] == "http"]
+    assert record["error"]
 
 
 def test_a_streamed_body_is_left_to_the_tool(hooks, url):
     with collecting() as collector, httpx.Client() as client, client.stream("POST", url, content=b"x") as answer:
         assert answer.read() == b'{"id":7}'
 
-    (found,) = [one for one in collector.close() if one["kind"] == "http"]
-    assert "response_body" not in found
+    (record,) = [entry for entry in collector.close() if entry["kind"] == "http"]
+    assert "response_body" not in record
 
 
 def test_a_statement_of_sqlalchemy_makes_one_span(hooks, tmp_path):
@@ -104,11 +104,11 @@ def test_a_statement_of_sqlalchemy_makes_one_span(hooks, tmp_path):
         connection.execute(sqlalchemy.text("SELECT * FROM a"))
     engine.dispose()
 
-    found = [one for one in collector.close() if one["kind"] == "sql"]
-    assert [one["name"] for one in found] == ["CREATE", "INSERT", "SELECT"]
-    assert found[2]["statement"] == "SELECT * FROM a"
-    assert found[2]["database"].endswith("shop.db")
-    assert "private" not in str(found)
+    records = [record for record in collector.close() if record["kind"] == "sql"]
+    assert [record["name"] for record in records] == ["CREATE", "INSERT", "SELECT"]
+    assert records[2]["statement"] == "SELECT * FROM a"
+    assert records[2]["database"].endswith("shop.db")
+    assert "private" not in str(records)
 
 
 @pytest.mark.postgres
@@ -132,15 +132,15 @@ def test_a_statement_of_psycopg_makes_one_span(postgres_cluster, through):
             asyncio.run(run())
         else:
             engine = sqlalchemy.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-            with engine.connect() as asked:
-                asked.execute(sqlalchemy.text("SELECT :a"), {"a": "private"})
+            with engine.connect() as sql_connection:
+                sql_connection.execute(sqlalchemy.text("SELECT :a"), {"a": "private"})
             engine.dispose()
     remove_hooks()
 
-    found = [one for one in collector.close() if one["kind"] == "sql" and "SELECT %" in one["statement"]]
-    assert len(found) == 1
-    assert (found[0]["name"], found[0]["database"]) == ("SELECT", plain.split("?")[0].rsplit("/", 1)[1])
-    assert "private" not in str(found)
+    records = [record for record in collector.close() if record["kind"] == "sql" and "SELECT %" in record["statement"]]
+    assert len(records) == 1
+    assert (records[0]["name"], records[0]["database"]) == ("SELECT", plain.split("?")[0].rsplit("/", 1)[1])
+    assert "private" not in str(records)
 
 
 def test_files_that_are_opened_make_spans(hooks, tmp_path):
@@ -154,8 +154,8 @@ def test_files_that_are_opened_make_spans(hooks, tmp_path):
         with open("/dev/null"):
             pass
 
-    found = collector.close()
-    assert [(Path(one["path"]).name, one["mode"][:1], one.get("error")) for one in found] == [
+    records = collector.close()
+    assert [(Path(record["path"]).name, record["mode"][:1], record.get("error")) for record in records] == [
         ("notes.txt", "w", None),
         ("notes.txt", "r", None),
         ("gone", "r", "FileNotFoundError"),
@@ -215,6 +215,6 @@ print(*[span["kind"] for span in collector.close()])
 def test_a_library_that_a_call_imports_is_hooked_at_once_where_hooks_are_enabled(url, state, kinds):
     command = [sys.executable, "-P", "-c", FIRST_CALL, url, state]
 
-    said = subprocess.run(command, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True)
+    process = subprocess.run(command, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True)
 
-    assert said.stdout.strip() == kinds
+    assert process.stdout.strip() == kinds

@@ -24,12 +24,12 @@ connect = psycopg2.connect  # as `from psycopg2 import connect` keeps it, before
 @pytest.fixture(scope="module")
 def url(postgres_cluster):
     """A database with a table `orders`, a function `shipped`, and an order."""
-    found = postgres_cluster.new_database().replace("postgresql+psycopg", "postgresql")
-    with psycopg.connect(found) as connection:
+    address = postgres_cluster.new_database().replace("postgresql+psycopg", "postgresql")
+    with psycopg.connect(address) as connection:
         connection.execute("CREATE TABLE orders (id INT, customer TEXT)")
         connection.execute("INSERT INTO orders VALUES (1, 'Ann')")
         connection.execute("CREATE FUNCTION shipped(id INT, who TEXT) RETURNS INT LANGUAGE SQL AS 'SELECT 1'")
-    return found
+    return address
 
 
 @pytest.fixture
@@ -41,13 +41,13 @@ def hooks():
 
 def spans(collector):
     """Return the spans of statements, after a look that no parameter is in them."""
-    found = [one for one in collector.close() if one["kind"] == "sql"]
-    assert "private" not in str(found)
-    return found
+    records = [record for record in collector.close() if record["kind"] == "sql"]
+    assert "private" not in str(records)
+    return records
 
 
 def texts(collector):
-    return [(one["statement"], one.get("rows")) for one in spans(collector)]
+    return [(span["statement"], span.get("rows")) for span in spans(collector)]
 
 
 def test_a_statement_of_psycopg2_makes_a_span(hooks, url):
@@ -55,11 +55,11 @@ def test_a_statement_of_psycopg2_makes_a_span(hooks, url):
         cursor.execute("SELECT * FROM orders WHERE customer <> %s", ("private",))
         assert cursor.fetchall() == [(1, "Ann")]
 
-    (found,) = spans(collector)
-    assert (found["name"], found["system"], found["rows"]) == ("SELECT", "postgresql", 1)
-    assert found["database"] == url.split("?")[0].rsplit("/", 1)[1]
-    assert found["statement"] == "SELECT * FROM orders WHERE customer <> %s"
-    assert found["duration_ms"] > 0
+    (record,) = spans(collector)
+    assert (record["name"], record["system"], record["rows"]) == ("SELECT", "postgresql", 1)
+    assert record["database"] == url.split("?")[0].rsplit("/", 1)[1]
+    assert record["statement"] == "SELECT * FROM orders WHERE customer <> %s"
+    assert record["duration_ms"] > 0
 
 
 def test_each_way_of_a_psycopg2_cursor_makes_one_span(hooks, url):
@@ -121,11 +121,11 @@ class OwnCursor(psycopg2.extensions.cursor):  # type: ignore[misc]
 def test_a_programs_own_connections_and_cursors_stay_what_they_are(
     hooks, url, connection_factory, cursor_factory, of_cursor, kind, name
 ):
-    given = {} if of_cursor is None else {"cursor_factory": of_cursor}
+    options = {} if of_cursor is None else {"cursor_factory": of_cursor}
     with (
         collecting() as collector,
         closing(connect(url, connection_factory=connection_factory, cursor_factory=cursor_factory)) as connection,
-        connection.cursor(name, **given) as cursor,
+        connection.cursor(name, **options) as cursor,
     ):
         cursor.execute("SELECT id, customer FROM orders")
         (row,) = cursor.fetchall()
@@ -155,7 +155,7 @@ def test_a_statement_that_fails_says_so_and_a_wrong_call_is_psycopg2s_to_refuse(
     with pytest.raises(psycopg2.InterfaceError):
         connection.cursor()
 
-    assert [(one["name"], one["error"]) for one in spans(collector)][:1] == [("SELECT", "UndefinedTable")]
+    assert [(span["name"], span["error"]) for span in spans(collector)][:1] == [("SELECT", "UndefinedTable")]
 
 
 def test_psycopg2_outside_of_a_call_or_without_hooks_notes_nothing(url):
@@ -229,9 +229,11 @@ def test_each_way_of_asyncpg_makes_one_span(hooks, url, through):
     with collecting() as collector:
         asyncio.run(run())
 
-    found = spans(collector)
-    assert [(one["statement"], one.get("rows")) for one in found] == ASKED
-    assert {(one["system"], one["database"]) for one in found} == {("postgresql", url.split("?")[0].rsplit("/", 1)[1])}
+    records = spans(collector)
+    assert [(record["statement"], record.get("rows")) for record in records] == ASKED
+    assert {(record["system"], record["database"]) for record in records} == {
+        ("postgresql", url.split("?")[0].rsplit("/", 1)[1])
+    }
 
 
 def test_prepared_statements_cursors_and_errors_of_asyncpg_make_spans(hooks, url):
@@ -254,8 +256,8 @@ def test_prepared_statements_cursors_and_errors_of_asyncpg_make_spans(hooks, url
     with collecting() as collector:
         asyncio.run(run())
 
-    found = spans(collector)
-    assert [(one["statement"], one.get("rows")) for one in found] == [
+    records = spans(collector)
+    assert [(record["statement"], record.get("rows")) for record in records] == [
         *[("SELECT $1::text", 1)] * 4,
         ("SELECT $1::text", None),
         ("BEGIN;", None),
@@ -264,7 +266,7 @@ def test_prepared_statements_cursors_and_errors_of_asyncpg_make_spans(hooks, url
         ("COMMIT;", None),
         ("SELECT * FROM gone", None),
     ]
-    assert found[-1]["error"] == "UndefinedTableError"
+    assert records[-1]["error"] == "UndefinedTableError"
 
 
 def test_asyncpg_outside_of_a_call_notes_nothing_and_gets_its_functions_back(url):
@@ -316,5 +318,5 @@ def test_asyncpg_through_sqlalchemy_makes_one_span(hooks, url):
         await engine.dispose()
         return collector
 
-    found = [text for text, _ in texts(asyncio.run(run()))]
-    assert [text.split()[0] for text in found if text != "BEGIN;"] == ["SELECT", "UPDATE"]
+    statements = [text for text, _ in texts(asyncio.run(run()))]
+    assert [text.split()[0] for text in statements if text != "BEGIN;"] == ["SELECT", "UPDATE"]

@@ -258,8 +258,8 @@ def test_a_stop_ends_the_query_on_the_server(address, server):
         return server.execute(running).fetchone()[0]
 
     async def run():
-        asked = SqlQuery(database="shop", sql="SELECT pg_sleep(50)", time_s=50, max_rows=1)
-        work = asyncio.create_task(ask_postgres(address, asked))
+        sql_query = SqlQuery(database="shop", sql="SELECT pg_sleep(50)", time_s=50, max_rows=1)
+        work = asyncio.create_task(ask_postgres(address, sql_query))
         while not await asyncio.to_thread(count):
             await asyncio.sleep(0.01)
         work.cancel()
@@ -275,8 +275,8 @@ def test_a_stop_ends_the_query_on_the_server(address, server):
 
 def test_a_frozen_server_is_given_up(postgres_cluster, address):
     async def run():
-        asked = SqlQuery(database="shop", sql="SELECT 1", time_s=0.3, max_rows=1)
+        sql_query = SqlQuery(database="shop", sql="SELECT 1", time_s=0.3, max_rows=1)
         with postgres_cluster.frozen(), pytest.raises(ToolFailed):
-            await asyncio.wait_for(ask_postgres(address, asked), 30)
+            await asyncio.wait_for(ask_postgres(address, sql_query), 30)
 
     asyncio.run(run())

@@ -91,9 +91,9 @@ def test_an_address_that_cannot_be_used_is_not_repeated(offered, address, words)
 
 
 def test_the_password_of_an_address_is_a_secret(offered):
-    place = place_of("shop", offered, {"SHOP_URL": "postgresql+psycopg://reader:s3cr3t-w0rd@db/shop"})
+    database = place_of("shop", offered, {"SHOP_URL": "postgresql+psycopg://reader:s3cr3t-w0rd@db/shop"})
 
-    assert place.url == "postgresql://reader:s3cr3t-w0rd@db/shop"
+    assert database.url == "postgresql://reader:s3cr3t-w0rd@db/shop"
     assert redact("it is s3cr3t-w0rd") == "it is [redacted]"
 
 

@@ -174,17 +174,17 @@ def test_a_missing_or_broken_file_is_named_without_its_path(ask, tmp_path):
 
 def queries():
     """Return the processes of queries that this process has begun."""
-    found = []
+    processes = []
     for child in psutil.Process().children():
         with suppress(psutil.Error):  # it has ended meanwhile
-            found += [child] if "sql_process" in " ".join(child.cmdline()) else []
-    return found
+            processes += [child] if "sql_process" in " ".join(child.cmdline()) else []
+    return processes
 
 
 def test_a_stop_kills_the_process(file):
     async def run():
-        asked = SqlQuery(database="shop", sql=f"{ENDLESS} SELECT count(*) FROM n", time_s=30, max_rows=1)
-        work = asyncio.create_task(ask_sqlite(file, asked))
+        sql_query = SqlQuery(database="shop", sql=f"{ENDLESS} SELECT count(*) FROM n", time_s=30, max_rows=1)
+        work = asyncio.create_task(ask_sqlite(file, sql_query))
         while not queries():
             await asyncio.sleep(0.01)
         work.cancel()
@@ -202,8 +202,8 @@ def test_a_stop_kills_the_process(file):
 def test_many_stops_leave_no_process(file):
     async def run():
         for _ in range(20):
-            asked = SqlQuery(database="shop", sql=f"{ENDLESS} SELECT count(*) FROM n", time_s=30, max_rows=1)
-            work = asyncio.create_task(ask_sqlite(Path(file), asked))
+            sql_query = SqlQuery(database="shop", sql=f"{ENDLESS} SELECT count(*) FROM n", time_s=30, max_rows=1)
+            work = asyncio.create_task(ask_sqlite(Path(file), sql_query))
             await asyncio.sleep(0.001)
             work.cancel()
             await asyncio.wait([work])

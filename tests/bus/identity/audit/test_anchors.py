@@ -45,10 +45,10 @@ def test_the_applications_log_is_read_back(
 
     found_all = anchors_in([file], SECRET)
 
-    (found,) = found_all.signed
+    (anchor,) = found_all.signed
     assert found_all.skipped == 0
-    assert (found.tenant, found.number, found.digest) == (tenant, 7, DIGEST)
-    assert found.place == f"{file}:2"
+    assert (anchor.tenant, anchor.number, anchor.digest) == (tenant, 7, DIGEST)
+    assert anchor.place == f"{file}:2"
 
 
 FORGED = [
@@ -71,9 +71,9 @@ def test_what_a_client_wrote_is_no_anchor(tmp_path: Path, line: str) -> None:
     file = tmp_path / "runs-0.log"
     file.write_text(f"{line}\n")
 
-    found = anchors_in([file], SECRET)
+    anchors = anchors_in([file], SECRET)
 
-    assert (found.signed, found.skipped) == ([], 0)
+    assert (anchors.signed, anchors.skipped) == ([], 0)
 
 
 @pytest.mark.parametrize("line", [HEAD.text_line(), HEAD.json_line()], ids=["text", "json"])
@@ -81,10 +81,10 @@ def test_the_logger_observers_line_is_read_back(tmp_path: Path, line: str) -> No
     file = tmp_path / "runs-0.log"
     file.write_text(f"{line}\n")
 
-    found = anchors_in([file], SECRET)
+    anchors = anchors_in([file], SECRET)
 
-    assert [(one.tenant, one.number, one.digest) for one in found.signed] == [("acme", 7, DIGEST)]
-    assert found.skipped == 0
+    assert [(one.tenant, one.number, one.digest) for one in anchors.signed] == [("acme", 7, DIGEST)]
+    assert anchors.skipped == 0
 
 
 UNSIGNED = {
@@ -104,16 +104,16 @@ def test_what_a_tool_printed_is_counted_and_skipped(tmp_path: Path, line: str) -
     file = tmp_path / "up.log"
     file.write_text(f"worker-1  {line}\nworker-1  {HEAD.text_line()}\n")
 
-    found = anchors_in([file], SECRET)
+    anchors = anchors_in([file], SECRET)
 
-    assert [one.place for one in found.signed] == [f"{file}:2"]
-    assert found.skipped == 1
+    assert [one.place for one in anchors.signed] == [f"{file}:2"]
+    assert anchors.skipped == 1
 
 
 def test_an_installation_without_a_secret_has_signed_nothing(tmp_path: Path) -> None:
     file = tmp_path / "up.log"
     file.write_text(f"{HEAD.text_line()}\n{replace(HEAD, signature='').json_line()}\n")
 
-    found = anchors_in([file], None)
+    anchors = anchors_in([file], None)
 
-    assert (found.signed, found.skipped) == ([], 2)
+    assert (anchors.signed, anchors.skipped) == ([], 2)

@@ -12,20 +12,20 @@ HEADS_MOVED_BY = {"bus/identity/audit/recording.py", "bus/identity/audit/due_hea
 
 def changed_tables() -> set[tuple[str, str]]:
     """Return the files that change or delete rows, each with the table: ``update(audit)``, ``audit.delete()``, SQL."""
-    found: set[tuple[str, str]] = set()
+    changes: set[tuple[str, str]] = set()
     for path in sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
         if (text := path.read_text()) and "audit" not in text:
             continue
         name = str(path.relative_to(ROOT))
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CHANGING:
-                found |= {(name, argument.id) for argument in node.args if isinstance(argument, ast.Name)}
+                changes |= {(name, argument.id) for argument in node.args if isinstance(argument, ast.Name)}
             if isinstance(node, ast.Attribute) and node.attr in CHANGING and isinstance(node.value, ast.Name):
-                found.add((name, node.value.id))
-    return found
+                changes.add((name, node.value.id))
+    return changes
 
 
 def test_no_code_changes_an_entry() -> None:
-    found = {(name, table) for name, table in changed_tables() if table in ("audit", "audit_heads")}
+    changes = {(name, table) for name, table in changed_tables() if table in ("audit", "audit_heads")}
 
-    assert found == {(name, "audit_heads") for name in HEADS_MOVED_BY}
+    assert changes == {(name, "audit_heads") for name in HEADS_MOVED_BY}

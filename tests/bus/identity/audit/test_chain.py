@@ -132,8 +132,8 @@ def test_writers_at_once_make_one_chain(database: Database) -> None:
         thread.join()
 
     assert errors == []
-    found = verify(database, "acme")
-    assert (found.entries, found.broken) == (80, None)
+    verification = verify(database, "acme")
+    assert (verification.entries, verification.broken) == (80, None)
 
 
 @pytest.mark.parametrize(
@@ -249,10 +249,10 @@ def test_an_edited_field_is_found(database: Database, column: str) -> None:
 
     tamper(database, update(audit).where(at(3)).values({column: values.get(column, "f" * 15)}))
 
-    found = verify(database, "acme")
-    assert found.broken == 3
-    assert found.entries == 2
-    assert found.problem
+    verification = verify(database, "acme")
+    assert verification.broken == 3
+    assert verification.entries == 2
+    assert verification.problem
 
 
 def test_a_field_that_is_no_json_is_found(database: Database) -> None:
@@ -268,9 +268,9 @@ def test_a_removed_entry_is_found(database: Database) -> None:
 
     tamper(database, delete(audit).where(at(3)))
 
-    found = verify(database, "acme")
-    assert (found.broken, found.entries) == (3, 2)
-    assert "missing" in found.problem
+    verification = verify(database, "acme")
+    assert (verification.broken, verification.entries) == (3, 2)
+    assert "missing" in verification.problem
 
 
 def test_reordered_entries_are_found(database: Database) -> None:
@@ -288,18 +288,18 @@ def truncate_to(number: int, digest: str) -> list[object]:
 
 
 def test_a_truncated_end_is_found_by_the_head_or_by_an_anchor(database: Database) -> None:
-    kept = add(database, 3)
+    entry = add(database, 3)
     last = add(database, 2)
 
     tamper(database, delete(audit).where(audit.c.number > 3))
     by_head = verify(database, "acme")
-    tamper(database, *truncate_to(3, kept.digest))
+    tamper(database, *truncate_to(3, entry.digest))
 
     assert (by_head.broken, by_head.entries) == (4, 3)
     assert verify(database, "acme").broken is None, "nothing in the database shows it"
-    found = verify(database, "acme", [anchor(kept), anchor(last)])
-    assert (found.broken, found.entries, found.anchors) == (4, 3, 2)
-    assert "up.log:1 has entry 5" in found.problem
+    verification = verify(database, "acme", [anchor(entry), anchor(last)])
+    assert (verification.broken, verification.entries, verification.anchors) == (4, 3, 2)
+    assert "up.log:1 has entry 5" in verification.problem
 
 
 def test_an_emptied_log_is_found_by_an_anchor(database: Database) -> None:
@@ -307,8 +307,8 @@ def test_an_emptied_log_is_found_by_an_anchor(database: Database) -> None:
 
     tamper(database, delete(audit), delete(audit_heads))
 
-    found = verify(database, "acme", [anchor(last)])
-    assert (found.broken, found.entries) == (1, 0)
+    verification = verify(database, "acme", [anchor(last)])
+    assert (verification.broken, verification.entries) == (1, 0)
 
 
 def test_a_chain_that_was_built_anew_is_found_by_an_anchor(database: Database) -> None:
@@ -319,8 +319,8 @@ def test_a_chain_that_was_built_anew_is_found_by_an_anchor(database: Database) -
     tamper(database, update(audit_heads).values(digest=rebuilt[-1].digest))
 
     assert verify(database, "acme").broken is None, "it is a whole chain"
-    found = verify(database, "acme", [anchor(last)])
-    assert (found.broken, found.entries) == (4, 3)
+    verification = verify(database, "acme", [anchor(last)])
+    assert (verification.broken, verification.entries) == (4, 3)
 
 
 def test_an_anchor_of_the_changed_entry_does_not_hide_an_earlier_one(database: Database) -> None:
@@ -331,10 +331,10 @@ def test_an_anchor_of_the_changed_entry_does_not_hide_an_earlier_one(database: D
     written_again = replace(anchor(rebuilt[-1]), place="up.log:2")
 
     for anchors in ([anchor(last), written_again], [written_again, anchor(last)]):
-        found = verify(database, "acme", anchors)
+        verification = verify(database, "acme", anchors)
 
-        assert (found.broken, found.entries) == (3, 2)
-        assert "not the one that up.log:1 has" in found.problem
+        assert (verification.broken, verification.entries) == (3, 2)
+        assert "not the one that up.log:1 has" in verification.problem
 
 
 def rebuild(whole: list[AuditEntry], change: Callable[[AuditEntry], dict[str, str]]) -> list[AuditEntry]:

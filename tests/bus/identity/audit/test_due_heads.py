@@ -168,24 +168,24 @@ def test_a_head_that_its_chain_does_not_contain_any_more_is_written_at_once(
     database: Database, clock: Clock, caplog: pytest.LogCaptureFixture, added: int
 ) -> None:
     heads = KnownHeads(clock)
-    kept = add(database)
+    entry = add(database)
     numbers(heads, database)
     lost = add(database)
     silence(database)
     clock.pass_by(EVERY_MS)
     assert numbers(heads, database) == []
-    tamper(database, *truncate_to(kept.number, kept.digest))
+    tamper(database, *truncate_to(entry.number, entry.digest))
     for _ in range(added):
         add(database)
     silence(database)
     clock.pass_by(EVERY_MS)
 
     with caplog.at_level(logging.ERROR):
-        found = heads.due(database)
+        due_heads = heads.due(database)
     clock.pass_by(EVERY_MS)
     after = heads.due(database)
 
-    assert [(head.number, head.digest) for head in found] == [(2, lost.digest)]
+    assert [(head.number, head.digest) for head in due_heads] == [(2, lost.digest)]
     assert "removed or changed" in caplog.text
     assert after == []
 

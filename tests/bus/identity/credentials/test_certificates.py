@@ -37,11 +37,11 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_rule_names_principal_tenant_and_roles(path: Path) -> None:
-    found = CertificatePrincipals(path).principal_of(certificate("billing"))
+    principal = CertificatePrincipals(path).principal_of(certificate("billing"))
 
-    assert found is not None
-    assert found.name == "CN=billing"
-    assert found.principal == Principal(tenant="acme", id="billing", roles=frozenset({Role.OPERATOR, Role.VIEWER}))
+    assert principal is not None
+    assert principal.name == "CN=billing"
+    assert principal.principal == Principal(tenant="acme", id="billing", roles=frozenset({Role.OPERATOR, Role.VIEWER}))
 
 
 def test_the_first_rule_that_fits_counts(path: Path) -> None:
@@ -86,13 +86,13 @@ def test_a_changed_file_counts_at_once_and_a_broken_one_does_not(path: Path, cap
         os.replace(new, path)
 
     replace(RULES.replace("tenant: acme", "tenant: other"))
-    found = principals.principal_of(certificate("billing"))
-    assert found is not None
-    assert found.principal.tenant == "other"
+    principal = principals.principal_of(certificate("billing"))
+    assert principal is not None
+    assert principal.principal.tenant == "other"
     with caplog.at_level(logging.ERROR):
         replace("- certificate: nonsense")
-        assert principals.principal_of(certificate("billing")) == found
-        assert principals.principal_of(certificate("billing")) == found
+        assert principals.principal_of(certificate("billing")) == principal
+        assert principals.principal_of(certificate("billing")) == principal
     assert len(caplog.records) == 1
     replace("[]")
     assert principals.principal_of(certificate("billing")) is None

@@ -141,10 +141,10 @@ def test_rows_of_sessions_go_a_day_after_their_end(database: Database, form: Ses
     made(database, form)
     with database.write() as connection:
         connection.execute(update(table).values(expires_ms=epoch_ms() - sessions.KEPT_MS - 1000))
-    kept = made(database, form)
+    session_id = made(database, form)
 
     with database.read() as connection:
-        assert connection.execute(select(table.c.id)).scalars().all() == [kept]
+        assert connection.execute(select(table.c.id)).scalars().all() == [session_id]
 
 
 def test_the_text_of_a_session_is_recognised_by_its_deployment_and_issuer_only(form: SessionForm) -> None:

@@ -124,17 +124,17 @@ def test_the_digest_does_not_mind_the_order_of_keys():
 
 
 def test_one_key_used_at_the_same_moment_is_one_run(harness: JournalHarness):
-    found = at_once(8, lambda _: harness.accept(idempotency=key()))
+    acceptances = at_once(8, lambda _: harness.accept(idempotency=key()))
 
-    assert len({accepted.run_id for accepted in found}) == 1
-    assert sum(accepted.is_new for accepted in found) == 1
+    assert len({accepted.run_id for accepted in acceptances}) == 1
+    assert sum(accepted.is_new for accepted in acceptances) == 1
     assert set(counts(harness).values()) == {1}
 
 
 def test_a_new_thread_named_by_many_at_once_is_one_thread(harness: JournalHarness):
-    found = at_once(8, lambda i: harness.accept(thread_id="mine", idempotency=key(name=f"key-{i % 4}")))
+    acceptances = at_once(8, lambda i: harness.accept(thread_id="mine", idempotency=key(name=f"key-{i % 4}")))
 
-    assert {accepted.thread_id for accepted in found} == {"mine"}
+    assert {accepted.thread_id for accepted in acceptances} == {"mine"}
     assert counts(harness) | {"threads": 1, "runs": 4, "messages": 4} == counts(harness)
     assert sorted(row.turn for row in harness.rows(select(runs.c.turn))) == [1, 2, 3, 4]
 
@@ -172,12 +172,12 @@ def test_a_race_that_cannot_be_won_is_not_tried_for_ever(
 
 
 def test_an_id_that_callboard_made_has_to_be_a_thread_of_the_principal(harness: JournalHarness) -> None:
-    made = harness.accept().thread_id
+    own_thread_id = harness.accept().thread_id
 
-    again = harness.accept(thread_id=made)
-    for thread_id, principal in [(new_id("thr"), Principal()), (made, Principal(id="ben"))]:
+    again = harness.accept(thread_id=own_thread_id)
+    for thread_id, principal in [(new_id("thr"), Principal()), (own_thread_id, Principal(id="ben"))]:
         with pytest.raises(ThreadUnknown):
             harness.accept(thread_id=thread_id, principal=principal)
 
-    assert again.thread_id == made
+    assert again.thread_id == own_thread_id
     assert harness.accept(thread_id="thr_mine").thread_id == "thr_mine"

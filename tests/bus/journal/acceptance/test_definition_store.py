@@ -76,7 +76,7 @@ def test_many_processes_at_once_keep_one(harness: JournalHarness) -> None:
 
     done = at_once(8, accept)
 
-    assert [one for one in done if isinstance(one, Exception)] == []
+    assert [outcome for outcome in done if isinstance(outcome, Exception)] == []
     assert len(harness.rows(select(definitions))) == 1
 
 

@@ -34,9 +34,9 @@ APPROVE = Decision(decision="approve")
 
 
 def waiting(harness: JournalHarness) -> tuple[str, str]:
-    run_id, one = harness.accept().run_id, question_before()
-    asks(harness.database, run_id, one)
-    return run_id, one.id
+    run_id, open_question = harness.accept().run_id, question_before()
+    asks(harness.database, run_id, open_question)
+    return run_id, open_question.id
 
 
 def made(harness: JournalHarness, for_whom: str = "ana", **options: Any) -> tuple[ApprovalLinks, str, str, str]:
@@ -51,10 +51,10 @@ def test_its_person_reads_the_question_often_and_answers_once(harness: JournalHa
     links, token, run_id, approval_id = made(harness)
 
     for _ in range(3):  # a scanner of mail follows links too
-        link, asked = links.open(ANA, token)
+        link, approval = links.open(ANA, token)
     decided = decide(harness.database, ANA, run_id, approval_id, APPROVE, by="ana", link=link)
 
-    assert (asked["arguments"], asked["run_id"], asked["principal"]) == (REFUND, run_id, "local")
+    assert (approval["arguments"], approval["run_id"], approval["principal"]) == (REFUND, run_id, "local")
     assert (decided.decision, decided.by) == ("approve", "ana")
     with raises(LINK_OVER, match="used before"):
         links.open(ANA, token)
@@ -154,7 +154,7 @@ def test_of_many_answers_by_it_at_once_one_counts(harness: JournalHarness) -> No
 
     done = at_once(8, lambda _: decide(harness.database, ANA, run_id, approval_id, APPROVE, by="ana", link=link))
 
-    assert len([one for one in done if isinstance(one, Decided)]) == 1
+    assert len([outcome for outcome in done if isinstance(outcome, Decided)]) == 1
 
 
 @pytest.mark.parametrize(("who", "refused"), [(Principal(id="eve"), RunUnknown), (ANA, None)])

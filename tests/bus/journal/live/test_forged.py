@@ -87,8 +87,8 @@ class Watched:
 
 def newest(client: redis.Redis, keys: Keys, run_id: str) -> bytes:
     """Return the last body of a run's stream, with its tag."""
-    found: Any = client.xrevrange(keys.stream("default", run_id), count=1)
-    return bytes(found[0][1][b"e"])
+    entries: Any = client.xrevrange(keys.stream("default", run_id), count=1)
+    return bytes(entries[0][1][b"e"])
 
 
 def other_secret(run: Watched, keys: Keys, true: bytes) -> bytes:
@@ -164,10 +164,10 @@ def test_what_a_run_said_may_be_said_again_without_effect(
 ):
     run = Watched(harness)
     harness.do(run.begin())
-    said = newest(redis_client, keys, run.run_id)
+    payload = newest(redis_client, keys, run.run_id)
 
     for _ in range(100):
-        redis_client.publish(keys.live("default", run.run_id), said)
+        redis_client.publish(keys.live("default", run.run_id), payload)
     harness.do(run.say("c"))
     harness.do(run.end())
 
@@ -274,12 +274,12 @@ def test_a_flood_changes_nothing_and_causes_no_more_queries(
     run, neighbour = Watched(harness), Watched(harness)
     harness.do(run.begin())
     harness.do(neighbour.begin())
-    asked: list[str] = []
+    statements: list[str] = []
 
     @event.listens_for(harness.database.engine, "before_cursor_execute")
     def look(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
         if statement.startswith("SELECT events."):
-            asked.append(statement)
+            statements.append(statement)
 
     began_s = time.monotonic()
     for _ in range(10):
@@ -289,7 +289,7 @@ def test_a_flood_changes_nothing_and_causes_no_more_queries(
             flood.execute()
         harness.do(run.say("c"))
         harness.do(neighbour.say("n"))
-    took_s, pages = time.monotonic() - began_s, len(asked)
+    took_s, pages = time.monotonic() - began_s, len(statements)
     harness.do(run.end())
     harness.do(neighbour.end())
 

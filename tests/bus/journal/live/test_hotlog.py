@@ -138,12 +138,12 @@ def test_runs_do_not_get_each_others_events(hot_log: HotLog, warm):
 
 def test_a_nudge_reaches_all_listeners(hot_log: HotLog, warm):
     async def play() -> list[str]:
-        found: list[str] = []
+        texts: list[str] = []
         both = asyncio.Event()
 
         def take(text: str) -> None:
-            found.append(text)
-            if len(found) == 2:
+            texts.append(text)
+            if len(texts) == 2:
                 both.set()
 
         await hot_log.listen("news", take)
@@ -152,7 +152,7 @@ def test_a_nudge_reaches_all_listeners(hot_log: HotLog, warm):
         hot_log.nudge("news", "stop run_1")
         async with asyncio.timeout(20):
             await both.wait()
-        return found
+        return texts
 
     assert warm(play()) == ["stop run_1"] * 2
 
@@ -213,10 +213,10 @@ def test_an_owner_that_leaves_does_not_take_its_successors_log_along(hot_log: Ho
         assert [hot_log.is_written_by("run_1", fence) for fence in (1, 2)] == [False, True]
         hot_log.append("run_1", 5, line(5))
         await sent(hot_log)
-        found = seqs(await hot_log.read_after("default", "run_1", 0))
+        numbers = seqs(await hot_log.read_after("default", "run_1", 0))
         await hot_log.detach("run_1", 2)
         await hot_log.detach("run_1", 2)
-        return found
+        return numbers
 
     assert warm(play()) == [5]
     assert not hot_log.is_written_by("run_1", 2)
@@ -405,10 +405,10 @@ def test_many_runs_leave_in_one_batch(redis_log: RedisHotLog, warm):
         await sent(redis_log)
         return batches
 
-    found = warm(play())
+    counts = warm(play())
 
-    assert found[0] == 20
-    assert sum(found) in (20, 41)  # a fresh Redis is taught the script, and asked again
+    assert counts[0] == 20
+    assert sum(counts) in (20, 41)  # a fresh Redis is taught the script, and asked again
 
 
 def test_a_long_batch_is_cut(redis_log: RedisHotLog, redis_client, warm, monkeypatch: pytest.MonkeyPatch):
@@ -436,10 +436,10 @@ def test_a_later_owner_elsewhere_is_noticed_with_the_next_append(redis_url: str,
         await sent(logs[1])
         logs[0].append("run_1", 5, line(5))
         await sent(logs[0])
-        found = await logs[0].read_after("default", "run_1", 0)
+        after = await logs[0].read_after("default", "run_1", 0)
         for log in logs:
             await log.close()
-        return seqs(found)
+        return seqs(after)
 
     assert warm(play()) == [1000]
     assert sources[0].calls == ["seal"]  # what it puts into SQL there tells it whether Redis spoke the truth
@@ -459,9 +459,9 @@ def test_a_flush_in_the_middle_makes_the_writer_seal_and_the_stream_continues(ow
         await sent(log)
         log.append("run_1", 3, line(3))
         await sent(log)
-        found = await log.read_after("default", "run_1", 0)
+        after = await log.read_after("default", "run_1", 0)
         await log.close()
-        return seqs(found)
+        return seqs(after)
 
     assert warm(play()) == [2, 3]
     assert source.calls == ["seal"]
@@ -705,14 +705,14 @@ def test_a_redis_that_is_full_still_says_what_it_does_not_keep(own_redis: RedisS
         async with asyncio.timeout(20):
             await source.called.wait()
         assert not log.is_down
-        kept = await log.read_after("default", "run_1", 0)
+        lines = await log.read_after("default", "run_1", 0)
         await log._writer.send([("CONFIG", "SET", "maxmemory", "0")])
         log.append("run_1", 8, line(8))
         await follower.received(8)
         await sent(log)
-        found = await log.read_after("default", "run_1", 0)
+        after = await log.read_after("default", "run_1", 0)
         await log.close()
-        return seqs(kept) + seqs(found)
+        return seqs(lines) + seqs(after)
 
     assert warm(play()) == [1, 1, 8]
     assert seqs(follower.lines) == list(range(1, 9))

@@ -136,13 +136,13 @@ def test_deltas_are_delivered_before_sql_has_them(each_log_harness: JournalHarne
 
     async def play() -> list[str]:
         owner.notify_of_claim()
-        found: list[str] = []
+        line_types: list[str] = []
         await owner.say("early")
         async for batch in harness.reader(owner.lease).batches():
-            found += [line.type for line in batch]
-            if "response" in found:
+            line_types += [line.type for line in batch]
+            if "response" in line_types:
                 break
-        return found
+        return line_types
 
     assert harness.do(play()) == ["status", "status", "response"]
     assert harness.kinds(owner.lease.run_id) == ["status", "status"]
@@ -160,8 +160,8 @@ def test_readers_that_drop_and_come_back_miss_and_repeat_nothing(each_log_harnes
 
     async def play() -> list[list[Line]]:
         owner.notify_of_claim()
-        found: list[list[Line]] = [[], [], []]
-        reading = [asyncio.ensure_future(drop_often(lines)) for lines in found]
+        line_lists: list[list[Line]] = [[], [], []]
+        reading = [asyncio.ensure_future(drop_often(lines)) for lines in line_lists]
         for number in range(6):
             await owner.say(*"text", message_id=f"msg_{number}")
             await asyncio.sleep(0.001)
@@ -169,7 +169,7 @@ def test_readers_that_drop_and_come_back_miss_and_repeat_nothing(each_log_harnes
         await owner.end()
         async with asyncio.timeout(20):
             await asyncio.gather(*reading)
-        return found
+        return line_lists
 
     for lines in harness.do(play()):
         assert lines == harness.lines(owner.lease.run_id)
@@ -260,18 +260,18 @@ def test_a_database_that_is_away_for_a_moment_is_asked_again(
 ):
     owner = small_harness.own()
     small_harness.do(owner.end())
-    asked, log_page = [], log.log_page
+    queries, log_page = [], log.log_page
 
     def fail_twice(*where):
-        asked.append(where)
-        if len(asked) < 3:
+        queries.append(where)
+        if len(queries) < 3:
             raise DatabaseUnreachable("gone")
         return log_page(*where)
 
     monkeypatch.setattr(readers, "log_page", fail_twice)
 
     assert_whole(small_harness.do(collect(small_harness, owner.lease)))
-    assert len(asked) >= 3
+    assert len(queries) >= 3
 
 
 def test_a_reader_that_leaves_unsubscribes(small_harness: JournalHarness):
@@ -343,15 +343,15 @@ def test_what_a_stuck_hot_log_answers_late_is_taken(small_harness: JournalHarnes
     owner = harness.own()
 
     async def play() -> list[str]:
-        found: list[str] = []
+        line_types: list[str] = []
         owner.notify_of_claim()
         await owner.say("only here")
         async for batch in harness.reader(owner.lease).batches():
-            found += [line.type for line in batch]
+            line_types += [line.type for line in batch]
             hot_log.may_answer.set()
-            if "response" in found:
+            if "response" in line_types:
                 break
-        return found
+        return line_types
 
     assert harness.do(play()) == ["status", "status", "response"]
 

@@ -115,10 +115,10 @@ def test_what_cannot_be_signed_is_sealed_and_what_cannot_be_checked_is_hinted(
             await asyncio.sleep(0)
         writer.append("run_1", 3, line(3))
         await follower.received(3)
-        found = seqs(await blind.read_after("default", "run_1", 0))
+        numbers = seqs(await blind.read_after("default", "run_1", 0))
         for log in (blind, writer):
             await log.close()
-        return was_heard, unread, found
+        return was_heard, unread, numbers
 
     assert loop.run(play(), 30) == (False, [], [2, 3])
     assert source.calls[0] == "seal"

@@ -35,7 +35,7 @@ def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def process(loop: ProcessLoop, redis_url: str, deployment: str) -> Iterator[Process]:
     """Makes hot logs of one deployment, as its processes have them."""
-    made: list[RedisHotLog] = []
+    hot_logs: list[RedisHotLog] = []
 
     def make() -> RedisHotLog:
         budgets = {"acme": BUDGET, "small": BUDGET}
@@ -47,11 +47,11 @@ def process(loop: ProcessLoop, redis_url: str, deployment: str) -> Iterator[Proc
             max_bytes=4_000_000,
             budget_of=lambda tenant: budgets.get(tenant, 0),
         )
-        made.append(log)
+        hot_logs.append(log)
         return log
 
     yield make
-    for log in made:
+    for log in hot_logs:
         loop.run(log.close())
 
 
@@ -99,8 +99,8 @@ async def sealed(owner: Owner) -> None:
 async def account(*logs: RedisHotLog) -> None:
     """Let a second pass, as these processes see it."""
     for log in logs:
-        for one in tuple(log._budgets._accounts.values()):
-            await log._budgets._bring_up_to_date(one)
+        for tenant_account in tuple(log._budgets._accounts.values()):
+            await log._budgets._bring_up_to_date(tenant_account)
 
 
 class InRedis:
@@ -117,8 +117,8 @@ class InRedis:
 
     @property
     def accounts(self) -> dict[str, int]:
-        found: Any = self._client.hgetall(self._keys.account(self._tenant)[0])
-        return {name.decode(): int(value) for name, value in found.items()}
+        fields: Any = self._client.hgetall(self._keys.account(self._tenant)[0])
+        return {name.decode(): int(value) for name, value in fields.items()}
 
     @property
     def total(self) -> int:
@@ -144,7 +144,7 @@ def whole(journal: JournalHarness, owner: Owner) -> list[Any]:
     assert [line.seq for line in lines] == [1, *owner.delivered_seqs]
     text = "".join(orjson.loads(line.data)["content"] for line in lines if line.type == "response")
     assert text == "".join(
-        getattr(one, "content", "") for one in owner.delivered if type(one).__name__ == "ResponsePayload"
+        getattr(payload, "content", "") for payload in owner.delivered if type(payload).__name__ == "ResponsePayload"
     )
     return lines
 

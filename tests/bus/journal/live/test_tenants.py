@@ -81,10 +81,10 @@ def test_a_redis_user_of_one_tenant_reaches_its_keys_and_channels_alone(
     )
 
     def may(command: str, name: str) -> bool:
-        said = redis_client.execute_command(
+        reply = redis_client.execute_command(
             "ACL", "DRYRUN", user, *command.split(), name, *(["x"] * (command == "PUBLISH"))
         )
-        return said in (b"OK", "OK")
+        return reply in (b"OK", "OK")
 
     allowed = [[may("TYPE", stream), may("HGETALL", meta), may("PUBLISH", board)] for stream, meta, board in names]
     of_deployment = [may("PUBLISH", keys.nudges), may("GET", keys.probe)]
@@ -119,4 +119,4 @@ def test_processes_of_an_earlier_release_and_of_this_one_read_each_others_runs(
 
     assert_whole(live)
     assert live == late
-    assert [one.seq for one in live] == [1, *owner.delivered_seqs]
+    assert [line.seq for line in live] == [1, *owner.delivered_seqs]

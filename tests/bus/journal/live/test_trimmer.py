@@ -130,10 +130,10 @@ def test_an_owner_that_lost_the_run_takes_nothing_of_its_successors_away(
         await leave(lost)
         return [line.seq for line in await elsewhere.read_after("default", lease.run_id, lease.next_seq - 1)]
 
-    kept = harness.do(both())
+    numbers = harness.do(both())
     delivered = [payload.seq for payload in owner.delivered if payload.seq >= lease.next_seq]
-    assert kept == delivered
-    assert len(kept) == 100
+    assert numbers == delivered
+    assert len(numbers) == 100
     harness.loop.run(elsewhere.close())
 
 

@@ -56,22 +56,22 @@ def run_ids(harness: JournalHarness) -> list[str]:
 
 @pytest.fixture
 def held(harness: JournalHarness, run_ids: list[str]) -> Iterator[Held]:
-    made = Held(harness.database)
-    yield made
-    made.release()
-    made.commits.close()
+    hold = Held(harness.database)
+    yield hold
+    hold.release()
+    hold.commits.close()
 
 
 @pytest.fixture
 def committed(harness: JournalHarness) -> Iterator[list[str]]:
     """A list that grows with each commit of the database."""
-    found: list[str] = []
+    commit_log: list[str] = []
 
     def note(_connection: Connection) -> None:
-        found.append("commit")
+        commit_log.append("commit")
 
     event.listen(harness.database.engine, "commit", note)
-    yield found
+    yield commit_log
     event.remove(harness.database.engine, "commit", note)
 
 
@@ -104,7 +104,7 @@ def test_what_waits_shares_one_commit(
     written = [held.commits.submit(run_id, title(run_id, "written")) for run_id in run_ids]
     held.release()
 
-    assert [one.result(20) for one in written] == ["written"] * SIZE
+    assert [future.result(20) for future in written] == ["written"] * SIZE
     assert len(committed) == 2, "the one that was on its way, and one for all the others"
     assert set(titles(harness).values()) == {"written"}
 
@@ -141,7 +141,7 @@ def test_an_error_of_the_database_in_one_write_undoes_no_other(run_ids: list[str
     broken = held.commits.submit(run_ids[1], break_a_rule)
     held.release()
 
-    assert [one.result(20) for one in written] == ["written"] * 2
+    assert [future.result(20) for future in written] == ["written"] * 2
     assert broken.exception(20) is not None
 
 
@@ -163,7 +163,7 @@ def test_a_commit_that_fails_is_raised_for_all_and_retried_for_none(
     monkeypatch.setattr(harness.database.engine.dialect, "do_commit", lambda _connection: _raise(error))
     held._may_go.set()
 
-    assert [type(one.exception(20)) for one in written] == [type(error)] * SIZE
+    assert [type(future.exception(20)) for future in written] == [type(error)] * SIZE
     assert len(calls) == SIZE
     monkeypatch.undo()
     assert set(titles(harness).values()) == {"Hello"}
@@ -180,7 +180,7 @@ def test_a_row_that_another_process_has_locked_holds_up_no_other_run(postgres_ha
     with database.write() as other:
         title(run_ids[2], "locked")(other)
         written = [commits.submit(run_id, title(run_id, "written")) for run_id in run_ids]
-        assert [one.result(20) for n, one in enumerate(written) if n != 2] == ["written"] * 4
+        assert [future.result(20) for n, future in enumerate(written) if n != 2] == ["written"] * 4
         assert not written[2].done()
 
     assert written[2].result(20) == "written"
@@ -196,14 +196,14 @@ def test_no_future_is_done_before_the_commit(
     commit = harness.database.engine.dialect.do_commit
 
     def look(connection: Any) -> None:
-        seen.append(any(one.done() for one in written))
+        seen.append(any(write.done() for write in written))
         commit(connection)
 
     monkeypatch.setattr(group_commit, "LONGEST_S", 60.0)  # one group, also on a machine with other work
     monkeypatch.setattr(harness.database.engine.dialect, "do_commit", look)
     held.release()
-    for one in written:
-        one.result(20)
+    for future in written:
+        future.result(20)
 
     assert seen
     assert not any(seen)
@@ -230,8 +230,8 @@ def test_a_group_has_a_largest_size_and_nothing_is_left_behind(harness: JournalH
 
     written = [held.commits.submit("run", note(number)) for number in range(2 * LARGEST + 1)]
     held.release()
-    for one in written:
-        one.result(20)
+    for future in written:
+        future.result(20)
 
     assert order == list(range(2 * LARGEST + 1)), "writes of one run keep their order"
 
@@ -317,10 +317,10 @@ def test_a_stale_owner_in_a_group_is_refused_alone(harness: JournalHarness):
     async def play() -> list[Any]:
         return await asyncio.gather(*(owner.message() for owner in group), return_exceptions=True)
 
-    found = harness.do(play())
+    outcomes = harness.do(play())
 
-    assert isinstance(found[2], StaleOwner)
-    assert [len(events) for n, events in enumerate(found) if n != 2] == [1] * 4
+    assert isinstance(outcomes[2], StaleOwner)
+    assert [len(events) for n, events in enumerate(outcomes) if n != 2] == [1] * 4
     assert stale.delivered == []
     assert stale.writer.is_stale
 
@@ -379,9 +379,9 @@ def test_a_commit_of_its_own_that_is_refused_is_one_line_in_the_log(
     harness.do(play())
     harness.do(_collect())
 
-    said = [record for record in caplog.records if owner.lease.run_id in record.getMessage()]
+    records = [record for record in caplog.records if owner.lease.run_id in record.getMessage()]
     assert [record for record in caplog.records if record.exc_info] == []
-    assert len(said) <= 3, "that its owner was lost, that it was taken over, and that a commit was refused"
+    assert len(records) <= 3, "that its owner was lost, that it was taken over, and that a commit was refused"
 
 
 def test_a_locked_database_is_raised_for_all(sqlite: Database, monkeypatch: pytest.MonkeyPatch):
@@ -426,7 +426,7 @@ def test_a_thread_that_waits_joins_the_group_of_the_others(
     joining.join(20)
 
     assert done == ["joined"]
-    assert [one.result(20) for one in waiting] == ["written"] * (SIZE - 1)
+    assert [future.result(20) for future in waiting] == ["written"] * (SIZE - 1)
     assert titles(harness)[run_ids[0]] == "joined"
 
 

@@ -85,9 +85,9 @@ def test_readers_get_each_event_to_the_byte_as_viewers_did(harness: JournalHarne
 
     delivered = [encode(payload, owner.lease.run_id, owner.lease.thread_id) for payload in owner.delivered]
     lines = harness.lines(owner.lease.run_id, owner.delivered[0].seq - 1, owner.lease.thread_id)
-    shown = [line.data for line in lines]
+    datas = [line.data for line in lines]
 
-    assert shown == delivered
+    assert datas == delivered
     assert [line.seq for line in lines] == sorted(line.seq for line in lines)
 
 

@@ -54,8 +54,8 @@ class Gate:
         self.open = threading.Event()
         left = [times]
 
-        def wait(place: str) -> None:
-            if place != "commit-before":
+        def wait(stage: str) -> None:
+            if stage != "commit-before":
                 return
             self.reached.set()
             assert self.open.wait(20)
@@ -68,9 +68,9 @@ class Gate:
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    made = Gate(monkeypatch)
-    yield made
-    made.open.set()
+    commit_gate = Gate(monkeypatch)
+    yield commit_gate
+    commit_gate.open.set()
 
 
 async def reached(harness: JournalHarness, gate: Gate) -> None:
@@ -457,8 +457,8 @@ def test_an_extension_that_the_end_overtakes_is_no_loss(
         finally:
             is_answered.set()
 
-    def linger(place: str) -> None:
-        if place == "commit-before":
+    def linger(stage: str) -> None:
+        if stage == "commit-before":
             is_ended.set()
             is_answered.wait(20)
             threading.Event().wait(0.02)  # the answer to the extension arrives first

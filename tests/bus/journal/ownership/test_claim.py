@@ -48,8 +48,8 @@ def test_the_claim_is_an_event(harness: JournalHarness):
 
     assert lease is not None
     _, line = harness.lines(lease.run_id)
-    said = orjson.loads(line.data)
-    assert (line.seq, said["type"], said["status"], said["attempt"]) == (2, "status", "running", 1)
+    claim_event = orjson.loads(line.data)
+    assert (line.seq, claim_event["type"], claim_event["status"], claim_event["attempt"]) == (2, "status", "running", 1)
     assert [payload.seq for payload in lease.first_events] == [2]
 
 
@@ -57,9 +57,9 @@ def test_one_of_fifty_gets_it(harness: JournalHarness):
     run_id = harness.accept().run_id
     number = 50 if harness.database.is_sqlite else 25
 
-    found = at_once(number, lambda i: harness.claim(run_id, f"own_{i}"))
+    leases = at_once(number, lambda i: harness.claim(run_id, f"own_{i}"))
 
-    (lease,) = [lease for lease in found if lease is not None]
+    (lease,) = [lease for lease in leases if lease is not None]
     assert harness.run_row(run_id).owner == lease.owner
     assert harness.run_row(run_id).fence == 1
 
@@ -167,9 +167,9 @@ def test_the_first_owner_missed_nothing(harness: JournalHarness):
 
 
 def test_a_new_owner_is_given_what_was_written_without_one(harness: JournalHarness):
-    owner, asked = waiting(harness, 2)
-    for one in asked:
-        answered(harness, owner.lease.run_id, one.id)
+    owner, open_questions = waiting(harness, 2)
+    for open_question in open_questions:
+        answered(harness, owner.lease.run_id, open_question.id)
 
     taken = harness.claim(owner.lease.run_id, "own_2")
 
@@ -184,8 +184,8 @@ def test_a_new_owner_is_given_what_was_written_without_one(harness: JournalHarne
 
 
 def test_what_an_owner_was_given_no_later_one_is_given(harness: JournalHarness):
-    owner, (asked,) = waiting(harness)
-    answered(harness, owner.lease.run_id, asked.id)
+    owner, (open_question,) = waiting(harness)
+    answered(harness, owner.lease.run_id, open_question.id)
     harness.own(owner.lease.run_id, "own_2")
     harness.expire_lease(owner.lease.run_id)
 
@@ -197,19 +197,21 @@ def test_what_an_owner_was_given_no_later_one_is_given(harness: JournalHarness):
 
 @pytest.mark.parametrize("has_answer", [True, False])
 def test_an_owner_of_a_release_without_the_column_was_the_last_one_too(harness: JournalHarness, has_answer: bool):
-    owner, asked = harness.own(), question()
+    owner, open_question = harness.own(), question()
     run_id = owner.lease.run_id
     step = StepStarted(id="stp_1", kind="model", name="demo", arguments_digest="a", idempotency_key="m")
     harness.do(owner.writer.commit(Commit(started=[step])))
     harness.do(owner.say("Ge", "fragt"))
     harness.do(owner.message())
     harness.do(
-        owner.writer.commit(Commit(release=Release(status="waiting", reason=Reason.APPROVAL, questions=(asked,))))
+        owner.writer.commit(
+            Commit(release=Release(status="waiting", reason=Reason.APPROVAL, questions=(open_question,)))
+        )
     )
     with harness.database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == run_id).values(owned_fence=0))
     if has_answer:
-        answered(harness, run_id, asked.id)
+        answered(harness, run_id, open_question.id)
     else:
         cancel(harness.database, Principal(), run_id, "ann")
 
@@ -237,11 +239,14 @@ def test_no_event_makes_an_owner_whatever_it_says(harness: JournalHarness, statu
 
 def waiting(harness: JournalHarness, questions: int = 1) -> tuple[Owner, list[Question]]:
     """Return the owner that let its run go to wait for answers, and what it asked."""
-    owner, asked = harness.own(), [question() for _ in range(questions)]
-    release = Release(status="waiting", reason=Reason.APPROVAL, questions=tuple(asked))
-    events: list[Payload] = [*(one.payload() for one in asked), StatusPayload(status="waiting", reason="approval")]
+    owner, open_questions = harness.own(), [question() for _ in range(questions)]
+    release = Release(status="waiting", reason=Reason.APPROVAL, questions=tuple(open_questions))
+    events: list[Payload] = [
+        *(open_question.payload() for open_question in open_questions),
+        StatusPayload(status="waiting", reason="approval"),
+    ]
     harness.do(owner.writer.commit(Commit(events=events, release=release)))
-    return owner, asked
+    return owner, open_questions
 
 
 def answered(harness: JournalHarness, run_id: str, approval_id: str) -> None:
@@ -278,13 +283,15 @@ def test_a_row_that_another_process_has_locked_holds_up_no_other_lease(postgres_
     """As a web process does that was stopped in the middle of a transaction."""
     harness = postgres_harness
     owners = [harness.own(lease_s=-1) for _ in range(5)]
-    asked = [(owner.lease.run_id, owner.lease.fence) for owner in owners]
+    lease_keys = [(owner.lease.run_id, owner.lease.fence) for owner in owners]
     with harness.database.write() as other:
-        lock_run(other, asked[2][0])
-        found = beat(harness.database, "own_1", 60, asked)
+        lock_run(other, lease_keys[2][0])
+        heartbeats = beat(harness.database, "own_1", 60, lease_keys)
 
-    assert {one.run_id for one in found} == {run_id for run_id, _ in asked}, "none of them was lost"
-    claimed = [harness.claim(run_id, "own_2") is not None for run_id, _ in asked]
+    assert {heartbeat.run_id for heartbeat in heartbeats} == {run_id for run_id, _ in lease_keys}, (
+        "none of them was lost"
+    )
+    claimed = [harness.claim(run_id, "own_2") is not None for run_id, _ in lease_keys]
     assert claimed == [False, False, True, False, False], "only the locked one's lease was not extended"
 
 
@@ -327,11 +334,11 @@ def test_a_beat_extends_what_is_still_owned_and_only_that(harness: JournalHarnes
     theirs = harness.own(owner="own_2", lease_s=-1)
     ended = harness.own(owner="own_1")
     harness.do(ended.end())
-    asked = [(owner.lease.run_id, owner.lease.fence) for owner in (mine, theirs, ended)]
+    lease_keys = [(owner.lease.run_id, owner.lease.fence) for owner in (mine, theirs, ended)]
 
-    found = beat(harness.database, "own_1", 60, asked)
+    heartbeats = beat(harness.database, "own_1", 60, lease_keys)
 
-    assert [(b.run_id, b.fence, b.stop_requested) for b in found] == [(mine.lease.run_id, 1, False)]
+    assert [(b.run_id, b.fence, b.stop_requested) for b in heartbeats] == [(mine.lease.run_id, 1, False)]
     assert harness.claim(mine.lease.run_id, "own_3") is None
     assert harness.claim(theirs.lease.run_id, "own_3") is not None
 
@@ -343,9 +350,9 @@ def test_a_beat_extends_no_lease_of_another_fence(harness: JournalHarness):
     harness.own(run_id, "own_1", lease_s=-1)
     other = harness.own(owner="own_1", lease_s=-1).lease.run_id
 
-    found = beat(harness.database, "own_1", 60, [(run_id, 1), (other, 1)])
+    heartbeats = beat(harness.database, "own_1", 60, [(run_id, 1), (other, 1)])
 
-    assert [b.run_id for b in found] == [other]
+    assert [b.run_id for b in heartbeats] == [other]
     assert harness.claim(other, "own_3") is None
     assert harness.claim(run_id, "own_3") is not None
 
@@ -408,9 +415,9 @@ def test_claims_stops_and_starts_of_one_thread_do_not_deadlock(postgres_harness:
 
     for _ in range(6):
         run_id = harness.accept(thread_id="mine").run_id
-        found = at_once(9, do)
+        outcomes = at_once(9, do)
 
-        assert [each for each in found if isinstance(each, Exception)] == []
+        assert [each for each in outcomes if isinstance(each, Exception)] == []
         cancel_all(harness)
 
 

@@ -70,9 +70,11 @@ class ManagerHarness:
 def harness(
     small_harness: JournalHarness, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ManagerHarness]:
-    made = ManagerHarness(small_harness, settings.model_copy(update={"beat_s": BEAT_S, "lease_s": 60.0}), monkeypatch)
-    yield made
-    small_harness.loop.call_soon(made.lease_manager.close)
+    manager_harness = ManagerHarness(
+        small_harness, settings.model_copy(update={"beat_s": BEAT_S, "lease_s": 60.0}), monkeypatch
+    )
+    yield manager_harness
+    small_harness.loop.call_soon(manager_harness.lease_manager.close)
 
 
 async def happens(event: asyncio.Event) -> None:
@@ -184,9 +186,9 @@ def test_an_owner_that_cannot_beat_writes_nothing_before_its_lease_is_over_and_c
     harness = ManagerHarness(small_harness, settings.model_copy(update={"beat_s": BEAT_S, "lease_s": 0.3}), monkeypatch)
     may_return = threading.Event()
 
-    def hang(*given: Any) -> list[Any]:
+    def hang(*arguments: Any) -> list[Any]:
         may_return.wait(20)
-        return leases.beat(*given)
+        return leases.beat(*arguments)
 
     if way == "fails":
         harness.fail = DatabaseUnreachable("gone")
@@ -364,15 +366,15 @@ def test_the_log_says_why_a_run_is_left(
 
     small_harness.do(play())
 
-    said = {
+    reasons = {
         owner.lease.run_id: record.getMessage()
         for record in caplog.records
         if record.name == "bus.journal.log.writer"
         for owner in (endless, taken)
         if owner.lease.run_id in record.getMessage()
     }
-    assert "taken over by another owner" in said[taken.lease.run_id]
-    assert "its step does not end" in said[endless.lease.run_id]
+    assert "taken over by another owner" in reasons[taken.lease.run_id]
+    assert "its step does not end" in reasons[endless.lease.run_id]
 
 
 def test_a_run_that_ended_here_is_not_lost(harness: ManagerHarness, small_harness: JournalHarness):

@@ -23,8 +23,8 @@ LOCKED = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
 
 @pytest.fixture
 def kit() -> Iterator[AgentKit]:
-    with AgentKit() as made:
-        yield made
+    with AgentKit() as agent_kit:
+        yield agent_kit
 
 
 @pytest.mark.parametrize("fault", ["reply_lost", "away"])

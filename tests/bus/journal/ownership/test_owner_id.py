@@ -36,9 +36,9 @@ def said_by(process: subprocess.Popen[str]) -> str:
 
 def mine() -> tuple[str, str, str, str]:
     """Return the parts of an id of this process."""
-    found = FORM.fullmatch(new_owner_id())
-    assert found is not None
-    return found[1], found[2], found[3], found[4]
+    match = FORM.fullmatch(new_owner_id())
+    assert match is not None
+    return match[1], match[2], match[3], match[4]
 
 
 def test_an_id_names_this_process_and_is_new_each_time() -> None:
@@ -82,8 +82,8 @@ def test_a_pid_that_was_given_again_is_another_process() -> None:
 
 @pytest.mark.parity
 def test_a_name_with_brackets_and_blanks_does_not_hide_when_a_process_began() -> None:
-    said = f"import ctypes; ctypes.CDLL(None).prctl(15, b'a) S (b c', 0, 0, 0); {SAID}"
-    with subprocess.Popen([sys.executable, "-c", said], stdin=-1, stdout=-1, text=True) as named:
+    text = f"import ctypes; ctypes.CDLL(None).prctl(15, b'a) S (b c', 0, 0, 0); {SAID}"
+    with subprocess.Popen([sys.executable, "-c", text], stdin=-1, stdout=-1, text=True) as named:
         owner = said_by(named)
         try:
             assert "a) S (b c" in Path(f"/proc/{named.pid}/stat").read_text()

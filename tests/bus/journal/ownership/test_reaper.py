@@ -50,7 +50,7 @@ RACERS = 50
 
 
 def step(number: int = 1, **fields: Any) -> StepStarted:
-    known: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "id": f"stp_{number}",
         "kind": "tool",
         "name": "refund_order",
@@ -59,7 +59,7 @@ def step(number: int = 1, **fields: Any) -> StepStarted:
         "idempotency_key": f"k{number}",
         "call_id": f"call_{number}",
     }
-    return StepStarted(**(known | fields))
+    return StepStarted(**(defaults | fields))
 
 
 def lost(harness: JournalHarness, run_id: str, *started: StepStarted) -> Owner:
@@ -95,7 +95,7 @@ def test_a_lapsed_run_goes_back_to_the_queue_with_what_was_seen(harness: Journal
     assert (row.status, row.owner, row.lease_until, row.crashes) == ("queued", None, None, 1)
     assert announced(harness, run_id) == 2
     (crash,) = shown(harness, run_id)["crashes"]
-    assert [(one["owner"], one["attempt"]) for one in orjson.loads(row.crashes_json)] == [("own_1", 1)]
+    assert [(load["owner"], load["attempt"]) for load in orjson.loads(row.crashes_json)] == [("own_1", 1)]
     assert crash.keys() == {"attempt", "at", "during", "seen", "suspect"}, "the owner names a host and a process"
     assert crash["during"] == "model demo, tool refund_order"
     assert crash["seen"] == "its lease expired"
@@ -279,16 +279,16 @@ def test_a_suspect_is_last_also_where_its_neighbours_crashed_as_often(
     harness: JournalHarness, monkeypatch: pytest.MonkeyPatch, is_guilty_first: bool
 ) -> None:
     model: dict[str, Any] = {"kind": "model", "name": "m", "effect": None, "call_id": None}
-    made = [harness.accept().run_id for _ in range(4)]
-    guilty = made[0 if is_guilty_first else -1]
-    innocents = [run_id for run_id in made if run_id != guilty]
+    run_ids = [harness.accept().run_id for _ in range(4)]
+    guilty = run_ids[0 if is_guilty_first else -1]
+    innocents = [run_id for run_id in run_ids if run_id != guilty]
     for number in range(SUSPECT_AFTER):
-        for run_id in made:
+        for run_id in run_ids:
             of_run = {} if run_id == guilty else model
             key = f"{run_id}_{number}"
             lost(harness, run_id, step(id=key, idempotency_key=key, **of_run))
             reap(harness.database, run_id)
-    for run_id in made:
+    for run_id in run_ids:
         of_run = {} if run_id == guilty else model
         lost(harness, run_id, step(id=run_id, idempotency_key=run_id, **of_run))
 
@@ -320,7 +320,7 @@ def test_a_dead_run_leaves_a_valid_history(harness: JournalHarness) -> None:
 
     with harness.database.read() as connection:
         items = Threads(harness.database).messages(ME, accepted.thread_id)
-        open_steps = [one for one in steps_of(connection, accepted.run_id) if one["ended_ms"] is None]
+        open_steps = [step_row for step_row in steps_of(connection, accepted.run_id) if step_row["ended_ms"] is None]
     assert open_steps == []
     assert [item["role"] for item in items] == ["user", "tool", "tool", "tool", "error"]
     assert [item.get("outcome") for item in items] == [None, "unknown", "unknown", "unknown", None]
@@ -348,7 +348,7 @@ def test_many_reapers_at_once_count_one_crash(harness: JournalHarness) -> None:
 
     done = at_once(RACERS, lambda _: reap(harness.database, run_id))
 
-    assert len([one for one in done if one is not None]) == 1
+    assert len([result for result in done if result is not None]) == 1
     assert (harness.run_row(run_id).crashes, announced(harness, run_id)) == (1, 2)
 
 
@@ -361,7 +361,7 @@ def test_many_reapers_at_once_write_one_end(harness: JournalHarness) -> None:
 
     done = at_once(RACERS, lambda _: reap(harness.database, run_id))
 
-    assert [one.status for one in done if one is not None] == ["dead"]
+    assert [result.status for result in done if result is not None] == ["dead"]
     assert_whole(harness.lines(run_id))
 
 
@@ -372,9 +372,9 @@ class Process:
     """Another process of this machine, with the id it owns runs by."""
 
     def __init__(self) -> None:
-        said = "from bus.journal.ownership.owner_id import new_owner_id; print(new_owner_id(), flush=True); input()"
+        script = "from bus.journal.ownership.owner_id import new_owner_id; print(new_owner_id(), flush=True); input()"
         self._process = subprocess.Popen(
-            [sys.executable, "-c", said], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         assert self._process.stdout is not None
         self.owner = self._process.stdout.readline().strip()
@@ -430,11 +430,11 @@ def test_a_run_of_a_process_of_another_machine_waits_for_its_lease(harness: Jour
 
 def test_an_unanswered_question_ends_its_run_with_a_result_for_the_call(harness: JournalHarness) -> None:
     accepted = harness.accept()
-    one = question(expires_in_s=-1)
-    asks(harness.database, accepted.run_id, one)
-    assert due(harness.database) == [(accepted.run_id, one.id)]
+    open_question = question(expires_in_s=-1)
+    asks(harness.database, accepted.run_id, open_question)
+    assert due(harness.database) == [(accepted.run_id, open_question.id)]
 
-    done = fire(harness.database, accepted.run_id, one.id)
+    done = fire(harness.database, accepted.run_id, open_question.id)
 
     assert done is not None
     lines = harness.lines(accepted.run_id)
@@ -442,13 +442,15 @@ def test_an_unanswered_question_ends_its_run_with_a_result_for_the_call(harness:
     run = shown(harness, accepted.run_id)
     assert_whole(lines)
     assert (run["status"], run["error"]) == ("failed", "approval_expired")
-    assert (result.call_id, result.outcome, result.result) == (one.call_id, "unknown", NOT_KNOWN)
+    assert (result.call_id, result.outcome, result.result) == (open_question.call_id, "unknown", NOT_KNOWN)
     with harness.database.read() as connection:
         items = Threads(harness.database).messages(ME, accepted.thread_id)
-        assert [one["ended_ms"] for one in steps_of(connection, accepted.run_id) if one["ended_ms"] is None] == []
+        assert [
+            step_row["ended_ms"] for step_row in steps_of(connection, accepted.run_id) if step_row["ended_ms"] is None
+        ] == []
     assert [item["role"] for item in items] == ["user", "assistant", "tool", "error"]
     assert due(harness.database) == []
-    assert fire(harness.database, accepted.run_id, one.id) is None
+    assert fire(harness.database, accepted.run_id, open_question.id) is None
 
 
 @pytest.mark.parametrize(
@@ -463,27 +465,27 @@ def test_an_unanswered_question_may_have_an_answer_for_that_case(
     harness: JournalHarness, on_expiry: OnExpiry, default: Any, decision: Decision
 ) -> None:
     run_id = harness.accept().run_id
-    one = question_before(expires_in_s=-1, on_expiry=on_expiry, default=default)
-    asks(harness.database, run_id, one)
+    open_question = question_before(expires_in_s=-1, on_expiry=on_expiry, default=default)
+    asks(harness.database, run_id, open_question)
 
-    assert fire(harness.database, run_id, one.id) is not None
+    assert fire(harness.database, run_id, open_question.id) is not None
 
     assert answer_of(harness.database, run_id) == decision
     assert harness.run_row(run_id).status == "queued"
-    (*_, said, _) = (decode(line.data) for line in harness.lines(run_id))
-    assert isinstance(said, ApprovalPayload)
-    assert said.by == "expiry"
-    assert (due(harness.database), fire(harness.database, run_id, one.id)) == ([], None)
+    (*_, payload, _) = (decode(line.data) for line in harness.lines(run_id))
+    assert isinstance(payload, ApprovalPayload)
+    assert payload.by == "expiry"
+    assert (due(harness.database), fire(harness.database, run_id, open_question.id)) == ([], None)
 
 
 def test_a_question_answered_in_time_ends_nothing(harness: JournalHarness) -> None:
     run_id = harness.accept().run_id
-    one = question()
-    asks(harness.database, run_id, one)
-    decide(harness.database, ME, run_id, one.id, Decision(decision="run_again"), by="ann")
+    open_question = question()
+    asks(harness.database, run_id, open_question)
+    decide(harness.database, ME, run_id, open_question.id, Decision(decision="run_again"), by="ann")
     before = harness.run_row(run_id)
 
-    assert fire(harness.database, run_id, one.id) is None
+    assert fire(harness.database, run_id, open_question.id) is None
 
     assert harness.run_row(run_id) == before
     assert harness.rows(select(timers).where(timers.c.run_id == run_id)) == []
@@ -491,11 +493,11 @@ def test_a_question_answered_in_time_ends_nothing(harness: JournalHarness) -> No
 
 def test_a_timer_of_a_run_that_ended_is_taken_away(harness: JournalHarness) -> None:
     run_id = harness.accept().run_id
-    one = question(expires_in_s=-1)
-    asks(harness.database, run_id, one)
+    open_question = question(expires_in_s=-1)
+    asks(harness.database, run_id, open_question)
     cancel(harness.database, ME, run_id, "ann")
 
-    assert fire(harness.database, run_id, one.id) is None
+    assert fire(harness.database, run_id, open_question.id) is None
 
     assert due(harness.database) == []
     assert_whole(harness.lines(run_id))
@@ -510,10 +512,10 @@ def test_a_timer_that_is_not_due_is_not_looked_at(harness: JournalHarness) -> No
 
 def test_one_of_many_timers_at_once_ends_the_run(harness: JournalHarness) -> None:
     run_id = harness.accept().run_id
-    one = question(expires_in_s=-1)
-    asks(harness.database, run_id, one)
+    open_question = question(expires_in_s=-1)
+    asks(harness.database, run_id, open_question)
 
-    done = at_once(RACERS, lambda _: fire(harness.database, run_id, one.id))
+    done = at_once(RACERS, lambda _: fire(harness.database, run_id, open_question.id))
 
     assert [written.status for written in done if written is not None] == ["failed"]
     assert_whole(harness.lines(run_id))
@@ -541,12 +543,12 @@ def test_claimable_are_the_oldest_queued_runs_of_their_threads(harness: JournalH
 def test_claimable_are_only_runs_of_the_queues_that_are_served(
     harness: JournalHarness, names: tuple[str, ...], expected: list[str] | None
 ) -> None:
-    made = {"plain": None, "gpu": "gpu", "named": "runs"}
-    ids = {name: harness.accept(queue=queue).run_id for name, queue in made.items()}
+    queues = {"plain": None, "gpu": "gpu", "named": "runs"}
+    ids = {name: harness.accept(queue=queue).run_id for name, queue in queues.items()}
 
-    found = harness.claimable(ServedQueues(default="runs", names=names))
+    run_ids = harness.claimable(ServedQueues(default="runs", names=names))
 
-    assert found == [ids[name] for name in (expected if expected is not None else made)]
+    assert run_ids == [ids[name] for name in (expected if expected is not None else queues)]
 
 
 def test_a_run_that_its_process_is_about_to_execute_is_left_to_it_for_a_while(harness: JournalHarness) -> None:
@@ -581,7 +583,7 @@ def test_one_look_finds_everything_and_publishes_it(harness: JournalHarness, set
 
     done = reaper.look()
 
-    assert [(one.run_id, one.status) for one in done] == [(crashed, "queued"), (unanswered, "failed")]
+    assert [(outcome.run_id, outcome.status) for outcome in done] == [(crashed, "queued"), (unanswered, "failed")]
     assert published == done
     assert Reaper(harness.database, settings, published.append).look() == []
 
@@ -630,17 +632,17 @@ def test_a_run_that_cannot_be_reaped_keeps_no_other_waiting(
 
     done = Reaper(harness.database, settings, lambda _: None).look()
 
-    assert [(one.run_id, one.status) for one in done] == [(good, "queued"), (unanswered, "failed")]
+    assert [(outcome.run_id, outcome.status) for outcome in done] == [(good, "queued"), (unanswered, "failed")]
 
 
 @pytest.mark.parametrize("error", [DatabaseUnreachable("gone"), DatabaseBusy("SQLite has one lock for all")])
 def test_a_database_that_is_away_is_asked_for_one_run_only(
     small_harness: JournalHarness, settings: Settings, monkeypatch: pytest.MonkeyPatch, error: CallboardError
 ) -> None:
-    asked: list[str] = []
+    run_ids: list[str] = []
 
     def away(_: Database, run_id: str, __: LeaseGrace) -> None:
-        asked.append(run_id)
+        run_ids.append(run_id)
         raise error
 
     for _ in range(3):
@@ -650,7 +652,7 @@ def test_a_database_that_is_away_is_asked_for_one_run_only(
     with pytest.raises(type(error)):
         Reaper(small_harness.database, settings, lambda _: None).look()
 
-    assert len(asked) == 1
+    assert len(run_ids) == 1
 
 
 @pytest.mark.parametrize(
@@ -680,7 +682,7 @@ def test_a_live_owner_keeps_its_run_during_the_lease_grace(harness: JournalHarne
     assert reaper.look() == reaper.look() == []
     beat(harness.database, living.owner, 60, [(living.run_id, living.fence)])
 
-    assert [one.run_id for one in reaper.look()] == [killed.run_id]
+    assert [outcome.run_id for outcome in reaper.look()] == [killed.run_id]
     assert [harness.run_row(lease.run_id).crashes for lease in (living, killed)] == [0, 1]
 
 
@@ -716,7 +718,7 @@ def test_a_process_that_ended_here_has_none(harness: JournalHarness, settings: S
     run_id = harness.own(owner=neighbour.owner).lease.run_id
     neighbour.end()
 
-    assert [one.run_id for one in Reaper(harness.database, settings, lambda _: None).look()] == [run_id]
+    assert [outcome.run_id for outcome in Reaper(harness.database, settings, lambda _: None).look()] == [run_id]
 
 
 # --- the thread that sweeps -----------------------------------------------------------------------

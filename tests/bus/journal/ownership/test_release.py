@@ -29,11 +29,11 @@ def release(owner: Owner) -> list[object]:
     return list(owner.harness.do(owner.writer.commit(Commit(events=[StatusPayload(status="moved")], release=RELEASE))))
 
 
-def waits(owner: Owner, *asked: object) -> None:
+def waits(owner: Owner, *open_questions: object) -> None:
     """Have an owner ask, and let its run wait."""
-    questions = tuple(asked or (question(),))
+    questions = tuple(open_questions or (question(),))
     release = Release(status="waiting", reason=Reason.APPROVAL, detail="a person", questions=questions)  # type: ignore[arg-type]  # as they come
-    events = [*(one.payload() for one in release.questions), StatusPayload(status="waiting")]
+    events = [*(open_question.payload() for open_question in release.questions), StatusPayload(status="waiting")]
     owner.harness.do(owner.writer.commit(Commit(events=events, release=release)))
 
 
@@ -139,12 +139,12 @@ def test_a_waiting_run_asks_with_a_timer_and_is_not_announced(harness: JournalHa
 
 def test_what_a_run_waits_for_is_kept_without_secrets(harness: JournalHarness) -> None:
     owner = harness.own()
-    said = "its tool said password=tr0ub4dor-and-3"
-    release = Release(status="waiting", reason=Reason.CODE_VERSION, detail=said)
+    detail = "its tool said password=tr0ub4dor-and-3"
+    release = Release(status="waiting", reason=Reason.CODE_VERSION, detail=detail)
 
     harness.do(owner.writer.commit(Commit(events=[StatusPayload(status="waiting")], release=release)))
 
-    assert harness.run_row(owner.lease.run_id).detail == redact(said) != said
+    assert harness.run_row(owner.lease.run_id).detail == redact(detail) != detail
 
 
 # --- a stop that comes between --------------------------------------------------------------------
@@ -171,14 +171,14 @@ def test_a_run_that_was_stopped_while_it_asked_takes_no_answer_from_its_next_own
     owner = harness.own()
     run_id = owner.lease.run_id
     cancel(harness.database, ME, run_id, "ann")
-    one, other = question(), question()
-    waits(owner, one, other)
+    open_question, other = question(), question()
+    waits(owner, open_question, other)
     with pytest.raises(ApprovalOver, match="was stopped"):
-        decide(harness.database, ME, run_id, one.id, Decision(decision="run_again"), by="ben")
+        decide(harness.database, ME, run_id, open_question.id, Decision(decision="run_again"), by="ben")
     following = harness.own(run_id, "own_2")
 
     with pytest.raises(ApprovalOver, match="was stopped"):
-        decide(harness.database, ME, run_id, one.id, Decision(decision="run_again"), by="ben")
+        decide(harness.database, ME, run_id, open_question.id, Decision(decision="run_again"), by="ben")
 
     harness.do(following.end("cancelled"))
     assert harness.run_row(run_id).status == "cancelled"

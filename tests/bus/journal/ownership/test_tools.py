@@ -15,14 +15,14 @@ from tests.bus.journal.ownership.test_workers import age, row
 
 
 def tool(name: str = "clock", **fields: Any) -> LoadedTool:
-    known: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "description": "Tells the time.",
         "input_schema": {"type": "object"},
         "effect": "pure",
         "timeout_s": 60.0,
         "agents": ("assistant",),
     }
-    return LoadedTool(name=name, **(known | fields))
+    return LoadedTool(name=name, **(defaults | fields))
 
 
 def start(database: Database, worker_id: str, *loaded: LoadedTool) -> None:
@@ -34,7 +34,7 @@ ALL = ("a", "assistant", "b", "c", "other")
 
 
 def names(database: Database, agents: Sequence[str] = ALL) -> list[tuple[str, list[str]]]:
-    return [(one["name"], one["agents"]) for one in Tools(database).listed(agents)]
+    return [(entry["name"], entry["agents"]) for entry in Tools(database).listed(agents)]
 
 
 def test_the_tools_of_living_workers_are_listed_once(database: Database) -> None:
@@ -71,10 +71,10 @@ def test_without_a_living_worker_the_tools_of_the_last_ones_are_listed(database:
 def test_two_versions_of_a_tool_have_two_digests(database: Database) -> None:
     start(database, "own_1", tool(), tool(effect="unsafe", agents=("b",)), tool(timeout_s=5.0, agents=("c",)))
 
-    found = Tools(database).listed(ALL)
+    entries = Tools(database).listed(ALL)
 
-    assert len({one["digest"] for one in found}) == 3
-    assert {one["effect"] for one in found} == {"pure", "unsafe"}
+    assert len({entry["digest"] for entry in entries}) == 3
+    assert {entry["effect"] for entry in entries} == {"pure", "unsafe"}
 
 
 def test_the_tools_of_some_agents_are_listed_with_those_agents(database: Database) -> None:
@@ -90,10 +90,12 @@ def test_a_worker_without_tools_lists_none(database: Database) -> None:
 
 
 def test_the_metadata_is_listed_and_part_of_the_digest(database: Database) -> None:
-    said = ToolMetadata(version="2.0.0", maintainer="a@example.org", roles=("operator",), secrets=("TOKEN",), hosts=())
-    start(database, "own_1", tool(), tool(metadata=said))
+    tool_metadata = ToolMetadata(
+        version="2.0.0", maintainer="a@example.org", roles=("operator",), secrets=("TOKEN",), hosts=()
+    )
+    start(database, "own_1", tool(), tool(metadata=tool_metadata))
 
-    plain, rich = sorted(Tools(database).listed(ALL), key=lambda one: str(one["version"]))
+    plain, rich = sorted(Tools(database).listed(ALL), key=lambda entry: str(entry["version"]))
 
     assert plain["digest"] != rich["digest"]
     assert (plain["version"], plain["classification"], plain["hosts"]) == ("1.0.0", "INTERNAL", None)
@@ -105,6 +107,6 @@ def test_a_row_of_an_older_release_has_the_usual_metadata(database: Database) ->
     with database.write() as connection:
         connection.execute(update(tools).values(metadata_json=None))
 
-    (one,) = Tools(database).listed(ALL)
+    (entry,) = Tools(database).listed(ALL)
 
-    assert (one["version"], one["needs_approval"], one["labels"]) == ("1.0.0", False, [])
+    assert (entry["version"], entry["needs_approval"], entry["labels"]) == ("1.0.0", False, [])

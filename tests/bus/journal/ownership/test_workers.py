@@ -15,7 +15,7 @@ from config.database.tables import workers
 
 
 def row(name: str = "own_1", **fields: Any) -> WorkerRow:
-    known: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "host": "h1",
         "pid": 7,
         "pool": "threads",
@@ -24,7 +24,7 @@ def row(name: str = "own_1", **fields: Any) -> WorkerRow:
         "queue": "runs",
         "version": "9.9",
     }
-    return WorkerRow(id=name, **(known | fields))
+    return WorkerRow(id=name, **(defaults | fields))
 
 
 def living(database: Database) -> list[dict[str, Any]]:
@@ -64,12 +64,12 @@ def test_a_worker_whose_clock_is_wrong_is_alive_and_shows_by_how_much(database: 
 
 
 def test_a_worker_says_how_its_mcp_servers_are(database: Database):
-    said = {"files": {"state": "ready", "tools": 3}}
-    Workers(database).renew(row(mcp_servers=said))
+    server_states = {"files": {"state": "ready", "tools": 3}}
+    Workers(database).renew(row(mcp_servers=server_states))
 
     (worker,) = living(database)
 
-    assert worker["mcp_servers"] == said
+    assert worker["mcp_servers"] == server_states
 
 
 def test_a_worker_of_a_release_that_said_less_is_listed_too(database: Database):

@@ -49,9 +49,9 @@ def test_shows_who_waits_longest_and_what_runs_newest(harness: JournalHarness, c
     crowd.add("queued", 3, status="queued")
     crowd.add("asks", 3, **ASKS)
 
-    shown = [run["run_id"] for run in Runs(harness.database).board(ME).runs]
+    run_ids = [run["run_id"] for run in Runs(harness.database).board(ME).runs]
 
-    assert shown == [
+    assert run_ids == [
         *("asks-3", "asks-2", "asks-1"),
         *("running-1", "running-2", "running-3"),
         *("queued-3", "queued-2", "queued-1"),
@@ -67,9 +67,9 @@ def test_failures_of_a_day_stay_however_many_runs_succeed(harness: JournalHarnes
 
     board = Runs(harness.database).board(ME)
 
-    shown = Counter(run["run_id"].split("-")[0] for run in board.runs)
-    assert (shown["failed"], shown["dead"], shown["old"], shown["stopped"]) == (2, 1, 0, 1)
-    assert shown["succeeded"] == MOST_RUNS - 1
+    counter = Counter(run["run_id"].split("-")[0] for run in board.runs)
+    assert (counter["failed"], counter["dead"], counter["old"], counter["stopped"]) == (2, 1, 0, 1)
+    assert counter["succeeded"] == MOST_RUNS - 1
     assert board.counts["failed"] == 3
 
 

@@ -26,24 +26,29 @@ OTHERS = {
 
 
 def inbox(harness: JournalHarness, principal: Principal) -> list[str]:
-    found, _ = Runs(harness.database).inbox(principal)
-    return [one["approval_id"] for one in found]
+    approvals, _ = Runs(harness.database).inbox(principal)
+    return [approval["approval_id"] for approval in approvals]
 
 
 def waiting(harness: JournalHarness, principal: Principal = ANA, *, is_private: bool = False) -> tuple[str, str]:
     """Return a run that waits for an approval, and the question's id."""
-    run_id, asked = harness.accept(principal=principal, is_private=is_private).run_id, question_before()
-    asks(harness.database, run_id, asked)
-    return run_id, asked.id
+    run_id, open_question = harness.accept(principal=principal, is_private=is_private).run_id, question_before()
+    asks(harness.database, run_id, open_question)
+    return run_id, open_question.id
 
 
 def test_a_question_is_listed_with_its_run(harness: JournalHarness) -> None:
     run_id, approval_id = waiting(harness)
 
-    ((one,), is_cut) = Runs(harness.database).inbox(ANA)
+    ((approval,), is_cut) = Runs(harness.database).inbox(ANA)
 
-    assert (one["approval_id"], one["run_id"], one["kind"], one["principal"]) == (approval_id, run_id, "call", "ana")
-    assert one | Runs(harness.database).questions(ANA, run_id)[0] == one
+    assert (approval["approval_id"], approval["run_id"], approval["kind"], approval["principal"]) == (
+        approval_id,
+        run_id,
+        "call",
+        "ana",
+    )
+    assert approval | Runs(harness.database).questions(ANA, run_id)[0] == approval
     assert not is_cut
 
 
@@ -69,9 +74,9 @@ def test_questions_of_others_are_for_those_who_may_decide(
 
 
 def test_what_is_answered_or_over_is_not_listed(harness: JournalHarness) -> None:
-    (decided, one), (stopped, _), (_, still) = (waiting(harness) for _ in range(3))
+    (decided, approval_id), (stopped, _), (_, still) = (waiting(harness) for _ in range(3))
 
-    decide(harness.database, ANA, decided, one, Decision(decision="reject"), by="ana")
+    decide(harness.database, ANA, decided, approval_id, Decision(decision="reject"), by="ana")
     cancel(harness.database, ANA, stopped, by="ana")
 
     assert inbox(harness, ANA) == [still]
@@ -81,7 +86,7 @@ def test_pages_join_also_within_one_millisecond(harness: JournalHarness) -> None
     ids = sorted((waiting(harness)[1] for _ in range(5)), reverse=True)
     with harness.database.write() as connection:
         connection.execute(update(approvals).values(created_ms=5))
-    found: list[str] = []
+    approval_ids: list[str] = []
     before: str | None = None
     while True:
         page, _ = Runs(harness.database).inbox(
@@ -89,16 +94,16 @@ def test_pages_join_also_within_one_millisecond(harness: JournalHarness) -> None
         )
         if not page:
             break
-        found += [one["approval_id"] for one in page]
-        before = found[-1]
+        approval_ids += [approval["approval_id"] for approval in page]
+        before = approval_ids[-1]
 
-    assert found == ids
+    assert approval_ids == ids
 
 
 def test_a_page_ends_where_the_arguments_reach_a_megabyte(harness: JournalHarness) -> None:
     for _ in range(3):
         asks(harness.database, harness.accept(principal=ANA).run_id, question(arguments={"text": "x" * 600_000}))
 
-    found, is_cut = Runs(harness.database).inbox(ANA)
+    approvals, is_cut = Runs(harness.database).inbox(ANA)
 
-    assert (len(found), is_cut) == (2, True)
+    assert (len(approvals), is_cut) == (2, True)

@@ -98,10 +98,10 @@ def test_an_ended_run_is_left_as_it_is(harness: JournalHarness):
 def test_stopping_twice_ends_once(harness: JournalHarness):
     run_id = harness.accept().run_id
 
-    found = at_once(6, lambda _: stop(harness, run_id))
+    outcomes = at_once(6, lambda _: stop(harness, run_id))
 
-    assert {done.status for done in found} == {"cancelled"}
-    assert sum(bool(done.events) for done in found) == 1
+    assert {done.status for done in outcomes} == {"cancelled"}
+    assert sum(bool(done.events) for done in outcomes) == 1
     assert_whole(harness.lines(run_id))
 
 
@@ -198,12 +198,12 @@ def test_pages_of_runs_join_also_within_one_millisecond(harness: JournalHarness)
     run_ids = [harness.accept().run_id for _ in range(7)]
     with harness.database.write() as connection:
         connection.execute(update(runs).values(created_ms=5))
-    found, before = [], None
+    run_list, before = [], None
     while page := Runs(harness.database).newest(ME, limit=3, before_ms=5 if before else None, before_id=before or ""):
-        found += page
+        run_list += page
         before = page[-1]["run_id"]
 
-    assert [run["run_id"] for run in found] == sorted(run_ids, reverse=True)
+    assert [run["run_id"] for run in run_list] == sorted(run_ids, reverse=True)
 
 
 def test_a_page_of_runs_ends_where_their_outputs_reach_a_megabyte(harness: JournalHarness):
@@ -213,8 +213,8 @@ def test_a_page_of_runs_ends_where_their_outputs_reach_a_megabyte(harness: Journ
         connection.execute(update(runs).where(runs.c.id == min(run_ids)).values(output_json=None))
     pages, before, is_cut = [], "", True
     while is_cut:
-        found, is_cut = Runs(harness.database).page(ME, limit=7, before_ms=5 if before else None, before_id=before)
-        pages.append([run["run_id"] for run in found])
+        run_list, is_cut = Runs(harness.database).page(ME, limit=7, before_ms=5 if before else None, before_id=before)
+        pages.append([run["run_id"] for run in run_list])
         before = pages[-1][-1]
 
     assert [len(page) for page in pages] == [3, 3, 1]
@@ -249,14 +249,14 @@ def test_a_run_is_small_by_its_output_and_what_it_asks(harness: JournalHarness):
     with harness.database.write() as connection:
         connection.execute(update(runs).where(runs.c.id == other).values(output_json='"' + "x" * 500 + '"'))
 
-    asked, ended = (Runs(harness.database).get(ME, which) for which in (run_id, other))
+    waiting_run, ended = (Runs(harness.database).get(ME, which) for which in (run_id, other))
     small = [
         [Runs(harness.database).get_small(ME, which, chars) for chars in (400, 800, 2000)] for which in (run_id, other)
     ]
 
-    assert small == [[None, None, asked], [None, ended, ended]]
+    assert small == [[None, None, waiting_run], [None, ended, ended]]
     assert len(ended["output"]) == 500
-    assert asked["approvals"]
+    assert waiting_run["approvals"]
 
 
 def test_a_reader_learns_where_a_run_may_have_got_to(harness: JournalHarness, some_runs: dict[str, str]):

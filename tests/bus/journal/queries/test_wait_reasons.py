@@ -21,7 +21,10 @@ ME = Principal()
 
 
 def sentences(harness: JournalHarness, principal: Principal = LOCAL) -> dict[str, tuple[str, str]]:
-    return {one.run_id: (one.waits_for, one.sentence) for one in Runs(harness.database).explain(principal)}
+    return {
+        explanation.run_id: (explanation.waits_for, explanation.sentence)
+        for explanation in Runs(harness.database).explain(principal)
+    }
 
 
 def alive(harness: JournalHarness, owner: str = "own_1", slots: int = 4, busy: int = 0, **more: Any) -> None:
@@ -40,9 +43,11 @@ def test_a_run_without_workers_waits_for_one(harness: JournalHarness) -> None:
 
 
 @pytest.mark.parametrize(
-    ("busy", "code", "said"), [(1, "wake_up", "3 of 4 slots free"), (4, "slot", "4 slots are taken")]
+    ("busy", "code", "expected"), [(1, "wake_up", "3 of 4 slots free"), (4, "slot", "4 slots are taken")]
 )
-def test_a_queued_run_says_how_many_slots_there_are(harness: JournalHarness, busy: int, code: str, said: str) -> None:
+def test_a_queued_run_says_how_many_slots_there_are(
+    harness: JournalHarness, busy: int, code: str, expected: str
+) -> None:
     run_id = harness.accept().run_id
     alive(harness, busy=busy)
 
@@ -50,18 +55,18 @@ def test_a_queued_run_says_how_many_slots_there_are(harness: JournalHarness, bus
 
     assert waits_for == code
     assert "1 worker alive" in sentence
-    assert said in sentence
+    assert expected in sentence
 
 
 def test_a_queue_that_no_worker_serves_is_named_with_the_command_that_serves_it(harness: JournalHarness) -> None:
     painted, plain = harness.accept(queue="gpu").run_id, harness.accept().run_id
     alive(harness, queue="runs", queues=("runs",))
 
-    said = sentences(harness)
+    explanations = sentences(harness)
 
     sentence = "queued, and no worker serves queue 'gpu'; start one: `./callboard worker --queues gpu`."
-    assert said[painted] == ("worker", sentence)
-    assert said[plain][0] == "wake_up"
+    assert explanations[painted] == ("worker", sentence)
+    assert explanations[plain][0] == "wake_up"
     alive(harness, "own_2", slots=3, queue="runs", queues=("gpu",))
     assert "1 worker alive, 3 of 3 slots free" in sentences(harness)[painted][1]
 
@@ -78,11 +83,11 @@ def test_a_run_behind_another_of_its_thread_names_it(harness: JournalHarness) ->
     other = harness.accept(thread_id="other").run_id
     harness.own(first)
 
-    said = sentences(harness)
+    explanations = sentences(harness)
 
-    assert said[second] == ("turn", f"queued behind {first} of its thread, which is running.")
-    assert said[third] == ("turn", f"queued behind {first} of its thread, which is running.")
-    assert said[other][0] == "worker"
+    assert explanations[second] == ("turn", f"queued behind {first} of its thread, which is running.")
+    assert explanations[third] == ("turn", f"queued behind {first} of its thread, which is running.")
+    assert explanations[other][0] == "worker"
 
 
 def test_a_running_run_says_which_step_since_when_and_where(harness: JournalHarness) -> None:
@@ -158,7 +163,7 @@ def test_of_one_thread_or_agent_none_is_missed_behind_many_others(
     of_agent = Runs(harness.database).explain(ME, agent="mine")
     of_neither = Runs(harness.database).explain(ME, agent="mine", thread_id="theirs")
 
-    assert [one.thread_id for one in (*of_thread, *of_agent)] == ["mine", "mine"]
+    assert [entry.thread_id for entry in (*of_thread, *of_agent)] == ["mine", "mine"]
     assert of_neither == []
 
 
@@ -166,8 +171,8 @@ def test_one_run_is_explained_as_in_the_list(harness: JournalHarness) -> None:
     harness.accept(thread_id="mine")
     second = harness.accept(thread_id="mine").run_id
 
-    (one,) = Runs(harness.database).explain(ME, run_id=second)
-    assert one in Runs(harness.database).explain(ME)
+    (explanation,) = Runs(harness.database).explain(ME, run_id=second)
+    assert explanation in Runs(harness.database).explain(ME)
 
 
 def test_a_long_call_is_cut() -> None:

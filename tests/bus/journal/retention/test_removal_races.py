@@ -51,8 +51,8 @@ def orphans(harness: JournalHarness) -> dict[str, int]:
         "messages without a run": select(func.count()).select_from(messages).where(~has_run),
     }
     for table in OF_A_RUN:
-        known = exists(select(runs.c.id).where(runs.c.id == table.c.run_id))
-        queries[f"{table.name} without a run"] = select(func.count()).select_from(table).where(~known)
+        parent_run = exists(select(runs.c.id).where(runs.c.id == table.c.run_id))
+        queries[f"{table.name} without a run"] = select(func.count()).select_from(table).where(~parent_run)
     return {name: count for name, query in queries.items() if (count := harness.rows(query)[0][0])}
 
 

@@ -74,16 +74,16 @@ def test_runs_go_when_they_ended_too_long_ago(harness: JournalHarness, kept: Set
 
 def test_a_tenant_keeps_its_runs_as_long_as_its_own_setting_says(harness: JournalHarness, kept: Settings) -> None:
     tenants = ("default", "short", "ever", "default", "short", "ever")
-    made = [old(harness, str(n), days=days) for n, days in enumerate([8, 8, 8, 3, 3, 3])]
+    run_ids = [old(harness, str(n), days=days) for n, days in enumerate([8, 8, 8, 3, 3, 3])]
     with harness.database.write() as connection:
-        for run_id, tenant in zip(made, tenants, strict=True):
+        for run_id, tenant in zip(run_ids, tenants, strict=True):
             connection.execute(update(runs).where(runs.c.id == run_id).values(tenant=tenant))
     sections = Tenants(short=TenantSettings(retain_runs_days=2), ever=TenantSettings(retain_runs_days=0))
 
     swept = clean(harness, keeping(kept, runs=7).model_copy(update={"tenants": sections}))
 
     assert swept == Swept(runs=3)
-    assert {row.id for row in harness.rows(select(runs.c.id))} == {made[2], made[3], made[5]}
+    assert {row.id for row in harness.rows(select(runs.c.id))} == {run_ids[2], run_ids[3], run_ids[5]}
 
 
 def test_no_open_run_goes_however_old_it_is(harness: JournalHarness, kept: Settings) -> None:

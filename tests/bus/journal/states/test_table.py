@@ -35,7 +35,7 @@ from tests.bus.questions import question
 
 ME = Principal()
 KEY = IdempotencyKey(key="k", method="POST", path="/v1/runs", body_digest="a" * 64)
-BY_NAME = {one.name: one for one in TABLE}
+BY_NAME = {transition.name: transition for transition in TABLE}
 
 
 @dataclass(kw_only=True)
@@ -81,10 +81,10 @@ class Scene:
 
     def release_for(self, reason: Reason) -> None:
         status: Literal["queued", "waiting"] = "queued" if reason is Reason.DRAIN else "waiting"
-        asked = (question(expires_in_s=60),) if reason is Reason.APPROVAL else ()
+        questions = (question(expires_in_s=60),) if reason is Reason.APPROVAL else ()
         ends_ms = 0 if reason is Reason.CODE_VERSION else None
-        change = Release(status=status, reason=reason, questions=asked, ends_ms=ends_ms)
-        self.asked = asked[0].id if asked else self.asked
+        change = Release(status=status, reason=reason, questions=questions, ends_ms=ends_ms)
+        self.asked = questions[0].id if questions else self.asked
         self.write(release, self.owned, change, self.last, 0)
 
     def finish(self) -> None:
@@ -165,34 +165,34 @@ def tell(scene: Scene) -> None:
 
 ATTEMPT: dict[str, Callable[[Scene], object]] = {
     "accept": accept,
-    "defer polling": lambda one: unowned_runs(one).defer_polling(one.run_id),
-    "claim": lambda one: claim(one.harness.database, one.run_id, "own_2", 60),
-    "extend lease": lambda one: beat(one.harness.database, "own_1", 90, [(one.run_id, one.fence)]),
-    "reserve numbers": lambda one: one.write(owned.reserve, one.run_id, one.fence, one.last + 1000),
-    "commit": lambda one: one.write(owned.commit, one.owned, 1, 0),
-    "clear suspicion": lambda one: one.write(owned.set_crashes, one.run_id, one.fence, '["noted"]'),
-    "finish": lambda one: one.finish(),
-    "release": lambda one: one.release_for(Reason.DRAIN),
-    "wait": lambda one: one.release_for(Reason.APPROVAL),
-    "stop": lambda one: cancel(one.harness.database, ME, one.run_id, "ann"),
-    "requeue": lambda one: reap(one.harness.database, one.run_id),
+    "defer polling": lambda scene: unowned_runs(scene).defer_polling(scene.run_id),
+    "claim": lambda scene: claim(scene.harness.database, scene.run_id, "own_2", 60),
+    "extend lease": lambda scene: beat(scene.harness.database, "own_1", 90, [(scene.run_id, scene.fence)]),
+    "reserve numbers": lambda scene: scene.write(owned.reserve, scene.run_id, scene.fence, scene.last + 1000),
+    "commit": lambda scene: scene.write(owned.commit, scene.owned, 1, 0),
+    "clear suspicion": lambda scene: scene.write(owned.set_crashes, scene.run_id, scene.fence, '["noted"]'),
+    "finish": lambda scene: scene.finish(),
+    "release": lambda scene: scene.release_for(Reason.DRAIN),
+    "wait": lambda scene: scene.release_for(Reason.APPROVAL),
+    "stop": lambda scene: cancel(scene.harness.database, ME, scene.run_id, "ann"),
+    "requeue": lambda scene: reap(scene.harness.database, scene.run_id),
     "fail claimed": lambda one: fail_owned(
         one.harness.database, one.run_id, one.fence, OUTCOME_UNKNOWN("cannot continue")
     ),
-    "answer": lambda one: decide(
-        one.harness.database, ME, one.run_id, one.asked, Decision(decision="run_again"), by="ann"
+    "answer": lambda scene: decide(
+        scene.harness.database, ME, scene.run_id, scene.asked, Decision(decision="run_again"), by="ann"
     ),
-    "expire": lambda one: fire(one.harness.database, one.run_id, one.asked),
-    "resume": lambda one: unowned_runs(one).resume(one.run_id),
-    "take results": lambda one: task_waits(one).resume(one.run_id),
+    "expire": lambda scene: fire(scene.harness.database, scene.run_id, scene.asked),
+    "resume": lambda scene: unowned_runs(scene).resume(scene.run_id),
+    "take results": lambda scene: task_waits(scene).resume(scene.run_id),
     "notify observers": tell,
-    "remove": lambda one: remove_runs(one.harness.database, ME, [one.run_id]),
+    "remove": lambda scene: remove_runs(scene.harness.database, ME, [scene.run_id]),
 }
-OF_OWNERS = [one.name for one in TABLE if one.guard.startswith("fence")]
+OF_OWNERS = [transition.name for transition in TABLE if transition.guard.startswith("fence")]
 
 
 @pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("transition", TABLE, ids=lambda one: one.name)
+@pytest.mark.parametrize("transition", TABLE, ids=lambda transition: transition.name)
 def test_a_cell(harness: JournalHarness, transition: Transition, state: str) -> None:
     scene = scene_in(harness, state, transition.name)
     before = scene.row
@@ -231,7 +231,7 @@ def test_a_reason_is_a_code_in_the_row_and_in_the_log(harness: JournalHarness, n
     ATTEMPT[name](scene)
 
     written = [decode(line.data) for line in harness.lines(scene.run_id)]
-    logged = {one.reason for one in written if isinstance(one, StatusPayload | EndPayload)}
+    logged = {payload.reason for payload in written if isinstance(payload, StatusPayload | EndPayload)}
     assert logged | {scene.row.reason} <= {None, *Reason, scene.row.error_code}
     assert scene.row.reason is not None
 
@@ -265,9 +265,11 @@ def test_a_stop_that_came_meanwhile_leads_elsewhere(harness: JournalHarness, nam
 
 def test_a_run_with_another_open_question_still_waits(harness: JournalHarness) -> None:
     scene = scene_in(harness, "running", "answer")
-    asked = (question(), question())
-    scene.write(release, scene.owned, Release(status="waiting", reason=Reason.APPROVAL, questions=asked), scene.last, 0)
-    scene.asked = asked[0].id
+    questions = (question(), question())
+    scene.write(
+        release, scene.owned, Release(status="waiting", reason=Reason.APPROVAL, questions=questions), scene.last, 0
+    )
+    scene.asked = questions[0].id
 
     ATTEMPT["answer"](scene)
 

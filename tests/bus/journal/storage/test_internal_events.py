@@ -37,7 +37,7 @@ def log(harness: JournalHarness, principal: Principal = ANA, event: NewInternalE
 
 def ids(harness: JournalHarness, principal: Principal, correlation_id: str = "c", **page: Any) -> list[str]:
     page = {"limit": 50, **page}
-    return [one["id"] for one in InternalEvents(harness.database).correlated(principal, correlation_id, **page)[0]]
+    return [entry["id"] for entry in InternalEvents(harness.database).correlated(principal, correlation_id, **page)[0]]
 
 
 def start(harness: JournalHarness, principal: Principal = ANA, correlation_id: Any = "c", **fields: Any) -> str:
@@ -50,12 +50,12 @@ def make_old(harness: JournalHarness, days: float) -> None:
     with harness.database.write() as connection:
         trigger = "internal_events_refuse_update"
         if is_sqlite:
-            said = connection.exec_driver_sql(f"SELECT sql FROM sqlite_master WHERE name = '{trigger}'").scalar_one()
+            value = connection.exec_driver_sql(f"SELECT sql FROM sqlite_master WHERE name = '{trigger}'").scalar_one()
             connection.exec_driver_sql(f"DROP TRIGGER {trigger}")
         else:
             connection.exec_driver_sql(f"ALTER TABLE internal_events DISABLE TRIGGER {trigger}")
         connection.execute(update(internal_events).values(created_ms=internal_events.c.created_ms - int(days * DAY_MS)))
-        connection.exec_driver_sql(said if is_sqlite else f"ALTER TABLE internal_events ENABLE TRIGGER {trigger}")
+        connection.exec_driver_sql(value if is_sqlite else f"ALTER TABLE internal_events ENABLE TRIGGER {trigger}")
 
 
 # --- who sees what
@@ -89,10 +89,13 @@ def test_its_own_and_with_a_role_those_of_the_tenant(harness: JournalHarness, pr
 def test_a_correlation_id_with_a_secret_is_not_kept_beside_the_run(harness: JournalHarness) -> None:
     secret = "sk-live-0123456789abcdef0123456789"
 
-    kept = [harness.run_row(start(harness, thread_id=one, correlation_id=one)).correlation_id for one in ("c-1", "d")]
+    correlation_ids = [
+        harness.run_row(start(harness, thread_id=correlation_id, correlation_id=correlation_id)).correlation_id
+        for correlation_id in ("c-1", "d")
+    ]
     refused = start(harness, thread_id="e", correlation_id=secret)
 
-    assert kept == ["c-1", "d"]
+    assert correlation_ids == ["c-1", "d"]
     assert harness.run_row(refused).correlation_id is None
 
 
@@ -113,8 +116,8 @@ def test_runs_are_found_by_who_sees_them(harness: JournalHarness) -> None:
 def test_a_secret_in_an_event_is_not_kept(harness: JournalHarness) -> None:
     log(harness, ANA, new(text="use sk-proj-Ab12Cd34Ef56Gh78Ij90", password="hunter2222", room="A 12"))
 
-    (found,) = InternalEvents(harness.database).correlated(ANA, "c", limit=5)[0]
-    assert found["payload"] == {"text": "use [redacted]", "password": "[redacted]", "room": "A 12"}
+    (entry,) = InternalEvents(harness.database).correlated(ANA, "c", limit=5)[0]
+    assert entry["payload"] == {"text": "use [redacted]", "password": "[redacted]", "room": "A 12"}
 
 
 def test_a_credential_that_starts_no_runs_logs_nothing(harness: JournalHarness) -> None:
@@ -128,25 +131,27 @@ def test_a_credential_that_starts_no_runs_logs_nothing(harness: JournalHarness) 
 
 
 def test_pages_join_without_gap_or_repetition(harness: JournalHarness) -> None:
-    made = []
+    entry_ids = []
     for number in range(4):
-        made += [log(harness), start(harness, thread_id=f"t{number}")]
-    found: list[dict[str, Any]] = []
-    store, place = InternalEvents(harness.database), dict[str, Any]()
+        entry_ids += [log(harness), start(harness, thread_id=f"t{number}")]
+    entries: list[dict[str, Any]] = []
+    store, cursor = InternalEvents(harness.database), dict[str, Any]()
     while True:
-        page, _ = store.correlated(ANA, "c", limit=3, **place)
+        page, _ = store.correlated(ANA, "c", limit=3, **cursor)
         if not page:
             break
-        found += page
-        place = {"before_ms": _ms(harness, page[-1]), "before_id": page[-1]["id"]}
+        entries += page
+        cursor = {"before_ms": _ms(harness, page[-1]), "before_id": page[-1]["id"]}
 
-    assert sorted(one["id"] for one in found) == sorted(made)
-    assert [one["created_at"] for one in found] == sorted((one["created_at"] for one in found), reverse=True)
+    assert sorted(entry["id"] for entry in entries) == sorted(entry_ids)
+    assert [entry["created_at"] for entry in entries] == sorted(
+        (entry["created_at"] for entry in entries), reverse=True
+    )
 
 
-def _ms(harness: JournalHarness, shown: dict[str, Any]) -> int:
-    table = internal_events if shown["kind"] == "event" else runs
-    return int(harness.rows(select(table.c.created_ms).where(table.c.id == shown["id"]))[0][0])
+def _ms(harness: JournalHarness, entry: dict[str, Any]) -> int:
+    table = internal_events if entry["kind"] == "event" else runs
+    return int(harness.rows(select(table.c.created_ms).where(table.c.id == entry["id"]))[0][0])
 
 
 def test_a_page_that_has_no_room_for_an_event_has_no_older_run(
@@ -165,8 +170,8 @@ def test_a_page_that_has_no_room_for_an_event_has_no_older_run(
         ANA, "c", limit=50, before_ms=_ms(harness, page[-1]), before_id=page[-1]["id"]
     )
 
-    assert (is_cut, [one["kind"] for one in page]) == (True, ["event"])
-    assert (is_cut_again, [one["kind"] for one in rest]) == (True, ["event"])
+    assert (is_cut, [entry["kind"] for entry in page]) == (True, ["event"])
+    assert (is_cut_again, [entry["kind"] for entry in rest]) == (True, ["event"])
     assert ids(harness, ANA, before_ms=_ms(harness, rest[-1]), before_id=rest[-1]["id"]) == [run_id]
 
 
@@ -204,7 +209,7 @@ def test_the_database_refuses_a_change(harness: JournalHarness, statement: str) 
 def test_they_are_kept_as_long_as_the_tenants_runs(harness: JournalHarness, tmp_path: Any) -> None:
     store = InternalEvents(harness.database)
     store.log(ANA, new(), key())
-    kept = log(harness, Principal(tenant="ever", id="ana"))
+    event_id = log(harness, Principal(tenant="ever", id="ana"))
     make_old(harness, days=8)
     fresh = log(harness)
     bare = Settings(_env_file=None, state_dir=tmp_path, retain_runs_days=7)  # type: ignore[call-arg]  # pydantic's own
@@ -213,5 +218,5 @@ def test_they_are_kept_as_long_as_the_tenants_runs(harness: JournalHarness, tmp_
     assert sweep(harness.database, bare.model_copy(update={"retain_runs_days": 0})) == Swept()
     assert sweep(harness.database, settings, pause=lambda _: None) == Swept(internal_events=1)
 
-    assert {row.id for row in harness.rows(select(internal_events.c.id))} == {kept, fresh}
+    assert {row.id for row in harness.rows(select(internal_events.c.id))} == {event_id, fresh}
     assert harness.rows(select(func.count()).select_from(idempotency_keys))[0][0] == 0

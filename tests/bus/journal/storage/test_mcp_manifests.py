@@ -44,8 +44,8 @@ def test_only_what_a_person_accepted_in_place_of_another_is_a_change(database: D
 
 def test_two_processes_that_see_a_tool_first_agree(database: Database) -> None:
     manifests = [McpManifests(database), McpManifests(database)]
-    known = manifests[1].pinned("files")
+    pins = manifests[1].pinned("files")
     manifests[0].pin("files", {"read": ("d1", "one")})
 
-    assert known == {}
+    assert pins == {}
     assert manifests[1].pin("files", {"read": ("d2", "two")}) == {"read": "one"}

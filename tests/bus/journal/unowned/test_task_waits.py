@@ -28,14 +28,14 @@ def started(harness: JournalHarness, wait: TaskWait = WAIT, **fields: Any) -> tu
     """Return a run with one call whose task is begun, and its owner."""
     run_id = harness.accept().run_id
     owner = harness.own(run_id)
-    known: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "id": f"step_{run_id}",
         "kind": "tool",
         "name": "refund",
         "arguments_digest": "a",
         "effect": "checkable",
     }
-    step = StepStarted(**(known | {"idempotency_key": "key_1", "call_id": "call_1", "wait": wait} | fields))
+    step = StepStarted(**(defaults | {"idempotency_key": "key_1", "call_id": "call_1", "wait": wait} | fields))
     harness.do(owner.writer.commit(Commit(started=[step])))
     return run_id, owner
 
@@ -52,8 +52,8 @@ def waits(harness: JournalHarness) -> TaskWaits:
 
 
 def known(harness: JournalHarness, run_id: str) -> KnownWait:
-    [one] = waits(harness).known(run_id)
-    return one
+    [task_wait] = waits(harness).known(run_id)
+    return task_wait
 
 
 def status(harness: JournalHarness, run_id: str) -> tuple[str, str | None]:
@@ -64,11 +64,13 @@ def status(harness: JournalHarness, run_id: str) -> tuple[str, str | None]:
 def test_the_wait_is_written_with_the_start_of_the_call(harness: JournalHarness) -> None:
     run_id, _ = started(harness)
 
-    one = known(harness, run_id)
+    task_wait = known(harness, run_id)
 
-    assert (one.wait.task_id, one.wait.application, one.wait.task) == ("key_1", "shop", "shop.refund")
-    assert 50_000 < one.wait.left_ms <= 60_000
-    assert (one.is_waiting, one.is_given_up, one.is_over) == (False, False, False), "its owner is at work on it"
+    assert (task_wait.wait.task_id, task_wait.wait.application, task_wait.wait.task) == ("key_1", "shop", "shop.refund")
+    assert 50_000 < task_wait.wait.left_ms <= 60_000
+    assert (task_wait.is_waiting, task_wait.is_given_up, task_wait.is_over) == (False, False, False), (
+        "its owner is at work on it"
+    )
 
 
 def test_a_call_that_is_planned_has_none(harness: JournalHarness) -> None:
@@ -116,16 +118,16 @@ def test_the_reaper_leaves_tasks_alone(harness: JournalHarness) -> None:
     run_id = released(harness, wait=TaskWait(task_id="key_1", application="shop", task="shop.refund", left_ms=-5000))
 
     assert known(harness, run_id).is_over
-    assert run_id not in [one for one, _ in due(harness.database)]
+    assert run_id not in [due_id for due_id, _ in due(harness.database)]
 
 
 def test_the_wait_stays_until_it_is_forgotten(harness: JournalHarness) -> None:
     run_id, owner = started(harness)
     harness.do(owner.writer.commit(Commit(ended=[StepEnded(id=f"step_{run_id}", status="unknown")])))
 
-    one = known(harness, run_id)
-    assert (one.is_given_up, one.step_status) == (True, "unknown")
-    waits(harness).forget([one.step_id])
+    task_wait = known(harness, run_id)
+    assert (task_wait.is_given_up, task_wait.step_status) == (True, "unknown")
+    waits(harness).forget([task_wait.step_id])
 
     assert waits(harness).known(run_id) == []
     assert harness.rows(select(timers).where(timers.c.run_id == run_id)) == []

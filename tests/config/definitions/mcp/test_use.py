@@ -29,10 +29,10 @@ def written(folder: Path, server: Any, **fields: Any) -> Path:
     ],
 )
 def test_it_means_lines_of_tools(tmp_path: Path, server: Any, tools: tuple[str, ...]) -> None:
-    found = load_definition(written(tmp_path, server, tools=["clock"]))
+    definition = load_definition(written(tmp_path, server, tools=["clock"]))
 
-    assert found.tools == tools
-    assert pinned_definition("shopper", found.digest, found.content_json).tools == tools
+    assert definition.tools == tools
+    assert pinned_definition("shopper", definition.digest, definition.content_json).tools == tools
 
 
 @pytest.mark.parametrize(

@@ -65,10 +65,10 @@ def test_a_property_may_be_called_like_a_keyword():
 def test_misfits_name_the_place_and_are_few():
     schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}}
 
-    found = schema_errors(schema, {"a": list("abcdefgh")})
+    errors = schema_errors(schema, {"a": list("abcdefgh")})
 
-    assert found[0] == 'a[0]: "a" is not of type "integer"'
-    assert len(found) == 5
+    assert errors[0] == 'a[0]: "a" is not of type "integer"'
+    assert len(errors) == 5
 
 
 def test_misfits_of_very_many_values_are_not_named():

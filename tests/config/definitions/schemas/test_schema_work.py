@@ -102,17 +102,17 @@ ROWS = {"items": {"$ref": "#/$defs/row"}, "$defs": {"row": {"type": "integer"}}}
 
 
 @pytest.mark.parametrize(
-    ("schema", "data", "said"),
+    ("schema", "data", "message"),
     [
         (TERMS, sum_of(2, "x"), "is not valid under any of the schemas"),
         (TERMS, sum_of(8, "x"), "alternatives are nested too deeply"),
         (ROWS, [1] * 2000 + ["x"], '[2000]: "x" is not of type "integer"'),
     ],
 )
-def test_what_does_not_fit_is_named_where_that_takes_little_time(schema: Any, data: Any, said: str) -> None:
+def test_what_does_not_fit_is_named_where_that_takes_little_time(schema: Any, data: Any, message: str) -> None:
     (sentence,) = schema_errors(schema, data)
 
-    assert said in sentence
+    assert message in sentence
 
 
 def test_a_union_of_itself_accepts_what_fits() -> None:

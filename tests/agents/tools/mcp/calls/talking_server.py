@@ -47,8 +47,8 @@ async def book(name: str, answer: Annotated[Guests, Resolve(ask_for_guests)]) ->
 
 def ask_a_model() -> Sample:
     """Ask the client's model."""
-    said = SamplingMessage(role="user", content=TextContent(type="text", text="Name a colour."))
-    return Sample([said], max_tokens=50, system_prompt="Be brief.")
+    sampling_message = SamplingMessage(role="user", content=TextContent(type="text", text="Name a colour."))
+    return Sample([sampling_message], max_tokens=50, system_prompt="Be brief.")
 
 
 @server.tool()

@@ -26,10 +26,10 @@ def test_a_form_keeps_what_the_protocol_has_and_nothing_else() -> None:
         "many": {"type": "array", "items": {"anyOf": [{"const": "p", "title": "Pie"}]}, "maxItems": 1},
         "sure": {"type": "boolean", "default": False},
     }
-    found = asked(fields, required=["guests"])
+    question = asked(fields, required=["guests"])
 
-    assert found.text == "The MCP server shop asks: For how many?"
-    assert found.form == {
+    assert question.text == "The MCP server shop asks: For how many?"
+    assert question.form == {
         "type": "object",
         "properties": {
             "guests": {"type": "integer", "minimum": 1, "title": "Gue⟨U+202E⟩sts"},
@@ -48,8 +48,8 @@ def test_a_form_keeps_what_the_protocol_has_and_nothing_else() -> None:
         "required": ["guests"],
         "additionalProperties": False,
     }
-    assert not schema_errors(found.form, {"guests": 3, "many": ["p"]})
-    assert found.result({"guests": 3}).model_dump(exclude_none=True) == {
+    assert not schema_errors(question.form, {"guests": 3, "many": ["p"]})
+    assert question.result({"guests": 3}).model_dump(exclude_none=True) == {
         "action": "accept",
         "content": {"guests": 3, "sure": False},  # the default of what was left open
     }
@@ -73,10 +73,10 @@ def test_a_form_keeps_what_the_protocol_has_and_nothing_else() -> None:
     ],
 )
 def test_a_default_that_does_not_fit_its_field_is_left_out(field: dict[str, Any], default: Any) -> None:
-    found = asked({"a": {**field, "default": default}, "b": {"type": "integer", "default": 2}})
+    question = asked({"a": {**field, "default": default}, "b": {"type": "integer", "default": 2}})
 
-    assert "default" not in found.form["properties"]["a"]
-    assert found.result({}).content == {"b": 2}
+    assert "default" not in question.form["properties"]["a"]
+    assert question.result({}).content == {"b": 2}
 
 
 def test_the_same_question_in_a_later_round_is_another_one() -> None:
@@ -128,17 +128,17 @@ def address(url: str) -> Any:
 
 
 def test_an_address_is_shown_with_its_host_and_never_opened() -> None:
-    found = address("https://login.example.org:8443/a?b=c")
+    question = address("https://login.example.org:8443/a?b=c")
 
     assert (
         "at login.example.org:8443 in your browser: Please sign in.\n\nhttps://login.example.org:8443/a?b=c"
-        in found.text
+        in question.text
     )
     assert "at [2001:db8::1]:8443 in" in address("https://[2001:db8::1]:8443/").text
     assert "at XN--pple-43d.example in" in address("https://XN--pple-43d.example").text
-    assert found.form == OPENED
-    assert [found.result({"opened": one}).action for one in (True, False)] == ["accept", "decline"]
-    assert found.result({"opened": True}).content is None
+    assert question.form == OPENED
+    assert [question.result({"opened": flag}).action for flag in (True, False)] == ["accept", "decline"]
+    assert question.result({"opened": True}).content is None
 
 
 @pytest.mark.parametrize(

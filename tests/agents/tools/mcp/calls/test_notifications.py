@@ -36,12 +36,12 @@ class KeptCall(OpenCall):
         self.lines.append((level, text, logger))
 
 
-def lines_with(under_way: int, wanted: str = "info", **message: Any) -> list[list[Any]]:
+def lines_with(under_way: int, server_level: str = "info", **message: Any) -> list[list[Any]]:
     """Return the lines of each of so many calls that are under way while a log message comes."""
-    calls, found = [KeptCall() for _ in range(under_way)], OpenCalls()
+    calls, open_calls = [KeptCall() for _ in range(under_way)], OpenCalls()
 
     async def hold(call: KeptCall, is_open: asyncio.Event, is_over: asyncio.Event) -> None:
-        with found.under_way(call):
+        with open_calls.under_way(call):
             is_open.set()
             await is_over.wait()
 
@@ -53,7 +53,7 @@ def lines_with(under_way: int, wanted: str = "info", **message: Any) -> list[lis
                 group.create_task(hold(call, is_open, is_over))
                 await is_open.wait()
             params = LoggingMessageNotificationParams(**{"level": "warning", "data": "said", **message})
-            await McpServerLog("shop", wanted, found).logged(params)
+            await McpServerLog("shop", server_level, open_calls).logged(params)
             is_over.set()
 
     asyncio.run(come())
@@ -95,9 +95,9 @@ def definition(mode: Literal["auto", "legacy"], port: int | None = None) -> McpS
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    one = Served("http", script=TALKING)
-    yield one.port
-    one.stop()
+    served = Served("http", script=TALKING)
+    yield served.port
+    served.stop()
 
 
 @pytest.mark.parity
@@ -114,8 +114,10 @@ def test_each_call_gets_its_own(run: Run, port: int, mode: Any, where: str) -> N
             for tag, call in calls.items():
                 await pool.call("t", server, "report", {"tag": tag}, call=call)
         else:
-            asked = (pool.call("t", server, "report", {"tag": tag, "pause_s": 0.05}, call=calls[tag]) for tag in calls)
-            await asyncio.gather(*asked)
+            coroutines = (
+                pool.call("t", server, "report", {"tag": tag, "pause_s": 0.05}, call=calls[tag]) for tag in calls
+            )
+            await asyncio.gather(*coroutines)
 
     run(use)
 

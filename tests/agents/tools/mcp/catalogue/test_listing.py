@@ -41,8 +41,8 @@ def test_a_malformed_tool_is_left_out_with_its_place(tool: dict[str, Any], proto
 
     with_stand_ins(result, protocol)
 
-    found, refused = sorted_out([Tool.model_validate(one, by_name=False) for one in result["tools"]])
-    assert list(found) == ["good"]
+    tools, refused = sorted_out([Tool.model_validate(entry, by_name=False) for entry in result["tools"]])
+    assert list(tools) == ["good"]
     assert refused["bad"].startswith(f"its definition is none by the protocol, at {field}")
 
 
@@ -51,7 +51,7 @@ def test_what_is_no_tool_at_all_is_left_out() -> None:
 
     with_stand_ins(result, "2025-11-25")
 
-    assert [one["name"] for one in result["tools"]] == ["good"]
+    assert [tool["name"] for tool in result["tools"]] == ["good"]
 
 
 @pytest.mark.parity
@@ -60,19 +60,19 @@ def test_beside_a_malformed_tool_the_others_can_be_called(run: Run, define: Defi
 
     async def use(pool: McpPool) -> tuple[list[str], str]:
         server = define(env={"FAKE_TOOLS": tools})
-        found, _ = sorted_out(await pool.tools("t", server))
+        by_name, _ = sorted_out(await pool.tools("t", server))
         await pool.listed_now("t", server, "echo")
-        return list(found), said(await pool.call("t", server, "echo", {"say": "here"}))
+        return list(by_name), said(await pool.call("t", server, "echo", {"say": "here"}))
 
     assert run(use) == (["echo"], "here")
 
 
 def test_callers_at_once_share_what_one_reads() -> None:
     async def use() -> tuple[int, int]:
-        listed, asked, gate = ListedTools(), [], asyncio.Event()
+        listed, reads, gate = ListedTools(), [], asyncio.Event()
 
         async def ask() -> list[Tool]:
-            asked.append(1)
+            reads.append(1)
             await gate.wait()
             return [Tool(name="echo", input_schema=OBJECT)]
 
@@ -81,7 +81,7 @@ def test_callers_at_once_share_what_one_reads() -> None:
         callers.pop(0).cancel()  # the one that asks
         gate.set()
         answers = await asyncio.gather(*callers)
-        return len(asked), len(answers)
+        return len(reads), len(answers)
 
     assert asyncio.run(use()) == (1, 199)
 
@@ -146,8 +146,8 @@ def test_of_a_tool_with_very_many_faults_no_place_is_read() -> None:
 
     with_stand_ins(result, "2025-11-25")
 
-    found, refused = sorted_out([Tool.model_validate(one, by_name=False) for one in result["tools"]])
-    assert list(found) == ["good"]
+    tools, refused = sorted_out([Tool.model_validate(entry, by_name=False) for entry in result["tools"]])
+    assert list(tools) == ["good"]
     assert refused == {"bad": "its definition is none by the protocol"}
 
 

@@ -14,21 +14,21 @@ from agents.tools.mcp.catalogue.lists import MAX_ITEMS, MAX_PAGES, MAX_WEIGHT, a
 
 def pages(*, size: int, count: int | None, prompt: Prompt | None = None) -> tuple[list[Prompt], list[str | None]]:
     """Return what is read of a list with pages of this size, and the cursors that were sent."""
-    one = prompt or Prompt(name="x")
+    item = prompt or Prompt(name="x")
     cursors: list[str | None] = []
 
     async def ask(params: PaginatedRequestParams | None) -> ListPromptsResult:
         cursors.append(params.cursor if params else None)
         more = str(len(cursors)) if count is None or len(cursors) < count else None
-        return ListPromptsResult(prompts=[one] * size, next_cursor=more)
+        return ListPromptsResult(prompts=[item] * size, next_cursor=more)
 
     return asyncio.run(all_pages(ask, lambda page: cast(ListPromptsResult, page).prompts)), cursors
 
 
 def test_all_pages_are_read() -> None:
-    found, cursors = pages(size=3, count=3)
+    items, cursors = pages(size=3, count=3)
 
-    assert (len(found), cursors) == (9, [None, "1", "2"])
+    assert (len(items), cursors) == (9, [None, "1", "2"])
 
 
 def test_a_list_without_an_end_is_read_to_the_limits() -> None:
@@ -48,9 +48,9 @@ def test_a_list_without_an_end_is_read_to_the_limits() -> None:
     ids=["text", "wide text", "values", "names"],
 )
 def test_of_a_list_of_large_items_no_more_is_read_than_fits_into_memory(prompt: Prompt) -> None:
-    found, _ = pages(size=1, count=None, prompt=prompt)
+    items, _ = pages(size=1, count=None, prompt=prompt)
 
-    assert MAX_WEIGHT <= weight_of(found) < MAX_WEIGHT + weight_of([prompt])
+    assert MAX_WEIGHT <= weight_of(items) < MAX_WEIGHT + weight_of([prompt])
 
 
 def test_an_extra_field_has_a_weight_too() -> None:

@@ -61,9 +61,9 @@ class Served:
 
 @pytest.fixture(scope="module", params=["http", "json", "stateless", "sse"])
 def served(request: pytest.FixtureRequest) -> Iterator[Served]:
-    one = Served(request.param)
-    yield one
-    one.stop()
+    server = Served(request.param)
+    yield server
+    server.stop()
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -79,7 +79,7 @@ def test_a_server_of_the_sdk_is_called_in_both_eras(run: Run, served: Served, mo
 
 def test_many_calls_at_once_are_all_answered(run: Run, served: Served) -> None:
     async def use(pool: McpPool) -> list[Any]:
-        calls = (pool.call("t", served.definition, "add", {"a": one, "b": 0}) for one in range(50))
+        calls = (pool.call("t", served.definition, "add", {"a": number, "b": 0}) for number in range(50))
         return [result.structured_content["result"] for result in await asyncio.gather(*calls)]
 
     assert run(use) == list(range(50))
@@ -148,19 +148,21 @@ class Odd(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        asked = orjson.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if asked.get("method") == "initialize":
-            version = asked["params"]["protocolVersion"]
+        request = orjson.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if request.get("method") == "initialize":
+            version = request["params"]["protocolVersion"]
             info = {"protocolVersion": version, "capabilities": {}, "serverInfo": {"name": "odd", "version": "1"}}
-            self.answer(200, orjson.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": info}), **SESSION[self.path])
-        elif "id" not in asked:
+            self.answer(
+                200, orjson.dumps({"jsonrpc": "2.0", "id": request["id"], "result": info}), **SESSION[self.path]
+            )
+        elif "id" not in request:
             self.answer(202, b"")
-        elif asked["method"] == "server/discover" and self.path == "/untyped":
-            self.answer(200, orjson.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": DISCOVERED}))
-        elif asked["method"] == "tools/call":
-            getattr(self, self.path.strip("/"))(asked["id"])
+        elif request["method"] == "server/discover" and self.path == "/untyped":
+            self.answer(200, orjson.dumps({"jsonrpc": "2.0", "id": request["id"], "result": DISCOVERED}))
+        elif request["method"] == "tools/call":
+            getattr(self, self.path.strip("/"))(request["id"])
         else:
-            error = {"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32601, "message": "no"}}
+            error = {"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": "no"}}
             self.answer(200, orjson.dumps(error))
 
     def do_GET(self) -> None:
@@ -301,7 +303,7 @@ def odd() -> Iterator[Callable[[str], McpServerDefinition]]:
 
 
 @pytest.mark.parametrize(
-    ("path", "kind", "said"),
+    ("path", "kind", "message"),
     [
         ("status_401", ToolFailed, "does not accept the credentials"),
         ("status_403", ToolFailed, "it wants the scope 'read write' (HTTP 403)"),
@@ -326,7 +328,7 @@ def odd() -> Iterator[Callable[[str], McpServerDefinition]]:
     ],
 )
 def test_a_server_that_misbehaves_costs_its_call(
-    run: Run, odd: Callable[[str], McpServerDefinition], path: str, kind: type[Exception], said: str
+    run: Run, odd: Callable[[str], McpServerDefinition], path: str, kind: type[Exception], message: str
 ) -> None:
     process = psutil.Process()
 
@@ -335,7 +337,7 @@ def test_a_server_that_misbehaves_costs_its_call(
         with pytest.raises((ToolCutOff, ToolFailed, OutputUnfit)) as caught:
             await pool.call("t", odd(path), "anything", {})
         assert type(caught.value) is kind
-        assert said in str(caught.value)
+        assert message in str(caught.value)
         return process.memory_info().rss - before
 
     assert run(use) < 64 * MIB

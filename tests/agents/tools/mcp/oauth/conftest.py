@@ -27,8 +27,8 @@ LogIn = Callable[..., None]
 
 @pytest.fixture
 def guarded() -> Iterator[LoginServer]:
-    with guarding() as one:
-        yield one
+    with guarding() as server:
+        yield server
 
 
 @pytest.fixture
@@ -52,9 +52,9 @@ def kit(tmp_path: Path, define: Define, monkeypatch: pytest.MonkeyPatch) -> Iter
     define()
     monkeypatch.setattr(tokens, "KNOWN_S", 0.0)
     key = base64.b64encode(bytes(32)).decode()
-    with AgentKit(settings={"mcp_servers_dir": str(tmp_path / "mcp_servers"), "seal_keys": key}) as made:
-        made.agent(tools=["mcp:guarded"])
-        yield made
+    with AgentKit(settings={"mcp_servers_dir": str(tmp_path / "mcp_servers"), "seal_keys": key}) as agent_kit:
+        agent_kit.agent(tools=["mcp:guarded"])
+        yield agent_kit
     close_pools()
     forget()
 
@@ -65,9 +65,9 @@ def login(kit: AgentKit, define: Define, guarded: LoginServer) -> LogIn:
 
     def logged_in(person: str = "ann", tenant: str = "default", server: McpServerDefinition | None = None) -> None:
         guarded.person = person
-        one = server or define()
-        account = asyncio.run(log_in(one, browse, timeout_s=10))
-        keep_login(process().journal.stores.mcp_logins, sealer(), tenant, one, account, by="local")
+        definition = server or define()
+        account = asyncio.run(log_in(definition, browse, timeout_s=10))
+        keep_login(process().journal.stores.mcp_logins, sealer(), tenant, definition, account, by="local")
 
     return logged_in
 
@@ -79,6 +79,6 @@ def process() -> Process:
 
 
 def sealer() -> Sealer:
-    found = sealer_of(process().settings)
-    assert found is not None
-    return found
+    token_sealer = sealer_of(process().settings)
+    assert token_sealer is not None
+    return token_sealer

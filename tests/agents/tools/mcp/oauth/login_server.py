@@ -75,11 +75,11 @@ class LoginServer:
             return {"issuer": self.origin, **ends, **methods, "scopes_supported": ["read"], **self.metadata}
         return None
 
-    def authorize(self, asked: dict[str, str]) -> str:
+    def authorize(self, query: dict[str, str]) -> str:
         code = self.fresh("code")
-        self.codes[code] = (self.person, asked["code_challenge"])
-        said = {"code": code, "state": asked["state"], "iss": self.origin, **self.come_back}
-        return f"{asked['redirect_uri']}?{urlencode(said)}"
+        self.codes[code] = (self.person, query["code_challenge"])
+        params = {"code": code, "state": query["state"], "iss": self.origin, **self.come_back}
+        return f"{query['redirect_uri']}?{urlencode(params)}"
 
     def token(self, form: dict[str, str], authorization: str) -> tuple[int, dict[str, Any]]:
         grant = form["grant_type"]
@@ -95,16 +95,16 @@ class LoginServer:
             return 400, {"error": "invalid_grant"}
         access, refresh = self.fresh("access"), self.fresh("refresh")
         self.tokens[access] = whose
-        found: dict[str, Any] = {"access_token": access, "token_type": "Bearer"}
+        token_response: dict[str, Any] = {"access_token": access, "token_type": "Bearer"}
         if grant != "client_credentials":
             self.refreshes[refresh] = whose
-            found["refresh_token"] = refresh
-        return 200, found | ({} if self.lifetime_s is None else {"expires_in": self.lifetime_s})
+            token_response["refresh_token"] = refresh
+        return 200, token_response | ({} if self.lifetime_s is None else {"expires_in": self.lifetime_s})
 
     def _client(self, form: dict[str, str], authorization: str) -> str:
         if "client_assertion" in form:
-            said = jwt.decode(form["client_assertion"], self.public_key, ["ES256"], audience=self.origin)
-            return f"client {said['sub']}"
+            claims = jwt.decode(form["client_assertion"], self.public_key, ["ES256"], audience=self.origin)
+            return f"client {claims['sub']}"
         return "client robot" if authorization == f"Basic {base64.b64encode(b'robot:s3cret-of-robot').decode()}" else ""
 
     def fresh(self, kind: str) -> str:
@@ -124,13 +124,13 @@ class _Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         if self._overridden(parts.path):
             return
-        said = self.guarded.said(parts.path)
+        document = self.guarded.said(parts.path)
         if parts.path == "/authorize":
-            asked = dict(parse_qsl(parts.query))
-            self.guarded.asked.append(("/authorize", asked, ""))
-            self._answer(302, b"", Location=self.guarded.authorize(asked))
-        elif said is not None:
-            self._answer(200, orjson.dumps(said))
+            query = dict(parse_qsl(parts.query))
+            self.guarded.asked.append(("/authorize", query, ""))
+            self._answer(302, b"", Location=self.guarded.authorize(query))
+        elif document is not None:
+            self._answer(200, orjson.dumps(document))
         else:
             self._answer(405 if parts.path == "/mcp" else 404, b"")
 
@@ -148,8 +148,8 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/register":
             self._answer(201, orjson.dumps({**form, "client_id": self.guarded.fresh("client")}))
         elif path == "/token":
-            status, said = self.guarded.token(form, authorization)
-            self._answer(status, orjson.dumps(said))
+            status, answer = self.guarded.token(form, authorization)
+            self._answer(status, orjson.dumps(answer))
         elif path == "/revoke":
             self.guarded.tokens.pop(form["token"], None)
             self.guarded.refreshes.pop(form["token"], None)
@@ -167,27 +167,29 @@ class _Handler(BaseHTTPRequestHandler):
             where = f"{self.guarded.origin}/.well-known/oauth-protected-resource/mcp"
             self._answer(401, b"", WWW_Authenticate=f'Bearer resource_metadata="{where}"')
             return
-        asked = orjson.loads(body)
-        if "id" not in asked:
+        request = orjson.loads(body)
+        if "id" not in request:
             self._answer(202, b"")
             return
-        result = self._result(asked, whose)
-        said = {"result": result} if result is not None else {"error": {"code": -32601, "message": "no such method"}}
-        self._answer(200, orjson.dumps({"jsonrpc": "2.0", "id": asked["id"], **said}))
+        result = self._result(request, whose)
+        response = (
+            {"result": result} if result is not None else {"error": {"code": -32601, "message": "no such method"}}
+        )
+        self._answer(200, orjson.dumps({"jsonrpc": "2.0", "id": request["id"], **response}))
 
-    def _result(self, asked: dict[str, Any], whose: str) -> dict[str, Any] | None:
-        if asked["method"] == "initialize":
+    def _result(self, request: dict[str, Any], whose: str) -> dict[str, Any] | None:
+        if request["method"] == "initialize":
             self.guarded.sessions.append(whose)
-            version = asked["params"]["protocolVersion"]
+            version = request["params"]["protocolVersion"]
             return {
                 "protocolVersion": version,
                 "capabilities": {"tools": {}},
                 "serverInfo": {"name": "g", "version": "1"},
             }
-        if asked["method"] == "tools/list":
+        if request["method"] == "tools/list":
             return {"tools": TOOLS}
-        if asked["method"] == "tools/call":
-            if asked["params"]["name"] == "slow":
+        if request["method"] == "tools/call":
+            if request["params"]["name"] == "slow":
                 time.sleep(0.5)
             return {"content": [{"type": "text", "text": whose}]}
         return None

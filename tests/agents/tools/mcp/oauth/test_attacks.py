@@ -35,10 +35,10 @@ def guarded(one: LoginServer) -> LoginServer:
 
 
 def refusal(guarded: LoginServer, timeout_s: float = 10, oauth: Mapping[str, Any] = MappingProxyType({})) -> str:
-    shown: list[str] = []
+    urls: list[str] = []
 
     def show(url: str) -> None:
-        shown.append(url)
+        urls.append(url)
         if url.startswith(guarded.origin):
             browse(url)
 
@@ -46,19 +46,19 @@ def refusal(guarded: LoginServer, timeout_s: float = 10, oauth: Mapping[str, Any
     with pytest.raises(McpServerDown) as caught:
         asyncio.run(log_in(server, show, timeout_s=timeout_s))
     assert not guarded.tokens, "a token was given"
-    return f"{caught.value} shown={shown}"
+    return f"{caught.value} shown={urls}"
 
 
-def metadata(**said: Any) -> Change:
-    return lambda guarded: guarded.metadata.update(said)
+def metadata(**fields: Any) -> Change:
+    return lambda guarded: guarded.metadata.update(fields)
 
 
-def resource(**said: Any) -> Change:
-    return lambda guarded: guarded.resource.update(said)
+def resource(**fields: Any) -> Change:
+    return lambda guarded: guarded.resource.update(fields)
 
 
-def come_back(**said: str) -> Change:
-    return lambda guarded: guarded.come_back.update(said)
+def come_back(**fields: str) -> Change:
+    return lambda guarded: guarded.come_back.update(fields)
 
 
 def override(path: str, status: int, headers: dict[str, str] | None = None, body: bytes = b"") -> Change:
@@ -111,12 +111,12 @@ ENDLESS = ("answer to another login", "sign-in with backticks")
 
 @pytest.mark.parametrize("name", list(ATTACKS))
 def test_a_login_that_leads_elsewhere_fails(guarded: LoginServer, name: str) -> None:
-    change, said = ATTACKS[name]
+    change, message = ATTACKS[name]
     change(guarded)
 
     text = refusal(guarded, 0.5 if name in ENDLESS else 10)
 
-    assert said in text
+    assert message in text
     assert "`" not in text.partition(" shown=")[2]
     assert "\x1b" not in text
 

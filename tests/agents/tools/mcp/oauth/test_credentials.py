@@ -81,8 +81,8 @@ def test_of_a_clients_tokens_the_newest_of_each_tenant_are_redacted(
     server = define(oauth=robot)
 
     async def use() -> list[str]:
-        one, other = OwnTokens("one", server), OwnTokens("other", server)
-        return [await other.current(), *[await one.current() for _ in range(6)]]
+        own_tokens, other = OwnTokens("one", server), OwnTokens("other", server)
+        return [await other.current(), *[await own_tokens.current() for _ in range(6)]]
 
     of_other, *of_one = asyncio.run(use())
 

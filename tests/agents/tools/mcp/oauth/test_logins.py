@@ -56,13 +56,13 @@ def test_an_agent_uses_a_login_whose_tokens_are_sealed_and_in_no_log(
 def test_the_flow_has_what_the_specification_asks_for(kit: AgentKit, login: LogIn, guarded: LoginServer) -> None:
     login()
 
-    asked = {path: form for path, form, _ in guarded.asked}
-    assert asked["/authorize"]["code_challenge_method"] == "S256"
-    assert asked["/authorize"]["resource"] == guarded.url
-    assert asked["/authorize"]["scope"] == "read"
-    assert asked["/authorize"]["redirect_uri"].startswith("http://127.0.0.1:")
-    assert asked["/token"]["resource"] == guarded.url
-    assert asked["/register"]["client_name"] == "Callboard"
+    forms = {path: form for path, form, _ in guarded.asked}
+    assert forms["/authorize"]["code_challenge_method"] == "S256"
+    assert forms["/authorize"]["resource"] == guarded.url
+    assert forms["/authorize"]["scope"] == "read"
+    assert forms["/authorize"]["redirect_uri"].startswith("http://127.0.0.1:")
+    assert forms["/token"]["resource"] == guarded.url
+    assert forms["/register"]["client_name"] == "Callboard"
 
 
 def test_without_a_login_a_call_says_what_to_run(kit: AgentKit, login: LogIn, guarded: LoginServer) -> None:
@@ -118,7 +118,7 @@ def test_of_several_processes_one_renews(kit: AgentKit, login: LogIn, guarded: L
 
     async def use() -> list[str]:
         processes = [LoginTokens("default", define()) for _ in range(5)]
-        return await asyncio.gather(*(one.current() for one in processes))
+        return await asyncio.gather(*(process.current() for process in processes))
 
     assert len(set(asyncio.run(use()))) == 1
     assert len(guarded.asked_for("refresh_token")) == 1
@@ -219,10 +219,10 @@ def test_each_tenant_has_a_login_of_its_own(
     login("bob", "acme")
 
     async def use(pool: McpPool) -> list[Any]:
-        found: list[Any] = [said(await pool.call(tenant, define(), "whoami", {})) for tenant in ("default", "acme")]
+        answers: list[Any] = [said(await pool.call(tenant, define(), "whoami", {})) for tenant in ("default", "acme")]
         with pytest.raises(McpLoginNeeded, match="mcp login guarded --tenant other"):
             await pool.call("other", define(), "whoami", {})
-        return found
+        return answers
 
     assert run(use) == ["ann", "bob"]
     assert guarded.sessions == ["ann", "bob"]
