@@ -33,12 +33,12 @@ TOOL_NOT_OFFERED = ModelVisible.row(
 )
 
 
-def tool_not_offered(name: str, known: Iterable[str]) -> ModelVisible:
-    names = list(known)
-    shown = ", ".join(names[:MAX_LISTED]) or "none"
+def tool_not_offered(name: str, offered_names: Iterable[str]) -> ModelVisible:
+    names = list(offered_names)
+    listing = ", ".join(names[:MAX_LISTED]) or "none"
     more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
     return TOOL_NOT_OFFERED(
-        f"There is no tool '{name}'.{did_you_mean(name, names)} The agent's tools: {shown}{more}.", name=name
+        f"There is no tool '{name}'.{did_you_mean(name, names)} The agent's tools: {listing}{more}.", name=name
     )
 
 

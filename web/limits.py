@@ -119,16 +119,16 @@ class Counter:
         return reached
 
     def _count(
-        self, limiter: FixedWindowRateLimiter, principal: Principal, wanted: Mapping[Scope, int]
+        self, limiter: FixedWindowRateLimiter, principal: Principal, counts: Mapping[Scope, int]
     ) -> ReachedLimit | None:
         from limits import RateLimitItemPerMinute
 
         for scope, name in NAMES.items():
             amount = self._settings.limit(name, principal.tenant)
-            if not wanted.get(scope) or not amount:
+            if not counts.get(scope) or not amount:
                 continue
             item, key = RateLimitItemPerMinute(amount), key_of(principal, scope)
-            if not limiter.hit(item, key, scope, cost=wanted[scope]):
+            if not limiter.hit(item, key, scope, cost=counts[scope]):
                 return ReachedLimit(scope=scope, amount=amount, wait_s=_wait_s(limiter, item, key, scope))
         return None
 

@@ -49,8 +49,8 @@ class Recent(Generic[T]):
             return last[1]
         try:
             if self._found is None or time.monotonic() >= self._found[0]:
-                found = look()
-                self._found = time.monotonic() + FRESH_S, found
+                looked_up = look()
+                self._found = time.monotonic() + FRESH_S, looked_up
             return self._found[1]
         finally:
             self._turn.release()

@@ -178,9 +178,9 @@ class _Check:
         costs = litellm.model_cost
         return name in costs or model in costs or f"{provider}/{model}" in costs
 
-    def _problem(self, place: Place, text: str, code: str, severity: Severity = "error") -> Problem:
-        line = self._lines.line_of(place) if self._lines else None
-        field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
+    def _problem(self, path: Place, text: str, code: str, severity: Severity = "error") -> Problem:
+        line = self._lines.line_of(path) if self._lines else None
+        field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
         return Problem(severity=severity, file=self._agent.file, line=line, field=field, text=text, code=code)
 
 
@@ -191,11 +191,11 @@ def _place_of(field: str) -> Place:
 def _nearest_model(name: str, litellm: Any) -> str:
     """Return a question with the nearest known model, written as it was asked for."""
     provider, slash, model = name.partition("/")
-    known: list[str] = []
+    model_names: list[str] = []
     for key, facts in litellm.model_cost.items():
         if facts.get("mode") in ("chat", "responses", None):
-            known.append(key if "/" in key or not slash else f"{facts.get('litellm_provider', provider)}/{key}")
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
+            model_names.append(key if "/" in key or not slash else f"{facts.get('litellm_provider', provider)}/{key}")
+    near = difflib.get_close_matches(name, model_names, n=1, cutoff=0.7)
     if not near and slash:
         providers = sorted({str(item) for item in litellm.models_by_provider})
         match = difflib.get_close_matches(provider, providers, n=1, cutoff=0.7)
@@ -208,8 +208,8 @@ def _missing_keys(name: str, litellm: Any, environment: Mapping[str, str]) -> li
 
     LiteLLM reads the process's own environment, so what it misses is looked up in ``environment`` again.
     """
-    found: dict[str, Any] = litellm.validate_environment(name)
-    if found.get("keys_in_environment"):
+    validation: dict[str, Any] = litellm.validate_environment(name)
+    if validation.get("keys_in_environment"):
         return []
-    keys = [str(key) for key in found.get("missing_keys", []) if "KEY" in str(key) or "TOKEN" in str(key)]
+    keys = [str(key) for key in validation.get("missing_keys", []) if "KEY" in str(key) or "TOKEN" in str(key)]
     return [] if any(environment.get(key, "").strip() for key in keys) else keys

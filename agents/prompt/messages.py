@@ -45,8 +45,8 @@ def _conversation(history: Sequence[HistoryItem], max_result_chars: int) -> Iter
     for item in history:
         if item.role == "tool":
             if unanswered.pop(item.data["call_id"], None) is not None:
-                shown = _shown(item.data.get("result"), max_result_chars, item.data.get("edited"))
-                yield _tool_message(item.data["call_id"], item.data.get("name", ""), shown)
+                result = _shown(item.data.get("result"), max_result_chars, item.data.get("edited"))
+                yield _tool_message(item.data["call_id"], item.data.get("name", ""), result)
             continue
         if item.role == "error":
             continue

@@ -68,6 +68,6 @@ class CallDecision:
         decided = self.policy_decision
         if decided is None or decided.verdict is Verdict.ALLOW or decided.rule == TOOLS_OWN:
             return None
-        shown: dict[str, Any] = {"verdict": str(decided.verdict), "rule": decided.rule}
-        shown |= {"reason": decided.reason} if decided.reason else {}
-        return shown | ({"changed": list(self.changed)} if self.changed else {})
+        data: dict[str, Any] = {"verdict": str(decided.verdict), "rule": decided.rule}
+        data |= {"reason": decided.reason} if decided.reason else {}
+        return data | ({"changed": list(self.changed)} if self.changed else {})

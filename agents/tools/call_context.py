@@ -102,13 +102,13 @@ class ToolContext:
             QuestionInvalid: the text or the form cannot be shown to a person.
             QuestionAsked: there is no answer yet; to be left alone.
         """
-        wanted = DEFAULT_FORM if form is None else form
-        require_question(text, wanted)
-        answer = self.answer_to(wanted, text)
+        question_form = DEFAULT_FORM if form is None else form
+        require_question(text, question_form)
+        answer = self.answer_to(question_form, text)
         if answer is not None:  # an answer is an object
             return answer
         require_few(len(self.given))
-        raise QuestionAsked(text, wanted, state)
+        raise QuestionAsked(text, question_form, state)
 
     @property
     def headers(self) -> Mapping[str, str]:

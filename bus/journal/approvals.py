@@ -185,7 +185,7 @@ def ask(connection: Connection, run_id: str, questions: Sequence[Question]) -> N
 def pending(connection: Connection, run_id: str) -> list[dict[str, Any]]:
     """Return the unanswered questions of a run as the API shows them, the oldest first."""
     query = select(*QUESTION).where(approvals.c.run_id == run_id, UNANSWERED).order_by(*IN_ORDER)
-    return [shown(row) for row in connection.execute(query)]
+    return [question_data(row) for row in connection.execute(query)]
 
 
 def pending_chars(connection: Connection, run_id: str) -> int:
@@ -345,7 +345,7 @@ def _decision(row: Row[Any]) -> Decision | None:
     )
 
 
-def shown(row: Row[Any]) -> dict[str, Any]:
+def question_data(row: Row[Any]) -> dict[str, Any]:
     """Return a question as the API shows it."""
     return {
         "approval_id": row.id,

@@ -34,10 +34,10 @@ class Journal:
         self.database: Database = database or open_database(
             settings.database, pool_size=settings.database_pool_size, max_overflow=settings.database_max_overflow
         )
-        place = settings, self.database, self.loop
-        self.live = Live(*place, publish)
-        self.owner = Owner(*place, self.live)
-        self.clients = Clients(*place, self.live, guard=guard, control_local=self.owner.lease_manager.control_local)
+        parts = settings, self.database, self.loop
+        self.live = Live(*parts, publish)
+        self.owner = Owner(*parts, self.live)
+        self.clients = Clients(*parts, self.live, guard=guard, control_local=self.owner.lease_manager.control_local)
         self.readers = Readers(self.database, self.loop, self.live.hot_log)
         self.stores = Stores(self.database)
 

@@ -263,4 +263,4 @@ def _validated(
         raise DefinitionInvalid(file, None, None, "is nested too deeply.") from error
 
 
-_MISTAKES = Mistakes(section_of=lambda place: CeleryTask if len(place) > 1 else ApplicationFields)
+_MISTAKES = Mistakes(section_of=lambda path: CeleryTask if len(path) > 1 else ApplicationFields)

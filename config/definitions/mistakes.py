@@ -37,26 +37,27 @@ class Mistakes:
     """Returns the section that has the field at one of pydantic's places."""
     sentences: Mapping[str, str] = field(default_factory=dict)
     """The remedy by pydantic's name of an error, or by that and the field's name or the first one of its place."""
-    as_written: Callable[[Place], Place] = lambda place: place
+    as_written: Callable[[Place], Place] = lambda path: path
     """Returns the place in the file of one of pydantic's places."""
 
-    def first(self, found: ValidationError, written: LinedYaml | None = None) -> Mistake:
+    def first(self, validation: ValidationError, written: LinedYaml | None = None) -> Mistake:
         """Return the mistake to mend first; ``written`` lets one of a whole section be shown at the field it names."""
-        errors = found.errors(include_url=False, include_input=False)
+        errors = validation.errors(include_url=False, include_input=False)
         # An unknown field explains a missing one (`sytem_prompt`), so it is reported first.
         error = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
-        place = self.as_written(tuple(error["loc"]))
+        path = self.as_written(tuple(error["loc"]))
         named = re.search(r"`(\w+)`", error["msg"]) if error["type"] == "value_error" else None
-        if named and written is not None and (*place, named[1]) in written.lines:
-            place = (*place, named[1])
-        return Mistake(place=place, problem=self._problem(error, place))
+        if named and written is not None and (*path, named[1]) in written.lines:
+            path = (*path, named[1])
+        return Mistake(place=path, problem=self._problem(error, path))
 
-    def _problem(self, error: Any, place: Place) -> str:
-        kind, names = error["type"], [part for part in place if isinstance(part, str)] or [""]
+    def _problem(self, error: Any, path: Place) -> str:
+        kind, names = error["type"], [part for part in path if isinstance(part, str)] or [""]
         if kind == "extra_forbidden":
             fields = self.section_of(tuple(error["loc"])).model_fields
-            known = [info.alias or name for name, info in fields.items()]
-            return f"there is no such field.{did_you_mean(names[-1], known)} Known fields: {', '.join(known)}."
+            field_names = [info.alias or name for name, info in fields.items()]
+            hint = did_you_mean(names[-1], field_names)
+            return f"there is no such field.{hint} Known fields: {', '.join(field_names)}."
         keys = (f"{kind} {names[-1]}", f"{kind} {names[0]}", kind)
         sentence = next((self.sentences[key] for key in keys if key in self.sentences), None)
         if sentence is not None:

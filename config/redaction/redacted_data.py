@@ -51,8 +51,8 @@ class SecretScan:
         self._redactor = redactor
 
     def clean(self, text: str) -> tuple[str, list[Detection]]:
-        shown = self._redactor.likely(text)
-        return shown, [] if shown == text else [self.of_secrets]
+        clean_text = self._redactor.likely(text)
+        return clean_text, [] if clean_text == text else [self.of_secrets]
 
     def is_marked(self, name: str, text: str) -> bool:
         written = f"{name}={text}"
@@ -64,33 +64,33 @@ def without_secrets(data: Any) -> Any:
     return cleaned_data(SecretScan(own_redactor()), data, [])
 
 
-def cleaned_data(scan: TextScan, value: Any, found: list[Detection], name: str = "", depth: int = 0) -> Any:
+def cleaned_data(scan: TextScan, value: Any, detections: list[Detection], name: str = "", depth: int = 0) -> Any:
     """Return JSON data with its texts cleaned, and add what was found; ``name`` is the field's.
 
     A field whose name marks its value as a secret (``password``) is replaced as a whole.
     """
     if isinstance(value, str):
-        return _cleaned_text(scan, value, found, name)
+        return _cleaned_text(scan, value, detections, name)
     if value is None or isinstance(value, bool | float):
         return value
     if isinstance(value, int):
-        text = _cleaned_text(scan, str(value), found, "") if abs(value) >= 10**10 else ""
+        text = _cleaned_text(scan, str(value), detections, "") if abs(value) >= 10**10 else ""
         return REDACTED if REDACTED in text else value
     if depth > MAX_DEPTH:
         return CUT
     if isinstance(value, Mapping):
         return {
-            _cleaned_text(scan, str(key), found, ""): cleaned_data(scan, item, found, str(key), depth + 1)
+            _cleaned_text(scan, str(key), detections, ""): cleaned_data(scan, item, detections, str(key), depth + 1)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [cleaned_data(scan, item, found, name, depth + 1) for item in value]
+        return [cleaned_data(scan, item, detections, name, depth + 1) for item in value]
     return value
 
 
-def _cleaned_text(scan: TextScan, text: str, found: list[Detection], name: str) -> str:
-    shown, findings = scan.clean(text)
+def _cleaned_text(scan: TextScan, text: str, detections: list[Detection], name: str) -> str:
+    clean_text, findings = scan.clean(text)
     if not findings and name and _HAS_MARK.search(name) and scan.is_marked(name, text):
-        shown, findings = REDACTED, [scan.of_secrets]
-    found += findings
-    return shown
+        clean_text, findings = REDACTED, [scan.of_secrets]
+    detections += findings
+    return clean_text

@@ -139,11 +139,11 @@ class Redactor:
         limit: characters that redaction left unchanged at that end are dropped.
         """
         examined = text[: max_chars + self.margin_chars]
-        shown = self.whole(examined)
+        clean_text = self.whole(examined)
         if len(examined) < len(text):
-            ends = [part[-self.margin_chars :][::-1] for part in (examined, shown)]
-            shown = shown[: len(shown) - len(os.path.commonprefix(ends))]  # noqa: RUF071  # compares characters
-        return shown[:max_chars]
+            ends = [part[-self.margin_chars :][::-1] for part in (examined, clean_text)]
+            clean_text = clean_text[: len(clean_text) - len(os.path.commonprefix(ends))]  # noqa: RUF071  # compares characters
+        return clean_text[:max_chars]
 
     def whole(self, text: str) -> str:
         """Return the text without secrets, however long it is; not for an event loop, unless the text is short."""
@@ -283,11 +283,11 @@ def _without_jwt(match: re.Match[str]) -> str:
     """Return ``[redacted]`` for a run that holds two base64url objects and a signature (which may be empty)."""
     parts = match.group().split(".")
     heads = zip(parts, parts[1:], parts[2:], strict=False)
-    found = any(
+    is_token = any(
         second.startswith("eyJ") and len(second) >= 7 and 0 <= first.find("eyJ") <= len(first) - 11
         for first, second, _ in heads
     )
-    return REDACTED if found else match.group()
+    return REDACTED if is_token else match.group()
 
 
 def _keep_the_unlikely(match: re.Match[str]) -> str:

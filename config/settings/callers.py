@@ -221,7 +221,7 @@ def parse_keys(text: str) -> Mapping[str, bytes]:
     Raises:
         ValueError: a key has not this form, is too short, or two have one id.
     """
-    found: dict[str, bytes] = {}
+    keys: dict[str, bytes] = {}
     for part in text.split(","):
         key_id, colon, secret = part.strip().partition(":")
         if not colon:
@@ -233,7 +233,7 @@ def parse_keys(text: str) -> Mapping[str, bytes]:
                 f"the secret of a key has to be {MIN_SECRET_CHARS} to {MAX_SECRET_CHARS} printable ASCII characters "
                 "without spaces, ',' and ':', such as `openssl rand -hex 32` makes"
             )
-        if key_id in found:
+        if key_id in keys:
             raise ValueError(f"two keys have the id '{key_id}'; give each its own, as id:secret")
-        found[key_id] = secret.encode()
-    return found
+        keys[key_id] = secret.encode()
+    return keys

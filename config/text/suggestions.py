@@ -11,13 +11,13 @@ LONGEST_NAME = 80
 MOST_EDITS = 3
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
+def nearest(word: str, names: Iterable[str]) -> str | None:
     """Return the most similar known name, or None where it takes more than one edit per three characters."""
     if len(word) > LONGEST_NAME:
         return None
-    alike = (name for name in known if abs(len(name) - len(word)) <= MOST_EDITS)
-    found = [(_edits(word.lower(), name.lower()), name) for name in alike]
-    edits, name = min(found, default=(LONGEST_NAME, ""))
+    alike = (name for name in names if abs(len(name) - len(word)) <= MOST_EDITS)
+    distances = [(_edits(word.lower(), name.lower()), name) for name in alike]
+    edits, name = min(distances, default=(LONGEST_NAME, ""))
     return name if edits <= min(MOST_EDITS, max(1, len(name) // 3)) and edits < len(word) else None
 
 
@@ -34,10 +34,10 @@ def _edits(word: str, name: str) -> int:
     return row[-1]
 
 
-def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
+def did_you_mean(word: str, names: Iterable[str], prefix: str = "") -> str:
     """Return `` Did you mean 'x'?`` with a leading space, or an empty text.
 
     ``prefix`` is what all names begin with: it is not compared, since it would make any two of them similar.
     """
-    match = nearest(word.removeprefix(prefix), (name.removeprefix(prefix) for name in known))
+    match = nearest(word.removeprefix(prefix), (name.removeprefix(prefix) for name in names))
     return f" Did you mean '{prefix}{match}'?" if match else ""

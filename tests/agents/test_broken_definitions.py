@@ -25,7 +25,7 @@ from config.definitions.errors import DefinitionInvalid, ToolUnknown
 from config.settings import read_settings
 from handlers.worker.process import rehearse
 from tests.agents.broken_tools import KINDS
-from web.api.agents import shown
+from web.api.agents import agent_data
 
 CHAIN: dict[str, Any] = {f"a{number}": {"$ref": f"#/$defs/a{number + 1}"} for number in range(1500)} | {"a1500": {}}
 CHAINED: dict[str, Any] = {"type": "object", "$ref": "#/$defs/a0", "$defs": CHAIN}
@@ -207,7 +207,7 @@ def test_loading_any_file_raises_its_own_error_only(tmp_path: Path, text: str) -
     except DefinitionInvalid as error:
         message = str(problem_of(error))
     else:
-        message = str(shown(agent))
+        message = str(agent_data(agent))
         assert pinned_definition(agent.id, agent.digest, agent.content_json).digest == agent.digest
         with suppress(ToolUnknown, DefinitionInvalid):
             tools_of(agent, read_settings())

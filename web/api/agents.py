@@ -78,7 +78,7 @@ def many() -> Response:
         elif problem := _refused_tool(definition):
             problems.append(problem)
         elif sees_agent(principal, definition) and may_start(principal, definition):
-            usable.append(shown(definition))
+            usable.append(agent_data(definition))
     return answer({"agents": usable, "problems": problems if registry.shows_problems(principal) else []})
 
 
@@ -86,10 +86,10 @@ def many() -> Response:
 @call({200: AgentSummary}, problems=(AgentUnknown, DefinitionInvalid))
 def one(agent_id: AgentId) -> Response:
     """Return one agent; one that cannot be used is 422, for those who see problems."""
-    return answer(shown(current_process().runner.registry.get_for(current_principal(), agent_id)))
+    return answer(agent_data(current_process().runner.registry.get_for(current_principal(), agent_id)))
 
 
-def shown(agent: AgentDefinition) -> dict[str, Any]:
+def agent_data(agent: AgentDefinition) -> dict[str, Any]:
     """Return an agent's public fields; the system prompt is not among them."""
     model = resolve_model(agent.model, os.environ)
     return {

@@ -38,7 +38,7 @@ class Preferring(Input):
 class Conditional(Input):
     """The headers of a call whose answer has an entity tag."""
 
-    known: Maybe[str] = Field(None, alias="If-None-Match")
+    if_none_match: Maybe[str] = Field(None, alias="If-None-Match")
     """The ``ETag`` of an earlier answer; 304 if this one is equal."""
 
     def answer(self, body: Any) -> Response:
@@ -49,7 +49,7 @@ class Conditional(Input):
         """
         data = orjson.dumps(body)
         tag = blake2b(data, digest_size=12).hexdigest()
-        if self.known is not None and parse_etags(self.known).contains_weak(tag):
+        if self.if_none_match is not None and parse_etags(self.if_none_match).contains_weak(tag):
             return Response(status=304, headers={"ETag": f'"{tag}"'})
         return Response(data, content_type="application/json", headers={"ETag": f'"{tag}"'})
 

@@ -31,7 +31,7 @@ from mcp.types import (
 from bus.journal.clients import canonical_digest
 from config.identity.principal import Principal
 from web.errors import Unauthenticated
-from web.mcp.errors import said
+from web.mcp.errors import code_and_sentence
 from web.mcp.offers import Offers
 from web.mcp.resources import Resources
 from web.mcp.service import Acting, Context, Service
@@ -81,7 +81,7 @@ class ChangeWatch:
                 return
             except Exception as error:
                 if not fails:  # once, and not every two seconds until it is mended
-                    said(error)
+                    code_and_sentence(error)
                 events, fails = (), True
             else:
                 seen = {event: digest for event, digest in seen.items() if event in events}
@@ -123,7 +123,7 @@ class ChangeWatch:
         if look is None or (look.digest.done() and now_s - look.begun_s >= SHARED_S):
             if len(self._looks) >= MAX_KEPT:
                 self._looks = {
-                    look_key: kept for look_key, kept in self._looks.items() if now_s - kept.begun_s < SHARED_S
+                    look_key: look for look_key, look in self._looks.items() if now_s - look.begun_s < SHARED_S
                 }
             has_failed = look is not None and look.has_failed
             task = asyncio.create_task(self._look(caller, event, has_failed=has_failed))
@@ -135,13 +135,13 @@ class ChangeWatch:
             return await self._service.act(caller, self._digest_now, caller.principal, event)
         except Exception as error:
             if not has_failed:
-                said(error)
+                code_and_sentence(error)
             return None
 
     def _digest_now(self, principal: Principal, event: ServerEvent) -> str:
         if isinstance(event, ToolsListChanged):
             offers = self._offers.of(principal).values()
-            return canonical_digest([offer.shown.model_dump(mode="json") for offer in offers])
+            return canonical_digest([offer.mcp_tool.model_dump(mode="json") for offer in offers])
         if isinstance(event, ResourceUpdated):
             return canonical_digest(self._resources.state(principal, event.uri))
         return canonical_digest(self._resources.addresses(principal))

@@ -20,7 +20,7 @@ from bus.journal.errors import ApprovalDecided, ApprovalOver, ApprovalUnknown
 from config.errors import CallboardError
 from config.identity.principal import Reach, Verb
 from config.text.visible import visible
-from web.mcp.errors import said
+from web.mcp.errors import code_and_sentence
 from web.mcp.service import Acting, Context, Service
 from web.mcp.watching import Watched
 
@@ -60,7 +60,9 @@ def form_of(question: Mapping[str, Any]) -> dict[str, Any]:
     """Return the form of the answer, in the part of JSON Schema that elicitations have."""
     if "answer" in question["decisions"]:
         return _flat(question.get("input_schema") or {}) or _as_text(question.get("input_schema") or {})
-    meanings = "; ".join(f"{one}: {MEANINGS[one]}" for one in question["decisions"] if one in MEANINGS)
+    meanings = "; ".join(
+        f"{decision}: {MEANINGS[decision]}" for decision in question["decisions"] if decision in MEANINGS
+    )
     decision = {"type": "string", "title": "Decision", "enum": list(question["decisions"]), "description": meanings}
     message = {"type": "string", "title": "Message", "maxLength": Decision.MAX_MESSAGE_CHARS}
     message["description"] = "A comment for the log; with reject the agent gets it too."
@@ -84,13 +86,13 @@ def decision_of(question: Mapping[str, Any], answer: ElicitResult) -> Decision |
 
 
 def _filled_in(question: Mapping[str, Any], content: Mapping[str, Any]) -> Any:
-    given = {name: value for name, value in content.items() if value is not None}
+    values = {name: value for name, value in content.items() if value is not None}
     if _flat(question.get("input_schema") or {}) is not None:
-        return given
+        return values
     try:
-        return orjson.loads(str(given.get("answer", "")))
+        return orjson.loads(str(values.get("answer", "")))
     except orjson.JSONDecodeError:
-        return given.get("answer")  # the form's schema says what is wrong
+        return values.get("answer")  # the form's schema says what is wrong
 
 
 def _arguments(question: Mapping[str, Any]) -> str:
@@ -100,10 +102,10 @@ def _arguments(question: Mapping[str, Any]) -> str:
 def _flat(form: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return a form for an elicitation, or None if it has a field that elicitations do not have."""
     fields = {name: _field(schema) for name, schema in form.get("properties", {}).items()}
-    shown = {name: field for name, field in fields.items() if field is not None}
-    if len(shown) != len(fields) or not shown:
+    visible_fields = {name: field for name, field in fields.items() if field is not None}
+    if len(visible_fields) != len(fields) or not visible_fields:
         return None
-    return {"type": "object", "properties": shown, "required": list(form.get("required", ()))}
+    return {"type": "object", "properties": visible_fields, "required": list(form.get("required", ()))}
 
 
 def _field(schema: Any) -> dict[str, Any] | None:
@@ -127,11 +129,11 @@ def _choices(schema: Any, titled: str) -> dict[str, Any] | None:
     if not isinstance(schema, Mapping):
         return None
     plain, named = schema.get("enum"), schema.get(titled)
-    if isinstance(plain, list) and all(isinstance(one, str) for one in plain):
+    if isinstance(plain, list) and all(isinstance(choice, str) for choice in plain):
         return {"type": "string", "enum": list(plain)}
     if not isinstance(named, list) or not named:
         return None
-    pairs = [(one.get("const"), one.get("title")) for one in named if isinstance(one, Mapping)]
+    pairs = [(choice.get("const"), choice.get("title")) for choice in named if isinstance(choice, Mapping)]
     if len(pairs) < len(named) or not all(isinstance(text, str) for pair in pairs for text in pair):
         return None
     return {titled: [{"const": const, "title": title} for const, title in pairs]}
@@ -168,20 +170,24 @@ class Asking:
         shows_forms = elicitation is not None and (elicitation.form is not None or elicitation.url is None)
         return shows_forms and self._caller.principal.reach(Verb.DECIDE) is not Reach.NONE
 
-    def to_ask(self, asked: Sequence[Question]) -> list[Question]:
+    def to_ask(self, questions: Sequence[Question]) -> list[Question]:
         """Return the questions that the user can be asked, and has not left open in this request."""
-        return [one for one in asked if is_showable(one) and one["approval_id"] not in self._left_open]
+        return [
+            question
+            for question in questions
+            if is_showable(question) and question["approval_id"] not in self._left_open
+        ]
 
-    def required(self, watched: Watched, asked: Sequence[Question]) -> InputRequiredResult:
+    def required(self, watched: Watched, questions: Sequence[Question]) -> InputRequiredResult:
         """Return the questions as the result of the request; the state says where it continues."""
-        requests = {one["approval_id"]: ElicitRequest(params=_params(one)) for one in asked}
+        requests = {question["approval_id"]: ElicitRequest(params=_params(question)) for question in questions}
         return InputRequiredResult(
             input_requests=dict(requests), request_state=f"{watched.handle.run_id} {watched.cursor}"
         )
 
-    async def ask(self, watched: Watched, asked: Sequence[Question]) -> None:
+    async def ask(self, watched: Watched, questions: Sequence[Question]) -> None:
         """Ask the questions one after the other, and pass the answers on."""
-        for question in asked:
+        for question in questions:
             answer = None
             try:
                 answer = await self._context.session.elicit_form(
@@ -191,9 +197,9 @@ class Asking:
                 log.info("a client did not take a question: %s", error.error.message)
             await self._pass_on(watched, question, answer)
 
-    async def take(self, watched: Watched, answers: Mapping[str, Any], asked: Collection[Question]) -> None:
+    async def take(self, watched: Watched, answers: Mapping[str, Any], questions: Collection[Question]) -> None:
         """Pass on the answers that a repeated request has."""
-        for question in asked:
+        for question in questions:
             answer = answers.get(question["approval_id"])
             await self._pass_on(watched, question, answer if isinstance(answer, ElicitResult) else None)
 
@@ -210,7 +216,7 @@ class Asking:
             return  # another client was quicker, or the run has ended
         except CallboardError as error:
             log.info("an answer was refused: %s", error, extra={"run_id": watched.handle.run_id})
-            self.refusals[question["approval_id"]] = said(error)[1]
+            self.refusals[question["approval_id"]] = code_and_sentence(error)[1]
         self._left_open.add(question["approval_id"])
 
 

@@ -39,7 +39,7 @@ def name_of(code: str) -> str:
     return NAMES.get(code, code)
 
 
-def said(error: Exception) -> tuple[str, str]:
+def code_and_sentence(error: Exception) -> tuple[str, str]:
     """Return an error's code and its sentence for clients; an unexpected one is logged under the id that they get."""
     if isinstance(error, CallboardError):
         if error.status >= 500:
@@ -52,7 +52,7 @@ def said(error: Exception) -> tuple[str, str]:
 
 def as_mcp(error: Exception) -> MCPError:
     """Return an error as a JSON-RPC error."""
-    code, sentence = said(error)
+    code, sentence = code_and_sentence(error)
     number = INTERNAL_ERROR
     if isinstance(error, CallboardError) and error.status < 500:
         number = INVALID_REQUEST if error.status in (401, 403) else INVALID_PARAMS

@@ -44,7 +44,7 @@ class OfferedTool:
     """The agent that is started, or whose tool is called."""
     tool: str | None
     """The tool's own name; None: the agent itself is called."""
-    shown: Tool
+    mcp_tool: Tool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +52,7 @@ class _Kept:
     """What a principal was offered lately."""
 
     at_s: float
-    found: Mapping[str, OfferedTool]
+    tools: Mapping[str, OfferedTool]
     withheld: Mapping[str, frozenset[str]]
     """By their own names, the tools that the principal may not call, with the roles that may."""
     is_complete: bool
@@ -77,11 +77,11 @@ class Offers:
         while not snapshot.is_complete and time.monotonic() < self._until_s:
             await asyncio.sleep(START_LOOK_S)
             snapshot = await self._service.act(caller, self._read, caller.principal)
-        return snapshot.found
+        return snapshot.tools
 
     def of(self, principal: Principal) -> Mapping[str, OfferedTool]:
         """Return what a principal is offered. Reads files and SQL."""
-        return self._read(principal).found
+        return self._read(principal).tools
 
     def withheld(self, principal: Principal) -> Mapping[str, frozenset[str]]:
         """Return the tools of the principal's agents that it has no role for, with the roles that may call them."""
@@ -103,7 +103,7 @@ class Offers:
         is_complete = bool(tools) or not any(agent.tools for agent in agents)
         if len(self._kept) >= MAX_KEPT:
             self._kept.clear()
-        self._kept[principal] = snapshot = _Kept(at_s=now_s, found=by_name, withheld=withheld, is_complete=is_complete)
+        self._kept[principal] = snapshot = _Kept(at_s=now_s, tools=by_name, withheld=withheld, is_complete=is_complete)
         return snapshot
 
 
@@ -118,7 +118,7 @@ def offers(
     by_name: dict[str, OfferedTool] = {}
     for agent in agents:
         name = _free(agent.id, f"agent_{agent.id}", by_name, reserved)
-        by_name[name] = OfferedTool(agent=agent, tool=None, shown=_agent_shown(name, agent))
+        by_name[name] = OfferedTool(agent=agent, tool=None, mcp_tool=_agent_shown(name, agent))
     used = list(_used(agents, tools, default))
     counted = Counter(_clean(tool["name"]) for _, tool in used)
     taken = reserved | by_name.keys()
@@ -126,7 +126,7 @@ def offers(
         plain = _clean(tool["name"])
         prefixed = _clean(f"{agent.id}_{plain}")
         name = _free(prefixed if counted[plain] > 1 else plain, prefixed, by_name, taken)
-        by_name[name] = OfferedTool(agent=agent, tool=tool["name"], shown=_tool_shown(name, tool))
+        by_name[name] = OfferedTool(agent=agent, tool=tool["name"], mcp_tool=_tool_shown(name, tool))
     return by_name
 
 

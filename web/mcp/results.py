@@ -45,15 +45,15 @@ def text_bytes(value: Any) -> int:
     return encoded_bytes(orjson.dumps(value).decode())
 
 
-def fitted(found: CallToolResult, max_bytes: int | None) -> CallToolResult:
+def fitted(call_result: CallToolResult, max_bytes: int | None) -> CallToolResult:
     """Return a result of at most ``max_bytes``, or as it is where that is None.
 
     The text gives way first, since the structured content has the same, and then the output in the structured content.
     """
-    state = found.structured_content or {}
-    text = "".join(part.text for part in found.content if isinstance(part, TextContent))
+    state = call_result.structured_content or {}
+    text = "".join(part.text for part in call_result.content if isinstance(part, TextContent))
     if max_bytes is None or encoded_bytes(state) + encoded_bytes(text) <= max_bytes:
-        return found
+        return call_result
     where = f"{state.get('status_url', 'the log')} has all of it"
     if encoded_bytes(state) > max_bytes - TEXT_BYTES:
         if "output" in state:
@@ -62,7 +62,7 @@ def fitted(found: CallToolResult, max_bytes: int | None) -> CallToolResult:
     if any(name in state for name in _COPIED):
         where = STRUCTURED
     text = shortened(text, max_bytes - encoded_bytes(state), where)
-    return found.model_copy(
+    return call_result.model_copy(
         update={"content": [TextContent(type="text", text=text)], "structured_content": dict(state)}
     )
 
@@ -72,14 +72,14 @@ def shortened(value: T, max_bytes: int, where: str, size: Callable[[Any], int] =
 
     A member of an object that has very many short values becomes the beginning of its JSON as text.
     """
-    found: Any = value
+    shorter: Any = value
     most = max_bytes
-    while size(found) > max_bytes and most > LEAST_CHARS:
+    while size(shorter) > max_bytes and most > LEAST_CHARS:
         most //= 2
-        found = _with_texts_cut(value, most, where)
-    if isinstance(found, Mapping) and size(found) > max_bytes:
-        found = {name: _as_text(member, where) for name, member in found.items()}
-    return cast(T, found)
+        shorter = _with_texts_cut(value, most, where)
+    if isinstance(shorter, Mapping) and size(shorter) > max_bytes:
+        shorter = {name: _as_text(member, where) for name, member in shorter.items()}
+    return cast(T, shorter)
 
 
 def fitting(values: Sequence[T], max_bytes: int) -> list[T]:
@@ -97,7 +97,7 @@ def _with_texts_cut(value: Any, most: int, where: str) -> Any:
         return value[:most] + CUT.format(shown=most, whole=len(value), where=where)
     if isinstance(value, Mapping):
         return {name: _with_texts_cut(member, most, where) for name, member in value.items()}
-    return [_with_texts_cut(one, most, where) for one in value] if isinstance(value, list) else value
+    return [_with_texts_cut(item, most, where) for item in value] if isinstance(value, list) else value
 
 
 def _as_text(member: Any, where: str) -> Any:

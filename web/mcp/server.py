@@ -51,9 +51,11 @@ def _trace_id(context: Context) -> str:
 
 def _named(error: MCPError) -> MCPError:
     """Return an error whose data have the trace id; data that are no object become `detail`."""
-    found = error.error
-    data: dict[str, Any] = found.data if isinstance(found.data, dict) else {"detail": found.data} if found.data else {}
-    return MCPError(code=found.code, message=found.message, data={**data, "trace_id": current_trace_id()})
+    error_data = error.error
+    data: dict[str, Any] = (
+        error_data.data if isinstance(error_data.data, dict) else {"detail": error_data.data} if error_data.data else {}
+    )
+    return MCPError(code=error_data.code, message=error_data.message, data={**data, "trace_id": current_trace_id()})
 
 
 R = TypeVar("R")
@@ -78,7 +80,7 @@ def build_server(service: Service) -> Server[Any]:
     async def list_tools(context: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
         caller = await service.acting(context)
         by_name = await offers.settled(caller)
-        return ListToolsResult(tools=[*(offer.shown for offer in by_name.values()), *RUN_TOOLS.values()])
+        return ListToolsResult(tools=[*(offer.mcp_tool for offer in by_name.values()), *RUN_TOOLS.values()])
 
     server: Server[Any] = Server(
         NAME,

@@ -29,7 +29,7 @@ from web.calls.fields import Input, Maybe
 from web.calls.parameters import require_key
 from web.mcp.arguments import misfits_of, read_arguments, require_fit, require_plain
 from web.mcp.elicitation import Asking
-from web.mcp.errors import said
+from web.mcp.errors import code_and_sentence
 from web.mcp.offers import OfferedTool, Offers
 from web.mcp.results import refused, result_of, with_refusal
 from web.mcp.run_tools import RUN_TOOLS, RunTools
@@ -89,8 +89,8 @@ class Envelopes:
 def _is_of(signed: str, params: CallToolRequestParams) -> bool:
     """Return whether the text says the name and the arguments of the call, and nothing else."""
     try:
-        said, made = parse_object(signed.encode()), {"name": params.name, "arguments": params.arguments or {}}
-        return orjson.dumps(said, option=orjson.OPT_SORT_KEYS) == orjson.dumps(made, option=orjson.OPT_SORT_KEYS)
+        signed_call, call = parse_object(signed.encode()), {"name": params.name, "arguments": params.arguments or {}}
+        return orjson.dumps(signed_call, option=orjson.OPT_SORT_KEYS) == orjson.dumps(call, option=orjson.OPT_SORT_KEYS)
     except (BadRequest, UnicodeEncodeError, TypeError):  # no JSON, or a value that no JSON of ours has
         return False
 
@@ -131,7 +131,7 @@ class ToolSurface:
         except MCPError:
             raise
         except Exception as error:
-            code, sentence = said(error)
+            code, sentence = code_and_sentence(error)
             return refused(code, sentence, misfits_of(error))
 
     async def _called(self, context: Context, params: CallToolRequestParams) -> Answer:
@@ -144,7 +144,7 @@ class ToolSurface:
                 return watched
             return await self._answered(context, caller, params, watched.run, watched.wait_s, stops=False)
         offer = await self._offer(caller, params.name)
-        schema = offer.shown.output_schema
+        schema = offer.mcp_tool.output_schema
         if params.request_state is not None:
             watched_run = await self._resumed(context, caller, params.request_state)
         else:
@@ -185,7 +185,7 @@ class ToolSurface:
             "metadata": {SIGNED_WITH: signed_with} if signed_with is not None else None,
         }
         if offer.tool is not None:
-            require_fit(offer.shown, arguments)
+            require_fit(offer.mcp_tool, arguments)
             return runner.call_tool(offer.tool, arguments, agent_id=agent.id, **common)
         parameters = read_arguments(AgentInput, arguments)
         return runner.run(parameters.input, agent.id, thread_id=parameters.thread_id, **common)

@@ -37,17 +37,17 @@ class ProgressMessages:
 
     def message(self, line: Line) -> str | None:
         """Return what to notify the client of; None where the event says nothing new."""
-        found = self._of(line)
-        if found is None or not self._is_first:
-            return found
+        sentence = self._of(line)
+        if sentence is None or not self._is_first:
+            return sentence
         self._is_first = False
-        return f"{self._run_id}: {found}"
+        return f"{self._run_id}: {sentence}"
 
     def _of(self, line: Line) -> str | None:
         if line.type == "response":
             return self._of_text(orjson.loads(line.data).get("content", ""))
-        found = _of_event(line.type, orjson.loads(line.data)) if line.type in _SHOWN else None
-        return visible(found[:MAX_CHARS]) if found else None
+        sentence = _of_event(line.type, orjson.loads(line.data)) if line.type in _SHOWN else None
+        return visible(sentence[:MAX_CHARS]) if sentence else None
 
     def _of_text(self, piece: str) -> str | None:
         self._text = (self._text + piece)[-MAX_CHARS:]

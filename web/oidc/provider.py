@@ -42,8 +42,8 @@ def key_id_of(token: Mapping[str, Any]) -> str | None:
     text = token.get("id_token")
     if not isinstance(text, str):
         raise SIGN_IN_REFUSED("the identity provider sent no id token; its client has to allow the scope `openid`.")
-    found = jwt.header_of(text).get("kid")
-    return found if isinstance(found, str) else None
+    key_id = jwt.header_of(text).get("kid")
+    return key_id if isinstance(key_id, str) else None
 
 
 def claims_of(
@@ -55,15 +55,15 @@ def claims_of(
         JoseError: its signature, issuer, audience, times or nonce are not right.
     """
     offered = metadata.get("id_token_signing_alg_values_supported", ALGORITHMS)
-    found = jwt.verified(token["id_token"], keys, [name for name in ALGORITHMS if name in offered])
-    wanted = {
+    token_data = jwt.verified(token["id_token"], keys, [name for name in ALGORITHMS if name in offered])
+    claim_rules = {
         "iss": {"essential": True, "value": settings.oidc_issuer},
         "aud": {"essential": True, "value": settings.oidc_client_id},
         "sub": {"essential": True},
         "nonce": {"essential": True, "value": nonce},
     }
     params = {"nonce": nonce, "client_id": settings.oidc_client_id, "access_token": token.get("access_token")}
-    claims = CodeIDToken(found.claims, found.header, wanted, params)
+    claims = CodeIDToken(token_data.claims, token_data.header, claim_rules, params)
     claims.validate(leeway=LEEWAY_S)
     return dict(claims)
 

@@ -212,14 +212,14 @@ def _each_text(value: Any, clean: Callable[[str], str]) -> Any:
     return [_each_text(item, clean) for item in value] if isinstance(value, list) else value
 
 
-def _reasons_of(found: Iterable[Detection]) -> tuple[str, ...]:
+def _reasons_of(detections: Iterable[Detection]) -> tuple[str, ...]:
     """Return each finding once, as a reason."""
-    return tuple(dict.fromkeys(f"{_DONE[one.action]}: {one.name}" for one in found))
+    return tuple(dict.fromkeys(f"{_DONE[detection.action]}: {detection.name}" for detection in detections))
 
 
-def _blocks(found: Iterable[Detection]) -> bool:
+def _blocks(detections: Iterable[Detection]) -> bool:
     """Return whether one of the checks that found something blocks."""
-    return any(one.action == "block" for one in found)
+    return any(detection.action == "block" for detection in detections)
 
 
 _DONE = {"redact": "redacted", "block": "blocked"}

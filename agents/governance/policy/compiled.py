@@ -171,9 +171,9 @@ class ToolNames:
 
     def __init__(self, listed: Iterable[str]) -> None:
         self._listed = frozenset(listed)
-        identities = [one for one in listed if one.startswith(PREFIX)]
+        identities = [tool_name for tool_name in listed if tool_name.startswith(PREFIX)]
         self._identities = Names([*identities, *(f"{identity}/*" for identity in identities if "/" not in identity)])
-        self._names = Names([one for one in listed if not one.startswith(PREFIX)])
+        self._names = Names([tool_name for tool_name in listed if not tool_name.startswith(PREFIX)])
 
     def has(self, name: str, of_names: bool = False) -> bool:
         """Return whether a name or an identity is listed; ``of_names``: or a name that belongs to the identity."""

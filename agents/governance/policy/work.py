@@ -51,9 +51,9 @@ def nesting_of(bare: str) -> int:
     opened: list[bool] = []
     deepest = 0
     starts = {match.end() - 1 for match in MACRO.finditer(bare)}
-    for place, sign in enumerate(bare):
+    for index, sign in enumerate(bare):
         if sign == "(":
-            opened.append(place in starts)
+            opened.append(index in starts)
             deepest = max(deepest, sum(opened))
         elif sign == ")" and opened:
             opened.pop()

@@ -18,11 +18,11 @@ _INVISIBLE = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 def by_server(paths: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
     """Return what the lines of a file name, by server; ``*`` stands for all that a server has."""
-    found: dict[str, list[str]] = {}
+    names_by_server: dict[str, list[str]] = {}
     for path in paths:
         server, _, named = path.removeprefix(PREFIX).partition("/")
-        found.setdefault(server, []).append(named or "*")
-    return {server: tuple(named) for server, named in found.items()}
+        names_by_server.setdefault(server, []).append(named or "*")
+    return {server: tuple(named) for server, named in names_by_server.items()}
 
 
 def is_named(uri: str, patterns: Collection[str]) -> bool:

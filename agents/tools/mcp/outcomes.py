@@ -82,14 +82,14 @@ def call_end(error: MCPError | ValidationError, server: str) -> CallEnd:
         return CallEnd(error=SessionGone(), retired="it no longer knows the session")
     if code == INVALID_REQUEST and NO_WAY_BACK in error.message:
         text += f" {OLD_WAY}"
-    wanted = {"data": error.data} if code == URL_ELICITATION_REQUIRED else {}
-    refused = ToolFailed(f"the MCP server {server} refused the call: {text}", code=code, **wanted)
+    facts = {"data": error.data} if code == URL_ELICITATION_REQUIRED else {}
+    refused = ToolFailed(f"the MCP server {server} refused the call: {text}", code=code, **facts)
     return CallEnd(error=refused, needs_login=code == UNAUTHORIZED)
 
 
 def _unfit(error: ValidationError, server: str) -> OutputUnfit:
-    place = place_of(error)
-    where = f", at {visible(place)}" if place else ""
+    location = place_of(error)
+    where = f", at {visible(location)}" if location else ""
     return OutputUnfit(f"the MCP server {server} answered with what the protocol does not know{where}.")
 
 

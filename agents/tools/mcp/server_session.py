@@ -168,10 +168,10 @@ class McpSession:
             self.life.retire(end.retired)
         return end.error or await self._cut_off(end.said)
 
-    async def _cut_off(self, said: str) -> ToolCutOff:
-        if not said:
+    async def _cut_off(self, reason_text: str) -> ToolCutOff:
+        if not reason_text:
             await self.life.ended(ACCOUNT_S)
-        reason = self.life.traffic.problem or said or self.life.problem or "its connection ended"
+        reason = self.life.traffic.problem or reason_text or self.life.problem or "its connection ended"
         return ToolCutOff(f"the MCP server {self.server.name} was asked and did not answer: {reason}.")
 
 

@@ -67,9 +67,9 @@ class McpServerState:
 
     def plain(self) -> dict[str, Any]:
         """Return what there is to say, as JSON data."""
-        said = asdict(self) | {"state": str(self.state), "changed": list(self.changed)}
-        said["reason"] = redact_start(self.reason, MAX_REASON)
-        return {name: value for name, value in said.items() if value not in ("", None, [], 0, 0.0)}
+        fields = asdict(self) | {"state": str(self.state), "changed": list(self.changed)}
+        fields["reason"] = redact_start(self.reason, MAX_REASON)
+        return {name: value for name, value in fields.items() if value not in ("", None, [], 0, 0.0)}
 
 
 Read = tuple[dict[str, McpServerDefinition], dict[str, str]]
@@ -112,31 +112,33 @@ async def server_states(files: ServerFiles, journal: Journal) -> dict[str, dict[
 async def _states(files: ServerFiles, journal: Journal) -> dict[str, dict[str, Any]]:
     servers, broken = await journal.loop.read(files.read)
     changed = await journal.loop.read(UNACCEPTED.changed, journal.stores.mcp_manifests.digests)
-    found = {name: McpServerState(state=McpState.INVALID, reason=problem) for name, problem in broken.items()}
-    found |= {name: of_file(server) for name, server in servers.items()}
+    states = {name: McpServerState(state=McpState.INVALID, reason=problem) for name, problem in broken.items()}
+    states |= {name: of_file(server) for name, server in servers.items()}
     for name, state in _used().items():
-        if name in servers and found[name].state is not McpState.DISABLED:
-            found[name] = replace(state, transport=found[name].transport)
-    return {name: replace(state, changed=tuple(changed.get(name, ()))).plain() for name, state in sorted(found.items())}
+        if name in servers and states[name].state is not McpState.DISABLED:
+            states[name] = replace(state, transport=states[name].transport)
+    return {
+        name: replace(state, changed=tuple(changed.get(name, ()))).plain() for name, state in sorted(states.items())
+    }
 
 
 def fleet_states(fleet: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return how each server is in the living workers, by name: the most urgent state, and how many have which."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    states: dict[str, list[Mapping[str, Any]]] = {}
     for worker in fleet:
-        for name, said in worker["mcp_servers"].items():
-            found.setdefault(name, []).append(said)
-    return {name: _of_several(each) for name, each in sorted(found.items())}
+        for name, state in worker["mcp_servers"].items():
+            states.setdefault(name, []).append(state)
+    return {name: _of_several(each) for name, each in sorted(states.items())}
 
 
 def _of_several(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     order = [str(state) for state in McpState]
-    first = min(each, key=lambda said: order.index(said["state"]) if said["state"] in order else len(order))
-    counts = Counter(str(said["state"]) for said in each)
+    first = min(each, key=lambda state: order.index(state["state"]) if state["state"] in order else len(order))
+    counts = Counter(str(state["state"]) for state in each)
     merged = {**first, "workers": dict(sorted(counts.items()))}
-    if sessions := sum(said.get("sessions", 0) for said in each):
+    if sessions := sum(state.get("sessions", 0) for state in each):
         merged["sessions"] = sessions
-    if changed := {tool for said in each for tool in said.get("changed", ())}:
+    if changed := {tool for state in each for tool in state.get("changed", ())}:
         merged["changed"] = sorted(changed)
     return merged
 

@@ -51,17 +51,17 @@ def mcp_tools(path: str, settings: Settings) -> list[Tool]:
     Raises:
         ToolUnknown: there is no such server or tool, or it cannot be used; says what to write.
     """
-    name, _, wanted = path.removeprefix(PREFIX).partition("/")
+    name, _, tool_name = path.removeprefix(PREFIX).partition("/")
     server = server_named(name, path, settings)
     tools, where = _ask(server, path, settings)
-    if not wanted:
-        return [tool for one in tools.values() if (tool := _tool_or_none(server, one)) is not None]
-    if wanted not in tools:
-        problem = f"the MCP server {name} has no tool '{wanted[:80]}' that may be used{where}."
+    if not tool_name:
+        return [tool for server_tool in tools.values() if (tool := _tool_or_none(server, server_tool)) is not None]
+    if tool_name not in tools:
+        problem = f"the MCP server {name} has no tool '{tool_name[:80]}' that may be used{where}."
         why = f" `./callboard mcp tools {name}` says which are left out, and why."
-        raise ToolUnknown(f"{problem}{did_you_mean(wanted, tools) or why}", name=path)
+        raise ToolUnknown(f"{problem}{did_you_mean(tool_name, tools) or why}", name=path)
     try:
-        return [build_mcp_tool(server, tools[wanted])]
+        return [build_mcp_tool(server, tools[tool_name])]
     except SchemaRefused as error:
         raise ToolUnknown(f"tool '{path[:200]}' cannot be used: {error}", name=path) from error
 
@@ -89,7 +89,7 @@ def server_named(name: str, path: str, settings: Settings) -> McpServerDefinitio
 def _ask(server: McpServerDefinition, path: str, settings: Settings) -> tuple[dict[str, ServerTool], str]:
     """Return the included tools that the server has, and where others were sought (``where_sought``)."""
 
-    async def asked() -> tuple[dict[str, ServerTool], str]:
+    async def listed_tools() -> tuple[dict[str, ServerTool], str]:
         async with asyncio.timeout(server.start_s + LIST_S):
             tools = await mcp_pool().tools(settings.tenant, server)
         return listed(tools, server.name), where_sought(len(tools))
@@ -98,65 +98,65 @@ def _ask(server: McpServerDefinition, path: str, settings: Settings) -> tuple[di
     where = ""
     problem = f"the MCP server {server.name} did not list its tools within {LIST_S:g} seconds."
     try:
-        seen, where = process_loop().run(asked())
+        seen, where = process_loop().run(listed_tools())
     except TimeoutError:
         pass
     except CallboardError as error:
         problem = with_remedy(error)
-    found = pinned_tools(server.name, seen)
-    if seen is None and not found:
+    pinned = pinned_tools(server.name, seen)
+    if seen is None and not pinned:
         raise ToolUnknown(f"tool '{path[:200]}' cannot be used now: {problem}", name=path)
     if seen is None:
         log.warning("the tools of the MCP server %s are taken as they were: %s", server.name, problem)
-    return {name: tool for name, tool in found.items() if server.includes(name)}, where
+    return {name: tool for name, tool in pinned.items() if server.includes(name)}, where
 
 
-def _tool_or_none(server: McpServerDefinition, one: ServerTool) -> Tool | None:
+def _tool_or_none(server: McpServerDefinition, server_tool: ServerTool) -> Tool | None:
     """Return a tool that is not named by itself; None where its schema cannot be used."""
     try:
-        return build_mcp_tool(server, one)
+        return build_mcp_tool(server, server_tool)
     except SchemaRefused as error:
-        log.warning("the tool %s of the MCP server %s is left out: %s", one.name, server.name, error)
+        log.warning("the tool %s of the MCP server %s is left out: %s", server_tool.name, server.name, error)
         return None
 
 
-def build_mcp_tool(server: McpServerDefinition, one: ServerTool) -> Tool:
+def build_mcp_tool(server: McpServerDefinition, server_tool: ServerTool) -> Tool:
     """Return a server's tool as agents get it.
 
     Raises:
         SchemaRefused: the schema of its arguments cannot be used.
     """
-    said = server.tools.get(one.name, McpToolFields())
-    effect = said.effect or _effect(server, one.annotations)
+    fields = server.tools.get(server_tool.name, McpToolFields())
+    effect = fields.effect or _effect(server, server_tool.annotations)
     return Tool(
-        name=sent_name(one.name),
-        description=_description(server, one),
-        parameters=_input_schema(one.input_schema),
-        function=_calling(server, one, effect),
+        name=sent_name(server_tool.name),
+        description=_description(server, server_tool),
+        parameters=_input_schema(server_tool.input_schema),
+        function=_calling(server, server_tool, effect),
         effect=effect,
-        timeout_s=said.timeout_s or _timeout_s(server, one.annotations),
-        confirm=said.confirm,
-        roles=said.roles,
-        classification=said.classification,
-        output_schema=_output_schema(one.output_schema),
-        labels=labels_of(said.labels),
-        implementation=one.digest,
-        mcp=(server.name, one.name),
+        timeout_s=fields.timeout_s or _timeout_s(server, server_tool.annotations),
+        confirm=fields.confirm,
+        roles=fields.roles,
+        classification=fields.classification,
+        output_schema=_output_schema(server_tool.output_schema),
+        labels=labels_of(fields.labels),
+        implementation=server_tool.digest,
+        mcp=(server.name, server_tool.name),
     )
 
 
-def _calling(server: McpServerDefinition, one: ServerTool, effect: Effect) -> Callable[..., Any]:
+def _calling(server: McpServerDefinition, server_tool: ServerTool, effect: Effect) -> Callable[..., Any]:
     async def call_mcp(**arguments: Any) -> Any:
         pool, tenant = mcp_pool(), current_call().tenant
-        now = await pool.listed_now(tenant, server, one.name)
-        if now.digest != one.digest:
-            await require_accepted(server.name, one, now)
+        now = await pool.listed_now(tenant, server, server_tool.name)
+        if now.digest != server_tool.digest:
+            await require_accepted(server.name, server_tool, now)
             _require_fitting(now, arguments)
         meta = {IDEMPOTENCY_KEY: current_call().idempotency_key} if effect is Effect.KEYED else {}
         if (traceparent := current_traceparent()) is not None:
             meta[TRACEPARENT] = traceparent  # as SEP-414 has it
         call = ServerToolCall(server, current_call(), effect)
-        send = partial(pool.exchange, tenant, server, one.name, arguments, meta, call)
+        send = partial(pool.exchange, tenant, server, server_tool.name, arguments, meta, call)
         return to_value(await call.made(send))
 
     return call_mcp
@@ -196,27 +196,27 @@ def _timeout_s(server: McpServerDefinition, hints: Mapping[str, Any]) -> float |
     return float(own) if 0 < own <= MAX_TIMEOUT_S else None
 
 
-def labels_of(said: frozenset[str]) -> frozenset[str]:
+def labels_of(labels: frozenset[str]) -> frozenset[str]:
     """Return the labels: what a server answers is untrusted, and calls leave for it, unless the file says otherwise."""
-    origin = set() if TRUSTED in said else {UNTRUSTED}
-    direction = set() if INWARD in said else {OUTWARD}
-    return said | origin | direction
+    origin = set() if TRUSTED in labels else {UNTRUSTED}
+    direction = set() if INWARD in labels else {OUTWARD}
+    return labels | origin | direction
 
 
-def _description(server: McpServerDefinition, one: ServerTool) -> str:
-    text = visible(one.description).strip()[:MAX_DESCRIPTION]
-    return text or f"The tool {one.name} of the MCP server {server.name}."
+def _description(server: McpServerDefinition, server_tool: ServerTool) -> str:
+    text = visible(server_tool.description).strip()[:MAX_DESCRIPTION]
+    return text or f"The tool {server_tool.name} of the MCP server {server.name}."
 
 
 def with_bad_schemas(server: McpServerDefinition, tools: Mapping[str, ServerTool]) -> dict[str, str]:
     """Return the tools whose schemas cannot be used, and why."""
-    found = {}
+    problems = {}
     for name, tool in tools.items():
         try:
             build_mcp_tool(server, tool)
         except SchemaRefused as error:
-            found[name] = str(error)
-    return found
+            problems[name] = str(error)
+    return problems
 
 
 def _input_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,21 +226,21 @@ def _input_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
         SchemaRefused: it is none of an object, too large, or refers to something outside itself; or as
             ``shown_schema``.
     """
-    shown = shown_schema(schema)
-    if shown.get("type") != "object":
+    model_schema = shown_schema(schema)
+    if model_schema.get("type") != "object":
         raise SchemaRefused("the schema of the arguments is not of an object.")
-    shown.setdefault("properties", {})
-    check_schema(shown)
-    return shown
+    model_schema.setdefault("properties", {})
+    check_schema(model_schema)
+    return model_schema
 
 
 def _output_schema(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return the schema of the result; None where there is none that can be used."""
     if schema is None:
         return None
-    shown = shown_schema(schema)
+    model_schema = shown_schema(schema)
     try:
-        check_schema(shown)
+        check_schema(model_schema)
     except SchemaRefused:
         return None
-    return shown
+    return model_schema

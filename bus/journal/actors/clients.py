@@ -64,13 +64,19 @@ class Clients:
         return accepted
 
     def control(
-        self, principal: Principal, run_id: str, wanted: Control, *, by: str, idempotency: IdempotencyKey | None = None
+        self,
+        principal: Principal,
+        run_id: str,
+        requested_control: Control,
+        *,
+        by: str,
+        idempotency: IdempotencyKey | None = None,
     ) -> CommitResult:
         """Do or request what the verb says; see ``bus.journal.endings``. From any thread and any process."""
-        written = endings.control(self._database, principal, run_id, wanted, by, idempotency)
+        written = endings.control(self._database, principal, run_id, requested_control, by, idempotency)
         self._live.publish(written)
-        if not written.events and not wanted.is_done(written.status):
-            self._loop.call_soon(lambda: self._reach(run_id, wanted))
+        if not written.events and not requested_control.is_done(written.status):
+            self._loop.call_soon(lambda: self._reach(run_id, requested_control))
         return written
 
     def decide(
@@ -104,7 +110,7 @@ class Clients:
         self._live.publish(decided.written)
         return decided
 
-    def _reach(self, run_id: str, wanted: Control) -> None:
+    def _reach(self, run_id: str, control: Control) -> None:
         """Do it if this process owns the run; otherwise nudge its owner to read the request now."""
-        if not self._control_local(run_id, wanted):
-            self._live.hot_log.nudge(self._live.keys.nudges, f"{wanted.kind} {run_id}")
+        if not self._control_local(run_id, control):
+            self._live.hot_log.nudge(self._live.keys.nudges, f"{control.kind} {run_id}")

@@ -48,8 +48,8 @@ class Readers:
         ``tenant`` is whose run it is. With ``read_first=False`` the reader skips its first query: the caller has just
         read SQL up to ``cursor``.
         """
-        place = self._database, self._hot_log, self._loop
-        return Reader(tenant, run_id, thread_id, cursor, *place, read_first=read_first).batches()
+        sources = self._database, self._hot_log, self._loop
+        return Reader(tenant, run_id, thread_id, cursor, *sources, read_first=read_first).batches()
 
     def follow_blocking(self, tenant: str, run_id: str, thread_id: str, cursor: int) -> Iterator[Line]:
         """Yield the run's events to a plain thread; see ``follow``.

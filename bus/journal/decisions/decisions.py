@@ -114,8 +114,8 @@ def _decide(
     if question is None:
         raise ApprovalUnknown(approval_id=approval_id[:80])
     if idempotency is not None and used_before(connection, principal, idempotency) is not None:
-        known = question.decision or "approve", question.decided_by or by  # one of several approvals
-        return decided(decision=known[0], by=known[1], written=untouched(row), is_new=False)
+        outcome = question.decision or "approve", question.decided_by or by  # one of several approvals
+        return decided(decision=outcome[0], by=outcome[1], written=untouched(row), is_new=False)
     _require_open(connection, row, question, answer)
     if answer.decision == "answer":
         _require_role(question, principal)

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 from bus.identity.access import require
 from bus.identity.audit.entry import Action
 from bus.identity.audit.recording import record
-from bus.journal.approvals import DEFAULT_LINK_S, QUESTION, UNANSWERED, shown
+from bus.journal.approvals import DEFAULT_LINK_S, QUESTION, UNANSWERED, question_data
 from bus.journal.errors import LINK_NOT_YOURS, LINK_OVER, LINK_UNKNOWN, ApprovalDecided, ApprovalOver, ApprovalUnknown
 from bus.journal.unowned.transitions import lock_allowed_run
 from config.clock import stamp
@@ -120,7 +120,7 @@ class ApprovalLinks:
             require(principal, Verb.DECIDE, run, "this run")
             names = {"run_id": run.id, "thread_id": run.thread_id, "agent": run.agent_id, "principal": run.principal}
             used = UsedLink(**{name: getattr(link, name) for name in UsedLink.__slots__})
-            return used, shown(question) | names
+            return used, question_data(question) | names
 
     def _open(self) -> bytes:
         """Return the deployment's secret for links; not within a transaction, since it may have to be made."""

@@ -74,7 +74,7 @@ class Tools:
 
     def replace(self, worker_id: str, loaded: Sequence[LoadedTool]) -> None:
         """Write the tools of a worker whose row is there, and delete those of workers that have gone."""
-        rows = [_row(worker_id, one) for one in {tool_entry.digest: tool_entry for tool_entry in loaded}.values()]
+        rows = [_row(worker_id, entry) for entry in {tool_entry.digest: tool_entry for tool_entry in loaded}.values()]
         with self._database.write() as connection:
             connection.execute(delete(tools).where(~_is_of_living() | (tools.c.worker_id == worker_id)))
             if rows:

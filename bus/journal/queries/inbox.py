@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, func, select
 
 from bus.identity.access import rows_for
-from bus.journal.approvals import QUESTION, UNANSWERED, shown
+from bus.journal.approvals import QUESTION, UNANSWERED, question_data
 from bus.journal.paging.lists import newest_first, present
 from bus.journal.paging.pages import Pages
 from config.database.engine import wall_ms
@@ -45,4 +45,4 @@ def asked_lately(connection: Connection, tenant: str, principal: str, most: int)
 
 def _with_run(row: Any) -> dict[str, Any]:
     run = {"run_id": row.run_id, "thread_id": row.thread_id, "agent": row.agent_id, "principal": row.principal}
-    return shown(row) | run | present({"title": row.title, "private": row.private or None})
+    return question_data(row) | run | present({"title": row.title, "private": row.private or None})

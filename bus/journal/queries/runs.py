@@ -338,8 +338,8 @@ def call_spans(connection: Connection, run_id: str) -> list[dict[str, Any]]:
     """Return the calls that have ended, in order: step, kind, name, outcome, and ``spans`` as recorded."""
     names = ("id", "number", "kind", "name", "call_id", "status", "spans_json")
     columns = [steps.c[name] for name in names]
-    wanted = (steps.c.run_id == run_id, steps.c.ended_ms.is_not(None))
-    rows = connection.execute(select(*columns).where(*wanted).order_by(steps.c.number))
+    conditions = (steps.c.run_id == run_id, steps.c.ended_ms.is_not(None))
+    rows = connection.execute(select(*columns).where(*conditions).order_by(steps.c.number))
     return [
         {
             "step_id": row.id,

@@ -244,15 +244,15 @@ def latest_call(connection: Connection, thread_key: int) -> dict[str, Any] | Non
     step = connection.execute(query.order_by(runs.c.turn.desc(), steps.c.number.desc()).limit(1)).first()
     if step is None:
         return None
-    said = _messages_about(connection, step)
+    message_data = _messages_about(connection, step)
     confirmed = confirmed_calls(connection, thread_key, [step.run_id]).get((step.run_id, step.call_id), {})
     fields = {
         "tool": step.name,
-        "args": said.get("edited") or confirmed.get("args") or said.get("arguments"),
+        "args": message_data.get("edited") or confirmed.get("args") or message_data.get("arguments"),
         "run_id": step.run_id,
         "call_id": step.call_id,
         "status": step.status,
-        "result": said.get("result"),
+        "result": message_data.get("result"),
     }
     return present(fields)
 
@@ -262,9 +262,9 @@ def _messages_about(connection: Connection, step: Any) -> dict[str, Any]:
     query = select(messages.c.data_json).where(
         messages.c.run_id == step.run_id, messages.c.data_json.contains(step.call_id, autoescape=True)
     )
-    said: dict[str, Any] = {}
+    message_data: dict[str, Any] = {}
     for (text,) in connection.execute(query.order_by(messages.c.number)):
         data = orjson.loads(text)
-        said |= data if data.get("call_id") == step.call_id else {}
-        said |= next((call for call in data.get("tool_calls") or () if call["call_id"] == step.call_id), {})
-    return said
+        message_data |= data if data.get("call_id") == step.call_id else {}
+        message_data |= next((call for call in data.get("tool_calls") or () if call["call_id"] == step.call_id), {})
+    return message_data

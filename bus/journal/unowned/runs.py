@@ -35,10 +35,10 @@ class UnownedRuns:
 
     def claimable(self, limit: int, queues: ServedQueues) -> Sequence[Any]:
         """Return queued runs of these queues that can be claimed, the oldest first."""
-        asked: dict[str, Any] = {"upto": limit, "default": queues.default, "queues": queues.names}
-        asked |= {"boot": self._database.lease_boot()} | self._database.lease_values()
+        parameters: dict[str, Any] = {"upto": limit, "default": queues.default, "queues": queues.names}
+        parameters |= {"boot": self._database.lease_boot()} | self._database.lease_values()
         with self._database.read() as connection:
-            return connection.execute(self._claimable, asked).all()
+            return connection.execute(self._claimable, parameters).all()
 
     def defer_polling(self, run_id: str) -> None:
         """queued -> queued: pollers skip the run for the time of a lease, as this process waits to run it inline."""

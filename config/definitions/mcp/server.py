@@ -229,9 +229,9 @@ class McpServerFields(Strict):
         named = {name for text in self.headers.values() for name in SECRET_IN_HEADER.findall(text)}
         yield from (("secrets", f"has no {name}, which a header uses") for name in sorted(named - set(self.secrets)))
         yield from (("tools", problem) for problem in self._tools_not_included())
-        given = [*self.env, *self.env_from, *(self.secrets if self.command is not None else ())]
-        yield from (("env", f"may not set {name}, a name of Callboard's own") for name in given if _is_own(name))
-        twice = sorted({name for name in given if given.count(name) > 1})
+        variables = [*self.env, *self.env_from, *(self.secrets if self.command is not None else ())]
+        yield from (("env", f"may not set {name}, a name of Callboard's own") for name in variables if _is_own(name))
+        twice = sorted({name for name in variables if variables.count(name) > 1})
         yield from (("env", f"has {name}, which is also under `env_from` or `secrets`; keep one") for name in twice)
 
     def _tools_not_included(self) -> Iterator[str]:
@@ -276,8 +276,8 @@ class McpServerDefinition(McpServerFields):
         Raises:
             SECRET_MISSING: a reference leads to nothing.
         """
-        wanted = (*INHERITED, *self.env_from)
-        return {name: worker[name] for name in wanted if name in worker} | self.env | self.secret_values()
+        variables = (*INHERITED, *self.env_from)
+        return {name: worker[name] for name in variables if name in worker} | self.env | self.secret_values()
 
     def secret_values(self) -> dict[str, str]:
         """Return the secrets by name.
@@ -323,7 +323,7 @@ def load_server(path: Path) -> McpServerDefinition:
             "or write `name:`."
         )
         raise DefinitionInvalid(str(path), None, None, problem)
-    values = {one: getattr(fields, one) for one in fields.model_fields_set}
+    values = {field: getattr(fields, field) for field in fields.model_fields_set}
     return McpServerDefinition(**{**values, "name": name, "file": str(path)})
 
 
@@ -332,7 +332,7 @@ def read_servers(folders: Collection[Path]) -> tuple[dict[str, McpServerDefiniti
 
     Where two files have one name, neither can be used.
     """
-    found: dict[str, list[McpServerDefinition]] = {}
+    servers_by_name: dict[str, list[McpServerDefinition]] = {}
     broken = []
     for path in yaml_files(folders):
         try:
@@ -340,14 +340,14 @@ def read_servers(folders: Collection[Path]) -> tuple[dict[str, McpServerDefiniti
         except DefinitionInvalid as error:
             broken.append(error)
         else:
-            found.setdefault(server.name, []).append(server)
-    for name, those in found.items():
+            servers_by_name.setdefault(server.name, []).append(server)
+    for name, those in servers_by_name.items():
         if len(those) > 1:
             problem = f"the server '{name}' is also in {those[0].file}; rename one of them."
             twice = DefinitionInvalid(those[-1].file, None, "name", problem)
             twice.facts["server"] = name
             broken.append(twice)
-    return {name: those[0] for name, those in found.items() if len(those) == 1}, broken
+    return {name: those[0] for name, those in servers_by_name.items() if len(those) == 1}, broken
 
 
 def name_of(problem: DefinitionInvalid) -> str:
@@ -365,13 +365,13 @@ _SENTENCES: Mapping[str, str] = {
 """The remedy by pydantic's name of an error, or by that and the field's name."""
 
 
-def _section(place: tuple[int | str, ...]) -> type[Strict]:
+def _section(path: tuple[int | str, ...]) -> type[Strict]:
     """Return the section that has the field at this place."""
-    if len(place) == 1:
+    if len(path) == 1:
         return McpServerFields
     sections: dict[Any, type[Strict]] = {"resources": McpReadFields, "prompts": McpReadFields, "oauth": McpOAuthFields}
     sections |= {"sampling": McpSamplingFields}
-    return sections.get(place[0], McpToolFields)
+    return sections.get(path[0], McpToolFields)
 
 
 _MISTAKES = Mistakes(section_of=_section, sentences=_SENTENCES)

@@ -50,9 +50,11 @@ class SchemaWork:
         self._reaching = _reaching(schema)
         patterns = [pattern for part in _parts(schema) for pattern in _patterns_of(part)]
         self._of = {pattern: places(pattern) for pattern in patterns}
-        self.places = sum(self._of[one] for one in patterns)
+        self.places = sum(self._of[pattern] for pattern in patterns)
         """Of all patterns together."""
-        self.weight = sum(self._of[one] * (PROPERTY_PLACES if r"\p" in one.lower() else 1) for one in patterns)
+        self.weight = sum(
+            self._of[pattern] * (PROPERTY_PLACES if r"\p" in pattern.lower() else 1) for pattern in patterns
+        )
         """The same, with what makes compiling one costly."""
         self._has_names = any("patternProperties" in part or "propertyNames" in part for part in _parts(schema))
 

@@ -66,16 +66,18 @@ class InputRound:
     def json(self) -> str:
         """All of it as text, to be kept with a question; numbers may have more than 64 bits."""
         requests = _REQUESTS.dump_python(dict(self.requests), by_alias=True, mode="json", exclude_none=True)
-        kept = {"number": self.number, "requests": requests, "state": self.state}
-        return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
+        round_data = {"number": self.number, "requests": requests, "state": self.state}
+        return json.dumps(round_data, ensure_ascii=False, separators=(",", ":"))
 
 
 def round_of(text: str | None) -> InputRound | None:
     """Return the round that was kept as ``InputRound.json``; None where there is none."""
     if text is None:
         return None
-    kept = json.loads(text)
-    return InputRound(kept["number"], _REQUESTS.validate_python(kept["requests"], by_name=False), kept["state"])
+    round_data = json.loads(text)
+    return InputRound(
+        round_data["number"], _REQUESTS.validate_python(round_data["requests"], by_name=False), round_data["state"]
+    )
 
 
 class ServerToolCall(OpenCall):
@@ -97,27 +99,27 @@ class ServerToolCall(OpenCall):
             ToolFailed: the server wants what it cannot get.
             as ``send``.
         """
-        number, found = await self._first(send)
+        number, outcome = await self._first(send)
         pause_s = POLL_S
-        while isinstance(found, InputRequiredResult):
-            if found.input_requests:
+        while isinstance(outcome, InputRequiredResult):
+            if outcome.input_requests:
                 number += 1
-                await self._fill_in(InputRound(number, found.input_requests, found.request_state))
+                await self._fill_in(InputRound(number, outcome.input_requests, outcome.request_state))
             else:
                 await asyncio.sleep(pause_s)  # the call's time ends it
                 pause_s = min(2 * pause_s, LONGEST_POLL_S)
-                self.responses, self.state = None, found.request_state
-            found = await send()
-        return found
+                self.responses, self.state = None, outcome.request_state
+            outcome = await send()
+        return outcome
 
     async def _first(self, send: Send) -> tuple[int, CallToolResult | InputRequiredResult]:
         """Begin the call, or continue it with what a person has answered; return the number of its round, too."""
-        kept = round_of(self._context.state)
-        if kept is None:
+        pending_round = round_of(self._context.state)
+        if pending_round is None:
             return 0, await self._dismissing(send)
-        await self._fill_in(kept)
+        await self._fill_in(pending_round)
         try:
-            return kept.number, await send()
+            return pending_round.number, await send()
         except ToolFailed as error:
             if error.facts.get("code") != INVALID_PARAMS:
                 raise
@@ -128,13 +130,13 @@ class ServerToolCall(OpenCall):
     async def _dismissing(self, send: Send) -> CallToolResult | InputRequiredResult:
         """Make the call, and ask a person what the server asked meanwhile; then its answer says nothing."""
         try:
-            found = await send()
+            outcome = await send()
         except ToolFailed as error:
             self._ask_what_was_dismissed()
             self._ask_for_addresses(error)
             raise
         self._ask_what_was_dismissed()
-        return found
+        return outcome
 
     def _ask_what_was_dismissed(self) -> None:
         if self._dismissed is not None:
@@ -145,47 +147,51 @@ class ServerToolCall(OpenCall):
         if refusal.facts.get("code") != URL_ELICITATION_REQUIRED or self._server.elicitation == "never":
             return
         try:
-            wanted = ElicitationRequiredErrorData.model_validate(refusal.facts.get("data"), by_name=False)
+            requirement = ElicitationRequiredErrorData.model_validate(refusal.facts.get("data"), by_name=False)
         except ValidationError:
             return
-        for params in wanted.elicitations[:MAX_REQUESTS]:
+        for params in requirement.elicitations[:MAX_REQUESTS]:
             try:
-                one = elicited(self._server.name, params)
+                question = elicited(self._server.name, params)
             except Declined as error:
                 self._declined(str(error))
                 return
-            self._context.ask(one.form, one.text)
+            self._context.ask(question.form, question.text)
 
     # --- of 2026
 
-    async def _fill_in(self, wanted: InputRound) -> None:
+    async def _fill_in(self, input_round: InputRound) -> None:
         """Set the responses and the state with which the server is called next.
 
         Raises:
             QuestionAsked, ToolFailed: see ``made``.
         """
-        if len(wanted.requests) > MAX_REQUESTS or wanted.number > MAX_ROUNDS or len(wanted.state or "") > MAX_STATE:
+        if (
+            len(input_round.requests) > MAX_REQUESTS
+            or input_round.number > MAX_ROUNDS
+            or len(input_round.state or "") > MAX_STATE
+        ):
             raise self._asks_too_much()
         responses: dict[str, InputResponse] = {}
-        for key, request in wanted.requests.items():
+        for key, request in input_round.requests.items():
             if isinstance(request, ElicitRequest):
-                responses[key] = self._of_a_person(request.params, wanted)
-        for key, request in wanted.requests.items():  # once a person has answered everything
+                responses[key] = self._of_a_person(request.params, input_round)
+        for key, request in input_round.requests.items():  # once a person has answered everything
             if not isinstance(request, ElicitRequest):
                 responses[key] = await self._of_a_model(request)
-        self.responses, self.state = responses, wanted.state
+        self.responses, self.state = responses, input_round.state
 
-    def _of_a_person(self, params: ElicitRequestParams, wanted: InputRound) -> ElicitResult:
+    def _of_a_person(self, params: ElicitRequestParams, input_round: InputRound) -> ElicitResult:
         if self._server.elicitation == "never":
             return self._declined("its file says `elicitation: never`")
         try:
-            one = elicited(self._server.name, params, wanted.number)
+            question = elicited(self._server.name, params, input_round.number)
         except Declined as error:
             return self._declined(str(error))
-        state = wanted.json
+        state = input_round.json
         if len(state) > MAX_STATE:
             raise self._asks_too_much()
-        return one.result(self._context.ask(one.form, one.text, state=state))
+        return question.result(self._context.ask(question.form, question.text, state=state))
 
     def _asks_too_much(self) -> ToolFailed:
         return ToolFailed(f"the MCP server {self._server.name} asks too much before it answers the call.")
@@ -206,16 +212,16 @@ class ServerToolCall(OpenCall):
         if self._server.elicitation == "never" or self._requests > MAX_REQUESTS:
             return ElicitResult(action="decline")
         try:
-            one = elicited(self._server.name, params)
+            question = elicited(self._server.name, params)
         except Declined as error:
             return self._declined(str(error))
-        answer = self._context.answer_to(one.form, one.text)
+        answer = self._context.answer_to(question.form, question.text)
         if answer is not None:
-            return one.result(answer)
+            return question.result(answer)
         if not self._may_be_repeated:
             self._declined(NOT_AGAIN)
         else:
-            self._dismissed = self._dismissed or one
+            self._dismissed = self._dismissed or question
         return ElicitResult(action="cancel")
 
     async def sampled(self, params: CreateMessageRequestParams) -> CreateMessageResult | ErrorData:

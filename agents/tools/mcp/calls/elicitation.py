@@ -272,7 +272,7 @@ def _request(params: CreateMessageRequestParams, max_tokens: int) -> SampleReque
         text = "\n".join(part.text for part in parts if isinstance(part, TextContent))
         messages.append({"role": str(message.role), "content": text})
     instructions = params.system_prompt or ""
-    if len(instructions) + sum(len(one["content"]) for one in messages) > MAX_CHARS:
+    if len(instructions) + sum(len(part["content"]) for part in messages) > MAX_CHARS:
         raise ValueError(f"a sampling has at most {MAX_CHARS:,} characters")
     heat = params.temperature
     return SampleRequest(
@@ -280,5 +280,5 @@ def _request(params: CreateMessageRequestParams, max_tokens: int) -> SampleReque
         instructions=instructions,
         max_tokens=max(1, min(params.max_tokens, max_tokens)),
         temperature=min(max(heat, 0.0), 2.0) if heat is not None else None,
-        stop=tuple(one[:MAX_STOP] for one in (params.stop_sequences or ())[:MAX_STOPS] if one),
+        stop=tuple(sequence[:MAX_STOP] for sequence in (params.stop_sequences or ())[:MAX_STOPS] if sequence),
     )

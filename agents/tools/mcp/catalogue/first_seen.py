@@ -70,7 +70,7 @@ def names_of(tools: Sequence[tuple[str, Origin | None]], first_seen: Mapping[Ori
     origins = {origin for _, origin in tools if origin is not None} | set(first_seen)
     taken = {name for name, origin in tools if origin is None}
     names: dict[Origin, str] = {}
-    for origin in sorted(origins, key=lambda one: (first_seen.get(one, never), one)):
+    for origin in sorted(origins, key=lambda tool_key: (first_seen.get(tool_key, never), tool_key)):
         names[origin] = next(name for name in names_for_models(identity_of(*origin)) if name not in taken)
         taken.add(names[origin])
     return [name if origin is None else names[origin] for name, origin in tools]

@@ -113,18 +113,18 @@ class ListedTools:
 
 async def all_pages(ask: Callable[..., Awaitable[PaginatedResult]], items_of: Callable[[Any], Sequence[T]]) -> list[T]:
     """Return the items of a list, up to ``MAX_ITEMS`` and about ``MAX_WEIGHT``; ``ask`` takes ``params``."""
-    found: list[T] = []
+    entries: list[T] = []
     cursor: str | None = None
     weight = 0
     for _ in range(MAX_PAGES):
         page = await ask(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
         items = items_of(page)
-        found += items
+        entries += items
         weight += weight_of(items)
         cursor = page.next_cursor
-        if not cursor or len(found) >= MAX_ITEMS or weight >= MAX_WEIGHT:
+        if not cursor or len(entries) >= MAX_ITEMS or weight >= MAX_WEIGHT:
             break
-    return found[:MAX_ITEMS]
+    return entries[:MAX_ITEMS]
 
 
 def tools_read(count: int) -> str:
@@ -141,16 +141,16 @@ def weight_of(items: Sequence[object]) -> int:
     """Return about how many bytes of memory items of a list take; most of it are texts, or many small values."""
     weight, left = 0, list(items)
     while left:
-        one = left.pop()
+        node = left.pop()
         weight += _EACH
-        if isinstance(one, str):
-            weight += len(one) if one.isascii() else 4 * len(one)
-        elif isinstance(one, BaseModel):
-            left += [vars(one), one.model_extra]
-        elif isinstance(one, dict):
-            left += [*one.keys(), *one.values()]
-        elif isinstance(one, list):
-            left += one
+        if isinstance(node, str):
+            weight += len(node) if node.isascii() else 4 * len(node)
+        elif isinstance(node, BaseModel):
+            left += [vars(node), node.model_extra]
+        elif isinstance(node, dict):
+            left += [*node.keys(), *node.values()]
+        elif isinstance(node, list):
+            left += node
     return weight
 
 

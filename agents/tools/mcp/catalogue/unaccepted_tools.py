@@ -23,11 +23,11 @@ class UnacceptedTools:
     def note(self, server: str, tool: str, now: str, accepted: str) -> None:
         """Note a tool's present digest beside the accepted one."""
         with self._lock:
-            known = self._seen[server]
+            times = self._seen[server]
             if now == accepted:
-                known.pop(tool, None)
-            elif len(known) < MAX_TOOLS:
-                known[tool] = now
+                times.pop(tool, None)
+            elif len(times) < MAX_TOOLS:
+                times[tool] = now
 
     def changed(self, digests: Callable[[str], Mapping[str, str]]) -> dict[str, list[str]]:
         """Return the tools that still differ from what is accepted: another process may have accepted them.

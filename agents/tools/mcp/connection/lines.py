@@ -148,13 +148,13 @@ def _unread_answers(line: bytes) -> Iterator[JSONRPCMessage]:
     or have another type. Bytes that are not UTF-8 are replaced.
     """
     try:
-        found = json.loads(line.decode(errors="replace"), parse_int=_short)
+        document = json.loads(line.decode(errors="replace"), parse_int=_short)
     except ValueError:
         return
-    for one in found if isinstance(found, list) else [found]:
-        number = one.get("id") if isinstance(one, dict) and "method" not in one else None
+    for item in document if isinstance(document, list) else [document]:
+        number = item.get("id") if isinstance(item, dict) and "method" not in item else None
         if type(number) is int or (isinstance(number, str) and number.isascii()):  # others are no ids of ours
-            problem = "it answered with a list of messages" if one is not found else "its answer is no message"
+            problem = "it answered with a list of messages" if item is not document else "its answer is no message"
             yield JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=CUT_OFF, message=problem))
 
 

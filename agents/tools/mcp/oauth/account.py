@@ -119,15 +119,15 @@ def _renew() -> None:
     _lock = threading.Lock()
 
 
-def redact_issued(place: str, token: str, secrets: frozenset[str], expires_ms: int | None, now_ms: int) -> None:
+def redact_issued(address: str, token: str, secrets: frozenset[str], expires_ms: int | None, now_ms: int) -> None:
     """Have the secrets that came with an access token redacted, and no longer those of tokens that have expired.
 
     ``place`` is whose tokens they are; ``expires_ms`` is None where the server does not say, which counts as valid. A
     token that is known already becomes the newest.
     """
     with _lock:
-        before = [one for one in _issued.get(place, ()) if one.token != token]
-        known = [*before, _Issued(token, secrets, expires_ms)][-MAX_KEPT:]
-        valid = [one for one in known[:-KEPT] if one.expires_ms is None or now_ms < one.expires_ms]
-        _issued[place] = (*valid, *known[-KEPT:])
-        set_secrets(place, {secret for one in _issued[place] for secret in one.secrets})
+        before = [item for item in _issued.get(address, ()) if item.token != token]
+        issued = [*before, _Issued(token, secrets, expires_ms)][-MAX_KEPT:]
+        valid = [item for item in issued[:-KEPT] if item.expires_ms is None or now_ms < item.expires_ms]
+        _issued[address] = (*valid, *issued[-KEPT:])
+        set_secrets(address, {secret for item in _issued[address] for secret in item.secrets})

@@ -177,14 +177,16 @@ class BrowserReturn:
         parts = urlsplit(target)
         if method != "GET" or parts.path != "/callback":
             return "404 Not Found", "There is nothing here."
-        said = {name: values[-1] for name, values in parse_qs(parts.query, max_num_fields=50).items()}
-        if self._state is None or said.get("state") != self._state or self._answer.done():
+        parameters = {name: values[-1] for name, values in parse_qs(parts.query, max_num_fields=50).items()}
+        if self._state is None or parameters.get("state") != self._state or self._answer.done():
             return "400 Bad Request", "This is not the answer to the login that Callboard waits for."
-        if "error" in said:
-            reason = visible(f"{said['error']} {said.get('error_description', '')}".strip()[:500])
+        if "error" in parameters:
+            reason = visible(f"{parameters['error']} {parameters.get('error_description', '')}".strip()[:500])
             self._answer.set_exception(McpServerDown(f"the authorization server refused the login: {reason}."))
             return "200 OK", "The authorization server refused the login. The terminal says more."
         self._answer.set_result(
-            AuthorizationCodeResult(code=said.get("code", ""), state=said["state"], iss=said.get("iss"))
+            AuthorizationCodeResult(
+                code=parameters.get("code", ""), state=parameters["state"], iss=parameters.get("iss")
+            )
         )
         return "200 OK", "The login is on its way to Callboard. You can close this page."

@@ -34,8 +34,8 @@ class OAuthAsker:
     """Sends the requests of one server's flow."""
 
     def __init__(self, server: McpServerDefinition, resolver: Resolver | None = None) -> None:
-        said = (server.url, server.oauth.issuer if server.oauth else None)
-        self._own = {parse_target(url).origin for url in said if url is not None}
+        addresses = (server.url, server.oauth.issuer if server.oauth else None)
+        self._own = {parse_target(url).origin for url in addresses if url is not None}
         self._server, self._resolver = server.name, resolver or resolver_of(f"the MCP server {server.name}")
 
     async def ask(self, request: httpx2.Request) -> httpx2.Response:
@@ -83,5 +83,5 @@ def _response(answer: HttpAnswer, request: httpx2.Request) -> httpx2.Response:
     """
     if answer.notes and answer.location is None:
         raise UrlRefused(f"{request.url.host} answered with more than a flow has: {answer.notes[0]}.")
-    kept = {name: value for name, value in answer.headers.items() if name in ("content-type", "www-authenticate")}
-    return httpx2.Response(answer.status, headers=kept, content=answer.body, request=request)
+    headers = {name: value for name, value in answer.headers.items() if name in ("content-type", "www-authenticate")}
+    return httpx2.Response(answer.status, headers=headers, content=answer.body, request=request)

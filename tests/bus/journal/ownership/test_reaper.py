@@ -71,7 +71,7 @@ def lost(harness: JournalHarness, run_id: str, *started: StepStarted) -> Owner:
     return owner
 
 
-def shown(harness: JournalHarness, run_id: str) -> dict[str, Any]:
+def run_data(harness: JournalHarness, run_id: str) -> dict[str, Any]:
     return Runs(harness.database).get(ME, run_id)
 
 
@@ -94,7 +94,7 @@ def test_a_lapsed_run_goes_back_to_the_queue_with_what_was_seen(harness: Journal
     assert (done.status, done.wake, done.events) == ("queued", run_id, ())
     assert (row.status, row.owner, row.lease_until, row.crashes) == ("queued", None, None, 1)
     assert announced(harness, run_id) == 2
-    (crash,) = shown(harness, run_id)["crashes"]
+    (crash,) = run_data(harness, run_id)["crashes"]
     assert [(load["owner"], load["attempt"]) for load in orjson.loads(row.crashes_json)] == [("own_1", 1)]
     assert crash.keys() == {"attempt", "at", "during", "seen", "suspect"}, "the owner names a host and a process"
     assert crash["during"] == "model demo, tool refund_order"
@@ -156,7 +156,7 @@ def test_the_third_crash_of_a_run_is_its_last(harness: JournalHarness) -> None:
     assert (end.status, end.reason, error.code) == ("dead", "crashed", "crashed")
     assert "3 workers were lost" in error.message
     assert "tool refund_order" in error.message
-    run = shown(harness, accepted.run_id)
+    run = run_data(harness, accepted.run_id)
     assert (run["status"], run["error"], len(run["crashes"])) == ("dead", "crashed", 3)
     assert harness.claim(accepted.run_id) is None
     assert done.wake == following.run_id
@@ -249,7 +249,7 @@ def test_a_suspect_that_was_not_alone_is_alone_before_it_ends(harness: JournalHa
         reap(harness.database, run_id)
 
     assert harness.run_row(suspect).status == "queued"
-    assert [crash.get("alone") for crash in shown(harness, suspect)["crashes"]] == [None] * SUSPECT_AFTER + [False]
+    assert [crash.get("alone") for crash in run_data(harness, suspect)["crashes"]] == [None] * SUSPECT_AFTER + [False]
     lease = harness.claim(suspect)
     assert lease is not None
     assert (lease.is_suspect, lease.must_be_alone, lease.can_be_cleared) == (True, True, True)
@@ -415,7 +415,7 @@ def test_a_run_whose_process_ended_here_is_reaped_before_its_lease_ends(
     done = reap(harness.database, run_id)
     assert done is not None
     assert done.status == "queued"
-    assert shown(harness, run_id)["crashes"][0]["seen"] == "its process ended"
+    assert run_data(harness, run_id)["crashes"][0]["seen"] == "its process ended"
 
 
 def test_a_run_of_a_process_of_another_machine_waits_for_its_lease(harness: JournalHarness) -> None:
@@ -439,7 +439,7 @@ def test_an_unanswered_question_ends_its_run_with_a_result_for_the_call(harness:
     assert done is not None
     lines = harness.lines(accepted.run_id)
     result = next(payload for line in lines if isinstance(payload := decode(line.data), ToolResultPayload))
-    run = shown(harness, accepted.run_id)
+    run = run_data(harness, accepted.run_id)
     assert_whole(lines)
     assert (run["status"], run["error"]) == ("failed", "approval_expired")
     assert (result.call_id, result.outcome, result.result) == (open_question.call_id, "unknown", NOT_KNOWN)
