@@ -31,7 +31,7 @@ from config.definitions.plugins import PluginLoader
 from config.effects import Effect
 from config.forks import after_fork
 from config.settings import Settings
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
 
 READING = ("resources", "prompts")
 """Fields of a definition that name what is read from MCP servers."""

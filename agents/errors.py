@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from config.errors import CallboardError, Internal, Permanent, Topic
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
 
 INPUT_EMPTY = Permanent.row(
     "input_empty",

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from types import MappingProxyType
 
 from config.errors import ModelVisible
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
 
 MAX_LISTED = 20
 """Most names in a sentence, which the model reads too."""

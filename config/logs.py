@@ -16,8 +16,7 @@ import orjson
 from config.clock import stamp
 from config.identity.contexts import logged_fields
 from config.redaction import redact
-from config.text.one_line import one_line
-from config.text.visible import escaped_json
+from config.text.visible import escaped_json, one_line
 from config.tracing import trace_fields
 
 if TYPE_CHECKING:

@@ -49,9 +49,8 @@ from config.egress.request import checked_headers
 from config.egress.target import parse_target
 from config.redaction import Redactor, redact_start, secrets_in_url
 from config.redis.url import each_url, without_password
-from config.text.one_line import one_line
-from config.text.suggestions import did_you_mean
-from config.text.visible import visible
+from config.text.names import did_you_mean
+from config.text.visible import one_line, visible
 from observers.logfile import reader as logfiles
 from observers.logfile.held_text import HeldText
 from observers.logfile.record import cleaned

@@ -16,7 +16,7 @@ from bus.journal.owner import DRAINED, Commit, Ending, FirstCommit, OpenStep, Re
 from bus.payloads import Payload, StatusPayload
 from config.definitions.agent import AgentDefinition
 from config.policy_decision import PolicyDecision
-from config.text.counted_names import counted_names
+from config.text.names import counted_names
 
 
 def resumed(context: RunContext, definition: AgentDefinition, tools: Mapping[str, Tool], step: OpenStep) -> ToolStep:

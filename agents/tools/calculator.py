@@ -13,7 +13,7 @@ from pydantic import Field
 
 from agents.tools.tool import tool
 from config.errors import ToolFailed
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
 
 MAX_CHARS = 500
 """Longest expression."""

@@ -12,7 +12,7 @@ from pydantic import Field
 from agents.tools.tool import tool
 from config.clock import utc_now
 from config.errors import ToolFailed
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
 
 _CITIES = {
     "Asia/Shanghai": "beijing",

@@ -11,7 +11,7 @@ from agents.tools.isolation.sql_process import OUT_OF_MEMORY, OUT_OF_TIME, Query
 from agents.tools.tool import tool
 from config.errors import ToolFailed
 from config.settings import ROOT
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
 
 DATA = ROOT / "config" / "data" / "countries.sqlite"
 MAX_ROWS = 200

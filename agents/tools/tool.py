@@ -15,7 +15,7 @@ from config.definitions.mcp.names import identity_of
 from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM
 from config.effects import Effect, OnExpiry, Scope
 from config.identity.principal import Role
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
 
 F = TypeVar("F", bound=Callable[..., Any])
 E = TypeVar("E", bound=StrEnum)

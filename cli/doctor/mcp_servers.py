@@ -11,7 +11,7 @@ from cli.doctor import Judged, Verdicts, fail, ok, warn
 from config.definitions.mcp.server import McpServerDefinition, read_servers
 from config.errors import CallboardError
 from config.settings import Settings
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
 from config.text.visible import visible
 
 if TYPE_CHECKING:

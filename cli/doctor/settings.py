@@ -20,7 +20,7 @@ from config.definitions.dotted_path import NotImportable, import_path
 from config.definitions.errors import PluginUnknown
 from config.errors import CallboardError
 from config.settings import SEED_NAMES, SEED_NAMES_UNREAD, Settings, unknown_variables
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
 from observers.discovery import OBSERVERS
 
 

@@ -16,7 +16,7 @@ from config.definitions.errors import DefinitionInvalid
 from config.definitions.mcp.server import McpServerDefinition, name_of, read_servers
 from config.errors import BadRequest
 from config.settings import Settings
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
 from config.text.visible import visible
 
 MANIFEST_CHARS = 12

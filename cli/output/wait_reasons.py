@@ -16,7 +16,7 @@ from cli.output.json import print_json
 from cli.output.took import took
 from config.clock import epoch_ms
 from config.settings import Settings
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
 from config.text.visible import visible
 from web.fleet import with_starting, without_worker, workers_starting
 

@@ -16,7 +16,7 @@ import click
 from config.clock import stamp
 from config.private_files import private_folder
 from config.redaction import redact
-from config.text.one_line import one_line
+from config.text.visible import one_line
 from observers.logfile.rotated_file import RotatedFile
 
 MAX_LOG_BYTES = 10 * 1024 * 1024

@@ -28,7 +28,7 @@ from config.folders import FOLDERS
 from config.forks import after_fork
 from config.settings import ROOT, Settings
 from config.settings.project import installed_entries, shipped_entries
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
 
 GROUPS = ("callboard.tools", "callboard.observers")
 """Entry-point groups whose packages may be named."""

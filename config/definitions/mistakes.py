@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.yaml_lines import LinedYaml, Place, dotted
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

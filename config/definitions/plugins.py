@@ -20,7 +20,7 @@ from config.definitions.errors import DefinitionUnreadable
 from config.errors import Permanent
 from config.settings import Settings
 from config.settings.project import installed_entries, shipped_entries
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
 
 log = logging.getLogger(__name__)
 

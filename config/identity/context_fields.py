@@ -11,8 +11,8 @@ from config.capabilities import Classification
 from config.identity.contexts import NAME, NAME_FORM
 from config.identity.principal import Role
 from config.redaction import redact
-from config.text.one_line import one_line
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
+from config.text.visible import one_line
 
 NO_ROLES = "none"
 """The setting of roles that leaves none."""

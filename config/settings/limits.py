@@ -12,8 +12,8 @@ from config.identity.contexts import DeclaredContext
 from config.identity.principal import NAME, NAME_FORM
 from config.settings.callers import CallerSettings
 from config.settings.tenants import WITH_AUTHENTICATION, HotLogBudget, Limit, LimitName, Tenants, TenantSettings
-from config.text.one_line import one_line
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
+from config.text.visible import one_line
 
 
 class LimitSettings(CallerSettings):

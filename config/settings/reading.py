@@ -21,8 +21,8 @@ from config.settings.limits import problem_of_section
 from config.settings.model import Settings
 from config.settings.sources import ROOT, reads_files, seed_of
 from config.settings.workers import QUEUE_NAME_FORM
-from config.text.one_line import one_line
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
+from config.text.visible import one_line
 
 SECRETS_OF_TOOLS = "CALLBOARD_SECRET_"
 """How variables begin that are secrets of tools (``config.definitions.secret_reference``), and no settings."""

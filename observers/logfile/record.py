@@ -11,7 +11,7 @@ from typing import Any
 from bus.payloads import EVENT_TYPES, Payload, Record
 from config.clock import stamp
 from config.redaction import REDACTED, redact, redact_start
-from config.text.one_line import one_line
+from config.text.visible import one_line
 from observers.base import AgentFacts, RunFacts
 
 MAX_CHARS = 65_536

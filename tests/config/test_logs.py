@@ -6,7 +6,7 @@ import pytest
 
 from config.logs import NOISY, acting_for, configure_logging, line_format
 from config.settings import Settings
-from config.text.one_line import one_line
+from config.text.visible import one_line
 
 HOSTILE = "two\nlines\r\x1b[31mred\x00\u2028\u202eevil\ud800"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from config.errors import BadRequest
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

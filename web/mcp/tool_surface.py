@@ -21,7 +21,7 @@ from bus.journal.clients import IdempotencyKey, canonical_digest
 from bus.journal.errors import RunUnknown
 from config.errors import BadRequest
 from config.identity.principal import Principal
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
 from config.tracing import change_trace
 from web.auth.envelopes import SIGNED_WITH, signed_trace_id
 from web.calls.bodies import parse_object

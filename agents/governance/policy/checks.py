@@ -17,7 +17,7 @@ from config.capabilities import OUTWARD, SENSITIVE, UNTRUSTED, Classification
 from config.definitions.mcp.names import PREFIX, own_names
 from config.effects import Effect
 from config.identity.principal import Role
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
 
 MOST_LISTED = 12
 """Names that a warning lists."""

@@ -21,7 +21,7 @@ from config.definitions.errors import DefinitionInvalid
 from config.definitions.mistakes import Mistakes
 from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
 from config.policy_decision import Verdict
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
 
 SHIPPED = Path(__file__).with_name("shipped.yaml")
 """The rules that apply unless a policy switches them off by name."""

@@ -13,7 +13,7 @@ from config.capabilities import LABEL, Classification
 from config.effects import Effect, Scope
 from config.identity.principal import Role
 from config.policy_decision import Verdict
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
 
 MAX_RULES = 1000
 MAX_PATTERNS = 200

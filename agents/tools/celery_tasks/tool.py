@@ -23,7 +23,7 @@ from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable, T
 from config.effects import Effect
 from config.errors import ToolCutOff, ToolFailed
 from config.settings import Settings
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
 
 DEFAULT_QUEUE = "celery"
 EXPIRES_S = 60.0

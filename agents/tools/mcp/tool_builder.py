@@ -28,7 +28,7 @@ from config.definitions.schemas.shown_schema import shown_schema
 from config.effects import Effect
 from config.errors import CallboardError, ToolFailed
 from config.settings import Settings
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
 from config.text.visible import visible
 from config.tracing import TRACEPARENT, current_traceparent
 

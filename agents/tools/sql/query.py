@@ -26,7 +26,7 @@ from config.definitions.errors import DefinitionInvalid
 from config.errors import ToolFailed
 from config.redaction import register_secrets, secrets_in_url
 from config.settings import ROOT, Settings
-from config.text.suggestions import did_you_mean
+from config.text.names import did_you_mean
 
 MAX_NAME = 64
 """Characters of a database's name."""

@@ -16,7 +16,7 @@ from bus.journal.states.rows import note_company, require_writable
 from config.clock import stamp
 from config.database.engine import Database
 from config.database.tables import runs, steps
-from config.text.counted_names import counted_names
+from config.text.names import counted_names
 
 LEASE_EXPIRED = "its lease expired"
 SHOWN = 5

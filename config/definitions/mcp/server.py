@@ -28,7 +28,7 @@ from config.egress.target import Target, parse_target
 from config.identity.principal import Role
 from config.redaction import is_secret, redact
 from config.redaction.provider_keys import is_providers
-from config.text.suggestions import nearest
+from config.text.names import nearest
 
 SERVER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 """Valid names of a server."""

@@ -1,7 +1,8 @@
-"""Suggestions for mistyped names."""
+"""Names in sentences: suggestions for mistyped ones, and the names of calls, counted."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 LONGEST_NAME = 80
@@ -41,3 +42,8 @@ def did_you_mean(word: str, names: Iterable[str], prefix: str = "") -> str:
     """
     match = nearest(word.removeprefix(prefix), (name.removeprefix(prefix) for name in names))
     return f" Did you mean '{prefix}{match}'?" if match else ""
+
+
+def counted_names(names: Iterable[str]) -> list[str]:
+    """Return each name once, in the order of the calls; several calls of one as ``2 calls of order_supplies``."""
+    return [name if number == 1 else f"{number} calls of {name}" for name, number in Counter(names).items()]
