@@ -39,9 +39,9 @@ from bus.journal.readers import Line
 from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import decode
 from config.database.error_codes import named_error
-from config.definitions.credentials import require_no_credentials
 from config.definitions.guardrails.checks import Checks
 from config.definitions.schemas.json_schema import check_schema, schema_errors
+from config.definitions.secrets import require_no_credentials
 from config.definitions.yaml_lines import read_yaml
 from config.egress.errors import UrlRefused
 from config.egress.exchange import HttpAnswer, Limits

@@ -235,7 +235,7 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "tests/agents/capabilities/test_folder.py::test_an_output_that_does_not_fit_its_schema_is_kept_back",
         ),
         "a secret reference to nothing": (
-            "tests/config/definitions/test_secret_reference.py::test_a_reference_to_nothing_is_an_error_that_names_it",
+            "tests/config/definitions/test_secrets.py::test_a_reference_to_nothing_is_an_error_that_names_it",
         ),
         "daemons, forks, signals, workers that are killed": (
             "tests/agents/tools/runners/test_contract.py::test_a_daemon_in_a_session_of_its_own_ends_with_the_call",

@@ -12,7 +12,7 @@ from agents.tools.isolation.errors import CONTAINERS_DISABLED, IMAGE_MISSING
 from config.definitions.capability import CapabilityDefinition
 from config.definitions.errors import SECRET_MISSING, DefinitionInvalid
 from config.definitions.runner_spec import ContainerSpec, ProcessSpec
-from config.definitions.secret_reference import resolve_secret
+from config.definitions.secrets import resolve_secret
 from config.errors import CallboardError
 from config.settings import Settings
 from config.settings.container_engine import engine_of, engine_variables

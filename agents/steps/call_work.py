@@ -24,7 +24,7 @@ from agents.tools.tool import Tool
 from bus.journal.errors import StaleOwner
 from bus.journal.owner import Commit
 from bus.payloads import Outcome, Payload
-from config.definitions.secret_reference import required_secret
+from config.definitions.secrets import required_secret
 from config.effects import Recovery
 from config.errors import CallboardError, ModelVisible, ToolCutOff, ToolFailed
 from config.failpoints import failpoint

@@ -14,7 +14,7 @@ from agents.tools.requests.questions import DEFAULT_FORM, QuestionAsked, require
 from agents.tools.requests.reports import CallReports
 from agents.tools.requests.sample import Sample
 from config.definitions.errors import SECRET_MISSING
-from config.definitions.secret_reference import required_secret
+from config.definitions.secrets import required_secret
 from config.identity.contexts import GoldenContext, SecurityContext
 
 

@@ -14,14 +14,13 @@ from urllib.parse import urlsplit
 import orjson
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from config.definitions.credentials import require_no_credentials
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
 from config.definitions.guardrails.checks import Checks, CheckSection, GuardrailFields, PatternCheck
 from config.definitions.mcp.use import tool_lines
-from config.definitions.mistakes import Mistakes
 from config.definitions.schemas.json_schema import SchemaRefused, check_schema
-from config.definitions.yaml_lines import LinedYaml, read_yaml
+from config.definitions.secrets import require_no_credentials
+from config.definitions.yaml_lines import LinedYaml, Mistakes, read_yaml
 from config.effects import Effect, OnExpiry, Scope
 from config.egress.errors import UrlRefused
 from config.egress.policy import hosts_in

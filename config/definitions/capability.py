@@ -12,7 +12,6 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from config.capabilities import LABEL, CapabilityKind, Classification
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid
-from config.definitions.mistakes import Mistakes
 from config.definitions.runner_spec import (
     SECRET_IN_HEADER,
     ContainerSpec,
@@ -26,8 +25,8 @@ from config.definitions.runner_spec import (
     Variable,
 )
 from config.definitions.schemas.json_schema import JsonSchema, schema_errors
-from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM
-from config.definitions.yaml_lines import read_yaml
+from config.definitions.secrets import REFERENCE, REFERENCE_FORM
+from config.definitions.yaml_lines import Mistakes, read_yaml
 from config.effects import Effect, OnExpiry
 from config.egress.policy import hosts_in
 from config.identity.principal import Role

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from config.definitions.credentials import require_no_credentials
+from config.definitions.secrets import require_no_credentials
 from config.egress.errors import UrlRefused
 from config.egress.target import parse_target
 from config.settings.container_engine import is_image

@@ -25,7 +25,7 @@ from config.text.names import did_you_mean
 from config.text.visible import one_line
 
 SECRETS_OF_TOOLS = "CALLBOARD_SECRET_"
-"""How variables begin that are secrets of tools (``config.definitions.secret_reference``), and no settings."""
+"""How variables begin that are secrets of tools (``config.definitions.secrets``), and no settings."""
 OF_CALLS = frozenset(
     f"CALLBOARD_{name}" for name in "RUN_ID THREAD_ID CALL_ID IDEMPOTENCY_KEY CONFIG CORRELATION_ID".split()
 )

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from config.definitions.guardrails.checks import PersonalData
-from config.definitions.guardrails.linear import compiled, flat
+from config.definitions.guardrails.checks import PersonalData, compiled, flat
 
 _EMAIL = r"\b[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}\b"
 _IBAN = r"\b[A-Za-z]{2}[0-9]{2}(?:[ -]?[A-Za-z0-9]){11,30}\b"

@@ -12,8 +12,7 @@ import orjson
 
 from agents.governance.guardrails.personal import PATTERNS as PERSONAL
 from agents.governance.guardrails.personal import personal_spans
-from config.definitions.guardrails.checks import Action, Checks
-from config.definitions.guardrails.linear import compiled, flat, spans_of
+from config.definitions.guardrails.checks import Action, Checks, compiled, flat, spans_of
 from config.definitions.guardrails.openings import Start, any_start, covering, opening, starts
 from config.forks import after_fork
 from config.redaction import PATTERNS as SECRETS

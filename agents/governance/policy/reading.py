@@ -18,8 +18,7 @@ from agents.governance.policy.rule import CallMatch, PolicyFields, RuleFields, S
 from config.clock import epoch_ms
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid
-from config.definitions.mistakes import Mistakes
-from config.definitions.yaml_lines import LinedYaml, dotted, read_yaml
+from config.definitions.yaml_lines import LinedYaml, Mistakes, dotted, read_yaml
 from config.policy_decision import Verdict
 from config.text.names import did_you_mean
 

@@ -12,7 +12,7 @@ import orjson
 from agents.tools.call_context import ToolContext
 from agents.tools.isolation.child import Finished
 from agents.tools.isolation.errors import OUTPUT_NOT_JSON, OUTPUT_TOO_LONG, CapabilityFailed
-from config.definitions.secret_reference import required_secret
+from config.definitions.secrets import required_secret
 from config.errors import ToolCutOff
 from config.identity.contexts import memo
 from config.redaction import redact_start

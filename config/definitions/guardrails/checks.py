@@ -1,13 +1,105 @@
-"""What a deployment or an agent wants checked: the sections ``input`` and ``output`` of its guardrails."""
+"""What a deployment or an agent wants checked, and that its patterns can be matched in linear time.
+
+Checks are the sections ``input`` and ``output`` of guardrails. RE2 matches patterns of users in time linear in the
+text; what RE2 cannot match so is refused.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated, Literal
+from functools import lru_cache
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from config.definitions.guardrails.linear import PatternRefused, check_pattern
+from config.definitions.guardrails.openings import NotLinear, opening
+from config.forks import after_fork
+
+MAX_PATTERN_CHARS = 1000
+MAX_OPENING_CHARS = 100_000
+"""Longest derived pattern; nested counted repeats multiply."""
+MAX_MEMORY = 32 * 1024 * 1024
+"""Bytes that RE2 may use for one pattern; beyond it becomes slower, and stays linear."""
+
+
+class PatternRefused(ValueError):
+    """A pattern is none that can be used; the text says why, as a part of a sentence."""
+
+
+@lru_cache(maxsize=256)
+def compiled(pattern: str) -> Any:
+    """Return a pattern compiled by RE2, which searches in bytes, or in a text without lone surrogates.
+
+    Raises:
+        PatternRefused: RE2 cannot match it.
+    """
+    import re2  # where no agent has a pattern and no model is asked, it is not needed
+
+    options = re2.Options()
+    options.log_errors, options.max_mem = False, MAX_MEMORY
+    try:
+        return re2.compile(pattern.encode(), options)
+    except UnicodeEncodeError as error:
+        raise PatternRefused("it has half a character (a lone surrogate)") from error
+    except re2.error as error:
+        reason = error.args[0].decode("utf-8", "replace") if isinstance(error.args[0], bytes) else str(error)
+        raise PatternRefused(f"RE2, which matches in linear time, does not take it ({reason})") from error
+
+
+@after_fork
+def _renew() -> None:
+    compiled.cache_clear()  # a lock of RE2 may have been held by a thread of the parent
+
+
+def check_pattern(pattern: str) -> None:
+    """Return if a pattern can be searched for in linear time, also in a stream, and never matches the empty text.
+
+    Raises:
+        PatternRefused: it cannot.
+    """
+    if len(pattern) > MAX_PATTERN_CHARS:
+        raise PatternRefused(f"it has {len(pattern):,} characters and the limit is {MAX_PATTERN_CHARS:,}")
+    regex = compiled(pattern)
+    if regex.search("") is not None:
+        raise PatternRefused("it matches the empty text, so it would match everywhere")
+    try:
+        derived = opening(pattern)
+    except NotLinear as error:
+        raise PatternRefused(str(error)) from error
+    except (re.error, RecursionError, OverflowError) as error:
+        raise PatternRefused(f"Python's `re` does not read it ({error})") from error
+    if len(derived) > MAX_OPENING_CHARS:
+        raise PatternRefused("its counted repeats multiply; write it simpler")
+    compiled(rf"(?:{derived})\z")
+
+
+def spans_of(pattern: str, text: str) -> Iterator[tuple[int, int]]:
+    """Yield where a pattern matches, from left to right, without overlaps."""
+    for match in compiled(pattern).finditer(whole(text)):
+        if match.end() > match.start():
+            yield match.span()
+
+
+def whole(text: str) -> str:
+    """Return a text of the same length with ``?`` for each lone surrogate, which RE2 does not take."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def flat(text: str) -> bytes:
+    """Return a byte for each character, ``?`` for one outside ASCII, so that places in both are the same.
+
+    The few characters outside ASCII that Python takes for a letter where case does not matter become that letter.
+    """
+    if not text.isascii():
+        for char, letter in _ALIKE.items():
+            text = text.replace(char, letter)
+    return text.encode("ascii", "replace")
+
+
+_ALIKE = {"\u0130": "i", "\u0131": "i", "\u017f": "s", "\u212a": "k"}
+
 
 Action = Literal["redact", "block"]
 _STRICTNESS = ("off", "redact", "block")

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from config.definitions.runner_spec import Strict, Text
-from config.definitions.secret_reference import REFERENCE, REFERENCE_FORM, required_secret
+from config.definitions.secrets import REFERENCE, REFERENCE_FORM, required_secret
 from config.egress.errors import UrlRefused
 from config.egress.target import parse_target
 

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from config.definitions.guardrails.linear import PatternRefused, check_pattern, compiled, flat
+from config.definitions.guardrails.checks import PatternRefused, check_pattern, compiled, flat
 from config.definitions.guardrails.openings import NotLinear, opening
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from config.definitions.schemas.json_schema import SchemaRefused, check_schema, compiled, schema_errors
-from config.definitions.schemas.schema_validator import MAX_VALUES
+from config.definitions.schemas.json_schema import MAX_VALUES, SchemaRefused, check_schema, compiled, schema_errors
 
 DOUBLING = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)} | {"a40": {}}
 

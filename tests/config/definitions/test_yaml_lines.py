@@ -6,8 +6,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from config.definitions.mistakes import Mistakes
-from config.definitions.yaml_lines import read_yaml
+from config.definitions.yaml_lines import Mistakes, read_yaml
 
 
 class Window(BaseModel):
