@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from config.redis.socket import find_running
+from config.redis.server import find_running
 from config.settings import Settings
 
 

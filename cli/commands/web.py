@@ -10,7 +10,7 @@ from cli import options
 from cli.doctor.authentication import NO_CREDENTIAL, lets_no_one_in
 from cli.supervisor import serving
 from config.database.migrate import make_folder, require_schema
-from config.redis.socket import find_running
+from config.redis.server import find_running
 
 
 @click.command()

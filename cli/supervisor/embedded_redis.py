@@ -14,7 +14,7 @@ from config.database.migrate import make_folder
 from config.errors import SettingInvalid
 from config.private_files import private_folder
 from config.redis.errors import RedisUnreachable
-from config.redis.socket import answers, socket_path
+from config.redis.server import answers, socket_path
 from config.redis.url import socket_url
 from config.settings import Settings
 

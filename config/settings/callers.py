@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from config.egress.origins import listed
-from config.identity.principal import NAME, Principal, Role
-from config.identity.role_mapping import parse_mapping
+from config.identity.principal import NAME, Principal, Role, parse_mapping
 from config.settings.servers import ServerSettings
 
 SERVICE_ALGORITHMS = frozenset("RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA".split())

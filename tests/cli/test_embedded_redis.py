@@ -8,8 +8,7 @@ import pytest
 from cli.supervisor.embedded_redis import plan
 from config.database.errors import STATE_DIR_UNWRITABLE
 from config.errors import SettingInvalid
-from config.redis.server import ask
-from config.redis.socket import MAX_SOCKET_PATH, find_running
+from config.redis.server import MAX_SOCKET_PATH, ask, find_running
 from config.redis.url import socket_url
 from tests.backends import RunningRedis, start_redis
 from tests.raising import raises

@@ -20,7 +20,7 @@ from config.database.migrate import make_folder, migrate
 from config.errors import STATE_DIR_EXPOSED
 from config.folders import FOLDERS, ROOT
 from config.private_files import lock_private, open_private, private_folder, require_private
-from config.redis.socket import socket_path
+from config.redis.server import socket_path
 from config.settings import Settings
 from observers.logfile.rotated_file import RotatedFile
 from observers.logfile.slot import LogSlot
@@ -161,7 +161,7 @@ ELSEWHERE = {
     "config/private_files.py": "the one place",
     "config/database/backup.py": "writes where the caller says, O_NOFOLLOW and 0600 itself",
     "config/database/turn.py": "beside the database, O_NOFOLLOW and 0600 itself",
-    "config/redis/socket.py": "a folder of 0700 in the runtime folder, checked to be ours",
+    "config/redis/server.py": "a folder of 0700 in the runtime folder, checked to be ours",
     "cli/supervisor/embedded_redis.py": "a folder of 0700, in place of one set aside",
     "cli/commands/crashtest.py": "a temporary folder of its own",
     "cli/supervisor/output.py": "the null device alone",

@@ -24,7 +24,7 @@ from cli.crashlab.invariants import claims_of
 from config.database.engine import Database, open_database
 from config.database.shared_secret import known_secret
 from config.database.tables import outbox, runs
-from config.redis.socket import find_running
+from config.redis.server import find_running
 from config.settings import Settings
 from tests.app_harness import write_agent
 from tests.backends import PostgresCluster

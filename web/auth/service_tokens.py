@@ -9,8 +9,7 @@ from joserfc.errors import JoseError
 from joserfc.jwt import JWTClaimsRegistry
 
 from bus.identity.credentials.credential import Caller, Credential, CredentialKind
-from config.identity.principal import NAME, Principal
-from config.identity.role_mapping import parse_mapping, roles_of
+from config.identity.principal import NAME, Principal, parse_mapping, roles_of
 from web import jwt
 from web.auth.disabled import DisabledPrincipals
 from web.auth.jwks import KeySet

@@ -7,8 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from config.identity.principal import NAME, NAME_FORM, Principal
-from config.identity.role_mapping import parse_mapping, roles_of
+from config.identity.principal import NAME, NAME_FORM, Principal, parse_mapping, roles_of
 from config.settings import Settings
 from web.oidc.errors import SIGN_IN_REFUSED
 
