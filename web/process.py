@@ -6,11 +6,10 @@ import asyncio
 import math
 import os
 import threading
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from flask import current_app
 
@@ -19,6 +18,7 @@ from config.database.errors import DatabaseBusy
 from config.database.migrate import require_schema
 from config.database.timeouts import left_s, not_counted
 from config.errors import CallboardError
+from config.fresh import FreshFor
 from config.settings import Settings
 from web.errors import Overloaded
 from web.feeds.hub import Hub
@@ -30,31 +30,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-
-FRESH_S = 1.0
-"""Seconds for which a result is used again."""
-
-
-class Recent(Generic[T]):
-    """Remembers the last result of some work; safe for any thread."""
-
-    def __init__(self) -> None:
-        self._turn = threading.Lock()
-        self._found: tuple[float, T] | None = None
-
-    def get(self, look: Callable[[], T]) -> T:
-        """Return a result of the last second, or look now; while one thread looks, the others get the last result."""
-        last = self._found
-        if not self._turn.acquire(blocking=last is None) and last is not None:
-            return last[1]
-        try:
-            if self._found is None or time.monotonic() >= self._found[0]:
-                looked_up = look()
-                self._found = time.monotonic() + FRESH_S, looked_up
-            return self._found[1]
-        finally:
-            self._turn.release()
-
 
 OPENING_S = 1.5
 """How long a request waits for another one that opens the database."""
@@ -86,8 +61,8 @@ class WebProcess:
         self._large = threading.BoundedSemaphore(MAX_LARGE)
         self._large_admitted = threading.BoundedSemaphore(MAX_LARGE + MAX_LARGE_WAITING)
         self._measured = threading.BoundedSemaphore(MAX_MEASURED)
-        self.strangers_health: Recent[tuple[dict[str, Any], int]] = Recent()
-        self.strangers_ready: Recent[bool] = Recent()
+        self.strangers_health = FreshFor[tuple[dict[str, Any], int]]()
+        self.strangers_ready = FreshFor[bool]()
         self._at_close: list[Callable[[], None]] = []
 
     @property

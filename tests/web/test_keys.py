@@ -210,7 +210,7 @@ def test_strangers_with_a_key_see_the_whole_health(door: Any, journal: Journal) 
 def test_any_number_of_strangers_costs_one_look_at_the_health(
     door: Any, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("web.process.FRESH_S", 60.0)
+    monkeypatch.setattr("web.api.health.FRESH_S", 60.0)
     monkeypatch.setattr("bus.journal.storage.write_probe.FRESH_S", 60.0)
     first, statements = door.get("/health"), []
     event.listen(journal.database.engine, "before_cursor_execute", lambda *args: statements.append(args[2]))

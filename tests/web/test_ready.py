@@ -97,7 +97,7 @@ def test_a_process_that_executes_runs_itself_needs_no_worker(settings: Settings)
 def test_strangers_get_the_status_of_the_last_second(
     settings: Settings, runner: Runner, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("web.process.FRESH_S", 3600.0)
+    monkeypatch.setattr("web.api.health.FRESH_S", 3600.0)
     with opened(settings.model_copy(update={"auth": "local"}), runner) as app:
         client = app.test_client()
         first = client.get("/ready")

@@ -23,7 +23,7 @@ from config.settings import Settings, read_settings
 from tests.raising import raises
 from tests.web.conftest import eventually, opened, process_of
 from web.app import create_app
-from web.auth import disabled, jwks
+from web.auth import jwks, keys
 from web.auth.authentication import EXTENSION
 from web.auth.jwks import KeySet
 from web.errors import ISSUER_UNREACHABLE
@@ -364,7 +364,7 @@ def test_keys_come_from_a_file_too(settings: Settings, issuer: Issuer, tmp_path:
 
 
 def test_a_disabled_service_is_refused(door: Any, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disabled, "FRESH_S", 0.0)
+    monkeypatch.setattr(keys, "FRESH_S", 0.0)
     assert status(door, issuer.token()) == 200
 
     with process_of(door.application).journal.database.write() as connection:

@@ -24,6 +24,7 @@ from bus.identity.principals import disable
 from config.database.shared_secret import shared_secret
 from config.database.tables import audit
 from config.egress.exchange import trusted
+from config.fresh import FreshByKey
 from config.identity.principal import Principal, Verb
 from config.settings import Settings
 from tests.identity_provider.provider import OTHER_CLIENT_ID, IdentityProvider
@@ -589,4 +590,4 @@ def _forget_known(app: Flask) -> None:
     """Half a second has passed: what is known of sessions is looked up again."""
     from web.auth.authentication import EXTENSION
 
-    app.extensions[EXTENSION].sessions._known.clear()
+    app.extensions[EXTENSION].sessions._known = FreshByKey()

@@ -101,6 +101,8 @@ class NotReady(Answer):
 
 health = Blueprint("health", __name__)
 
+FRESH_S = 1.0
+"""Seconds for which the health that strangers see is used again."""
 REDIS_TIMEOUT_S = 1.5
 PROBE_MS = 1000
 """How long the key of the write test lives."""
@@ -112,7 +114,7 @@ def state() -> Response:
     """Return the state of each part: 200 if runs can be accepted, else 503; without a credential the status alone."""
     process = current_process()
     if is_stranger():  # whose requests no limit counts
-        facts, status = process.strangers_health.get(partial(_facts, process))
+        facts, status = process.strangers_health.get(FRESH_S, partial(_facts, process))
     else:
         facts, status = _facts(process)
     waiting = {"Retry_After": str(RETRY_AFTER_S)} if status == 503 else {}
@@ -174,7 +176,7 @@ def ready() -> Response:
     """
     process = current_process()
     if is_stranger():  # whose requests no limit counts
-        return _readiness(process.strangers_ready.get(partial(_is_ready, process)))
+        return _readiness(process.strangers_ready.get(FRESH_S, partial(_is_ready, process)))
     try:
         execution = _execution(process)
     except CallboardError as error:

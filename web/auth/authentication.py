@@ -22,9 +22,7 @@ from bus.identity.errors import forbidden
 from bus.identity.validity import can_end, ended
 from config.errors import CallboardError
 from config.identity.principal import Principal, Verb
-from web.auth import tickets
-from web.auth.disabled import DisabledPrincipals
-from web.auth.keys import KeyVerifier
+from web.auth.keys import TICKET_ENDPOINT, TICKET_PARAMETER, DisabledPrincipals, KeyVerifier, caller_of_ticket
 from web.auth.session_cookies import SESSION, values_in
 from web.auth.sessions import SessionVerifier
 from web.cors import is_foreign
@@ -107,7 +105,7 @@ class Authentication:
         """
         header = environ.get("HTTP_AUTHORIZATION", "")
         if ticket is not None and not header:
-            caller = tickets.caller_of(self.keys.journal, self.keys.form, *ticket)
+            caller = caller_of_ticket(self.keys.journal, self.keys.form, *ticket)
             if caller is None:
                 raise Unauthenticated
             return caller
@@ -199,9 +197,9 @@ def register(app: Flask, process: WebProcess) -> None:
 
 def _ticket() -> tuple[str, str] | None:
     """Return the ticket with its run; a HEAD opens no stream, so it does not use one up."""
-    if request.method != "GET" or request.endpoint != tickets.ENDPOINT or tickets.PARAMETER not in request.args:
+    if request.method != "GET" or request.endpoint != TICKET_ENDPOINT or TICKET_PARAMETER not in request.args:
         return None
-    return request.args[tickets.PARAMETER], str((request.view_args or {})["run_id"])
+    return request.args[TICKET_PARAMETER], str((request.view_args or {})["run_id"])
 
 
 def current_authentication() -> Authentication:

@@ -1,4 +1,7 @@
-"""The API keys of requests: looked up at most twice a second each, compared in constant time."""
+"""The credentials that the database decides about: API keys, tickets of streams, and which principals are disabled.
+
+A key is looked up at most twice a second, as a principal is; secrets are compared in constant time.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +11,28 @@ import os
 import time
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from bus.identity.credentials import keys
+from bus.identity.credentials import keys, tickets
 from bus.identity.credentials.credential import Caller
 from bus.identity.credentials.key_form import SECRET_NAME, KeyForm
 from bus.identity.credentials.keys import USED_EVERY_MS, ApiKey
+from bus.identity.principals import disabled_among
+from bus.identity.validity import ended
 from config.database.shared_secret import shared_secret
 from config.errors import CallboardError
+from config.fresh import FreshByKey, keep
+from config.identity.principal import Principal
 
 if TYPE_CHECKING:
     from bus.journal import Journal
+    from web.process import WebProcess
+
 
 log = logging.getLogger(__name__)
 
 FRESH_S = 0.5
 """Seconds that a looked-up key is used for: a revocation takes effect everywhere within these and a query."""
-MAX_KNOWN = 10_000
-K = TypeVar("K")
-V = TypeVar("V")
 _NO_DIGEST = "0" * 64
 
 
@@ -40,10 +46,10 @@ class KeyVerifier:
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
         self.form = KeyForm(partial(shared_secret, journal.database, SECRET_NAME))
-        self._known: dict[str, tuple[float, ApiKey | None]] = {}
-        """By id: a key and when it was looked up; None: it is not valid."""
-        self._checked: dict[bytes, tuple[float, Caller]] = {}
-        """By the mark of a whole key: its caller and when the key was looked up."""
+        self._known = FreshByKey[str, ApiKey | None]()
+        """By id: a key; None: it is not valid."""
+        self._checked: dict[bytes, tuple[ApiKey, Caller]] = {}
+        """By the mark of a whole key: what it is, which counts as long as the key's row is fresh."""
         self._mark_key = os.urandom(32)
         self._noted_s: dict[str, float] = {}
 
@@ -51,33 +57,21 @@ class KeyVerifier:
         """Return who acts with this key, or None; the work is the same for each reason."""
         # The two HMACs of a check take a tenth of a millisecond where others use the processor's caches: OpenSSL.
         mark = blake2b(text.encode(), digest_size=16, key=self._mark_key).digest()
-        cache_entry = self._checked.get(mark)
-        if cache_entry is not None and time.monotonic() - cache_entry[0] < FRESH_S:
-            return cache_entry[1]
-        at_s, caller = self._check(text)
-        if caller is not None:
-            keep(self._checked, mark, (at_s, caller))
-        return caller
-
-    def _check(self, text: str) -> tuple[float, Caller | None]:
-        """Return who acts with this key, or None, and when that was looked up."""
+        checked = self._checked.get(mark)
+        if checked is not None and self._known.has(checked[0].id, checked[0], FRESH_S):
+            return checked[1]
         key_id = self.form.id_of(text)
-        at_s, key = self._live(key_id) if key_id is not None else (0.0, None)
+        key = self._known.get(key_id, FRESH_S, partial(self._live, key_id)) if key_id is not None else None
         matches = hmac.compare_digest(self.form.digest(text), key.digest if key is not None else _NO_DIGEST)
         if key is None or not matches:
-            return at_s, None
+            return None
         self._note_use(key)
-        return at_s, key.caller
+        keep(self._checked, mark, (key, key.caller))
+        return key.caller
 
-    def _live(self, key_id: str) -> tuple[float, ApiKey | None]:
-        now_s = time.monotonic()
-        at_s, key = self._known.get(key_id, (-FRESH_S, None))
-        if now_s - at_s < FRESH_S:
-            return at_s, key
+    def _live(self, key_id: str) -> ApiKey | None:
         with self.journal.database.read() as connection:
-            key = keys.live(connection, [key_id]).get(key_id)
-        keep(self._known, key_id, (now_s, key))
-        return now_s, key
+            return keys.live(connection, [key_id]).get(key_id)
 
     def _note_use(self, key: ApiKey) -> None:
         """Record the use soon, on another thread and at most once a minute."""
@@ -95,8 +89,37 @@ class KeyVerifier:
             log.info("use of an API key not recorded: %s", error, extra={"key_id": key_id})
 
 
-def keep(cache: dict[K, V], name: K, value: V) -> None:
-    """Add an entry; those kept before are dropped when they are too many."""
-    if len(cache) >= MAX_KNOWN:
-        cache.clear()
-    cache[name] = value
+class DisabledPrincipals:
+    """Looks up each principal at most twice a second; one per process and kind of credential."""
+
+    def __init__(self, process: WebProcess) -> None:
+        self._process = process
+        self._known = FreshByKey[tuple[str, str], bool]()
+
+    def has(self, principal: Principal) -> bool:
+        """Return whether all credentials of the principal were ended."""
+        key = principal.tenant, principal.id
+        return self._known.get(key, FRESH_S, partial(self._look_up, key))
+
+    def _look_up(self, key: tuple[str, str]) -> bool:
+        with self._process.journal.database.read() as connection:
+            return bool(disabled_among(connection, [key]))
+
+
+TICKET_ENDPOINT = "events.of_run"
+"""The one endpoint that takes a ticket."""
+TICKET_PARAMETER = "ticket"
+
+
+def caller_of_ticket(journal: Journal, form: KeyForm, ticket: str, run_id: str) -> Caller | None:
+    """Return who asked for the ticket, if it is valid for this run and its credential still is.
+
+    What this deployment did not make is refused without a query.
+    """
+    if not form.is_ticket(ticket):
+        return None
+    with journal.database.write() as connection:
+        caller = tickets.take(connection, form, ticket, run_id)
+    if caller is None or ended(journal.database, [caller], journal.settings.tls_principals):
+        return None
+    return caller

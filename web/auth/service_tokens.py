@@ -11,8 +11,8 @@ from joserfc.jwt import JWTClaimsRegistry
 from bus.identity.credentials.credential import Caller, Credential, CredentialKind
 from config.identity.principal import NAME, Principal, parse_mapping, roles_of
 from web import jwt
-from web.auth.disabled import DisabledPrincipals
 from web.auth.jwks import KeySet
+from web.auth.keys import DisabledPrincipals
 from web.process import WebProcess
 
 LEEWAY_S = 10

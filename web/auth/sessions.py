@@ -21,8 +21,9 @@ from bus.identity.credentials.session_form import SECRET_NAME, SessionForm
 from bus.identity.credentials.sessions import SEEN_EVERY_MS, Session
 from config.database.shared_secret import shared_secret
 from config.errors import CallboardError
+from config.fresh import FreshByKey, keep
 from config.settings import Settings
-from web.auth.keys import FRESH_S, keep
+from web.auth.keys import FRESH_S
 from web.auth.session_cookies import SESSION, values_in
 from web.errors import CSRF_REFUSED
 
@@ -51,8 +52,8 @@ class SessionVerifier:
         self.journal = journal
         self._settings: Settings = journal.settings
         self.form = SessionForm(partial(shared_secret, journal.database, SECRET_NAME), self._settings.oidc_issuer or "")
-        self._known: dict[str, tuple[float, Session | None]] = {}
-        """By id: a session and when it was looked up; None: it is not valid."""
+        self._known = FreshByKey[str, Session | None]()
+        """By id: a session; None: it is not valid."""
         self._checked: dict[bytes, CheckedSession] = {}
         """By the mark of the cookies with the address they came to."""
         self._mark_key = os.urandom(32)
@@ -79,17 +80,11 @@ class SessionVerifier:
         parts = (environ["wsgi.url_scheme"], environ["HTTP_HOST"], environ["HTTP_COOKIE"])
         mark = blake2b("\n".join(parts).encode(), digest_size=16, key=self._mark_key).digest()
         entry = self._checked.get(mark)
-        if entry is None or not self._is_fresh(entry):
+        if entry is None or not self._known.has(entry.session.id, entry.session, FRESH_S):
             entry = self._check(environ)
             if entry is not None:
                 keep(self._checked, mark, entry)
         return entry
-
-    def _is_fresh(self, entry: CheckedSession) -> bool:
-        cache_entry = self._known.get(entry.session.id)
-        return (
-            cache_entry is not None and cache_entry[1] is entry.session and time.monotonic() - cache_entry[0] < FRESH_S
-        )
 
     def _check(self, environ: Mapping[str, Any]) -> CheckedSession | None:
         texts = values_in(environ, SESSION, self.form, self._settings)
@@ -102,23 +97,18 @@ class SessionVerifier:
     def session_of(self, text: str) -> Session | None:
         """Return the session of a cookie's text, if it is valid now."""
         session_id = self.form.id_of(text)
-        session = self._live(session_id) if session_id is not None else None
+        session = self._known.get(session_id, FRESH_S, partial(self._live, session_id)) if session_id else None
         if session is None or not hmac.compare_digest(self.form.digest(text), session.digest):
             return None
         return session
 
     def forget(self, session_id: str) -> None:
         """Look the session up again when it is needed next."""
-        self._known.pop(session_id, None)
+        self._known.forget(session_id)
 
     def _live(self, session_id: str) -> Session | None:
-        now_s = time.monotonic()
-        at_s, session = self._known.get(session_id, (-FRESH_S, None))
-        if now_s - at_s >= FRESH_S:
-            with self.journal.database.read() as connection:
-                session = sessions.live(connection, [session_id]).get(session_id)
-            keep(self._known, session_id, (now_s, session))
-        return session
+        with self.journal.database.read() as connection:
+            return sessions.live(connection, [session_id]).get(session_id)
 
     def _note_use(self, session: Session) -> None:
         """Record the use soon, on another thread and at most once a minute."""

@@ -14,8 +14,8 @@ from werkzeug.routing import Rule
 from werkzeug.routing.converters import AnyConverter
 
 from config.settings.project import own_version
-from web.auth import tickets
 from web.auth.authentication import HEALTH_ENDPOINTS, OPEN_ENDPOINTS
+from web.auth.keys import TICKET_ENDPOINT
 from web.calls.call import HttpCall, declared
 from web.calls.fields import Input
 from web.calls.problem import ProblemDetails
@@ -141,7 +141,7 @@ def _operation(operation: Operation, schema_of_model: SchemaOf) -> Json:
         data["description"] = more
     if operation.endpoint in OPEN_ENDPOINTS | HEALTH_ENDPOINTS:
         data["security"] = []
-    elif operation.endpoint == tickets.ENDPOINT:
+    elif operation.endpoint == TICKET_ENDPOINT:
         data["security"] = [{name: []} for name in SECURITY]
     if parameters := list(_parameters(operation)):
         data["parameters"] = parameters
