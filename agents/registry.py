@@ -1,6 +1,6 @@
 """The agents that are configured: one YAML file each, in one or more folders.
 
-This is the diagram's LoadableAgentsTrait. Web processes use it, so it imports neither litellm nor a tool.
+Web processes use it, so it imports neither litellm nor a tool.
 """
 
 from __future__ import annotations
