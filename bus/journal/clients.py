@@ -1,4 +1,7 @@
-"""The journal's interface for clients: what starts, stops and answers runs, and what comes of it."""
+"""The journal's interface for clients: what starts, stops and answers runs, and what comes of it.
+
+This file lists names alone; the methods of ``Journal.clients`` are in ``bus/journal/actors/clients.py``.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,7 @@
-"""The journal's interface for the owners of runs: claims, commits, steps, and how a run ends, waits or is released."""
+"""The journal's interface for the owners of runs: claims, commits, steps, and how a run ends, waits or is released.
+
+This file lists names alone; the methods of ``Journal.owner`` are in ``bus/journal/actors/owner.py``.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,7 @@
-"""The journal's interface for readers: lines of logs, and what lists and questions about runs take and return."""
+"""The journal's interface for readers: lines of logs, and what lists and questions about runs take and return.
+
+This file lists names alone; the methods of ``Journal.readers`` are in ``bus/journal/actors/readers.py``.
+"""
 
 from typing import TYPE_CHECKING
 

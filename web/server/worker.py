@@ -1,7 +1,7 @@
 """gunicorn's thread worker, changed to read and write on its poller, so that threads get complete requests only.
 
 gunicorn's own worker reads and writes on the request's thread, so as many slow clients as there are threads block it
-(docs/decisions/0028-no-thread-waits-for-a-client.md).
+(docs/decisions/0028-no-thread-waits-for-a-client.md). Neither is a Celery worker: this one serves HTTP alone.
 """
 
 from __future__ import annotations
