@@ -252,7 +252,7 @@ class Runner:
         return self._accept(new, local, connection)
 
     def _declared(self, principal: Principal) -> DeclaredContext:
-        """Return what is declared of a new run: by the run that starts it, or by its door."""
+        """Return what is declared of a new run: by the run or the entry point that starts it, else by settings."""
         return declared_for(principal.tenant) or self.settings.declared_context(principal.tenant)
 
     def _guardrails(self, definition: AgentDefinition) -> tuple[Guardrails, list[Original]]:

@@ -1,4 +1,4 @@
-"""Settings, definitions, the database with its migrations, and the words and safeguards that all rooms share.
+"""Settings, definitions, the database with its migrations, and the words and safeguards that all folders share.
 
 Every other folder may import this one; it imports none of them.
 """

@@ -8,8 +8,10 @@ A process has one ``Journal``, with a part for each actor:
 - ``owner`` is this process as the owner of runs: ``claim_and_begin``, ``writer``, ``lease_manager``, and ``unowned``
   with the runs that it may take.
 - ``readers`` follow logs, read pages of them, and list runs and threads: ``follow``, ``page``, ``runs``, ``threads``.
-- ``stores`` keep what belongs to other rooms: workers and their tools, manifests, logins, links, sticky approvals.
+- ``stores`` keep what belongs to other folders: workers and their tools, manifests, logins, links, sticky approvals.
 - ``live`` sends wake-ups, live events and hints: ``relay``, ``hot_log``, ``publish``.
+
+The parts are classes in ``bus/journal/actors/``.
 
 Code outside ``bus`` imports ``Journal`` from here. What the parts take and return is in the modules of their names:
 ``bus.journal.clients``, ``owner``, ``readers`` and ``stores``; the questions of runs and their answers are in

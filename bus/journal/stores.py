@@ -1,4 +1,7 @@
-"""The journal's interface for what other rooms keep in it: workers, their tools, and logins at MCP servers."""
+"""The journal's interface for what other folders keep in it: workers, their tools, and logins at MCP servers.
+
+This file lists names alone; the methods of ``Journal.stores`` are in ``bus/journal/actors/stores.py``.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,1 +1,1 @@
-"""Who asks, in the words that all rooms share: principals and their roles, and for whom a run works."""
+"""Who asks, in the words that all folders share: principals and their roles, and for whom a run works."""

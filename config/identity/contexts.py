@@ -1,8 +1,9 @@
 """The contexts of a run: for which application and environment it works, and who asked for it with what.
 
 ``GoldenContext`` and ``SecurityContext`` are what a call is made with. Neither is carried by a message: the run's row
-has what its door declared, in ``context_json``, and the principal, the credential and the trace id, from which an owner
-makes both when it picks the run up (docs/decisions). Neither has a secret: ``token_ref`` only names a credential.
+has what its entry point declared, in ``context_json``, and the principal, the credential and the trace id, from which
+an owner makes both when it picks the run up (docs/decisions). Neither has a secret: ``token_ref`` only names a
+credential.
 """
 
 from __future__ import annotations
@@ -130,7 +131,10 @@ def memo(golden: GoldenContext | None, security: SecurityContext | None) -> Cont
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeclaredContext:
-    """What a door declares of the runs that it starts: the part of both contexts that no other column of a run has."""
+    """What an entry point (HTTP, MCP, the terminal, a Python program) declares of the runs that it starts.
+
+    It is the part of both contexts that no other column of a run has.
+    """
 
     app_id: str
     environment: str
@@ -211,7 +215,7 @@ _WORKING_FOR: ContextVar[_WorkedFor | None] = ContextVar("callboard_working_for"
 
 
 def declared_for(tenant: str) -> DeclaredContext | None:
-    """Return what the present run, or the door of the present request, declares of runs of this tenant, if anything."""
+    """Return what the present run or request declares of the runs of this tenant that it starts, if anything."""
     context = _WORKING_FOR.get()
     return context.of_children if context is not None and context.tenant == tenant else None
 

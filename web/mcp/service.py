@@ -40,7 +40,7 @@ class Acting:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Service:
-    """One door for MCP clients. Its functions block; the server calls them on other threads than the loop's."""
+    """One entry point for MCP clients. Its functions block; the server calls them on other threads than the loop's."""
 
     runner: Runner
     caller: Callable[[Context], Acting]

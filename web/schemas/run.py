@@ -19,7 +19,7 @@ class GoldenContextShown(Answer):
     environment: str
     """The environment, such as ``production``."""
     initiator_id: str
-    """Whom it works for: its principal, unless its door named another one. It gives no right."""
+    """Whom it works for: its principal, unless its entry point named another one. It gives no right."""
     trace_id: str
     """32 hexadecimal digits, by which log records and answers are found."""
     cost_center: Maybe[str] = None

@@ -70,7 +70,7 @@ class NewRun:
     call: NewCall | None = None
     """The one call of a run of kind ``tool``; None: the run is an agent's turn."""
     declared: DeclaredContext | None = None
-    """What its door declares of it; None: nothing, as an earlier release."""
+    """What its entry point declares of it; None: nothing, as an earlier release."""
     metadata: Mapping[str, Any] | None = None
     idempotency: IdempotencyKey | None = None
     originals: Sequence[Original] = field(default=(), repr=False)

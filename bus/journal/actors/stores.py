@@ -1,4 +1,4 @@
-"""What other rooms keep in the journal's database, beside runs."""
+"""What other folders keep in the journal's database, beside runs."""
 
 from __future__ import annotations
 

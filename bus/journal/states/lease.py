@@ -69,7 +69,7 @@ class Lease:
     """The kind of the credential that started it; None: an earlier release started it."""
     credential_id: str | None
     context_json: str | None
-    """What its door declared of it (``config.identity.contexts``); None: an earlier release started it."""
+    """What its entry point declared of it (``config.identity.contexts``); None: an earlier release started it."""
     work_ms: int | None
     """Milliseconds for which its earlier owners worked on it; None: an earlier release began it."""
     undelivered: tuple[Payload, ...]

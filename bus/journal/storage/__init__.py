@@ -1,1 +1,1 @@
-"""What other rooms keep in the journal's database: manifests and logins of MCP servers, and events from outside."""
+"""What other folders keep in the journal's database: manifests and logins of MCP servers, and events from outside."""

@@ -549,7 +549,7 @@ export interface components {
             data_classification?: components["schemas"]["Classification"];
             /** @description The environment, such as ``production``. */
             environment: string;
-            /** @description Whom it works for: its principal, unless its door named another one. It gives no right. */
+            /** @description Whom it works for: its principal, unless its entry point named another one. It gives no right. */
             initiator_id: string;
             /** @description 32 hexadecimal digits, by which log records and answers are found. */
             trace_id: string;

@@ -65,7 +65,7 @@ runs = Table(
     Column("trace_id", String(32)),  # of the request that started it, or its own; NULL: an earlier release started it
     Column(
         "context_json", Text
-    ),  # what its door declared of it (config/identity/contexts.py); NULL: an earlier release
+    ),  # what its entry point declared of it (config/identity/contexts.py); NULL: an earlier release
     Column("labels_json", Text),  # what it has read, as its tools label it; NULL: nothing that has a label
     Column("private", Boolean, nullable=False, server_default=false()),  # seen by its principal and admins only
     Column("parent_id", Id),
