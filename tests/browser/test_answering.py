@@ -402,6 +402,19 @@ def test_two_browsers_see_one_answer(visitor: Visitor, browser: Browser, counter
     context.close()
 
 
+def test_a_conversation_that_is_left_before_its_new_run_was_read_is_left_without_an_error(
+    visitor: Visitor, counter: Counter
+) -> None:
+    _, thread_id = counter.waiting()
+    looks_at(visitor, thread_id)
+
+    handle = counter.runner.run("One more.", "support", thread_id=thread_id)
+    expect(visitor.page.locator(f"a.run[data-run={handle.run_id}]")).to_be_visible()
+    visitor.opens("#/")
+
+    visitor.page.evaluate("() => new Promise((done) => setTimeout(done, 500))")  # it reads a new run after 300 ms
+
+
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.APPROVER])
 def test_only_a_reader_who_may_decide_is_offered_the_answers(browser: Browser, guarded: Counter, role: Role) -> None:
     run_id, _ = guarded.waiting()

@@ -180,6 +180,7 @@ export class Conversation {
     clearTimeout(this.catching);
     const visit = this.#visit;
     this.catching = setTimeout(async () => {
+      if (visit !== this.#visit) return;
       const [thread, messages] = await Promise.all([getThread(this.threadId), getConversationHistory(this.threadId)]).catch(() => [null, []]);
       if (!thread || visit !== this.#visit) return;
       const known = new Set(this.stories.map((story) => story.run_id));
