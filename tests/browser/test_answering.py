@@ -19,7 +19,7 @@ from bus.payloads import ToolResultPayload
 from config.identity.principal import Principal, Role
 from tests.browser.answering import Counter, opened_counter
 from tests.browser.test_page_looks import FAINT_TEXTS, OVERFLOW
-from tests.browser.visitor import PATIENCE_MS, Visitor, in_each_scheme
+from tests.browser.visitor import PATIENCE_MS, OpenPage, Visitor, in_each_scheme
 from tests.bus.questions import (
     REFUND,
     WHY,
@@ -55,15 +55,20 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counter]:
         yield opened
 
 
+@pytest.fixture(scope="module")
+def open_page(browser: Browser, counter: Counter) -> Iterator[OpenPage]:
+    page = OpenPage(browser, counter.url)
+    yield page
+    page.close()
+
+
 @pytest.fixture
-def visitor(browser: Browser, counter: Counter) -> Iterator[Visitor]:
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    visitor = Visitor(context, counter.url)
-    yield visitor
-    context.close()
-    refused = re.compile("status of (409|422)")  # which browsers report
-    assert [complaint for complaint in visitor.complaints if not refused.search(complaint)] == []
-    assert visitor.foreign == []
+def visitor(open_page: OpenPage, request: pytest.FixtureRequest) -> Iterator[Visitor]:
+    with open_page.visitor(request.session) as visitor:
+        yield visitor
+        refused = re.compile("status of (409|422)")  # which browsers report
+        assert [complaint for complaint in visitor.complaints if not refused.search(complaint)] == []
+        assert visitor.foreign == []
 
 
 def looks_at(visitor: Visitor, thread_id: str) -> Locator:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
-from tests.browser.visitor import PATIENCE_MS, Visitor
+from tests.browser.visitor import PATIENCE_MS, OpenPage, Visitor
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
@@ -46,6 +47,21 @@ POLLED = """
   feed.stop();
   return most;
 """
+
+
+@pytest.fixture(scope="module")
+def open_page(browser: Browser, callboard_url: str) -> Iterator[OpenPage]:
+    page = OpenPage(browser, callboard_url)
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def visitor(open_page: OpenPage, request: pytest.FixtureRequest) -> Iterator[Visitor]:
+    with open_page.visitor(request.session) as visitor:
+        yield visitor
+        assert visitor.complaints == []
+        assert visitor.foreign == []
 
 
 # --- talking ------------------------------------------------------------------------------------

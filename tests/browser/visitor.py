@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
-from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, Request, expect
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request, ViewportSize, expect
 
 PATIENCE_MS = 20_000
+WIDE: ViewportSize = {"width": 1440, "height": 900}
 Scheme = Literal["light", "dark"]
 
 
@@ -112,3 +115,59 @@ class Visitor:
     def module(self, script: str, argument: Any = None) -> Any:
         """Run ``script``, the body of an async function over the page's modules, and return what it returns."""
         return self.page.evaluate(f"async (given) => {{ {script} }}", argument)
+
+
+class ReturningVisitor(Visitor):
+    """A visitor who leaves the page open, and goes back to its start for the next test.
+
+    To load the page's modules in a new browser context takes 0.6 s of CPU, more than most tests of it take themselves.
+    """
+
+    def opens(self, hash_: str = "#/") -> Visitor:
+        """Go to another address of the page; without a fragment the browser would load it anew."""
+        return super().opens(hash_)
+
+    def returns(self) -> ReturningVisitor:
+        """Be at the start, with nothing on the screen that an earlier test showed."""
+        if self.page.viewport_size != WIDE:
+            self.page.set_viewport_size(WIDE)
+        self.opens()
+        expect(self.page.locator(".welcome .agent").first).to_be_visible(timeout=PATIENCE_MS)
+        self.page.evaluate("document.activeElement.blur()")  # as where a conversation is the first that is opened
+        return self
+
+    def leaves(self) -> None:
+        """Take back what a test did to the page's requests, and forget what the browser complained about."""
+        self.page.unroute_all(behavior="ignoreErrors")
+        self.complaints.clear()
+        self.foreign.clear()
+
+
+class OpenPage:
+    """The page of a file of tests, opened when the first test needs it, and anew after a test that failed."""
+
+    def __init__(self, browser: Browser, url: str) -> None:
+        self._browser = browser
+        self._url = url
+        self._visitor: ReturningVisitor | None = None
+
+    @contextmanager
+    def visitor(self, session: pytest.Session) -> Iterator[Visitor]:
+        """Yield the visitor, at the start of the page."""
+        if self._visitor is None:
+            self._visitor = ReturningVisitor(self._browser.new_context(viewport=WIDE), self._url)
+        visitor, failed = self._visitor, session.testsfailed
+        try:
+            yield visitor.returns()
+            visitor.leaves()
+        except BaseException:
+            self.close()
+            raise
+        if session.testsfailed > failed:
+            self.close()
+
+    def close(self) -> None:
+        """Close the page, if it is open."""
+        if self._visitor is not None:
+            self._visitor.context.close()
+        self._visitor = None
