@@ -140,7 +140,7 @@ SQUARE = """
   let seen = 0;
   const work = (text) => {
     if (text[0] === "|") return; // what is ordinary is read at once
-    for (let at = 0; at < text.length; at++) for (let from = 0; from < at; from += 8) seen += from;
+    for (let at = 0; at < text.length; at++) for (let from = 0; from < at; from += 64) seen += from;
   };
 """
 
@@ -149,7 +149,7 @@ SQUARE = """
 def test_growth_with_the_square_is_told_from_a_machine_that_pauses(
     page: Visitor, parser: str, sizes: list[int]
 ) -> None:
-    shape_options = shapes(units=["a"], around=[("", "x")])
+    shape_options = shapes(units=["a"], around=[("", "x")], slow=SLOW_MS / 40)  # neither has to take seconds for that
 
     assert [entry["size"] for entry in page.module(f"{GROWS}{parser} return frozen(work);", shape_options)] == sizes
 
