@@ -20,7 +20,7 @@ def callboard_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a Callboard of this session's own."""
     state = tmp_path_factory.mktemp("callboard")
     keys = {"ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": "", "GEMINI_API_KEY": ""}
-    with Up(state, "--port", "0", **keys) as up:
+    with Up(state, "--port", "0", "--workers", "1", **keys) as up:
         up.ask("assistant", "What is 2 + 2?")  # the workers are warm from here on
         yield up.address
         up.stop()

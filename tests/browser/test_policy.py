@@ -26,7 +26,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     state = tmp_path_factory.mktemp("policy")
     (state / "policy.yaml").write_text(RULES)
     keys = {"ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": "", "GEMINI_API_KEY": ""}
-    with Up(state, "--port", "0", CALLBOARD_POLICY=str(state / "policy.yaml"), **keys) as up:
+    with Up(state, "--port", "0", "--workers", "1", CALLBOARD_POLICY=str(state / "policy.yaml"), **keys) as up:
         yield up.address
         up.stop()
 

@@ -34,7 +34,7 @@ def guarded_url(tmp_path_factory: pytest.TempPathFactory, identity_provider: Ide
         "OPENAI_API_KEY": "",
         "GEMINI_API_KEY": "",
     }
-    with Up(tmp_path_factory.mktemp("guarded"), "--port", "0", **environment) as up:
+    with Up(tmp_path_factory.mktemp("guarded"), "--port", "0", "--workers", "1", **environment) as up:
         identity_provider.allow(up.address.rstrip("/"))
         yield up.address.rstrip("/")
         up.stop()

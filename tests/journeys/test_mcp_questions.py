@@ -36,7 +36,7 @@ def talking_up(folder: Path) -> Up:
         "CALLBOARD_MCP_SERVERS_DIR": str(folder / "servers"),
         "CALLBOARD_DEFAULT_AGENT": "waiter",
     }
-    return Up(folder / "state", "--port", "0", **variables)
+    return Up(folder / "state", "--port", "0", "--workers", "1", **variables)
 
 
 def _agent(*tools: str) -> dict[str, Any]:
