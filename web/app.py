@@ -76,6 +76,9 @@ BLUEPRINTS = (
 def create_app(with_settings: Settings | None = None, runner: Runner | None = None) -> Flask:
     """Return the application. It connects at the first request, so a server may fork before.
 
+    What each request passes before its function is registered here, in this order: host and origin, authentication,
+    the credential for the audit log, limits.
+
     Raises:
         ROOM_TAKEN: another package has the name of one of Callboard's folders.
     """
