@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+from importlib.metadata import distributions
 from pathlib import Path
 
 from config.folders import ROOT
@@ -28,7 +30,8 @@ class Venv:
 
     def packages(self) -> set[str]:
         """Return the names of what is installed."""
-        return {line.partition("==")[0] for line in self._pip("list", "--format", "freeze").split()}
+        [site] = self.folder.glob("lib/python*/site-packages")
+        return {distribution.metadata["Name"] for distribution in distributions(path=[str(site)])}
 
     def run(self, code: str, *, cwd: Path, **environment: str) -> str:
         """Run a program in a folder and return what it printed."""
@@ -59,10 +62,18 @@ def foreign_environment(**more: str) -> dict[str, str]:
 
 
 def build_client(folder: Path) -> Path:
-    """Return the wheel of the client, built from a copy of its folder."""
+    """Return the wheel of the client, built from a copy of its folder unless another process has built it there."""
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        if not [*folder.glob("*.whl")]:
+            _build_client(folder)
+    [wheel] = folder.glob("*.whl")
+    return wheel
+
+
+def _build_client(folder: Path) -> None:
     copy = shutil.copytree(ROOT / "clients" / "python", folder / "source", ignore=shutil.ignore_patterns("__pycache__"))
     quiet = ("--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation")
     command = (sys.executable, "-m", "pip", "wheel", *quiet, "--wheel-dir", str(folder), str(copy))
     subprocess.run(command, check=True, timeout=INSTALL_S, cwd=folder)
-    [wheel] = folder.glob("*.whl")
-    return wheel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +18,14 @@ from tests.backends import RedisServer
 from tests.fleet import Worker
 from tests.model_server import ModelServer
 from tests.ports import free_port
+from tests.venvs import build_client
+
+
+@pytest.fixture(scope="session")
+def client_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of the client, built once for all processes of pytest-xdist."""
+    own = tmp_path_factory.getbasetemp()
+    return build_client((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "client-wheel")
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ from tests.fleet import Worker
 from tests.journeys.celery_shop import EXAMPLE, CeleryShop
 from tests.journeys.neighbour import until
 from tests.model_server import Call, Turn
-from tests.venvs import Venv, build_client
+from tests.venvs import Venv
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -40,11 +40,10 @@ TOOLS = "tools: ['celery:shop.tasks.find_order', 'celery:shop.tasks.refund']"
 
 
 @pytest.fixture(scope="module")
-def shop_venv(tmp_path_factory: pytest.TempPathFactory) -> Venv:
+def shop_venv(tmp_path_factory: pytest.TempPathFactory, client_wheel: Path) -> Venv:
     """The shop's environment: Celery and the client, nothing of Callboard's."""
-    folder = tmp_path_factory.mktemp("celery-shop")
-    venv = Venv(folder / "venv")
-    venv.install("celery[redis]>=5.5", str(build_client(folder)))
+    venv = Venv(tmp_path_factory.mktemp("celery-shop") / "venv")
+    venv.install("celery[redis]>=5.5", str(client_wheel))
     return venv
 
 

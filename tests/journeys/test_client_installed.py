@@ -12,7 +12,7 @@ import pytest
 from config.folders import FOLDERS
 from tests.journeys.up import Up
 from tests.processes import run_python
-from tests.venvs import Venv, build_client, foreign_environment
+from tests.venvs import Venv, foreign_environment
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -44,16 +44,10 @@ async def wrong(callboard: AsyncCallboard) -> int:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The client's wheel."""
-    return build_client(tmp_path_factory.mktemp("wheel"))
-
-
-@pytest.fixture(scope="module")
-def venv(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Venv:
+def venv(tmp_path_factory: pytest.TempPathFactory, client_wheel: Path) -> Venv:
     """An environment with the client."""
     virtualenv = Venv(tmp_path_factory.mktemp("client") / "venv")
-    virtualenv.install(str(wheel))
+    virtualenv.install(str(client_wheel))
     return virtualenv
 
 
@@ -70,8 +64,8 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         started.stop()
 
 
-def test_the_wheel_has_the_client_its_license_and_its_types(wheel: Path) -> None:
-    names = zipfile.ZipFile(wheel).namelist()
+def test_the_wheel_has_the_client_its_license_and_its_types(client_wheel: Path) -> None:
+    names = zipfile.ZipFile(client_wheel).namelist()
 
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"callboard_client"}
     assert "callboard_client/py.typed" in names

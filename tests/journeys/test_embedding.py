@@ -23,7 +23,7 @@ from tests.journeys.up import Up
 from tests.ports import free_port
 from tests.processes import run_python
 from tests.test_docs import examples
-from tests.venvs import Venv, build_client, foreign_environment
+from tests.venvs import Venv, foreign_environment
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -58,13 +58,13 @@ def with_shop(shop: Path, **more: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def venv(tmp_path_factory: pytest.TempPathFactory) -> Venv:
+def venv(tmp_path_factory: pytest.TempPathFactory, client_wheel: Path) -> Venv:
     """The shop's environment."""
     folder = tmp_path_factory.mktemp("environment")
     virtualenv = Venv(folder / "venv")
     needed = folder / "requirements.txt"
     text = (SHOP / "requirements.txt").read_text()
-    needed.write_text(text.replace("${CALLBOARD}/clients/python", str(build_client(folder))))
+    needed.write_text(text.replace("${CALLBOARD}/clients/python", str(client_wheel)))
     virtualenv.install("-r", str(needed))
     return virtualenv
 
