@@ -129,7 +129,7 @@ class UsedCheckout:
         """Run its `./callboard up`, whose agents reach no MCP server."""
         path, none = self._environment()["PYTHONPATH"], str(self.root / "nowhere")
         own = {"PYTHONPATH": path, "CALLBOARD_NO_CONFIG": "0", "CALLBOARD_MCP_SERVERS_DIR": none}
-        with Up(self.root / ".callboard", "--port", "0", **own) as running:
+        with Up(self.root / ".callboard", "--port", "0", "--workers", "1", **own) as running:
             running.wait_for("Callboard is up at")
             yield running
 

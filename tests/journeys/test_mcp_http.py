@@ -79,7 +79,7 @@ class Installation:
 
     @contextmanager
     def up(self) -> Iterator[Installation]:
-        with Up(self.folder / "state", "--port", str(self.port), **self.variables) as up:
+        with Up(self.folder / "state", "--port", str(self.port), "--workers", "1", **self.variables) as up:
             up.wait_for("Callboard is up at")
             yield self
 
