@@ -18,7 +18,7 @@ from cli.supervisor.child import guarded
 from config.folders import ROOT
 from config.redis.url import broker_form
 from tests.clients.python.served_tools import MODES, connected
-from tests.fleet import bare_environment
+from tests.fleet import bare_environment, keep_turn
 from tests.journeys.up import Up
 from tests.ports import free_port
 from tests.processes import run_python
@@ -190,7 +190,9 @@ def test_the_blocks_of_the_page_set_everything_up_in_their_order(
         assert written in variables
         assert not any(written in block for block in blocks), "one block has all that a reader changes"
         variables = variables.replace(written, ours)
+    keep_turn(tmp_path / "state")
     state = {"CALLBOARD_STATE_DIR": str(tmp_path / "state"), "CALLBOARD_PORT": str(port), "CALLBOARD_NO_CONFIG": "1"}
+    state |= {"CALLBOARD_WORKERS": "1", "PIP_NO_COMPILE": "0"}  # pip reads a 0 here as that it shall not compile
 
     @contextmanager
     def terminal(*those: str) -> Iterator[subprocess.Popen[str]]:
