@@ -47,19 +47,22 @@ def test_variables_are_nouns() -> None:
     participles = [
         f"{path.relative_to(ROOT)}: {name}"
         for path in FILES
-        if path.relative_to(ROOT).parts[0] != "tests"
-        for name in sorted(PARTICIPLES & variables_in(ast.parse(path.read_text())))
+        if PARTICIPLE.search(text := path.read_text())  # parsing every file takes seconds
+        for name in sorted(PARTICIPLES & variables_in(ast.parse(text)))
     ]
 
     assert participles == [], "a variable tells the type: `row`, `agent`, `match`, `answer`, `limit`"
 
 
 PARTICIPLES = {"found", "one", "asked", "known", "said", "given", "wanted", "shown", "made"}
+PARTICIPLE = re.compile(
+    rf"(?:^ *|for |as |, |\(|\*|lambda )(?:{'|'.join(sorted(PARTICIPLES))})(?= in |, |\)|:| :?=|=)", re.MULTILINE
+)
 
 
 def variables_in(tree: ast.AST) -> set[str]:
     """Return the names of variables and parameters, without the fields of classes."""
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     names |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     return names - {ast.unparse(target) for node in classes for target in targets_in(node)}

@@ -22,12 +22,12 @@ from config.database.tables import approvals
 from config.identity.principal import Principal
 from tests.raising import raises
 
-made: list[tuple[str, int]] = []
+calls_made: list[tuple[str, int]] = []
 
 
 @pytest.fixture(autouse=True)
 def nothing_made() -> None:
-    made.clear()
+    calls_made.clear()
 
 
 @tool(effect="unsafe", confirm=True)
@@ -38,7 +38,7 @@ def order(item: str, boxes: int = 1) -> str:
         item: what to order.
         boxes: how many boxes.
     """
-    made.append((item, boxes))
+    calls_made.append((item, boxes))
     return f"ordered {boxes}"
 
 
@@ -103,14 +103,14 @@ def test_a_call_waits_for_approval_and_is_made_once(kit: AgentKit) -> None:
     handle = begin(kit)
     approval = question(handle)
 
-    assert (handle.status(), made) == ("waiting", [])
+    assert (handle.status(), calls_made) == ("waiting", [])
     assert (approval["kind"], approval["decisions"], approval["arguments"]) == (
         "call",
         ["approve", "reject"],
         {"item": "tea", "boxes": 2},
     )
     assert answered(handle, decision="approve") == [("order", "done", "ordered 2")]
-    assert made == [("tea", 2)]
+    assert calls_made == [("tea", 2)]
 
 
 def test_a_rejected_call_is_not_made_and_the_model_gets_the_message(kit: AgentKit) -> None:
@@ -118,7 +118,7 @@ def test_a_rejected_call_is_not_made_and_the_model_gets_the_message(kit: AgentKi
 
     ((_, outcome, result),) = answered(handle, decision="reject", message="we have enough tea")
 
-    assert (outcome, made) == ("refused", [])
+    assert (outcome, calls_made) == ("refused", [])
     assert "we have enough tea" in result
     assert sent_last(kit) == result
 
@@ -131,7 +131,7 @@ def test_edited_arguments_are_those_of_the_call_and_the_model_gets_a_note(kit: A
         ("order", "done", "ordered 1")
     ]
 
-    assert made == [("tea", 1)]
+    assert calls_made == [("tea", 1)]
     assert sent_last(kit).startswith('A person changed the arguments to {"item":"tea","boxes":1}')
     request, decided = [e for e in handle.events() if isinstance(e, ApprovalPayload)]
     assert (request.digest, decided.arguments) == (original, {"item": "tea", "boxes": 1})
@@ -156,7 +156,7 @@ def test_what_is_not_what_was_approved_is_asked_for_again(kit: AgentKit) -> None
     handle.decide(question(handle)["approval_id"], Decision(decision="approve"), by="ann")
     payloads = list(islice((e for e in handle.events() if isinstance(e, ApprovalPayload)), 3))
 
-    assert made == []
+    assert calls_made == []
     assert [e.reason for e in payloads if e.decision is None][1:] == [CHANGED]
     handle.cancel()
 
@@ -174,7 +174,7 @@ def test_the_number_of_approvers_alone_asks_for_approval(kit: AgentKit) -> None:
 
     handle = begin(kit, tools=(order_by_two,))
 
-    assert (question(handle)["approvers"], made) == (2, [])
+    assert (question(handle)["approvers"], calls_made) == (2, [])
     handle.cancel()
 
 
@@ -199,7 +199,7 @@ def test_only_the_answers_to_this_kind_of_question_are_taken(kit: AgentKit, deci
         handle.decide(question(handle)["approval_id"], Decision(decision=decision))
 
     handle.cancel()
-    assert (results(handle), made) == ([("order", "cancelled")], [])
+    assert (results(handle), calls_made) == ([("order", "cancelled")], [])
 
 
 def test_calls_beside_it_are_made_before_the_run_waits(kit: AgentKit) -> None:
@@ -213,11 +213,11 @@ def test_several_calls_are_decided_one_by_one(kit: AgentKit) -> None:
     first, second = handle.approvals()
 
     handle.decide(first["approval_id"], Decision(decision="reject"))
-    assert (handle.status(), made) == ("waiting", [])
+    assert (handle.status(), calls_made) == ("waiting", [])
     handle.decide(second["approval_id"], Decision(decision="approve"))
 
     assert handle.result(30).status == "succeeded"
-    assert made == [("pens", 1)]
+    assert calls_made == [("pens", 1)]
     assert sorted(results(handle)) == [("order", "done"), ("order", "refused")]
 
 
@@ -227,7 +227,7 @@ def test_a_run_that_is_stopped_while_it_waits_makes_no_call(kit: AgentKit) -> No
     handle.cancel()
 
     assert handle.result(30).status == "cancelled"
-    assert (results(handle), made) == ([("order", "cancelled")], [])
+    assert (results(handle), calls_made) == ([("order", "cancelled")], [])
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_without_an_answer_in_time_the_run_continues_where_the_tool_says_so(
     fire(kit.runner.journal.database, handle.run_id, approval["approval_id"])
 
     assert handle.result(30).status == "succeeded"
-    assert (results(handle), made) == ([("order", outcome)], [])
+    assert (results(handle), calls_made) == ([("order", outcome)], [])
     assert message in sent_last(kit)
 
 
@@ -277,7 +277,7 @@ def test_another_version_of_the_tool_needs_another_approval(kit: AgentKit) -> No
     again = next(e for e in handle.events() if isinstance(e, ApprovalPayload) and e.approval_id != first["approval_id"])
 
     assert "has changed" in str(again.reason)
-    assert (again.arguments, made) == ({"item": "tea", "boxes": 2}, [])
+    assert (again.arguments, calls_made) == ({"item": "tea", "boxes": 2}, [])
     assert answered(handle, decision="approve") == [("order", "done", "ordered 2 at once")]
 
 
@@ -299,7 +299,7 @@ def test_a_run_that_would_ask_too_often_fails_and_makes_no_call() -> None:
         second = asks(kit)
 
         errors = [event for event in second.events() if isinstance(event, ErrorPayload)]
-        assert (second.result(30).status, errors[-1].code, made) == ("failed", "too_many_questions", [])
+        assert (second.result(30).status, errors[-1].code, calls_made) == ("failed", "too_many_questions", [])
         assert len(first.approvals()) == 2
         first.cancel()
 

@@ -30,13 +30,13 @@ from handlers.run_agent import run_agent
 from handlers.worker.maintenance import resume_enabled
 
 ANN = Principal(id="ann", roles=frozenset({Role.OPERATOR, Role.APPROVER}))
-made: list[str] = []
+calls_made: list[str] = []
 
 
 @tool(effect="pure")
 def open_door() -> str:
     """Open the door."""
-    made.append("open")
+    calls_made.append("open")
     return "open"
 
 
@@ -45,7 +45,7 @@ DOOR = replace(as_tool(open_door), roles=frozenset({Role.OPERATOR}))
 
 @pytest.fixture
 def kit() -> Iterator[AgentKit]:
-    made.clear()
+    calls_made.clear()
     with AgentKit(tools=[DOOR], settings={"approval_ttl_s": 60}) as made_kit:
         yield made_kit
 
@@ -92,7 +92,7 @@ def waits_of(handle: RunHandle) -> list[str | None]:
 @pytest.mark.parametrize("kind", ["process", "local", "none", "service", "certificate"])
 def test_roles_that_the_database_does_not_have_are_those_of_the_start(kit: AgentKit, kind: str) -> None:
     assert reason_of(called_with(kit, kind)) is None
-    assert made == ["open"]
+    assert calls_made == ["open"]
 
 
 def test_a_key_gives_its_roles_until_it_ends(kit: AgentKit) -> None:
@@ -104,7 +104,7 @@ def test_a_key_gives_its_roles_until_it_ends(kit: AgentKit) -> None:
         keys.revoke(connection, key.id, "default", by="root")
 
     assert reason_of(after) == "role_missing"
-    assert made == ["open"]
+    assert calls_made == ["open"]
 
 
 def test_an_expired_key_gives_no_roles(kit: AgentKit) -> None:
@@ -149,13 +149,13 @@ def test_a_disabled_principals_run_waits_until_it_is_enabled(kit: AgentKit) -> N
     work_on(handle)
 
     row = kit.runner.journal.readers.runs.row(ANN, handle.run_id)
-    assert (row.status, row.reason, made) == ("waiting", "principal_disabled", [])
+    assert (row.status, row.reason, calls_made) == ("waiting", "principal_disabled", [])
     assert "principals enable ann" in row.detail
     assert resume_enabled(current_process()) == []
     set_disabled(kit, "ann", disabled=False)
     assert resume_enabled(current_process()) == [handle.run_id]
     assert reason_of(handle) is None
-    assert (made, waits_of(handle)) == (["open"], ["principal_disabled"])
+    assert (calls_made, waits_of(handle)) == (["open"], ["principal_disabled"])
 
 
 def test_with_fail_a_disabled_principals_run_ends() -> None:
@@ -199,11 +199,11 @@ def test_a_principal_that_is_disabled_while_its_run_waits_for_approval_does_not_
 
     work_on(handle)
 
-    assert (handle.status(), made) == ("waiting", [])
+    assert (handle.status(), calls_made) == ("waiting", [])
     set_disabled(kit, "ann", disabled=False)
     resume_enabled(current_process())
     assert reason_of(handle) is None
-    assert made == ["open"]
+    assert calls_made == ["open"]
 
 
 def test_an_approval_does_not_count_once_its_approver_is_disabled(kit: AgentKit) -> None:
@@ -217,7 +217,7 @@ def test_an_approval_does_not_count_once_its_approver_is_disabled(kit: AgentKit)
     work_on(handle)
 
     (again,) = handle.approvals()
-    assert (again["approval_id"] == first["approval_id"], made) == (False, [])
+    assert (again["approval_id"] == first["approval_id"], calls_made) == (False, [])
 
 
 def test_the_installations_own_principal_is_served_without_authentication(kit: AgentKit) -> None:

@@ -20,8 +20,8 @@ from bus.journal.readers import steps_of
 from bus.payloads import ApprovalPayload, ToolResultPayload
 from tests.raising import raises
 
-made: list[Any] = []
-asked: list[str] = []
+calls_made: list[Any] = []
+questions_asked: list[str] = []
 answered: set[str] = set()
 COLOUR = {"type": "object", "properties": {"colour": {"enum": ["red", "blue"]}}, "required": ["colour"]}
 SIZE = {"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]}
@@ -29,8 +29,8 @@ SIZE = {"type": "object", "properties": {"size": {"type": "integer"}}, "required
 
 @pytest.fixture(autouse=True)
 def nothing_made() -> None:
-    made.clear()
-    asked.clear()
+    calls_made.clear()
+    questions_asked.clear()
     answered.clear()
 
 
@@ -43,7 +43,7 @@ def paint(wall: str) -> str:
     """
     colour = current_call().ask(COLOUR, f"Which colour for the {wall} wall?")["colour"]
     size = current_call().ask(SIZE, "How many square metres?")["size"]
-    made.append((wall, colour, size))
+    calls_made.append((wall, colour, size))
     return f"painted {wall} {colour}"
 
 
@@ -56,10 +56,10 @@ async def order(item: str, boxes: Annotated[int, Field(ge=1)], to: Literal["home
         boxes: how many boxes.
         to: where to send it.
     """
-    asked.append(item)
+    questions_asked.append(item)
     if item == "tea":
         item = current_call().ask(None, "Which tea?")["answer"]
-    made.append((item, boxes, to))
+    calls_made.append((item, boxes, to))
     return f"ordered {boxes} {item}"
 
 
@@ -71,7 +71,7 @@ def look(item: str, shelf: str) -> str:
         item: what to look up.
         shelf: where.
     """
-    made.append((item, shelf))
+    calls_made.append((item, shelf))
     return f"{item}: in stock"
 
 
@@ -121,13 +121,13 @@ def test_a_tool_asks_before_it_does_anything_and_is_called_again_with_the_answer
     first = waits(handle)
 
     assert (first["kind"], first["decisions"], first["input_schema"]) == ("input", ["answer", "reject"], COLOUR)
-    assert (first["reason"], handle.status(), made) == ("Which colour for the north wall?", "waiting", [])
+    assert (first["reason"], handle.status(), calls_made) == ("Which colour for the north wall?", "waiting", [])
     answer(handle, colour="blue")
     second = answer(handle, size=12)
 
     assert second["reason"] == "How many square metres?"
     assert results(handle) == [("paint", "done", "painted north blue")]
-    assert made == [("north", "blue", 12)]
+    assert calls_made == [("north", "blue", 12)]
 
 
 def test_a_run_that_asks_has_no_owner_and_its_step_is_planned(kit: AgentKit) -> None:
@@ -139,7 +139,7 @@ def test_a_run_that_asks_has_no_owner_and_its_step_is_planned(kit: AgentKit) -> 
     assert step["status"] == "planned"
     handle.cancel()
     handle.result(30)
-    assert made == []
+    assert calls_made == []
 
 
 def test_an_answer_that_does_not_fit_keeps_the_run_waiting(kit: AgentKit) -> None:
@@ -148,7 +148,7 @@ def test_an_answer_that_does_not_fit_keeps_the_run_waiting(kit: AgentKit) -> Non
     with raises(ANSWER_REFUSED, match="colour"):
         answer(handle, colour="green")
 
-    assert (handle.status(), made) == ("waiting", [])
+    assert (handle.status(), calls_made) == ("waiting", [])
     handle.cancel()
 
 
@@ -158,7 +158,7 @@ def test_a_declined_question_is_the_calls_result(kit: AgentKit) -> None:
     decide(handle, decision="reject", message="not today")
 
     ((_, outcome, result),) = results(handle)
-    assert (outcome, made) == ("refused", [])
+    assert (outcome, calls_made) == ("refused", [])
     assert "not today" in result
 
 
@@ -170,7 +170,7 @@ def test_after_a_stop_no_answer_counts(kit: AgentKit) -> None:
     with pytest.raises(ApprovalOver):
         handle.decide(approval["approval_id"], Decision(decision="answer", result={"colour": "red"}))
 
-    assert made == []
+    assert calls_made == []
 
 
 def test_a_tool_that_swallows_exceptions_asks_all_the_same(kit: AgentKit) -> None:
@@ -184,14 +184,14 @@ def test_a_tool_that_swallows_exceptions_asks_all_the_same(kit: AgentKit) -> Non
         try:
             return str(current_call().ask(COLOUR, "Which colour?"))
         except Exception:
-            made.append(wall)
+            calls_made.append(wall)
             return "swallowed"
 
     handle = begin(kit, PAINT, tools=(careless,))
 
     answer(handle, colour="red")
     assert [result for _, _, result in results(handle)] == ["{'colour': 'red'}"]
-    assert made == []
+    assert calls_made == []
 
 
 def test_a_question_is_stored_without_secrets_and_hidden_characters(kit: AgentKit) -> None:
@@ -300,7 +300,7 @@ def test_an_approved_call_may_ask_and_needs_no_second_approval(kit: AgentKit) ->
     answer(handle, answer="Assam")
 
     assert results(handle) == [("order", "done", "ordered 2 Assam")]
-    assert (made, asked) == ([("Assam", 2, "home")], ["tea", "tea"])
+    assert (calls_made, questions_asked) == ([("Assam", 2, "home")], ["tea", "tea"])
 
 
 # --- missing arguments ----------------------------------------------------------------------------
@@ -316,7 +316,7 @@ def test_missing_arguments_are_asked_for_as_a_form_of_these_alone(kit: AgentKit)
     assert list(approval["input_schema"]["properties"]) == approval["input_schema"]["required"] == ["shelf"]
     assert "without 'shelf'" in approval["reason"]
     assert results(handle) == [("look", "done", "tea: in stock")]
-    assert made == [("tea", "top")]
+    assert calls_made == [("tea", "top")]
     _, decided = [e for e in handle.events() if isinstance(e, ApprovalPayload)]
     whole = {"item": "tea", "shelf": "top"}
     assert (decided.arguments, decided.digest) == (whole, canonical_digest(whole))
@@ -331,7 +331,7 @@ def test_a_completed_call_still_needs_its_approval_and_shows_the_whole_arguments
     answer(handle, boxes=3)
 
     approval = waits(handle)
-    assert (approval["kind"], approval["arguments"], made) == ("call", {"item": "pens", "boxes": 3}, [])
+    assert (approval["kind"], approval["arguments"], calls_made) == ("call", {"item": "pens", "boxes": 3}, [])
     assert approval["digest"] == canonical_digest({"item": "pens", "boxes": 3})
     decide(handle, decision="approve")
 

@@ -22,19 +22,19 @@ from bus.journal.readers import steps_of
 from bus.payloads import ApprovalPayload, ToolResultPayload
 from config.identity.principal import Principal
 
-made: list[int] = []
+calls_made: list[int] = []
 
 
 @pytest.fixture(autouse=True)
 def nothing_made() -> None:
-    made.clear()
+    calls_made.clear()
 
 
 def ordering(sticky: Collection[str] = ("thread", "tool"), about: str = "Order something.", **more: Any) -> Any:
     """Return a tool whose approvals may hold for later calls too."""
 
     def order(boxes: int) -> str:
-        made.append(boxes)
+        calls_made.append(boxes)
         return f"ordered {boxes}"
 
     order.__doc__ = about
@@ -84,7 +84,7 @@ def test_later_calls_of_the_thread_are_made_without_a_question(kit: AgentKit) ->
 
     handle = plays(kit, 2, 3, thread_id="talk")
 
-    assert sorted(made) == [1, 2, 3]
+    assert sorted(calls_made) == [1, 2, 3]
     for decision in decisions(kit, handle):
         assert decision["approved"].startswith("approved by ann for this thread until 20")
 
@@ -93,10 +93,10 @@ def test_another_thread_asks_unless_the_scope_is_the_tool(kit: AgentKit) -> None
     approve(asks(kit, 1, thread_id="talk"), scope="thread")
     other = asks(kit, 2, thread_id="other")
 
-    assert made == [1]
+    assert calls_made == [1]
     approve(other, scope="tool")
     plays(kit, 3, thread_id="third")
-    assert made == [1, 2, 3]
+    assert calls_made == [1, 2, 3]
 
 
 def test_a_later_call_of_the_same_run_is_covered(kit: AgentKit) -> None:
@@ -107,7 +107,7 @@ def test_a_later_call_of_the_same_run_is_covered(kit: AgentKit) -> None:
 
     approve(handle, scope="thread")
 
-    assert made == [1, 2]
+    assert calls_made == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_changed_tool_asks_again(kit: AgentKit, order: Callable[..., Any]) -> 
 
     asks(kit, 2, order, thread_id="talk").cancel()
 
-    assert made == [1]
+    assert calls_made == [1]
 
 
 def test_another_principal_asks(kit: AgentKit) -> None:
@@ -134,7 +134,7 @@ def test_another_principal_asks(kit: AgentKit) -> None:
 
     asks(kit, 2, principal=Principal(id="ben")).cancel()
 
-    assert made == [1]
+    assert calls_made == [1]
 
 
 def test_one_that_was_ended_asks_again(kit: AgentKit) -> None:
@@ -145,7 +145,7 @@ def test_one_that_was_ended_asks_again(kit: AgentKit) -> None:
 
     asks(kit, 2, thread_id="talk").cancel()
 
-    assert made == [1]
+    assert calls_made == [1]
 
 
 def test_one_that_is_ended_between_its_reading_and_the_start_of_the_call_asks(
@@ -163,9 +163,9 @@ def test_one_that_is_ended_between_its_reading_and_the_start_of_the_call_asks(
     monkeypatch.setattr(RunContext, "read_sticky", and_end)
     handle = asks(kit, 2, thread_id="talk")
 
-    assert made == [1]
+    assert calls_made == [1]
     approve(handle)
-    assert made == [1, 2]
+    assert calls_made == [1, 2]
 
 
 def test_a_tool_without_sticky_approvals_reads_none(kit: AgentKit, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +183,7 @@ def test_a_tool_call_without_an_agents_turn_is_covered(kit: AgentKit) -> None:
     handle = kit.runner.call_tool("order", {"boxes": 5}, agent_id="tester")
 
     assert handle.result(30).output == "ordered 5"
-    assert made == [1, 5]
+    assert calls_made == [1, 5]
 
 
 # --- offered by a rule -------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ def test_a_rule_offers_that_an_approval_holds(ruled: Callable[..., AgentKit]) ->
     plays(kit, 2, order=ASKED_BY_RULE, thread_id="talk")
 
     assert (approval["scopes"], approval["scope_s"]) == (["thread"], 60)
-    assert made == [1, 2]
+    assert calls_made == [1, 2]
 
 
 def offered(kit: AgentKit, order: Tool) -> list[str]:

@@ -22,12 +22,12 @@ from config.errors import ToolFailed
 from config.identity.principal import Principal, Role
 from tests.raising import raises
 
-made: list[Any] = []
+calls_made: list[Any] = []
 
 
 @pytest.fixture(autouse=True)
 def nothing_made() -> None:
-    made.clear()
+    calls_made.clear()
 
 
 @tool(effect="pure")
@@ -38,7 +38,7 @@ def add(a: int, b: int = 1) -> int:
         a: one.
         b: the other.
     """
-    made.append((a, b))
+    calls_made.append((a, b))
     return a + b
 
 
@@ -49,7 +49,7 @@ def order(item: str) -> str:
     Args:
         item: what to order.
     """
-    made.append(item)
+    calls_made.append(item)
     return f"ordered {item}"
 
 
@@ -78,7 +78,7 @@ def breaches(kit: AgentKit, handle: RunHandle) -> list[str]:
 def test_the_output_of_the_run_is_the_result_of_its_call(kit: AgentKit) -> None:
     handle, end = ended(kit, "add", {"a": 2, "b": 40})
 
-    assert (end.status, end.output, end.steps, made) == ("succeeded", 42, 1, [(2, 40)])
+    assert (end.status, end.output, end.steps, calls_made) == ("succeeded", 42, 1, [(2, 40)])
     events = list(handle.events())
     assert [event.event_type for event in events] == ["status", "status", "tool", "tool_result", "end"]
     called, result = events[2], events[3]
@@ -112,7 +112,7 @@ def test_its_start_and_its_end_are_the_only_commits(kit: AgentKit) -> None:
 def test_a_call_that_fails_is_the_runs_error(kit: AgentKit, name: str, arguments: dict[str, Any], code: str) -> None:
     handle, end = ended(kit, name, arguments)
 
-    assert (end.status, end.reason, made) == ("failed", code, [])
+    assert (end.status, end.reason, calls_made) == ("failed", code, [])
     (error,) = [event for event in handle.events() if isinstance(event, ErrorPayload)]
     (result,) = [event for event in handle.events() if isinstance(event, ToolResultPayload)]
     assert (error.code, result.code, result.outcome) == (code, code, "failed")
@@ -133,11 +133,12 @@ def test_a_call_waits_for_approval_and_is_made_once(kit: AgentKit) -> None:
     next(event for event in handle.events() if isinstance(event, StatusPayload) and event.status == "waiting")
     (approval,) = handle.approvals()
 
-    assert (approval["kind"], approval["name"], approval["arguments"], made) == ("call", "order", {"item": "tea"}, [])
+    question = (approval["kind"], approval["name"], approval["arguments"])
+    assert (question, calls_made) == (("call", "order", {"item": "tea"}), [])
     handle.decide(approval["approval_id"], Decision(decision="approve"), by="ann")
     end = handle.result(30)
 
-    assert (end.status, end.output, made) == ("succeeded", "ordered tea", ["tea"])
+    assert (end.status, end.output, calls_made) == ("succeeded", "ordered tea", ["tea"])
     assert breaches(kit, handle) == []
 
 
@@ -148,7 +149,7 @@ def test_a_rejected_call_fails_the_run_and_is_not_made(kit: AgentKit) -> None:
     handle.decide(handle.approvals()[0]["approval_id"], Decision(decision="reject", message="no"), by="ann")
     end = handle.result(30)
 
-    assert (end.status, end.reason, made) == ("failed", "call_rejected", [])
+    assert (end.status, end.reason, calls_made) == ("failed", "call_rejected", [])
     assert breaches(kit, handle) == []
 
 
@@ -210,7 +211,7 @@ def test_a_repeated_request_has_the_first_ones_outcome(kit: AgentKit) -> None:
 
     again, end = ended(kit, "add", body, idempotency=key)
 
-    assert (again.run_id, again.is_new, end.output, made) == (first.run_id, False, 42, [(20, 22)])
+    assert (again.run_id, again.is_new, end.output, calls_made) == (first.run_id, False, 42, [(20, 22)])
     other = IdempotencyKey(key="k", method="POST", path="/execute", body_digest="other")
     with raises(IDEMPOTENCY_CONFLICT):
         kit.runner.call_tool("add", body, agent_id="tester", idempotency=other)

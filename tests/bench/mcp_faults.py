@@ -62,7 +62,8 @@ def _of_attacks(costs: Mapping[str, Cost]) -> list[Figure]:
     figures = [
         Figure(name=name, unit="MiB", rounds=[cost.grew_bytes / MIB], bar=MEMORY) for name, cost in costs.items()
     ]
-    failed, left = sum(one.others_failed for one in costs.values()), sum(cost.processes_left for cost in costs.values())
+    failed = sum(cost.others_failed for cost in costs.values())
+    left = sum(cost.processes_left for cost in costs.values())
     endless = sum(1 for cost in costs.values() if cost.outcome == "no end")
     note = f"{len(costs)} attacks"
     return [

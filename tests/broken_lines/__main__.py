@@ -132,7 +132,7 @@ def try_all(lines: Sequence[Line], at_once: int) -> list[Verdict]:
 
 def page_of(verdicts: Sequence[Verdict]) -> str:
     """Return the page with a row for each line."""
-    rows = [f"| {one.line.promise} | `{one.line.file}` | {_shown(one)} |" for one in verdicts]
+    rows = [f"| {verdict.line.promise} | `{verdict.line.file}` | {_shown(verdict)} |" for verdict in verdicts]
     noticed = sum(bool(verdict.noticed_by) for verdict in verdicts)
     return HEAD.format(count=len(verdicts), noticed=noticed) + "\n".join(rows) + "\n"
 

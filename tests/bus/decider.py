@@ -43,13 +43,13 @@ def begin(database: Database, run_id: str, owner: str) -> str | None:
             return None
         claim = Claim(connection, lease)
         (step,) = claim.progress().calls
-        said = step.answer
-        if said.decision is None or said.decision.decision != "approve":
+        answer = step.answer
+        if answer.decision is None or answer.decision.decision != "approve":
             return None
-        digest = canonical_digest(dict(said.edited)) if said.edited is not None else step.arguments_digest
+        digest = canonical_digest(dict(answer.edited)) if answer.edited is not None else step.arguments_digest
         used = [step.approval_id] if step.approval_id else []
         claim.write(FirstCommit(restarted=[step.id], edited={step.id: digest}, answers_used=used))
-        return digest if said.digest == digest else "another call"
+        return digest if answer.digest == digest else "another call"
 
 
 def compete(url: str, request: dict[str, Any], ready: int, go: int, output_fd: int) -> None:

@@ -65,7 +65,7 @@ schemathesis.openapi.format(
 OWN_FORMATS = ("/thread_id", "/before")
 """Where fields have them."""
 
-known, counted = Known.from_environment(), Counted()
+known_places, counted = Known.from_environment(), Counted()
 atexit.register(lambda: counted.write(Path(os.environ["CALLBOARD_FUZZ_COUNTS"])))
 
 
@@ -80,7 +80,7 @@ def filter_case(_context: HookContext, case: Case) -> bool:
 
 @schemathesis.hook
 def before_call(_context: HookContext, case: Case, _kwargs: dict[str, Any]) -> None:
-    known.put_into(case)
+    known_places.put_into(case)
     shorten(case)
 
 

@@ -102,16 +102,16 @@ def test_a_hundred_unfinished_handshakes_block_no_other(web: Web, share: float) 
 
 
 def test_a_flood_of_handshakes_leaves_room_for_requests(web: Web) -> None:
-    stop, made = threading.Event(), 0
+    stop, call_count = threading.Event(), 0
 
     def shake() -> None:
-        nonlocal made
-        while not stop.is_set() and made < 20_000:
+        nonlocal call_count
+        while not stop.is_set() and call_count < 20_000:
             with contextlib.suppress(OSError):
                 plain = socket.create_connection(("127.0.0.1", web.settings.port), 5)
                 assert web.tls is not None
                 web.tls.wrap_socket(plain, server_hostname="127.0.0.1").close()
-                made += 1
+                call_count += 1
 
     threads = [threading.Thread(target=shake) for _ in range(4)]
     began = time.monotonic()
@@ -123,10 +123,10 @@ def test_a_flood_of_handshakes_leaves_room_for_requests(web: Web) -> None:
         stop.set()
         for thread in threads:
             thread.join(20)
-    rate = made / (time.monotonic() - began)
+    rate = call_count / (time.monotonic() - began)
 
     print(f"/health p50 {beside[0]:.1f} ms, p99 {beside[1]:.1f} ms beside {rate:.0f} handshakes a second")
-    assert made > 50
+    assert call_count > 50
     assert beside[1] < 500 or beside[1] < 10 * health_ms(web)[1], "a busy machine is given its own quiet time"
 
 

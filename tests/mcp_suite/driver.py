@@ -75,7 +75,7 @@ class ScenarioAgent:
 
         async def closed() -> None:
             sessions = [session for session in mcp_pool()._sessions if session.server.name == self.server]
-            await asyncio.gather(*(one.life.close() for one in sessions))
+            await asyncio.gather(*(session.life.close() for session in sessions))
 
         process_loop().run(closed(), SCENARIO_S)
 
@@ -148,7 +148,7 @@ def log_in_and_call(agent: ScenarioAgent, _context: Context) -> object:
     if any("needs a login" in outcome for outcome in ended):
         agent.log_in()
         return agent.call_each()
-    scope = next((match[1] for one in ended if (match := _WANTED_SCOPE.search(one))), None)
+    scope = next((match[1] for line in ended if (match := _WANTED_SCOPE.search(line))), None)
     if scope is None:
         return ended
     wider = agent.with_scope(f"{agent.scope} {scope}")

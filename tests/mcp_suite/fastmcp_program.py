@@ -14,11 +14,11 @@ from fastmcp import Client
 from fastmcp.client.elicitation import ElicitResult
 from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 
-said: list[str | None] = []
+messages: list[str | None] = []
 
 
 async def note(progress: float, total: float | None, message: str | None) -> None:
-    said.append(message)
+    messages.append(message)
 
 
 async def answer(message: str, kind: Any, params: Any, context: Any) -> ElicitResult:
@@ -44,7 +44,7 @@ async def main(where: dict[str, Any]) -> dict[str, Any]:
             report[name] = {"is_error": result.is_error, "text": result.content[0].text, **result.structured_content}
         resources = [str(resource.uri) for resource in await client.list_resources()]
         report["resource"] = json.loads((await client.read_resource(resources[0]))[0].text)["run_id"]
-        return {**report, "said": said}
+        return {**report, "said": messages}
 
 
 print(json.dumps(asyncio.run(main(json.loads(sys.argv[1])))))

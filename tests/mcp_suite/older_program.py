@@ -13,11 +13,11 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamablehttp_client  # type: ignore[attr-defined]  # of the older SDK
 from mcp.types import ElicitResult
 
-said: list[str | None] = []
+messages: list[str | None] = []
 
 
 async def note(progress: float, total: float | None, message: str | None) -> None:
-    said.append(message)
+    messages.append(message)
 
 
 async def answer(context: Any, params: Any) -> ElicitResult:
@@ -49,7 +49,7 @@ async def main(where: dict[str, Any]) -> dict[str, Any]:
         resources = [resource.uri for resource in (await session.list_resources()).resources]
         answered: Any = await session.read_resource(resources[0])
         report["resource"] = json.loads(answered.contents[0].text)["run_id"]
-        return {**report, "said": said}
+        return {**report, "said": messages}
 
 
 print(json.dumps(asyncio.run(main(json.loads(sys.argv[1])))))

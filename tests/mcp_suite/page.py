@@ -64,8 +64,8 @@ def _verdict(name: str, results: Sequence[ScenarioResult], remarks: Mapping[str,
 def _remark(name: str, remarks: Mapping[str, str]) -> str:
     parts = {"": ON_STDIO[name]} if name in ON_STDIO else {}
     parts |= {
-        remark_key.partition(":")[2]: said
-        for remark_key, said in remarks.items()
+        remark_key.partition(":")[2]: remark_text
+        for remark_key, remark_text in remarks.items()
         if remark_key.partition(":")[0] == name
     }
     return " ".join(f"`{check}`: {sentence}" if check else sentence for check, sentence in parts.items())

@@ -46,8 +46,8 @@ class ScenarioResult:
         if not self.is_tried:
             return [f"{self.name}: no check succeeded"]
         return [
-            f"{self.name}: {check}: {said}"
-            for check, said in self.wrong.items()
+            f"{self.name}: {check}: {remark_text}"
+            for check, remark_text in self.wrong.items()
             if f"{self.name}:{check}" not in remarks
         ]
 

@@ -28,10 +28,12 @@ def test_all_of_them_are_there(settings: Settings) -> None:
 def test_an_observer_of_viewers_is_made_with_the_hot_log_and_left_out_without_one(settings: Settings) -> None:
     first, second = MemoryHotLog(), MemoryHotLog()
 
-    [one], [same], [other] = (resolve_observers(["sse"], settings, hot_log)[0] for hot_log in (first, first, second))
+    [of_first], [same], [other] = (
+        resolve_observers(["sse"], settings, hot_log)[0] for hot_log in (first, first, second)
+    )
 
-    assert same is one
-    assert [getattr(observer, "hot_log", None) for observer in (one, other)] == [first, second]
+    assert same is of_first
+    assert [getattr(observer, "hot_log", None) for observer in (of_first, other)] == [first, second]
     assert resolve_observers(["sse", HERE], settings) == resolve_observers([HERE], settings)
 
 

@@ -122,7 +122,7 @@ def test_every_call_parameter_and_body_is_described(doc) -> None:
 
 
 def test_every_parameter_and_header_is_described(doc) -> None:
-    headers = [one for response in responses_of(doc) for one in response.get("headers", {}).values()]
+    headers = [header for response in responses_of(doc) for header in response.get("headers", {}).values()]
 
     assert [parameter["name"] for parameter in parameters_of(doc) if not parameter.get("description")] == []
     assert len(headers) > 20
@@ -273,7 +273,7 @@ def test_an_answer_that_differs_is_found(body: Any, status: int, difference: str
 
     @blueprint.get(f"/shown/{status}")
     @call({200: Shown})
-    def one() -> Response:
+    def show() -> Response:
         return Response(orjson.dumps(body), status, content_type="application/json")
 
     app = Flask("test")

@@ -33,7 +33,7 @@ from web.app import create_app
 from web.auth.envelopes import current_envelope
 
 SECRET, OTHER = "5d2f0c8a" * 8, "0f1e2d3c" * 8
-made: list[int] = []
+calls_made: list[int] = []
 
 
 @tool(effect="unsafe")
@@ -43,14 +43,14 @@ def charge(cents: int) -> str:
     Args:
         cents: how much.
     """
-    made.append(cents)
+    calls_made.append(cents)
     return f"charged {cents}"
 
 
 @contextmanager
 def served(**settings: Any) -> Iterator[tuple[AgentKit, FlaskClient]]:
     """Yield a web process, which executes what it accepts, and a client of it."""
-    made.clear()
+    calls_made.clear()
     chosen = {"default_agent": "tester", "envelope_keys": SecretStr(f"main:{SECRET}"), "require_envelope": True}
     with AgentKit(tools=[charge, calculator], settings=chosen | settings) as kit:
         app = create_app(kit.settings, kit.runner)
@@ -89,7 +89,7 @@ def is_refused(answer: Any) -> bool:
 def test_a_signed_call_is_made(client: FlaskClient) -> None:
     answer = post(client, body_of(), envelope(body_of()))
 
-    assert (answer.status_code, answer.json["output"], made) == (200, "charged 5", [5])
+    assert (answer.status_code, answer.json["output"], calls_made) == (200, "charged 5", [5])
 
 
 def test_its_run_keeps_the_id_of_the_key_and_the_answer_does_not(client: FlaskClient) -> None:
@@ -106,7 +106,7 @@ def test_a_call_without_a_valid_one_is_not_made_where_one_is_required(client: Fl
 
     assert is_refused(answer)
     assert answer.headers["WWW-Authenticate"] == "Bearer"
-    assert made == []
+    assert calls_made == []
 
 
 def test_a_call_is_made_once(client: FlaskClient) -> None:
@@ -117,7 +117,7 @@ def test_a_call_is_made_once(client: FlaskClient) -> None:
 
     assert all(is_refused(answer) for answer in again)
     assert "used before" in again[0].json["detail"]
-    assert made == [5]
+    assert calls_made == [5]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_call_is_made_once(client: FlaskClient) -> None:
 )
 def test_one_for_another_call_is_refused(client: FlaskClient, other: dict[str, Any]) -> None:
     assert is_refused(post(client, body_of(), envelope(body_of(), **other)))
-    assert made == []
+    assert calls_made == []
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_one_for_another_call_is_refused(client: FlaskClient, other: dict[str, A
 )
 def test_the_body_is_the_one_that_was_signed_byte_by_byte(client: FlaskClient, sent: bytes) -> None:
     assert is_refused(post(client, sent, envelope(body_of())))
-    assert made == []
+    assert calls_made == []
 
 
 @pytest.mark.parametrize("how", ["two headers", "one header of two", "the same twice"])
@@ -161,7 +161,7 @@ def test_two_envelopes_are_refused_though_each_is_valid(client: FlaskClient, how
     answer = client.post("/execute", data=body_of(), headers=headers)
 
     assert is_refused(answer)
-    assert made == []
+    assert calls_made == []
 
 
 def test_a_tag_of_other_letters_is_refused_and_no_defect(client: FlaskClient) -> None:
@@ -188,7 +188,7 @@ def test_a_large_body_is_verified_and_read_once(client: FlaskClient) -> None:
 
     answer = post(client, body, envelope(body))
 
-    assert (answer.status_code, answer.json["correlation_id"], made) == (200, "c", [7])
+    assert (answer.status_code, answer.json["correlation_id"], calls_made) == (200, "c", [7])
 
 
 def test_without_the_setting_one_may_be_left_out_and_one_that_is_sent_counts() -> None:
@@ -201,7 +201,7 @@ def test_without_the_setting_one_may_be_left_out_and_one_that_is_sent_counts() -
     assert (plain.status_code, signed.status_code) == (200, 200)
     assert is_refused(wrong)
     assert is_refused(empty)
-    assert made == [1, 2]
+    assert calls_made == [1, 2]
 
 
 def test_without_keys_no_envelope_is_valid() -> None:
@@ -221,7 +221,7 @@ def test_a_key_is_replaced_without_a_pause() -> None:
     with served(envelope_keys=SecretStr(f"next:{OTHER}")) as (_, client):
         assert is_refused(post(client, body_of(), envelope(body_of())))
         assert is_refused(post(client, body_of(), envelope(body_of(), key_id="next")))
-        assert made == []
+        assert calls_made == []
 
 
 def test_the_tenant_of_the_caller_is_part_of_the_audience() -> None:
@@ -253,7 +253,7 @@ def test_the_call_is_not_made_where_the_database_does_not_answer(
         answer = post(client, body_of(), text)
 
     assert (answer.status_code, answer.json["code"], answer.json["retryable"]) == (503, "database_unreachable", True)
-    assert made == []
+    assert calls_made == []
     assert post(client, body_of(), text).status_code == 200
 
 

@@ -16,8 +16,8 @@ def check(tmp_path):
     def check(*lines, environment=None):
         path = tmp_path / "helper.yaml"
         path.write_text("\n".join(["name: A", "system_prompt: x", *lines]))
-        found = deep_check(load_definition(path), read_settings(), environment or {})
-        return [(problem.severity, problem.line, problem.field, problem.text) for problem in found]
+        mistakes = deep_check(load_definition(path), read_settings(), environment or {})
+        return [(problem.severity, problem.line, problem.field, problem.text) for problem in mistakes]
 
     return check
 
@@ -84,17 +84,17 @@ def test_auto_is_never_a_problem(check, monkeypatch):
     ],
 )
 def test_a_problem_is_named_with_line_field_and_remedy(check, lines, severity, line, field, words):
-    found = check(*lines, environment={"HERE": "x"})
+    mistakes = check(*lines, environment={"HERE": "x"})
 
-    assert [problem[:3] for problem in found] == [(severity, line, field)]
-    assert words in found[0][3]
+    assert [problem[:3] for problem in mistakes] == [(severity, line, field)]
+    assert words in mistakes[0][3]
 
 
 @pytest.mark.parity
 def test_all_problems_are_reported_at_once(check):
-    found = check("model: nope/x", "tools: [calculater, clok]", "observers: [loger]")
+    mistakes = check("model: nope/x", "tools: [calculater, clok]", "observers: [loger]")
 
-    assert [field for _, _, field, _ in found] == ["model", "tools[0]", "tools[1]", "observers[0]"]
+    assert [field for _, _, field, _ in mistakes] == ["model", "tools[0]", "tools[1]", "observers[0]"]
 
 
 def test_a_definition_that_cannot_be_read_is_a_problem_like_the_others():

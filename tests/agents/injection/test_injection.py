@@ -164,7 +164,7 @@ def prepare(scene: Scene, injection: Injection) -> Call | None:
 
 
 def test_there_are_enough_and_no_two_are_the_same() -> None:
-    assert len({(one.channel, one.text) for one in INJECTIONS}) == len(INJECTIONS) >= 40
+    assert len({(case.channel, case.text) for case in INJECTIONS}) == len(INJECTIONS) >= 40
     assert len({injection.channel for injection in INJECTIONS}) == 11
 
 

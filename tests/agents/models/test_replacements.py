@@ -88,18 +88,18 @@ def test_the_sdk_looks_at_no_plain_request(run, server, call_of, monkeypatch):
     ],
 )
 def test_what_is_not_plain_is_still_transformed(run, completions, monkeypatch, messages):
-    given = []
+    received = []
 
     async def transform(data: Any, expected: object) -> Any:
-        given.append(data)
+        received.append(data)
         return data
 
     monkeypatch.setattr(completions, "async_maybe_transform", transform)
     replace_functions()
-    asked = {"messages": messages, "model": "x"}
+    request = {"messages": messages, "model": "x"}
 
-    assert run(completions.async_maybe_transform(asked, dict)) == asked
-    assert given == [asked]
+    assert run(completions.async_maybe_transform(request, dict)) == request
+    assert received == [request]
 
 
 @pytest.mark.parity
@@ -109,9 +109,9 @@ def test_plain_messages_are_not_transformed_beside_a_parameter_that_is(run, comp
 
     monkeypatch.setattr(completions, "async_maybe_transform", transform)
     replace_functions()
-    asked = {"messages": [{"role": "user"}], "since": datetime(2026, 1, 1, tzinfo=UTC)}
+    request = {"messages": [{"role": "user"}], "since": datetime(2026, 1, 1, tzinfo=UTC)}
 
-    assert run(completions.async_maybe_transform(asked, dict)) == {**asked, "since": "2026-01-01"}
+    assert run(completions.async_maybe_transform(request, dict)) == {**request, "since": "2026-01-01"}
 
 
 @pytest.mark.parity

@@ -102,7 +102,7 @@ def test_an_approval_is_of_a_servers_tool_whatever_the_model_calls_it() -> None:
     of_bank = replace(BOOKING, mcp=("bank", "book"))
 
     assert version_of(replace(of_bank, name="bank_book")) == version_of(of_bank)
-    assert len({version_of(one) for one in (BOOKING, of_bank, replace(of_bank, mcp=("evil", "book")))}) == 3
+    assert len({version_of(tool) for tool in (BOOKING, of_bank, replace(of_bank, mcp=("evil", "book")))}) == 3
 
 
 def test_a_principal_without_the_role_is_refused_before_its_arguments_are_read(context: RunContext) -> None:
@@ -215,22 +215,22 @@ class Kept(Guardrails):
         return {name: "[redacted]" if value == "A 12" else value for name, value in result.items()}
 
 
-def test_a_result_is_validated_and_then_redacted(context: RunContext, made: Callable[[Tool], Any]) -> None:
+def test_a_result_is_validated_and_then_redacted(context: RunContext, make_call: Callable[[Tool], Any]) -> None:
     context.guardrails = Kept()
     schema = {"type": "object", "properties": {"room": {"const": "A 12"}}, "required": ["room", "seats"]}
 
-    assert made(replace(BOOKING, output_schema=schema)).result == {"room": "[redacted]", "seats": 4}
+    assert make_call(replace(BOOKING, output_schema=schema)).result == {"room": "[redacted]", "seats": 4}
 
 
-def test_a_result_that_does_not_fit_is_kept_back(made: Callable[[Tool], Any]) -> None:
-    ended = made(replace(BOOKING, output_schema={"type": "object", "required": ["number"]}))
+def test_a_result_that_does_not_fit_is_kept_back(make_call: Callable[[Tool], Any]) -> None:
+    ended = make_call(replace(BOOKING, output_schema={"type": "object", "required": ["number"]}))
 
     assert ended.status == "failed"
     assert ended.result.startswith("The call was made, and its result is kept back: the result of book does not fit")
 
 
 @pytest.fixture
-def made(context: RunContext) -> Callable[[Tool], Any]:
+def make_call(context: RunContext) -> Callable[[Tool], Any]:
     def make(booking: Tool) -> Any:
         step = ToolStep(context, ToolCall(id="call_1", name="book", arguments_text=BOOK), {"book": booking}, 5.0)
         context.loop.run(step.run())

@@ -112,7 +112,7 @@ def test_the_result_has_no_cookies():
 
 
 @pytest.fixture
-def asked(context, settings, monkeypatch):
+def ask(context, settings, monkeypatch):
     """Call a tool while a server of this machine, which is allowed, answers by a script."""
     allowed = settings.model_copy(update={"http_allowed_hosts": "127.0.0.1"})
     monkeypatch.setattr("agents.tools.http.settings", lambda: allowed)
@@ -132,8 +132,8 @@ def asked(context, settings, monkeypatch):
 
 
 @pytest.mark.parity
-def test_a_page_is_read(asked):
-    result, requests = asked(says(b"<p>hello", Content_Type="text/html"), http_get, "/a?b=c", headers={"Accept": "x"})
+def test_a_page_is_read(ask):
+    result, requests = ask(says(b"<p>hello", Content_Type="text/html"), http_get, "/a?b=c", headers={"Accept": "x"})
 
     assert (result["status"], result["text"]) == (200, "<p>hello")
     assert (requests[0].method, requests[0].path, requests[0].headers["accept"]) == ("GET", "/a?b=c", "x")
@@ -141,8 +141,8 @@ def test_a_page_is_read(asked):
 
 
 @pytest.mark.parity
-def test_head_reads_no_body(asked):
-    result, requests = asked(says(b"", Content_Length="5"), http_get, method="HEAD")
+def test_head_reads_no_body(ask):
+    result, requests = ask(says(b"", Content_Length="5"), http_get, method="HEAD")
 
     assert (result["status"], result["headers"], "note" in result) == (200, {"content-length": "5"}, False)
     assert requests[0].method == "HEAD"
@@ -150,10 +150,10 @@ def test_head_reads_no_body(asked):
 
 @pytest.mark.parity
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-def test_a_change_is_sent_with_the_key_of_the_call(asked, method):
+def test_a_change_is_sent_with_the_key_of_the_call(ask, method):
     reply = says(b'{"id": 7}', status=201, Content_Type="application/json")
 
-    result, requests = asked(reply, http_request, method=method, json={"a": "ü"}, headers={"Authorization": "Bearer t"})
+    result, requests = ask(reply, http_request, method=method, json={"a": "ü"}, headers={"Authorization": "Bearer t"})
 
     assert (result["status"], result["json"]) == (201, {"id": 7})
     assert (requests[0].method, orjson.loads(requests[0].body)) == (method, {"a": "ü"})
@@ -164,27 +164,27 @@ def test_a_change_is_sent_with_the_key_of_the_call(asked, method):
 
 @pytest.mark.parity
 @pytest.mark.parametrize("status", [400, 404, 500, 503])
-def test_a_status_that_says_no_is_a_result(asked, status):
-    result, _ = asked(says(b"no", status), http_request)
+def test_a_status_that_says_no_is_a_result(ask, status):
+    result, _ = ask(says(b"no", status), http_request)
 
     assert (result["status"], result["text"]) == (status, "no")
 
 
 @pytest.mark.parity
 @pytest.mark.parametrize("status", [502, 504])
-def test_a_gateway_without_an_answer_leaves_a_change_open(asked, status):
-    result, _ = asked(says(b"no", status), http_request)
-    read, _ = asked(says(b"no", status), http_get)
+def test_a_gateway_without_an_answer_leaves_a_change_open(ask, status):
+    result, _ = ask(says(b"no", status), http_request)
+    read, _ = ask(says(b"no", status), http_get)
 
     assert isinstance(result, ToolCutOff)
     assert read["status"] == status
 
 
 @pytest.mark.parity
-def test_a_connection_that_breaks_leaves_a_change_open(asked):
+def test_a_connection_that_breaks_leaves_a_change_open(ask):
     async def close(*_: object) -> None:
         """Say nothing."""
 
-    result, _ = asked(close, http_request)
+    result, _ = ask(close, http_request)
 
     assert isinstance(result, ToolCutOff)

@@ -487,7 +487,9 @@ class Machine(RuleBasedStateMachine):
     async def _quiet(self) -> None:
         busy = True
         while busy:
-            tasks = [task for one in self.owners for task in (one.writer._extending, one.writer._sealing) if task]
+            tasks = [
+                task for process in self.owners for task in (process.writer._extending, process.writer._sealing) if task
+            ]
             going = [task for task in tasks if not task.done()]
             if going:
                 await asyncio.wait(going)

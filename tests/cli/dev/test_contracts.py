@@ -57,11 +57,11 @@ def test_a_contract_is_json_schema_and_refers_to_nothing_outside(name: str) -> N
 
 def references(schema: Any) -> set[str]:
     if isinstance(schema, list):
-        return {reference for one in schema for reference in references(one)}
+        return {reference for subschema in schema for reference in references(subschema)}
     if not isinstance(schema, dict):
         return set()
     own = {schema["$ref"]} if isinstance(schema.get("$ref"), str) else set()
-    return own | {found for one in schema.values() for found in references(one)}
+    return own | {reference for subschema in schema.values() for reference in references(subschema)}
 
 
 @pytest.mark.parametrize("more", [{}, {"queue": "slow", "grant_id": "grt_1", "detached": True}])
@@ -86,8 +86,12 @@ def test_an_event_fits_its_contract(payload: Any) -> None:
 
 
 def test_every_event_type_and_every_code_is_in_a_contract() -> None:
-    types = {one["properties"]["type"]["const"] for one in DOCUMENTS["event"]["$defs"].values() if "properties" in one}
-    codes = {one["const"] for one in DOCUMENTS["problem"]["$defs"]["Code"]["oneOf"]}
+    types = {
+        subschema["properties"]["type"]["const"]
+        for subschema in DOCUMENTS["event"]["$defs"].values()
+        if "properties" in subschema
+    }
+    codes = {subschema["const"] for subschema in DOCUMENTS["problem"]["$defs"]["Code"]["oneOf"]}
 
     assert types == EVENT_TYPES.keys()
     assert codes == {code for code, entry in catalogue().items() if entry.status is not None}
@@ -233,9 +237,9 @@ def test_a_change_that_breaks_others_is_refused_with_what_to_do(
 
 
 def test_a_message_between_two_versions_is_compared_both_ways() -> None:
-    found = problems(Direction.BOTH, BOOK, changed("required", ["pages"]))
+    mistakes = problems(Direction.BOTH, BOOK, changed("required", ["pages"]))
 
-    assert [problem.split(";")[0] for problem in found] == [
+    assert [problem.split(";")[0] for problem in mistakes] == [
         "book: pages is required now",
         "book: title may be absent now",
     ]

@@ -16,7 +16,7 @@ Known = Callable[..., Settings]
 
 
 @pytest.fixture
-def known(settings: Settings, tmp_path: Path, redis_url: str, deployment: str) -> Iterator[Known]:
+def known_tasks(settings: Settings, tmp_path: Path, redis_url: str, deployment: str) -> Iterator[Known]:
     """Describes an application and returns the settings that name its folder."""
     shop = ScriptedShop(redis_url, deployment)
 
@@ -34,12 +34,12 @@ def test_nothing_is_said_without_applications(settings: Settings) -> None:
     assert list(check_celery_tasks(settings)) == []
 
 
-def test_an_application_that_answers_is_ok(known: Known) -> None:
-    assert only(check_celery_tasks(known())) == ("ok", "shop: 1 tasks; broker and results answer")
+def test_an_application_that_answers_is_ok(known_tasks: Known) -> None:
+    assert only(check_celery_tasks(known_tasks())) == ("ok", "shop: 1 tasks; broker and results answer")
 
 
-def test_an_application_that_records_no_starts_is_a_warning(known: Known) -> None:
-    findings = list(check_celery_tasks(known(tracks_starts=False)))
+def test_an_application_that_records_no_starts_is_a_warning(known_tasks: Known) -> None:
+    findings = list(check_celery_tasks(known_tasks(tracks_starts=False)))
 
     assert verdicts(iter(findings)) == ["warn", "ok"]
     assert "task_track_started=True" in findings[0][1]
@@ -55,7 +55,7 @@ def test_an_application_that_records_no_starts_is_a_warning(known: Known) -> Non
         ((".sock", ".none"), "its broker does not answer"),
     ],
 )
-def test_what_does_not_answer_is_a_failure(known: Known, change: tuple[str, str], problem: str) -> None:
-    verdict, text = only(check_celery_tasks(known(change)))
+def test_what_does_not_answer_is_a_failure(known_tasks: Known, change: tuple[str, str], problem: str) -> None:
+    verdict, text = only(check_celery_tasks(known_tasks(change)))
 
     assert (verdict, problem in text) == ("fail", True), text

@@ -45,4 +45,4 @@ def test_a_tool_of_another_callboard_has_its_effect_class_there_and_the_trace_of
     assert effects == {"calculator": Effect.PURE, "book": Effect.KEYED}
     assert (state["status"], state["output"], state["trace_id"]) == ("succeeded", "391", trace_id)
     with closing(Runner.open(installation.settings)) as runner:
-        assert [one["run_id"] for one in runner.journal.readers.runs.newest(runner.principal)] == [state["run_id"]]
+        assert [run["run_id"] for run in runner.journal.readers.runs.newest(runner.principal)] == [state["run_id"]]

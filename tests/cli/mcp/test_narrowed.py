@@ -24,20 +24,20 @@ from web.mcp.service import Context
 
 pytestmark = pytest.mark.parity
 
-made: list[str] = []
+calls_made: list[str] = []
 
 
 @tool(effect="pure", roles=["operator"])
 def open_door() -> str:
     """Open the door."""
-    made.append("open")
+    calls_made.append("open")
     return "open"
 
 
 @pytest.fixture
 def serve(installation: Installation) -> Iterator[Callable[..., Runner]]:
     """Open the runner of a process with these settings."""
-    made.clear()
+    calls_made.clear()
     file = installation.folder / "agents" / "tester.yaml"
     file.write_text(f"name: Tester\nmodel: demo/assistant\nsystem_prompt: You open.\ntools: ['{__name__}:open_door']\n")
     opened: list[Runner] = []
@@ -84,7 +84,7 @@ def test_a_call_is_made_with_the_roles_that_the_settings_leave(
 
     state = call(runner)
 
-    assert (state.get("code"), made) == ((None, ["open"]) if may else ("UNAUTHORIZED", []))
+    assert (state.get("code"), calls_made) == ((None, ["open"]) if may else ("UNAUTHORIZED", []))
     newest_runs = runner.journal.readers.runs.newest(runner.principal)
     role_lists = [
         runner.journal.readers.runs.get(runner.principal, run["run_id"])["security_context"]["roles"]
@@ -102,7 +102,7 @@ def test_an_agents_call_is_made_with_the_roles_that_the_settings_leave(serve: Ca
         service.act(caller, runner.call_tool, "open_door", {}, agent_id="tester", principal=caller.principal), 20
     )
 
-    assert (handle.result(20).reason, made) == ("role_missing", [])
+    assert (handle.result(20).reason, calls_made) == ("role_missing", [])
 
 
 def test_a_role_that_the_principal_does_not_have_is_refused_at_the_start(serve: Callable[..., Runner]) -> None:
@@ -123,7 +123,7 @@ def test_the_name_of_another_initiator_gives_none_of_its_rights(serve: Callable[
 
     refused, state = call(runner), call(runner, "tester", input="Hello")
 
-    assert (refused["code"], made) == ("UNAUTHORIZED", [])
+    assert (refused["code"], calls_made) == ("UNAUTHORIZED", [])
     record = runner.journal.readers.runs.get(runner.principal, state["run_id"])
     assert (state["status"], record["principal"]) == ("succeeded", "ci")
     assert (record["context"]["initiator_id"], record["security_context"]["token_ref"]) == ("local", "vault:till")

@@ -22,7 +22,7 @@ def test_the_client_knows_every_event_type() -> None:
 
 @pytest.mark.parametrize("kind", DECLARED.values())
 def test_an_event_has_the_fields_that_the_server_declares(kind: type[Payload]) -> None:
-    of_every_event = {one.name for one in fields(Event)}
+    of_every_event = {event_field.name for event_field in fields(Event)}
     own = {field.name for field in fields(EVENT_TYPES[kind.type])} - of_every_event
 
     assert own == {name for name, _ in kind.own_fields}

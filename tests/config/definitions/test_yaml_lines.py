@@ -41,7 +41,7 @@ MISTAKES = Mistakes(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "error_text"),
     [
         ("kind: a\n", ":1: name: is missing; add `name: ...`."),
         ("name: x\nkind: c\n", ":2: kind: has to be 'a' or 'b'."),
@@ -57,19 +57,19 @@ MISTAKES = Mistakes(
         ),
     ],
 )
-def test_the_first_mistake_is_shown_at_its_line(tmp_path: Path, text: str, said: str) -> None:
+def test_the_first_mistake_is_shown_at_its_line(tmp_path: Path, text: str, error_text: str) -> None:
     file = tmp_path / "file.yaml"
     file.write_text(text)
     written = read_yaml(file, "`name: ...`")
 
-    with pytest.raises(ValidationError) as found:
+    with pytest.raises(ValidationError) as caught:
         Fields.model_validate(written.data)
 
-    assert said in str(MISTAKES.first(found.value, written).refusal(str(file), written))
+    assert error_text in str(MISTAKES.first(caught.value, written).refusal(str(file), written))
 
 
 def test_data_without_a_file_has_no_line() -> None:
-    with pytest.raises(ValidationError) as found:
+    with pytest.raises(ValidationError) as caught:
         Fields.model_validate({})
 
-    assert str(MISTAKES.first(found.value).refusal("agent", None)) == "agent: name: is missing; add `name: ...`."
+    assert str(MISTAKES.first(caught.value).refusal("agent", None)) == "agent: name: is missing; add `name: ...`."

@@ -36,10 +36,10 @@ with httpx2.Client(event_hooks={"request": [functools.partial(guard, ())]}, time
 """
 
 
-@pytest.mark.parametrize(("early", "said"), [(MOST, "done"), (MOST + 1, "sent more than 16 informational answers")])
-def test_informational_answers_of_the_identity_provider_are_counted(early: int, said: str) -> None:
+@pytest.mark.parametrize(("early", "printed"), [(MOST, "done"), (MOST + 1, "sent more than 16 informational answers")])
+def test_informational_answers_of_the_identity_provider_are_counted(early: int, printed: str) -> None:
     argv = [sys.executable, "-P", "-c", ASKS, str(early)]
 
     ran = subprocess.run(argv, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False)
 
-    assert said in ran.stdout, ran.stderr
+    assert printed in ran.stdout, ran.stderr

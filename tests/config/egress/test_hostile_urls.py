@@ -104,7 +104,7 @@ class Connected(Exception):
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def send(monkeypatch):
     def connect(*_: object) -> None:
         raise Connected
 
@@ -124,20 +124,20 @@ def test_there_are_enough_of_them():
 
 
 @pytest.mark.parametrize("url", HOSTILE, ids=lambda url: ascii(url)[:60])
-def test_a_hostile_address_is_refused_at_once(asked, url):
+def test_a_hostile_address_is_refused_at_once(send, url):
     began = time.thread_time()
 
     with pytest.raises((UrlRefused, HostNotAllowed)) as caught:
-        asked(url)
+        send(url)
 
     assert time.thread_time() - began < 0.1
     assert len(str(caught.value)) < 400
 
 
 @pytest.mark.parametrize("name", [name for name, addresses in NAMES.items() if addresses])
-def test_a_refusal_tells_no_address_behind_a_name(asked, name):
+def test_a_refusal_tells_no_address_behind_a_name(send, name):
     with pytest.raises(ModelVisible) as caught:
-        asked(f"http://{name}/")
+        send(f"http://{name}/")
 
     message = str(caught.value).replace(name, "")
     assert not any(address in message for address in NAMES[name])
@@ -151,6 +151,6 @@ def test_a_refusal_tells_no_address_behind_a_name(asked, name):
     http://[::ffff:93.184.216.34]/ https://xn--bcher-kva.example/ http://example.org/?u=http://a@b/
     """.split(),
 )
-def test_a_public_address_is_asked(asked, url):
+def test_a_public_address_is_asked(send, url):
     with pytest.raises(Connected):
-        asked(url)
+        send(url)

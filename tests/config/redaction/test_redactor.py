@@ -189,18 +189,18 @@ def owners():
 
 
 def test_an_owner_takes_its_own_values_back(owners):
-    one, other = owners
+    first_owner, other = owners
     register_secrets(["registered words"])
-    set_secrets(one, ["registered words", "words of both", "words of one", "short"])
+    set_secrets(first_owner, ["registered words", "words of both", "words of one", "short"])
     set_secrets(other, ["words of both"])
     assert (
         redact("registered words, words of both, words of one, short") == f"{REDACTED}, {REDACTED}, {REDACTED}, short"
     )
 
-    set_secrets(one, ["newer words of one"])
+    set_secrets(first_owner, ["newer words of one"])
 
-    said = "registered words, words of both, words of one, newer words of one"
-    assert redact(said) == f"{REDACTED}, {REDACTED}, words of one, {REDACTED}"
+    sentence = "registered words, words of both, words of one, newer words of one"
+    assert redact(sentence) == f"{REDACTED}, {REDACTED}, words of one, {REDACTED}"
     set_secrets(other, ())
     assert redact("words of both") == "words of both"
 
@@ -249,21 +249,21 @@ def test_a_text_of_any_length_is_cut_before_it_is_examined():
 def test_a_long_text_is_not_cut_inside_a_secret(before):
     own = Redactor({"ACME_TOKEN": "0123456789" * 5})
 
-    shown = own(before + "0123456789" * 5 + "y" * 20_000)
+    output = own(before + "0123456789" * 5 + "y" * 20_000)
 
-    assert "012" not in shown.rpartition("… (")[0]
+    assert "012" not in output.rpartition("… (")[0]
 
 
 def test_no_part_of_a_secret_moves_up_to_the_limit_where_another_became_shorter():
     own = Redactor({"ACME_TOKEN": "0123456789" * 5})
     token = "eyJ" + "a" * 4200 + ".eyJ" + "b" * 4200 + ".c "
 
-    shown = own.start(
+    output = own.start(
         f"broken: {token}{'x' * (400 + own.margin_chars - len(token) - 18)}{'0123456789' * 5} and more", 400
     )
 
-    assert shown.startswith("broken: [redacted]")
-    assert "012" not in shown
+    assert output.startswith("broken: [redacted]")
+    assert "012" not in output
 
 
 def test_a_secret_is_found_as_json_writes_it_and_a_short_spelling_is_no_secret():

@@ -16,7 +16,7 @@ from tests.web.conftest import process_of
 from tests.web.contract import require_no_difference, watch
 from web.app import create_app
 
-made: list[Any] = []
+calls_made: list[Any] = []
 
 
 @tool(effect="pure")
@@ -27,7 +27,7 @@ def add(a: int, b: int = 1) -> int:
         a: one.
         b: the other.
     """
-    made.append((a, b))
+    calls_made.append((a, b))
     return a + b
 
 
@@ -38,7 +38,7 @@ def order(item: str) -> str:
     Args:
         item: what to order.
     """
-    made.append(item)
+    calls_made.append(item)
     return f"ordered {item}"
 
 
@@ -57,7 +57,7 @@ def slow() -> str:
 
 @pytest.fixture
 def kit() -> Iterator[AgentKit]:
-    made.clear()
+    calls_made.clear()
     settings = {"default_agent": "tester"}
     with AgentKit(tools=[add, order, broken, slow], settings=settings) as made_kit:
         yield made_kit
@@ -102,7 +102,7 @@ def test_a_call_that_is_not_made_is_refused(
 ) -> None:
     answer = execute(client, name, arguments)
 
-    assert (answer.status_code, answer.json["code"], made) == (status, code, [])
+    assert (answer.status_code, answer.json["code"], calls_made) == (status, code, [])
     assert client.get(f"/v1/runs/{answer.json['run_id']}").json["error"] == code
 
 
@@ -121,7 +121,7 @@ def test_a_repeated_request_gets_the_first_ones_outcome(client: Any) -> None:
     again = execute(client, "add", {"a": 1}, headers=key)
 
     assert again.json == first.json
-    assert made == [(1, 1)]
+    assert calls_made == [(1, 1)]
     assert execute(client, "add", {"a": 2}, headers=key).json["code"] == "idempotency_conflict"
 
 
@@ -137,14 +137,14 @@ def test_a_call_that_needs_approval_says_which_and_is_made_once_it_has_it(client
     answer = execute(client, "order", {"item": "tea"}, headers=key)
 
     body = answer.json
-    assert (answer.status_code, body["status"], body["code"], made) == (202, "waiting", "approval_required", [])
+    assert (answer.status_code, body["status"], body["code"], calls_made) == (202, "waiting", "approval_required", [])
     again = execute(client, "order", {"item": "tea"}, headers=key)
     assert (again.status_code, again.json["approval_id"]) == (202, body["approval_id"])
     decided = client.post(f"/v1/runs/{body['run_id']}/approvals/{body['approval_id']}", json={"decision": "approve"})
     assert decided.status_code == 200
     kit.runner.handle(body["run_id"]).result(30)
     final = execute(client, "order", {"item": "tea"}, headers=key)
-    assert (final.status_code, final.json["output"], made) == (200, "ordered tea", ["tea"])
+    assert (final.status_code, final.json["output"], calls_made) == (200, "ordered tea", ["tea"])
 
 
 def test_a_rejected_call_is_refused(client: Any, kit: AgentKit) -> None:
@@ -155,7 +155,7 @@ def test_a_rejected_call_is_refused(client: Any, kit: AgentKit) -> None:
 
     answer = execute(client, "order", {"item": "tea"}, headers=key)
 
-    assert (answer.status_code, answer.json["code"], made) == (403, "call_rejected", [])
+    assert (answer.status_code, answer.json["code"], calls_made) == (403, "call_rejected", [])
 
 
 def test_a_stopped_call_is_cancelled(client: Any) -> None:

@@ -90,7 +90,7 @@ def place(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place
     for name in ("TURN_S", "WAITING_S"):
         monkeypatch.setattr(f"handlers.worker.inline.{name}", 0.02)
     counter.is_open.clear()
-    counter.made.clear()
+    counter.calls_made.clear()
     (Path(settings.agents_dir) / "counter.yaml").write_text(AGENT)
     settings = settings.model_copy(update={"default_agent": "counter"})
     journal = Journal(settings, publish=lambda message: None, guard=Guardrails)

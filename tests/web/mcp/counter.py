@@ -8,7 +8,7 @@ from agents.tools import current_call, tool
 
 is_open = threading.Event()
 """Lets ``wait_outside`` return."""
-made: list[str] = []
+calls_made: list[str] = []
 """The calls that had an effect."""
 
 
@@ -37,7 +37,7 @@ def book(room: str) -> str:
     Args:
         room: which one.
     """
-    made.append(room)
+    calls_made.append(room)
     return f"booked {room}"
 
 
@@ -81,5 +81,5 @@ def count_money() -> int:
 @tool(effect="unsafe", classification="RESTRICTED")
 def open_safe() -> str:
     """Open the safe."""
-    made.append("safe")
+    calls_made.append("safe")
     return "open"

@@ -44,7 +44,7 @@ def test_the_user_of_a_client_approves_the_exact_call(place: Place, mode: str) -
     state = place.state("book", mode, user.options, room="blue")
 
     assert (state["status"], state["output"]) == ("succeeded", "booked blue")
-    assert counter.made == ["blue"]
+    assert counter.calls_made == ["blue"]
     (form,) = user.shown
     assert 'book(room="blue")' in form.message
     assert form.requested_schema["properties"]["decision"]["enum"] == ["approve", "reject"]
@@ -55,7 +55,7 @@ def test_a_call_that_the_user_rejects_is_not_made(place: Place, mode: str, user:
     state = place.state("book", mode, user.options, room="blue")
 
     assert (state["status"], state["code"]) == ("failed", "call_rejected")
-    assert counter.made == []
+    assert counter.calls_made == []
 
 
 @pytest.mark.parametrize("user", [User("cancel"), User("accept", {"decision": "perhaps"}), User("accept")])
@@ -65,7 +65,7 @@ def test_a_question_that_the_user_leaves_open_waits_for_another_answer(place: Pl
     assert (state["status"], state["code"]) == ("waiting", "APPROVAL_REQUIRED")
     why = "the decision is none of these: approve, reject." if user.answer.action == "accept" else None
     assert state.get("error") == why
-    assert counter.made == []
+    assert counter.calls_made == []
 
 
 def test_without_forms_the_result_says_how_to_approve_and_the_run_is_resumed(place: Place, mode: str) -> None:
@@ -114,7 +114,7 @@ def test_a_caller_whose_key_may_not_decide_is_not_asked(place: Place, mode: str)
 
     state = limited.state("book", mode, user.options, room="blue")
 
-    assert (state["code"], user.shown, counter.made) == ("APPROVAL_REQUIRED", [], [])
+    assert (state["code"], user.shown, counter.calls_made) == ("APPROVAL_REQUIRED", [], [])
 
 
 # --- the state that a client of 2026-07-28 sends back -------------------------------------------
@@ -126,9 +126,9 @@ def _asked(place: Place) -> InputRequiredResult:
     async def work(client: Client) -> CallToolResult | InputRequiredResult:
         return await client.session.call_tool("book", {"room": "blue"}, allow_input_required=True)
 
-    asked = place.use(work, "2026-07-28", **User("cancel").options)
-    assert isinstance(asked, InputRequiredResult)
-    return asked
+    request = place.use(work, "2026-07-28", **User("cancel").options)
+    assert isinstance(request, InputRequiredResult)
+    return request
 
 
 def _repeat(place: Place, state: str | None, answers: Any, room: str = "blue") -> Any:
@@ -140,47 +140,49 @@ def _repeat(place: Place, state: str | None, answers: Any, room: str = "blue") -
     return place.use(work, "2026-07-28", **User("cancel").options)
 
 
-def _approval(asked: InputRequiredResult) -> dict[str, ElicitResult]:
-    return {name: ElicitResult(action="accept", content={"decision": "approve"}) for name in asked.input_requests or {}}
+def _approval(request: InputRequiredResult) -> dict[str, ElicitResult]:
+    return {
+        name: ElicitResult(action="accept", content={"decision": "approve"}) for name in request.input_requests or {}
+    }
 
 
 def test_a_repeated_request_continues_the_run_and_starts_no_other(place: Place) -> None:
-    asked = _asked(place)
+    request = _asked(place)
 
-    ended = _repeat(place, asked.request_state, _approval(asked))
+    ended = _repeat(place, request.request_state, _approval(request))
 
     assert ended.structured_content["output"] == "booked blue"
     assert len(place.service.journal.readers.runs.newest(place.service.runner.principal)) == 1
-    again = _repeat(place, asked.request_state, _approval(asked))
-    assert (again.structured_content["output"], counter.made) == ("booked blue", ["blue"])
+    again = _repeat(place, request.request_state, _approval(request))
+    assert (again.structured_content["output"], counter.calls_made) == ("booked blue", ["blue"])
 
 
 @pytest.mark.parametrize("tampered", ["", "v1.", "run_1 0", "x" * 400])
 def test_a_state_that_the_server_did_not_make_is_refused(place: Place, tampered: str) -> None:
-    asked = _asked(place)
+    request = _asked(place)
 
     with pytest.raises(MCPError, match="Invalid or expired requestState"):
-        _repeat(place, tampered, _approval(asked))
-    assert counter.made == []
+        _repeat(place, tampered, _approval(request))
+    assert counter.calls_made == []
 
 
 def test_each_changed_character_of_a_state_is_noticed(place: Place) -> None:
-    asked = _asked(place)
-    state = asked.request_state or ""
+    request = _asked(place)
+    state = request.request_state or ""
 
     for position in range(0, len(state), 7):
         other = "A" if state[position] != "A" else "B"
         with pytest.raises(MCPError, match="requestState"):
-            _repeat(place, state[:position] + other + state[position + 1 :], _approval(asked))
-    assert counter.made == []
+            _repeat(place, state[:position] + other + state[position + 1 :], _approval(request))
+    assert counter.calls_made == []
 
 
 def test_a_state_is_for_its_caller_and_its_call_alone(place: Place) -> None:
-    asked = _asked(place)
+    request = _asked(place)
     other = place.as_principal(Principal(tenant="default", id="eve"))
 
     with pytest.raises(MCPError, match="requestState"):
-        _repeat(other, asked.request_state, _approval(asked))
+        _repeat(other, request.request_state, _approval(request))
     with pytest.raises(MCPError, match="requestState"):
-        _repeat(place, asked.request_state, _approval(asked), room="red")
-    assert counter.made == []
+        _repeat(place, request.request_state, _approval(request), room="red")
+    assert counter.calls_made == []

@@ -369,7 +369,7 @@ def test_a_call_that_a_person_has_approved_is_resumed_by_calling_it_again(place:
     done = _again(place, mode, "one", "book", room="blue")
 
     assert (waiting["code"], done["output"], done["run_id"]) == ("APPROVAL_REQUIRED", "booked blue", waiting["run_id"])
-    assert counter.made == ["blue"]
+    assert counter.calls_made == ["blue"]
 
 
 def test_arguments_that_do_not_fit_become_no_run_and_each_misfit_is_named(place: Place, mode: str) -> None:
@@ -411,4 +411,4 @@ def test_a_tool_that_the_worker_cannot_load_is_not_configured(place: Place, mode
 def test_a_restricted_tool_needs_a_person(place: Place, mode: str) -> None:
     state = place.state("open_safe", mode)
 
-    assert (state["status"], state["code"], counter.made) == ("waiting", "APPROVAL_REQUIRED", [])
+    assert (state["status"], state["code"], counter.calls_made) == ("waiting", "APPROVAL_REQUIRED", [])

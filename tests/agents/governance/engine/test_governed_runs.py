@@ -27,40 +27,40 @@ from tests.agents.governance.engine.engine_server import EngineServer
 
 pytestmark = pytest.mark.parity
 
-made: list[Any] = []
+calls_made: list[Any] = []
 
 
 @tool(effect="pure")
 def look(name: str) -> dict[str, str]:
     """Look a person up."""
-    made.append(("look", name))
+    calls_made.append(("look", name))
     return {"name": name, "phone": "555-0100"}
 
 
 @tool(effect="unsafe")
 def send(text: str) -> str:
     """Send a text."""
-    made.append(("send", text))
+    calls_made.append(("send", text))
     return "sent"
 
 
 @tool(effect="unsafe", confirm=True)
 def pay(cents: int) -> str:
     """Pay."""
-    made.append(("pay", cents))
+    calls_made.append(("pay", cents))
     return "paid"
 
 
 @tool(effect="unsafe", confirm=True, sticky=("thread",))
 def order(boxes: int) -> str:
     """Order."""
-    made.append(("order", boxes))
+    calls_made.append(("order", boxes))
     return "ordered"
 
 
 @pytest.fixture
 def engine() -> Iterator[EngineServer]:
-    made.clear()
+    calls_made.clear()
     with EngineServer() as server:
         yield server
 
@@ -140,7 +140,7 @@ def test_a_stop_before_a_call_ends_the_run(kit: AgentKit, engine: EngineServer) 
 
     played = kit.play()
 
-    assert (played.end.status, played.end.reason, made) == ("failed", "policy_refused", [])
+    assert (played.end.status, played.end.reason, calls_made) == ("failed", "policy_refused", [])
     assert "Not today." in played.of(ErrorPayload)[-1].message
 
 
@@ -169,7 +169,7 @@ def test_a_blocked_call_is_the_models_to_work_around(kit: AgentKit, engine: Engi
     played = kit.play()
 
     (result,) = played.of(ToolResultPayload)
-    assert (result.outcome, made, played.end.status) == ("refused", [], "succeeded")
+    assert (result.outcome, calls_made, played.end.status) == ("refused", [], "succeeded")
     assert "Outside of hours." in result.result
 
 
@@ -185,7 +185,7 @@ def test_guardrails_redact_the_input_before_it_is_logged(kit: AgentKit, engine: 
     handle = kit.run()
     handle.result(30)
 
-    assert made == [("send", "call [REDACTED]")]
+    assert calls_made == [("send", "call [REDACTED]")]
     (called,) = [event for event in handle.events() if isinstance(event, ToolPayload) and event.arguments]
     assert called.arguments == {"text": "call [REDACTED]"}
     assert decisions(kit, handle.run_id)[1]["verdict"] == "constrain"
@@ -200,7 +200,7 @@ def test_a_redacted_input_that_does_not_fit_is_no_call(kit: AgentKit, engine: En
 
     (result,) = kit.play().of(ToolResultPayload)
 
-    assert (result.outcome, made) == ("refused", [])
+    assert (result.outcome, calls_made) == ("refused", [])
 
 
 def test_guardrails_that_do_not_pass_refuse_the_call(kit: AgentKit, engine: EngineServer) -> None:
@@ -210,7 +210,7 @@ def test_guardrails_that_do_not_pass_refuse_the_call(kit: AgentKit, engine: Engi
 
     (result,) = kit.play().of(ToolResultPayload)
 
-    assert (result.outcome, made) == ("refused", [])
+    assert (result.outcome, calls_made) == ("refused", [])
     assert "a card number" in result.result
 
 
@@ -262,7 +262,7 @@ def test_a_call_of_which_the_engine_sees_a_part_is_not_made(kit: AgentKit, engin
     played = kit.play()
 
     (result,) = played.of(ToolResultPayload)
-    assert (result.outcome, made) == ("refused", [])
+    assert (result.outcome, calls_made) == ("refused", [])
     assert "shown in part" in result.result
     assert [event["is_cut"] for event in engine.of("ActivityStarted", "send")] == [True]
     assert not engine.of("ActivityStarted", "model")[0]["is_cut"]
@@ -305,7 +305,7 @@ def test_without_the_engine_a_pure_call_that_leaves_is_not_made(kit: AgentKit, e
 
     played = kit.play()
 
-    assert made == []
+    assert calls_made == []
     assert [result.outcome for result in played.of(ToolResultPayload)] == ["refused"]
     assert engine.of("ActivityStarted", "look")[0]["activity_identity"] == "mcp:shop/look"
 
@@ -322,7 +322,7 @@ def test_without_the_engine_pure_calls_are_made_and_others_are_not(
 
     played = kit.play()
 
-    assert made == [("look", "Ann")]
+    assert calls_made == [("look", "Ann")]
     assert {result.name: result.outcome for result in played.of(ToolResultPayload)} == {
         "look": "done",
         "send": "refused",
@@ -346,14 +346,14 @@ def test_without_the_engine_nothing_is_done_if_all_is_closed(engine: EngineServe
 
 def test_an_engine_that_flips_is_believed_at_each_call(kit: AgentKit, engine: EngineServer) -> None:
     def respond(event: dict[str, Any]) -> Any:
-        return {"action": "continue"} if len(made) < 2 else {"action": "stop"}
+        return {"action": "continue"} if len(calls_made) < 2 else {"action": "stop"}
 
     engine.respond = respond
     kit.model.script(*[Turn(calls=[Call(name="look", arguments={"name": "Ann"})])] * 5, Turn(text="done"))
 
     played = kit.play()
 
-    assert (len(made), played.end.reason) == (2, "policy_refused")
+    assert (len(calls_made), played.end.reason) == (2, "policy_refused")
 
 
 def test_a_slow_engine_costs_its_time_limit_and_no_more(kit: AgentKit, engine: EngineServer) -> None:
@@ -371,7 +371,7 @@ def test_a_slow_engine_costs_its_time_limit_and_no_more(kit: AgentKit, engine: E
     (result,) = kit.play().of(ToolResultPayload)
     released.set()
 
-    assert (result.outcome, made) == ("refused", [])
+    assert (result.outcome, calls_made) == ("refused", [])
     assert time.monotonic() - began < 8
 
 
@@ -392,7 +392,7 @@ def test_a_stop_during_the_question_ends_the_run_with_valid_steps(kit: AgentKit,
     end = handle.result(30)
     released.set()
 
-    assert (end.status, made) == ("cancelled", [])
+    assert (end.status, calls_made) == ("cancelled", [])
     with kit.runner.journal.database.read() as connection:
         assert connection.execute(select(steps.c.id).where(steps.c.ended_ms.is_(None))).all() == []
 
@@ -403,11 +403,11 @@ def test_an_approval_that_the_engine_requires_is_asked_for_once(kit: AgentKit, e
 
     handle = kit.run()
     (question,) = waiting(handle)
-    assert (question["reason"], made) == ("Ask Ann.", [])
+    assert (question["reason"], calls_made) == ("Ask Ann.", [])
     handle.decide(question["approval_id"], Decision(decision="approve"))
     end = handle.result(30)
 
-    assert (end.status, made) == ("succeeded", [("send", "hi")])
+    assert (end.status, calls_made) == ("succeeded", [("send", "hi")])
     assert len(engine.of("ActivityStarted", "send")) == 2
 
 
@@ -434,7 +434,7 @@ def test_a_sticky_approval_is_not_named_for_a_call_that_the_engine_stops(
         ]
 
     assert "approved" not in decided
-    assert made == [("order", 1)]
+    assert calls_made == [("order", 1)]
 
 
 def test_a_call_that_a_person_approves_is_shown_as_the_engine_redacted_it(kit: AgentKit, engine: EngineServer) -> None:
@@ -448,7 +448,7 @@ def test_a_call_that_a_person_approves_is_shown_as_the_engine_redacted_it(kit: A
     handle.decide(question["approval_id"], Decision(decision="approve"))
     handle.result(30)
 
-    assert made == [("pay", 1)]
+    assert calls_made == [("pay", 1)]
 
 
 def test_the_engine_does_not_change_what_a_person_approved(kit: AgentKit, engine: EngineServer) -> None:
@@ -461,7 +461,7 @@ def test_the_engine_does_not_change_what_a_person_approved(kit: AgentKit, engine
     handle.result(30)
 
     (result,) = [event for event in handle.events() if isinstance(event, ToolResultPayload)]
-    assert (result.outcome, made) == ("refused", [])
+    assert (result.outcome, calls_made) == ("refused", [])
 
 
 def test_an_approval_of_other_arguments_is_no_answer_to_the_engines_question(
@@ -478,7 +478,7 @@ def test_an_approval_of_other_arguments_is_no_answer_to_the_engines_question(
     questions = (e for e in handle.events() if isinstance(e, ApprovalPayload) and e.decision is None)
 
     assert [e.reason for e in islice(questions, 2)] == ["Ask Ann."] * 2
-    assert made == []
+    assert calls_made == []
     handle.cancel()
 
 
@@ -490,7 +490,7 @@ def test_an_engine_that_turns_against_an_approved_call_is_believed(kit: AgentKit
     handle.decide(question["approval_id"], Decision(decision="approve"))
     handle.result(30)
 
-    assert made == []
+    assert calls_made == []
 
 
 def test_a_run_of_one_call_is_governed_too(kit: AgentKit, engine: EngineServer) -> None:
@@ -507,7 +507,7 @@ def test_a_run_of_one_call_is_governed_too(kit: AgentKit, engine: EngineServer) 
     engine.respond = refuse("ActivityStarted", "send", {"verdict": "block"})
     end = kit.runner.call_tool("send", {"text": "hi"}, agent_id="tester").result(30)
 
-    assert (end.status, end.reason, made) == ("failed", "call_blocked", [("look", "Ann")])
+    assert (end.status, end.reason, calls_made) == ("failed", "call_blocked", [("look", "Ann")])
 
 
 def test_a_run_of_one_call_waits_where_the_engine_requires_it(kit: AgentKit, engine: EngineServer) -> None:
@@ -515,10 +515,10 @@ def test_a_run_of_one_call_waits_where_the_engine_requires_it(kit: AgentKit, eng
 
     handle = kit.runner.call_tool("send", {"text": "hi"}, agent_id="tester")
     (question,) = waiting(handle)
-    assert made == []
+    assert calls_made == []
     handle.decide(question["approval_id"], Decision(decision="approve"))
 
-    assert (handle.result(30).status, made) == ("succeeded", [("send", "hi")])
+    assert (handle.result(30).status, calls_made) == ("succeeded", [("send", "hi")])
 
 
 class Own:
@@ -542,7 +542,7 @@ def test_a_local_refusal_is_not_sent_to_the_engine(
     kit.model.script(Turn(calls=[Call(name="send", arguments={"text": "hi"})]), Turn(text="done"))
     kit.play()
 
-    assert (len(engine.of("ActivityStarted", "send")), len(made)) == (question_count, question_count)
+    assert (len(engine.of("ActivityStarted", "send")), len(calls_made)) == (question_count, question_count)
 
 
 def waiting(handle: RunHandle) -> list[dict[str, Any]]:

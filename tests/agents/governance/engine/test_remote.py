@@ -23,11 +23,11 @@ HUGE = b"HTTP/1.1 200 OK\r\nContent-Length: 104857600\r\n\r\n"
 
 
 def test_the_call_is_sent_as_the_seed_names_it(ask):
-    judged, (asked,) = ask({"action": "continue"})
+    judged, (request,) = ask({"action": "continue"})
 
-    event = orjson.loads(asked.body)
-    assert (asked.method, asked.path) == ("POST", "/core/governance/evaluate")
-    assert asked.headers["authorization"] == "Bearer obx_key_123"
+    event = orjson.loads(request.body)
+    assert (request.method, request.path) == ("POST", "/core/governance/evaluate")
+    assert request.headers["authorization"] == "Bearer obx_key_123"
     assert (event["event_type"], event["run_id"], event["workflow_id"]) == ("ActivityStarted", "run_1", "run_1")
     assert (event["activity_id"], event["activity_type"]) == ("step_1", "book")
     assert event["activity_input"] == [{"room": "A 12"}]
@@ -36,9 +36,9 @@ def test_the_call_is_sent_as_the_seed_names_it(ask):
 
 def test_what_was_done_is_sent_with_its_spans(ask):
     span = {"name": "http", "status": 200}
-    judged, (asked,) = ask({"action": "continue"}, status="done", output={"id": 7}, duration_ms=12, spans=[span])
+    judged, (request,) = ask({"action": "continue"}, status="done", output={"id": 7}, duration_ms=12, spans=[span])
 
-    event = orjson.loads(asked.body)
+    event = orjson.loads(request.body)
     assert event["event_type"] == "ActivityCompleted"
     assert (event["activity_output"], event["status"], event["duration_ms"]) == ({"id": 7}, "done", 12)
     assert (event["spans"], event["span_count"]) == ([span], 1)
@@ -85,10 +85,10 @@ def test_what_was_hidden_from_the_engine_stays_in_the_call(ask):
     call = calls(token="sk-" + "a" * 40, note="Ann", more=[{"key": "sk-" + "b" * 40, "x": 1}])
     seen = []
 
-    async def script(asked, writer):
-        given = orjson.loads(asked.body)["activity_input"][0]
-        seen.append(given)
-        changed = {**given, "note": "[REDACTED]"}
+    async def script(request, writer):
+        arguments_seen = orjson.loads(request.body)["activity_input"][0]
+        seen.append(arguments_seen)
+        changed = {**arguments_seen, "note": "[REDACTED]"}
         body = orjson.dumps({"action": "continue", "guardrails": {"redacted_input": changed}})
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
 
@@ -266,9 +266,9 @@ def test_a_redirect_takes_the_call_nowhere_else(ask):
 
 def test_each_event_and_its_request_have_the_ids_of_the_trace(ask):
     with traced(RUN.trace_id, RUN.correlation_id):
-        _, (asked,) = ask({"action": "continue"})
+        _, (request,) = ask({"action": "continue"})
 
-    event = orjson.loads(asked.body)
+    event = orjson.loads(request.body)
     assert (event["trace_id"], event["correlation_id"]) == (RUN.trace_id, "order 4711")
-    assert trace_id_of(asked.headers["traceparent"]) == RUN.trace_id
-    assert asked.headers["x-correlation-id"] == "order 4711"
+    assert trace_id_of(request.headers["traceparent"]) == RUN.trace_id
+    assert request.headers["x-correlation-id"] == "order 4711"

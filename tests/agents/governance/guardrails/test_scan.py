@@ -78,9 +78,9 @@ def test_large_patterns_are_sought_one_by_one() -> None:
 @pytest.mark.parametrize("sample", SAMPLES, ids=[text[:12] for text in SAMPLES])
 def test_where_nothing_is_configured_the_scan_finds_what_the_scan_for_secrets_finds(sample: str, long: str) -> None:
     data = {"note": f"{long}{sample}", "password": sample, sample: 1, "list": [sample, 4_111_111_111_111_111]}
-    found, of_secrets = list[Detection](), list[Detection]()
+    of_data, of_secrets = list[Detection](), list[Detection]()
 
-    assert cleaned_data(Scan(Checks(), redactor()), data, found) == cleaned_data(
+    assert cleaned_data(Scan(Checks(), redactor()), data, of_data) == cleaned_data(
         SecretScan(redactor()), data, of_secrets
     )
-    assert found == of_secrets
+    assert of_data == of_secrets

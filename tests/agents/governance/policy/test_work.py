@@ -23,9 +23,9 @@ from agents.governance.policy.work import split_texts
     ],
 )
 def test_texts_are_left_out(source, bare, patterns):
-    found = split_texts(source)
+    texts = split_texts(source)
 
-    assert (found.bare, found.patterns) == (bare, patterns)
+    assert (texts.bare, texts.patterns) == (bare, patterns)
 
 
 @pytest.mark.parametrize("source", ["'" * 20_000, "\\'" * 10_000, "r'" * 10_000, "\"'" * 10_000])

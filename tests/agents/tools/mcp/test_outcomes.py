@@ -90,7 +90,7 @@ def test_an_error_ends_a_call(
 
 
 @pytest.mark.parametrize(
-    ("code", "message", "said"),
+    ("code", "message", "for_model"),
     [
         (CONNECTION_CLOSED, "Connection closed", ""),
         (CUT_OFF, "it sent more than 4 MiB", "it sent more than 4 MiB"),
@@ -99,8 +99,8 @@ def test_an_error_ends_a_call(
     ],
     ids=["closed", "cut off", "no message", "no JSON"],
 )
-def test_a_call_without_an_answer_has_no_error_yet(code: int, message: str, said: str) -> None:
-    assert call_end(MCPError(code, message), "shop") == CallEnd(said=said)
+def test_a_call_without_an_answer_has_no_error_yet(code: int, message: str, for_model: str) -> None:
+    assert call_end(MCPError(code, message), "shop") == CallEnd(said=for_model)
 
 
 def test_the_data_of_a_wanted_address_stay_with_the_error() -> None:
@@ -157,4 +157,4 @@ def test_a_failure_ends_a_session(failure: BaseException | None, end: SessionEnd
 def test_only_a_missing_login_is_one_of_login() -> None:
     assert is_of_login(ExceptionGroup("", [LOGIN]))
     assert is_of_login(MCPError(NO_LOGIN, ""))
-    assert not any(is_of_login(one) for one in (None, MCPError(UNAUTHORIZED, ""), McpServerDown("x")))
+    assert not any(is_of_login(failure) for failure in (None, MCPError(UNAUTHORIZED, ""), McpServerDown("x")))

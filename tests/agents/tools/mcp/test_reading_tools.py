@@ -31,8 +31,13 @@ def kit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentKit]:
     words = {"command": sys.executable, "start_s": 20}
     (folder / "shop.yaml").write_text(json.dumps({**words, "args": [str(SDK), "stdio"]}))
     (folder / "bare.yaml").write_text(json.dumps({**words, "args": ["-I", str(FAKE)]}))
-    said = {"roles": ["operator"], "classification": "RESTRICTED", "labels": ["trusted", "inward"], "timeout_s": 7}
-    (folder / "said.yaml").write_text(json.dumps({**words, "args": ["-I", str(FAKE)], "resources": said}))
+    allowance = {
+        "roles": ["operator"],
+        "classification": "RESTRICTED",
+        "labels": ["trusted", "inward"],
+        "timeout_s": 7,
+    }
+    (folder / "said.yaml").write_text(json.dumps({**words, "args": ["-I", str(FAKE)], "resources": allowance}))
     with AgentKit(settings={"mcp_servers_dir": str(folder)}) as agent_kit:
         resources = ["mcp:shop/docs://*", "mcp:bare"]
         agent_kit.agent("reader", resources=resources, prompts=["mcp:shop/review", "mcp:bare"])
@@ -44,25 +49,27 @@ def kit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentKit]:
 def ended(kit: AgentKit, tool: str, **arguments: Any) -> tuple[str, Any]:
     handle = kit.runner.call_tool(tool, arguments, agent_id="reader")
     status = handle.result(30).status
-    (found,) = (event.result for event in handle.events() if isinstance(event, ToolResultPayload))
-    return status, found
+    (result,) = (event.result for event in handle.events() if isinstance(event, ToolResultPayload))
+    return status, result
 
 
 def output(kit: AgentKit, tool: str, **arguments: Any) -> Any:
-    status, found = ended(kit, tool, **arguments)
-    assert status == "succeeded", found
-    return found
+    status, result = ended(kit, tool, **arguments)
+    assert status == "succeeded", result
+    return result
 
 
 def test_resources_and_templates_that_are_named_are_listed(kit: AgentKit) -> None:
     listed = output(kit, "shop_list_resources")
 
-    uris = {one["uri"]: one for one in listed["found"]}
+    uris = {resource["uri"]: resource for resource in listed["found"]}
     assert sorted(uris) == ["docs://logo", "docs://long", "docs://readme"]
     assert uris["docs://readme"]["mime_type"] == "text/markdown"
     assert uris["docs://readme"]["description"] == "Read this first."
-    assert [one["uri_template"] for one in listed["templates"]] == ["docs://pages/{name}"]
-    assert [one["uri"] for one in output(kit, "shop_list_resources", search="READ THIS")["found"]] == ["docs://readme"]
+    assert [resource["uri_template"] for resource in listed["templates"]] == ["docs://pages/{name}"]
+    assert [resource["uri"] for resource in output(kit, "shop_list_resources", search="READ THIS")["found"]] == [
+        "docs://readme"
+    ]
 
 
 def test_a_resource_and_one_of_a_template_are_read_and_links_stay_text(kit: AgentKit) -> None:
@@ -93,7 +100,7 @@ def test_a_long_text_is_read_in_pieces(kit: AgentKit) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
+    ("tool", "arguments", "error_text"),
     [
         ("shop_read_resource", {"uri": "private://salaries"}, "not among the resources"),
         ("shop_read_resource", {"uri": "docs://pages/../../private://salaries"}, "not among the resources"),
@@ -104,12 +111,14 @@ def test_a_long_text_is_read_in_pieces(kit: AgentKit) -> None:
         ("bare_list_prompts", {}, "refused the call"),
     ],
 )
-def test_what_is_not_named_or_not_there_fails_the_call(kit: AgentKit, tool: str, arguments: Any, said: str) -> None:
-    status, found = ended(kit, tool, **arguments)
+def test_what_is_not_named_or_not_there_fails_the_call(
+    kit: AgentKit, tool: str, arguments: Any, error_text: str
+) -> None:
+    status, result = ended(kit, tool, **arguments)
 
     assert status == "failed"
-    assert said in str(found)
-    assert "secret" not in str(found)
+    assert error_text in str(result)
+    assert "secret" not in str(result)
 
 
 def test_prompts_that_are_named_are_listed_and_got(kit: AgentKit) -> None:
@@ -156,12 +165,13 @@ def test_the_servers_file_says_more_of_them(kit: AgentKit, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("field", ["resources", "prompts"])
 @pytest.mark.parametrize(
-    ("line", "said"), [("mcp:nothing", "no MCP server 'nothing'"), ("shop", "mcp:server"), ("mcp:", "mcp:server")]
+    ("line", "error_text"),
+    [("mcp:nothing", "no MCP server 'nothing'"), ("shop", "mcp:server"), ("mcp:", "mcp:server")],
 )
 def test_a_line_that_names_no_server_is_refused(
-    kit: AgentKit, tmp_path: Path, field: str, line: str, said: str
+    kit: AgentKit, tmp_path: Path, field: str, line: str, error_text: str
 ) -> None:
-    with pytest.raises((ToolUnknown, DefinitionInvalid), match=said):
+    with pytest.raises((ToolUnknown, DefinitionInvalid), match=error_text):
         built(kit, tmp_path, **{field: [line]})
 
 

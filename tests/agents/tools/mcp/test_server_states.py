@@ -19,10 +19,10 @@ def test_what_is_not_known_is_left_out() -> None:
 def test_a_reason_has_no_secret_and_an_end() -> None:
     reason = "password=hunter2hunter2 " + "x" * 2000
 
-    said = McpServerState(state=McpState.BACKING_OFF, reason=reason).plain()["reason"]
+    reason_text = McpServerState(state=McpState.BACKING_OFF, reason=reason).plain()["reason"]
 
-    assert "hunter2" not in said
-    assert len(said) <= states.MAX_REASON + 20
+    assert "hunter2" not in reason_text
+    assert len(reason_text) <= states.MAX_REASON + 20
 
 
 def test_files_are_read_again_only_after_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,7 +32,7 @@ def test_files_are_read_again_only_after_a_change(tmp_path: Path, monkeypatch: p
     files = ServerFiles([tmp_path])
 
     servers, broken = files.read()
-    assert {name: str(of_file(one).state) for name, one in servers.items()} == {
+    assert {name: str(of_file(server).state) for name, server in servers.items()} == {
         "files": "configured",
         "stripe": "disabled",
     }
@@ -53,11 +53,11 @@ def test_the_most_urgent_state_of_the_workers_is_the_servers() -> None:
     fine = {"state": "ready", "transport": "stdio", "sessions": 2, "tools": 3}
     away = {"state": "backing_off", "transport": "stdio", "reason": "it ended with status 4", "next_try_s": 1.5}
 
-    found = fleet_states(
+    states = fleet_states(
         [worker(files=fine), worker(files=away), worker(files=fine | {"changed": ["b", "a"]}), worker()]
     )
 
-    assert found == {
+    assert states == {
         "files": {
             "state": "backing_off",
             "transport": "stdio",
@@ -71,9 +71,9 @@ def test_the_most_urgent_state_of_the_workers_is_the_servers() -> None:
 
 
 def test_a_state_of_another_release_comes_last() -> None:
-    found = fleet_states([worker(files={"state": "dreaming"}), worker(files={"state": "idle"})])
+    states = fleet_states([worker(files={"state": "dreaming"}), worker(files={"state": "idle"})])
 
-    assert (found["files"]["state"], found["files"]["workers"]) == ("idle", {"dreaming": 1, "idle": 1})
+    assert (states["files"]["state"], states["files"]["workers"]) == ("idle", {"dreaming": 1, "idle": 1})
 
 
 def test_a_changed_tool_is_no_longer_one_when_any_process_accepts_it() -> None:

@@ -97,10 +97,16 @@ def test_hints_count_where_they_are_trusted(write: Write, hints: Any, trusted: b
 
 
 def test_what_the_file_says_of_a_tool_counts_more_than_its_hints(write: Write, tmp_path: Path) -> None:
-    said = {"effect": "keyed", "confirm": True, "timeout_s": 5, "roles": ["operator"], "labels": ["trusted", "inward"]}
+    declared = {
+        "effect": "keyed",
+        "confirm": True,
+        "timeout_s": 5,
+        "roles": ["operator"],
+        "labels": ["trusted", "inward"],
+    }
     settings = write("fake", {"add": {"annotations": {"readOnlyHint": True}}}, trusted_hints=True)
     path = tmp_path / "mcp_servers" / "fake.yaml"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"tools": {"add": said}}))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"tools": {"add": declared}}))
 
     tool = one(settings)
 
@@ -114,11 +120,11 @@ def test_names_that_are_none_are_left_out_and_others_are_made_fit(
 ) -> None:
     names = ["a/b.c", "..", "x" * 100, "x" * 129, "two words", "😀", "a\nb", ""]
 
-    found = [tool.name for tool in find_tools("mcp:fake", write(tools={name: {} for name in names}))]
+    tool_names = [tool.name for tool in find_tools("mcp:fake", write(tools={name: {} for name in names}))]
 
-    assert found[:2] == ["a_b_c", "__"]
-    assert len(found) == 3
-    assert len(found[2]) == 64
+    assert tool_names[:2] == ["a_b_c", "__"]
+    assert len(tool_names) == 3
+    assert len(tool_names[2]) == 64
     assert "cannot be used" in caplog.text
 
 
@@ -195,11 +201,11 @@ def test_hidden_instructions_become_visible(write: Write, words: dict[str, Any])
 
     tool = one(write(tools={"add": {"description": HIDDEN, "inputSchema": schema}}))
 
-    shown = {
+    listed = {
         key: json.loads(json.dumps(part).replace(json.dumps(HIDDEN), json.dumps(SHOWN))) for key, part in words.items()
     }
     assert tool.description == SHOWN
-    assert tool.parameters == {"type": "object", "properties": {"a": shown}} | shown
+    assert tool.parameters == {"type": "object", "properties": {"a": listed}} | listed
 
 
 @pytest.mark.parametrize(
@@ -256,7 +262,7 @@ def test_the_same_tool_twice_is_a_mistake(write: Write, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "error_text"),
     [
         ("mcp:fak", "there is no MCP server 'fak'. Did you mean 'fake'?"),
         ("mcp:fake/ecco", "has no tool 'ecco' that may be used. Did you mean 'echo'?"),
@@ -266,7 +272,7 @@ def test_the_same_tool_twice_is_a_mistake(write: Write, tmp_path: Path) -> None:
         ("mcp:twin", "the server 'twin' is also in "),
     ],
 )
-def test_what_is_not_there_is_said_with_its_remedy(write: Write, path: str, said: str) -> None:
+def test_what_is_not_there_is_said_with_its_remedy(write: Write, path: str, error_text: str) -> None:
     write("ends", None, args=["-I", str(FAKE), "exit"])
     write("off", disabled=True)
     write("broken", comand="x")
@@ -275,7 +281,7 @@ def test_what_is_not_there_is_said_with_its_remedy(write: Write, path: str, said
 
     with pytest.raises(ToolUnknown) as caught:
         find_tools(path, write())
-    assert said in str(caught.value)
+    assert error_text in str(caught.value)
 
 
 def test_a_tool_behind_those_that_are_read_is_said_to_be_unread(write: Write) -> None:

@@ -83,7 +83,7 @@ def test_the_logger_observers_line_is_read_back(tmp_path: Path, line: str) -> No
 
     anchors = anchors_in([file], SECRET)
 
-    assert [(one.tenant, one.number, one.digest) for one in anchors.signed] == [("acme", 7, DIGEST)]
+    assert [(anchor.tenant, anchor.number, anchor.digest) for anchor in anchors.signed] == [("acme", 7, DIGEST)]
     assert anchors.skipped == 0
 
 
@@ -106,7 +106,7 @@ def test_what_a_tool_printed_is_counted_and_skipped(tmp_path: Path, line: str) -
 
     anchors = anchors_in([file], SECRET)
 
-    assert [one.place for one in anchors.signed] == [f"{file}:2"]
+    assert [anchor.place for anchor in anchors.signed] == [f"{file}:2"]
     assert anchors.skipped == 1
 
 

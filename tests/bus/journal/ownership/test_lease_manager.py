@@ -159,12 +159,12 @@ def test_a_run_that_cannot_be_asked_for_its_time_ends_no_heartbeat(
     harness: ManagerHarness, small_harness: JournalHarness
 ):
     class AskedTooEarly(HandWork):
-        asked = 0
+        request_count = 0
 
         def __getattribute__(self, name: str) -> Any:
             if name == "is_within_time":
-                type(self).asked += 1
-                if self.asked == 1:
+                type(self).request_count += 1
+                if self.request_count == 1:
                     raise ValueError("changed meanwhile")
             return super().__getattribute__(name)
 

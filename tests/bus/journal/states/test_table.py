@@ -176,8 +176,8 @@ ATTEMPT: dict[str, Callable[[Scene], object]] = {
     "wait": lambda scene: scene.release_for(Reason.APPROVAL),
     "stop": lambda scene: cancel(scene.harness.database, ME, scene.run_id, "ann"),
     "requeue": lambda scene: reap(scene.harness.database, scene.run_id),
-    "fail claimed": lambda one: fail_owned(
-        one.harness.database, one.run_id, one.fence, OUTCOME_UNKNOWN("cannot continue")
+    "fail claimed": lambda owned: fail_owned(
+        owned.harness.database, owned.run_id, owned.fence, OUTCOME_UNKNOWN("cannot continue")
     ),
     "answer": lambda scene: decide(
         scene.harness.database, ME, scene.run_id, scene.asked, Decision(decision="run_again"), by="ann"

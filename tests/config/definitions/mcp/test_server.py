@@ -45,7 +45,7 @@ def test_a_file_beside_the_definition_is_meant_by_its_dot(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "error_text"),
     [
         ("args: [a]", "`command` or `url` is needed"),
         ("command: x\nurl: https://example.org/mcp", "and not both"),
@@ -109,8 +109,8 @@ def test_a_file_beside_the_definition_is_meant_by_its_dot(folder: Path) -> None:
         ("", "has no fields; begin with `command: ...` or `url: ...`."),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(folder: Path, text: str, said: str) -> None:
-    assert said in refused(folder, text)
+def test_what_is_wrong_is_said_with_its_line(folder: Path, text: str, error_text: str) -> None:
+    assert error_text in refused(folder, text)
 
 
 @pytest.mark.parametrize("name", ["my server.yaml", "9.yaml", "a.b.yaml", "ä.yaml", "x" * 33 + ".yaml", "a😀.yaml"])
@@ -145,9 +145,9 @@ def test_it_gets_listed_variables_its_own_and_its_secrets(folder: Path, monkeypa
     (folder / "files.yaml").write_text(text)
     worker = {"LANG": "C", "REGION": "north", "OPENAI_API_KEY": "x", "OTHER": "y"}
 
-    found = load_server(folder / "files.yaml").environment(worker)
+    environment = load_server(folder / "files.yaml").environment(worker)
 
-    assert found == {"LANG": "C", "MODE": "fast", "REGION": "north", "TOKEN": "a-token-of-the-shop"}
+    assert environment == {"LANG": "C", "MODE": "fast", "REGION": "north", "TOKEN": "a-token-of-the-shop"}
 
 
 def test_variables_that_only_sound_like_secrets_may_be_named(folder: Path) -> None:

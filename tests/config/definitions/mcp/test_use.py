@@ -36,7 +36,7 @@ def test_it_means_lines_of_tools(tmp_path: Path, server: Any, tools: tuple[str, 
 
 
 @pytest.mark.parametrize(
-    ("server", "said"),
+    ("server", "error_text"),
     [
         ({"name": "stripe", "command": "uvx"}, "move it to config/mcp_servers/stripe.yaml"),
         ({"name": "stripe", "args": ["mcp-server-stripe"]}, "may not have `args`"),
@@ -51,9 +51,9 @@ def test_it_means_lines_of_tools(tmp_path: Path, server: Any, tools: tuple[str, 
     ],
     ids="command args env url unknown no-name bad-name text bad-tool no-mapping".split(),
 )
-def test_it_starts_nothing(tmp_path: Path, server: Any, said: str) -> None:
+def test_it_starts_nothing(tmp_path: Path, server: Any, error_text: str) -> None:
     with pytest.raises(DefinitionInvalid) as caught:
         load_definition(written(tmp_path, server))
 
     assert "shopper.yaml:5: mcp_server_definition: " in str(caught.value)
-    assert said in str(caught.value)
+    assert error_text in str(caught.value)

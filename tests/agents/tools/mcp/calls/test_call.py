@@ -28,9 +28,11 @@ def asking(message: str = "For how many?", **field: Any) -> dict[str, Any]:
 
 def made(context: ToolContext, *requests: dict[str, Any]) -> ServerToolCall:
     """Make a call of a server that wants this before it answers."""
-    wanted = {f"r{number}": one for number, one in enumerate(requests)}
+    requests_by_key = {f"r{number}": request for number, request in enumerate(requests)}
     answers = [
-        InputRequiredResult.model_validate({"resultType": "input_required", "inputRequests": wanted}, by_name=False),
+        InputRequiredResult.model_validate(
+            {"resultType": "input_required", "inputRequests": requests_by_key}, by_name=False
+        ),
         CallToolResult(content=[]),
     ]
     call = ServerToolCall(SHOP, context, Effect.UNSAFE)
@@ -50,8 +52,8 @@ def test_a_number_of_any_length_is_kept_with_a_question(context: ToolContext) ->
     kept = round_of(question.state)
     assert kept is not None
     assert kept.requests["r0"].model_dump(by_alias=True, exclude_none=True) == asking(multipleOf=10**30)
-    given = {form_digest(question.text, question.form): {"guests": 4}}
-    call = made(replace(context, state=question.state, given=given), asking())
+    form_answers = {form_digest(question.text, question.form): {"guests": 4}}
+    call = made(replace(context, state=question.state, given=form_answers), asking())
     assert call.responses is not None
     assert call.responses["r0"].model_dump(exclude_none=True) == {"action": "accept", "content": {"guests": 4}}
 

@@ -48,10 +48,10 @@ def short(name: str) -> str:
     ],
 )
 def test_the_tool_that_was_seen_first_keeps_its_name(tools: Given, names: list[str]) -> None:
-    found = names_of(tools, in_order(*tools))
+    built_names = names_of(tools, in_order(*tools))
 
-    assert [short(name) for name in found] == names
-    assert len(set(found)) == len(set(tools))
+    assert [short(name) for name in built_names] == names
+    assert len(set(built_names)) == len(set(tools))
 
 
 @pytest.mark.parametrize("first_seen", [{}, {("other", "x"): 1, ("evil", "x"): 2}])

@@ -34,22 +34,22 @@ def seen(run: Run, server: McpServerDefinition) -> tuple[str, str, int]:
         counted = session.answers
         for _ in range(20):
             await description()
-        asked = session.answers - counted
+        request_count = session.answers - counted
         await pool.call("t", server, "redefine", {})
         until_s = time.monotonic() + 10
         while (after := await description()) == before and time.monotonic() < until_s:
             await asyncio.sleep(0.05)
-        return before, after, asked
+        return before, after, request_count
 
     return run(use)
 
 
 @pytest.mark.parametrize("how", ["listened", "silent"])
 def test_a_change_is_seen_in_an_open_session(run: Run, define: Define, how: str) -> None:
-    before, after, asked = seen(run, define(args=(CHANGING, "stdio", "0", how), start_s=20.0))
+    before, after, request_count = seen(run, define(args=(CHANGING, "stdio", "0", how), start_s=20.0))
 
     assert (before, after) == ("Add two numbers.", CHANGED)
-    assert asked <= 2
+    assert request_count <= 2
 
 
 def test_a_change_is_seen_over_http(run: Run) -> None:

@@ -23,15 +23,15 @@ Change = Callable[[LoginServer], None]
 
 
 @pytest.fixture(scope="module")
-def one() -> Any:
+def login_server() -> Any:
     with guarding() as guarded:
         yield guarded
 
 
 @pytest.fixture
-def guarded(one: LoginServer) -> LoginServer:
-    one.__init__(int(one.origin.rpartition(":")[2]))  # type: ignore[misc]  # as it was
-    return one
+def guarded(login_server: LoginServer) -> LoginServer:
+    login_server.__init__(int(login_server.origin.rpartition(":")[2]))  # type: ignore[misc]  # as it was
+    return login_server
 
 
 def refusal(guarded: LoginServer, timeout_s: float = 10, oauth: Mapping[str, Any] = MappingProxyType({})) -> str:
