@@ -221,19 +221,18 @@ def test_an_old_thread_shows_its_tools_with_duration_and_effect(visitor: Visitor
     expect(visitor.turns.last.locator(".end")).to_contain_text("succeeded")
 
 
-@pytest.mark.parametrize("size", [(390, 844), (1440, 900)], ids=["phone", "wide"])
-def test_an_old_thread_opens_at_its_end(visitor: Visitor, browser: Browser, size: tuple[int, int]) -> None:
+def test_an_old_thread_opens_at_its_end_on_a_phone_and_on_a_wide_screen(visitor: Visitor, browser: Browser) -> None:
     visitor.opens()
     visitor.says("What is 17 * 23?", agent="assistant").waits_for_end()
     visitor.says("Compare Norway, Sweden and Finland", agent="atlas").waits_for_end(2)
     visitor.says("Order 3 boxes of paper", agent="office").rejects().waits_for_end(3)
-    context = browser.new_context(viewport={"width": size[0], "height": size[1]}, reduced_motion="reduce")
 
-    other = Visitor(context, visitor.url).opens(f"#/thread/{visitor.thread_id}")
-
-    expect(other.turns.last.locator(".tool:not(.ask) .badge")).to_have_text("unsafe · refused")
-    other.page.wait_for_function(IS_AT_END)
-    context.close()
+    for width, height in ((390, 844), (1440, 900)):
+        context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion="reduce")
+        other = Visitor(context, visitor.url).opens(f"#/thread/{visitor.thread_id}")
+        expect(other.turns.last.locator(".tool:not(.ask) .badge")).to_have_text("unsafe · refused")
+        other.page.wait_for_function(IS_AT_END)
+        context.close()
 
 
 def test_a_reader_who_scrolls_up_is_left_there(visitor: Visitor) -> None:
