@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 EXAMPLES = ROOT / "docs" / "examples" / "own_transaction"
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def harness(open_harness: Callable[..., AppHarness], request: pytest.FixtureRequest) -> AppHarness:
     more = {} if request.param == "sqlite" else {"database_url": request.getfixturevalue("postgres_url")}
     opened = open_harness(lease_s=15.0, beat_s=0.5, reap_s=0.5, **more)

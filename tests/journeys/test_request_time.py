@@ -26,7 +26,7 @@ AGENT = "name: Assistant\nmodel: demo/assistant\nsystem_prompt: You answer.\n"
 HELLO = {"agent": "assistant", "input": "Hello"}
 
 
-@pytest.fixture(params=["database_url", "postgres_url"])
+@pytest.fixture(params=["database_url", pytest.param("postgres_url", marks=pytest.mark.postgres)])
 def web(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Web]:
     for name in ("agents", "state"):
         (tmp_path / name).mkdir(mode=0o700)
