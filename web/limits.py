@@ -106,16 +106,16 @@ class Counter:
 
     def count(self, principal: Principal, counts: Mapping[Scope, int]) -> ReachedLimit | None:
         """Count so many requests in each scope; return the limit that is reached by that, if there is one."""
-        limiter = self._limiter()
+        limiter, failures = self._limiter()
         try:
             reached = self._count(limiter, principal, counts)
         except Exception as error:
             if limiter is self._own:
                 raise
-            self._note_failure(error)
+            self._note_failure(error, failures)
             return self._count(self._own, principal, counts)
-        if limiter is self._shared:
-            self._failures = 0
+        if failures and limiter is self._shared:
+            self._note_success(failures)
         return reached
 
     def _count(
@@ -132,19 +132,27 @@ class Counter:
                 return ReachedLimit(scope=scope, amount=amount, wait_s=_wait_s(limiter, item, key, scope))
         return None
 
-    def _limiter(self) -> FixedWindowRateLimiter:
-        """Return what counts this request; while Redis fails, one request after each pause tries it."""
-        if not self._failures:
-            return self._shared
+    def _limiter(self) -> tuple[FixedWindowRateLimiter, int]:
+        """Return what counts this request, and how often Redis has failed; one request after each pause tries it."""
         with self._lock:
+            if not self._failures:
+                return self._shared, 0
             now_s = self._clock()
             if now_s < self._retry_at_s:
-                return self._own
+                return self._own, self._failures
             self._retry_at_s = now_s + MAX_PAUSE_S  # until the outcome of this try
-            return self._shared
+            return self._shared, self._failures
 
-    def _note_failure(self, error: Exception) -> None:
+    def _note_success(self, failures: int) -> None:
         with self._lock:
+            if self._failures == failures:
+                self._failures = 0
+
+    def _note_failure(self, error: Exception, failures: int) -> None:
+        """Note that Redis failed once more than ``failures`` times, unless a concurrent request has noted that."""
+        with self._lock:
+            if self._failures != failures:
+                return
             if not self._failures:
                 log.warning("requests are counted by each web process for itself: %s", type(error).__name__)
             self._retry_at_s = self._clock() + min(2**self._failures, MAX_PAUSE_S)

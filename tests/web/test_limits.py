@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -188,9 +190,12 @@ class FailingStorage(MemoryStorage):
 
     is_away = False
     tries = 0
+    all_are_there: threading.Barrier | None = None
 
     def incr(self, key: str, expiry: float, amount: int = 1) -> int:
         self.tries += 1
+        if self.all_are_there is not None:
+            self.all_are_there.wait(10)
         if self.is_away:
             raise ConnectionError
         return super().incr(key, expiry, amount)
@@ -214,6 +219,23 @@ def test_a_redis_that_fails_is_tried_again_after_longer_pauses(settings: Setting
     storage.is_away = False
     assert (refused(3.3), storage.tries) == (False, 4)
     assert (refused(3.4), storage.tries) == (True, 5)
+
+
+def test_requests_that_meet_the_same_failure_count_it_once(settings: Settings) -> None:
+    now, storage = [0.0], FailingStorage()
+    counter = Counter(
+        settings.model_copy(update={"auth": "required", "principal_requests_per_minute": 100}),
+        storage,
+        clock=lambda: now[0],
+    )
+    storage.is_away, storage.all_are_there = True, threading.Barrier(8)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda _: counter.count(ONE, {"principal": 1}), range(8)))
+    storage.is_away, storage.all_are_there, storage.tries, now[0] = False, None, 0, 1.1
+    counter.count(ONE, {"principal": 1})
+
+    assert storage.tries == 1
 
 
 @pytest.mark.parity
