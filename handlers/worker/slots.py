@@ -109,19 +109,23 @@ class SlotPool:
             is_kept = self._alone not in (None, run_id) or (is_suspect and self._suspect not in (None, run_id))
             if is_kept or (must_be_alone and others):
                 self._refused.add(run_id)
-                if again:
-                    self._leave_once(run_id)
-                return False
-            if not again:
-                self._present[run_id] += 1
-            self._suspect = run_id if is_suspect else self._suspect
-            self._alone = run_id if must_be_alone else self._alone
-            return True
+                is_empty_for_one = again and self._leave_once(run_id)
+            else:
+                if not again:
+                    self._present[run_id] += 1
+                self._suspect = run_id if is_suspect else self._suspect
+                self._alone = run_id if must_be_alone else self._alone
+                return True
+        if is_empty_for_one:
+            self._retry()
+        return False
 
-    def _leave_once(self, run_id: str) -> None:
+    def _leave_once(self, run_id: str) -> bool:
+        """Take one admission back, and return whether the run that has to be alone can begin now."""
         self._present[run_id] -= 1
         if self._present[run_id] <= 0:
             del self._present[run_id]
+        return self._alone is not None and not self._present
 
     def clear(self, run_id: str) -> None:
         """Admit other runs beside one that had to be alone; beside another suspect, admit the next suspect."""
@@ -137,10 +141,9 @@ class SlotPool:
     def leave(self, run_id: str) -> None:
         """Note that this process works on the run no more, or that another process does."""
         with self._lock:
-            self._leave_once(run_id)
+            is_empty_for_one = self._leave_once(run_id)
             if run_id in self._present:  # by another message
                 return
-            is_empty_for_one = self._alone is not None and not self._present
             is_change = is_empty_for_one or run_id in (self._alone, self._suspect)
             self._suspect = None if self._suspect == run_id else self._suspect
             self._alone = None if self._alone == run_id else self._alone

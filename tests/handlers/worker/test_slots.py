@@ -132,3 +132,21 @@ def test_a_run_that_turns_out_to_be_a_suspect_stays_only_where_it_may() -> None:
     slots.leave("suspect")
 
     assert slots.admit("alone", is_suspect=True, must_be_alone=True), "none is left"
+
+
+def test_of_two_that_have_to_be_alone_and_were_admitted_before_their_rows_were_read_the_first_is_wanted_at_once() -> (
+    None
+):
+    slots, signals = SlotPool(10), list[bool]()
+    slots.on_deferred = lambda: signals.append(True)
+    assert slots.admit("first")
+    assert slots.admit("second")
+
+    assert not slots.admit("first", is_suspect=True, must_be_alone=True, again=True)
+    assert not slots.admit("second", is_suspect=True, must_be_alone=True, again=True)
+
+    assert signals == [True]
+    assert "first" in slots.deferred()
+    assert slots.admit("first")
+    assert slots.admit("first", is_suspect=True, must_be_alone=True, again=True)
+    assert not slots.admit("second")
