@@ -137,11 +137,8 @@ def copy(files: OwnFiles, folder: Path, root: Path = ROOT) -> None:
 
 
 def _compiled(names: Iterable[str]) -> set[str]:
-    """Return the folders of what Python compiled.
-
-    Those of tests are the copy's own: pytest writes the path of the file into what it compiles, and believes it.
-    """
-    modules = (Path(name) for name in names if name.endswith(".py") and name.partition("/")[0] in FOLDERS)
+    """Return the folders of what Python and pytest compiled; each of the two corrects the path of the file in it."""
+    modules = (Path(name) for name in names if name.endswith(".py") and name.partition("/")[0] in (*FOLDERS, "tests"))
     return {str(module.parent / "__pycache__") for module in modules}
 
 

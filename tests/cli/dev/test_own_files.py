@@ -74,6 +74,16 @@ def test_the_users_files_edits_and_removals_are_not_in_the_copy(checkout: Path) 
     ]
 
 
+def test_what_is_compiled_in_one_copy_is_there_in_the_next(checkout: Path) -> None:
+    with copied(own_files(checkout), root=checkout) as copy:
+        for room in ("config", "tests"):
+            (copy / room / "__pycache__" / "ours.pyc").touch()
+
+    with copied(own_files(checkout), root=checkout) as copy:
+        compiled = {str(path.relative_to(copy)) for path in copy.glob("*/__pycache__/*")}
+        assert compiled == {"config/__pycache__/ours.pyc", "tests/__pycache__/ours.pyc"}
+
+
 def test_a_developers_edits_of_the_code_and_what_is_staged_count(checkout: Path) -> None:
     edits = dict.fromkeys(("config/database/template.mako", "tests/test_ours.py"), "edited")
     staged = {"config/agents/office.yaml": "edited", "config/agents/newer.yaml": "added"}
