@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import orjson
@@ -205,10 +205,12 @@ def issued(runner: Runner) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Objects:
-    """What ana has: one object of each kind, made anew for a call that may change it."""
+    """What ana has: one object of each kind."""
 
     make: Callable[[bool], Mapping[str, str]]
-    """Returns the ids, by kind; True: of a private run."""
+    """Returns the ids of new objects, by kind, for a call that may change them; True: of a private run."""
+    same: Callable[[bool], Mapping[str, str]]
+    """Returns the ids of objects that calls share which are all refused, so that they change nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -232,7 +234,7 @@ def objects(runner: Runner, credentials: Mapping[str, object]) -> Objects:
         ids["token"] = _link(runner, run_id)
         return ids | {"agent": "ledger", "owner": "ana"}
 
-    return Objects(make=make)
+    return Objects(make=make, same=cache(make))
 
 
 def _link(runner: Runner, run_id: str) -> str:
@@ -367,7 +369,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_valid_credential_every_call_is_refused_alike(
     probe: Probe, caller: str, client: FlaskClient, credentials: Mapping[str, Mapping[str, str]], objects: Objects
 ) -> None:
-    ids = objects.make(False)
+    ids = objects.same(False)
 
     theirs = ask(client, probe, ids, credentials[caller])
     unknown = ask(client, probe, unknown_ids(probe, ids), credentials[caller])

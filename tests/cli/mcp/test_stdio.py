@@ -30,16 +30,28 @@ FILES = sorted((ROOT / "docs" / "examples" / "mcp").glob("*.json"))
 TEMPLATE = "/path/to/callboard/callboard"
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_a_client_that_is_set_up_with_a_file_of_the_page_connects(file: Path, installation: Installation) -> None:
+def started_by(file: Path) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    """Return the arguments and the variables with which a client starts the server that a file of the page names."""
     written = json.loads(file.read_text())
     (server,) = (written.get("mcpServers") or written["servers"]).values()
     assert (server["command"], server.get("type", "stdio")) == (TEMPLATE, "stdio")
+    variables = server.get("env", {}).items()
+    return tuple(server["args"]), tuple((name, "" if value.startswith("${") else value) for name, value in variables)
+
+
+STARTS = {started_by(file): file.name for file in FILES}
+"""Each start that files name, with the last of them: clients differ in the form of the file, not in the start."""
+
+
+@pytest.mark.parametrize("start", STARTS, ids=STARTS.get)
+def test_a_client_that_is_set_up_with_a_file_of_the_page_connects(
+    start: tuple[tuple[str, ...], tuple[tuple[str, str], ...]], installation: Installation
+) -> None:
+    arguments, env = start[0], dict(start[1])
     assert (ROOT / "callboard").is_file()
-    env = {name: "" if value.startswith("${") else value for name, value in server.get("env", {}).items()}
 
     async def work() -> tuple[list[str], dict[str, Any]]:
-        async with Client(installation.parameters(tuple(server["args"]), env)) as client:
+        async with Client(installation.parameters(arguments, env)) as client:
             names = [tool.name for tool in (await client.list_tools()).tools]
             state = (await client.call_tool("calculator", {"expression": "17 * 23"})).structured_content
             return names, state
