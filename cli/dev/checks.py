@@ -96,7 +96,7 @@ LONGEST_FIRST = ("journeys", "parity", "browser", "postgres", "unit")
 """The order in which groups begin where they run beside each other: on two cores they take 16, 11, 10 and 7 minutes."""
 BESIDE = 3
 """Groups that run at the same time then: they wait half of the time, for leases, pauses and answers."""
-FORKED = ("unit",)
+FORKED = ("unit", "parity", "postgres")
 """Groups whose processes are forks of one that has imported the tests."""
 TEST_FOLDERS = {"tests/browser": ("browser",), "tests/journeys": ("journeys", "postgres")}
 """Folder -> the groups of all its tests; other groups leave it out, since importing its tests takes time."""
