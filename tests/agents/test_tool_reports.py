@@ -55,7 +55,7 @@ def test_a_server_that_floods_costs_a_few_events(tmp_path: Path) -> None:
     (tmp_path / "fake.yaml").write_text(json.dumps(words))
     with AgentKit(settings={"mcp_servers_dir": str(tmp_path)}) as kit:
         kit.agent(tools=["mcp:fake/flood", "mcp:fake/log"])
-        *reports, flooded = reported(kit, "flood", count=20_000)
+        *reports, flooded = reported(kit, "flood", count=5000)
         (line, logged) = reported(kit, "log", count=1, length=4 * 1024 * 1024)
     close_pools()
     forget()

@@ -17,6 +17,7 @@ from typing import Any, Self
 import orjson
 import psutil
 
+from agents.tools.mcp.catalogue import lists
 from agents.tools.mcp.catalogue.listed import listed
 from agents.tools.mcp.pool import McpPool
 from bus.loop import new_event_loop
@@ -31,6 +32,8 @@ ENDLESS_S = 60.0
 """Seconds after which an attack counts as one without end."""
 SETTLED_S = 0.1
 """For so long the other server is called before the attack."""
+OTHERS_EVERY_S = 0.005
+"""Pause between the calls of the other server."""
 
 
 def fake(*words: str, **fields: Any) -> McpServerDefinition:
@@ -65,6 +68,11 @@ class Attack:
 
     def much(self, whole: int) -> int:
         return whole // 16 if self.is_small else whole
+
+    def endless(self, word: str) -> Awaitable[Any]:
+        """List the tools of a server whose list has no end; the process of the attack is its own."""
+        lists.MAX_PAGES = max(8, self.much(lists.MAX_PAGES))
+        return self.tools_of(word)
 
 
 async def unreadable(attack: Attack) -> None:
@@ -117,8 +125,8 @@ CASES: dict[str, Case] = {
     "tools that change with each call": changing,
     "names that are none": odd_names,
     "a list of tools without end": lambda attack: attack.tools_of("endless_list"),
-    "a list of many values without end": lambda attack: attack.tools_of("endless_values"),
-    "a list of many faults without end": lambda attack: attack.tools_of("endless_faults"),
+    "a list of many values without end": lambda attack: attack.endless("endless_values"),
+    "a list of many faults without end": lambda attack: attack.endless("endless_faults"),
     "a JSON body of 1,300,000 values": lambda attack: attack.by_http("values"),
     "an event of 1,300,000 values": lambda attack: attack.by_http("values_in_an_event"),
     "comments without end": lambda attack: attack.by_http("endless_comments"),
@@ -201,6 +209,7 @@ class _OtherCalls:
         """Call until this is cancelled."""
         while True:
             await self.one_more()
+            await asyncio.sleep(OTHERS_EVERY_S)
 
     async def one_more(self) -> None:
         began = time.monotonic()
