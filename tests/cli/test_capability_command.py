@@ -49,24 +49,28 @@ def test_a_new_capability_is_valid(folder, kind):
 
 @pytest.mark.parity
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_test_of_a_new_capability_passes_at_once(tmp_path, kind):
-    """In a folder as a checkout is: its own ``config/`` beside its tests."""
+def test_the_test_of_a_new_capability_passes_at_once(tmp_path):
+    """In a folder as a checkout is: its own ``config/`` beside its tests; one pytest for a capability of each kind."""
     checkout = tmp_path / "checkout"
     checkout.mkdir()
     for room in ("agents", "bus", "cli", "config", "observers", "pyproject.toml"):
         (checkout / room).symlink_to(ROOT / room)
     definitions = tmp_path / "definitions"
-    for path, text in files_of(kind, "count_words", definitions, checkout, "docker.io/library/busybox:stable").items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    for kind in KINDS:
+        files = files_of(kind, f"count_by_{kind}", definitions, checkout, "docker.io/library/busybox:stable")
+        for path, text in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
 
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_count_words.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "tests"]
     environment = bare_environment(CALLBOARD_CAPABILITIES_DIR=str(definitions), PYTHONPATH=str(checkout))
     tested = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False, env=environment)
 
     assert tested.returncode == 0, tested.stdout + tested.stderr
-    assert ("1 skipped" if kind == "container" else "1 passed") in tested.stdout
+    for kind in KINDS:
+        report = "SKIPPED [1]" if kind == "container" else "PASSED"
+        assert f"{report} tests/test_count_by_{kind}.py" in tested.stdout
+    assert f"{len(KINDS) - 1} passed, 1 skipped" in tested.stdout
 
 
 @pytest.mark.parametrize("name", ["", "count words", "../evil", "--help-me", "1x", "a" * 65, "/etc/x", "ü", *TAKEN])
