@@ -1,11 +1,13 @@
-"""Identifiers that sort by their creation time."""
+"""Identifiers that sort by their creation time, and digests that stand for content."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import time
 from functools import lru_cache
+from typing import Any
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _CHARS = (_ALPHABET * 8).encode()
@@ -28,3 +30,10 @@ def _time(ms: int) -> str:
 def is_made(prefix: str, text: str) -> bool:
     """Return whether a text has the form of the ids that ``new_id`` makes with this prefix."""
     return re.fullmatch(rf"{prefix}_[{_ALPHABET}]{{26}}", text) is not None
+
+
+def canonical_digest(content: Any) -> str:
+    """Return the SHA-256 of ``content`` as canonical JSON: keys sorted, no blanks."""
+    import orjson  # most modules need an id alone
+
+    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()

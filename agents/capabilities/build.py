@@ -17,7 +17,6 @@ from agents.tools.runners.endpoint import EndpointRunner
 from agents.tools.runners.process import ProcessRunner
 from agents.tools.schema import build_tool
 from agents.tools.tool import Tool
-from bus.journal.clients import canonical_digest
 from config.capabilities import INWARD, OUTWARD, TRUSTED, UNTRUSTED
 from config.definitions.capability import CapabilityDefinition, RetryRule
 from config.definitions.dotted_path import NotImportable, import_path, require_own
@@ -25,6 +24,7 @@ from config.definitions.errors import ToolUnknown
 from config.definitions.runner_spec import ContainerSpec, EndpointSpec, FunctionSpec, ProcessSpec, RunnerLimits
 from config.egress.errors import HostUnreachable
 from config.errors import ToolCutOff
+from config.ids import canonical_digest
 from config.settings import Settings
 from config.settings.container_engine import engine_of
 

@@ -12,12 +12,11 @@ from agents.steps.call_decision import CallDecision
 from agents.tools.requests.questions import CallAsks
 from agents.tools.tool import Tool
 from bus.journal.approvals import BEFORE, FORM, NO_ANSWER, USED_UP, PersonAnswer, Question, stored_question
-from bus.journal.clients import canonical_digest
 from bus.journal.owner import Commit, HistoryItem, OpenStep, StepEnded, StepStarted, TaskWait
 from bus.payloads import Outcome, Payload, ToolPayload, ToolResultPayload
 from config.effects import Effect
 from config.errors import ModelVisible
-from config.ids import new_id
+from config.ids import canonical_digest, new_id
 from config.text.stored_texts import stored_text
 
 

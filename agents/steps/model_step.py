@@ -19,11 +19,10 @@ from agents.models.retry import may_retry, retry_delay_s
 from agents.models.streams.chunk import Usage
 from agents.steps.streaming import StreamedResponseWrapper
 from agents.steps.tool_step import ToolStep
-from bus.journal.clients import canonical_digest
 from bus.journal.owner import Commit, HistoryItem, OpenStep, StepEnded, StepStarted, Totals
 from bus.payloads import ErrorPayload, MessagePayload, Payload, ReasoningPayload, ResponsePayload, ToolNamePayload
 from config.errors import CallboardError
-from config.ids import new_id
+from config.ids import canonical_digest, new_id
 from config.policy_decision import Verdict
 
 _REFUSING = (Verdict.BLOCK, Verdict.HALT, Verdict.REQUIRE_APPROVAL)

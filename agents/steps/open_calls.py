@@ -11,10 +11,10 @@ from agents.errors import OUTCOME_UNKNOWN, POLICY_REFUSED
 from agents.models.streams.tool_calls import ToolCall
 from agents.steps.tool_step import ToolStep
 from agents.tools.tool import Tool
-from bus.journal.clients import canonical_digest
 from bus.journal.owner import DRAINED, Commit, Ending, FirstCommit, OpenStep, Reason, Release, TaskWait
 from bus.payloads import Payload, StatusPayload
 from config.definitions.agent import AgentDefinition
+from config.ids import canonical_digest
 from config.policy_decision import PolicyDecision
 from config.text.names import counted_names
 

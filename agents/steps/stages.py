@@ -27,10 +27,10 @@ from agents.tools.arguments import parse_arguments, validate_arguments
 from agents.tools.requests.questions import missing_form
 from agents.tools.tool import Tool
 from bus.journal.approvals import USED_UP
-from bus.journal.clients import canonical_digest
 from bus.journal.owner import OpenStep, StickyApproval
 from config.capabilities import OUTWARD
 from config.errors import ModelVisible
+from config.ids import canonical_digest
 from config.policy_decision import TOOLS_OWN, PolicyDecision, Verdict
 
 NEEDS_APPROVAL = "This tool needs a person's approval for each call."

@@ -18,13 +18,13 @@ from sqlalchemy import ColumnElement, Connection, Row, func, insert, literal, se
 
 from bus.identity.principals import disabled_among
 from bus.journal.errors import ApprovalDecided
-from bus.journal.idempotency import canonical_digest
 from bus.payloads import ApprovalPayload
 from config.clock import epoch_ms, stamp
 from config.database.tables import approvals, runs, steps, timers
 from config.definitions.schemas.json_schema import SchemaRefused
 from config.definitions.schemas.shown_schema import shown_schema
 from config.effects import OnExpiry
+from config.ids import canonical_digest
 from config.redaction.redacted_data import without_secrets
 from config.text.stored_texts import stored_text
 

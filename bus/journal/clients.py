@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bus.journal.acceptance.callers_transaction import CallersTransaction
     from bus.journal.controls import CONTROLS, Control
     from bus.journal.decisions.decisions import Decided
-    from bus.journal.idempotency import IdempotencyKey, canonical_digest
+    from bus.journal.idempotency import IdempotencyKey
     from bus.journal.records.new_call import NO_MODEL, TOOL, NewCall
     from bus.journal.states.codes import STOPPED
     from bus.journal.storage.new_internal_event import NewInternalEvent

@@ -6,11 +6,8 @@ by the digest of their canonical JSON.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import asdict, dataclass
-from typing import Any
 
-import orjson
 from sqlalchemy import Connection, bindparam, insert, select
 
 from bus.journal.errors import IDEMPOTENCY_CONFLICT
@@ -33,11 +30,6 @@ class IdempotencyKey:
     def __post_init__(self) -> None:
         """Raise ``BadRequest`` for a key with a secret: it is stored as the client sent it."""
         stored_name(self.key, "the Idempotency-Key")
-
-
-def canonical_digest(body: Any) -> str:
-    """Return the SHA-256 of ``body`` as canonical JSON: keys sorted, no blanks."""
-    return hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def used_before(connection: Connection, principal: Principal, key: IdempotencyKey) -> str | None:

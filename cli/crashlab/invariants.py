@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from bus.journal.clients import canonical_digest
 from bus.journal.readers import Line, RunRecord
+from config.ids import canonical_digest
 
 Facts = Mapping[str, Any]
 Texts = dict[tuple[str, str], str]

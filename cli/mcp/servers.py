@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
-import orjson
 
 from agents.tools.mcp.server_states import fleet_states, of_file, transport_of
 from bus.journal import Journal
@@ -15,6 +13,7 @@ from cli.output.mcp_state import state_text
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.mcp.server import McpServerDefinition, name_of, read_servers
 from config.errors import BadRequest
+from config.ids import canonical_digest
 from config.settings import Settings
 from config.text.names import did_you_mean
 from config.text.visible import visible
@@ -62,7 +61,7 @@ def manifest_of(digests: Mapping[str, str]) -> str | None:
     """Return the SHA-256 of the pinned definitions of a server's tools; None where nothing is pinned."""
     if not digests:
         return None
-    return hashlib.sha256(orjson.dumps(dict(digests), option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return canonical_digest(dict(digests))
 
 
 def print_servers(rows: Sequence[Mapping[str, Any]], has_workers: bool) -> None:

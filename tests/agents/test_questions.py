@@ -14,10 +14,10 @@ from agents.tools.ask_user import ask_user
 from agents.tools.call_context import current_call
 from agents.tools.tool import tool
 from bus.journal.approvals import Decision
-from bus.journal.clients import canonical_digest
 from bus.journal.errors import ANSWER_REFUSED, ApprovalOver
 from bus.journal.readers import steps_of
 from bus.payloads import ApprovalPayload, ToolResultPayload
+from config.ids import canonical_digest
 from tests.raising import raises
 
 calls_made: list[Any] = []

@@ -12,7 +12,7 @@ from agents.testing import AgentKit, Call, Turn
 from agents.tools.call_context import current_call
 from agents.tools.tool import tool
 from bus.journal.approvals import Decision
-from bus.journal.clients import IdempotencyKey, canonical_digest
+from bus.journal.clients import IdempotencyKey
 from bus.journal.errors import IDEMPOTENCY_CONFLICT
 from bus.journal.readers import read_record
 from bus.payloads import EndPayload, ErrorPayload, StatusPayload, ToolPayload, ToolResultPayload
@@ -20,6 +20,7 @@ from cli.crashlab.invariants import not_recovered
 from config.definitions.errors import ToolUnknown
 from config.errors import ToolFailed
 from config.identity.principal import Principal, Role
+from config.ids import canonical_digest
 from tests.raising import raises
 
 calls_made: list[Any] = []

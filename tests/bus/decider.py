@@ -15,11 +15,12 @@ import orjson
 
 from bus.journal.approvals import Decision
 from bus.journal.decisions.decisions import decide
-from bus.journal.idempotency import IdempotencyKey, canonical_digest
+from bus.journal.idempotency import IdempotencyKey
 from bus.journal.ownership.leases import Claim, FirstCommit, claim_on
 from config.database.engine import Database, open_database
 from config.errors import CallboardError
 from config.identity.principal import Principal, Role
+from config.ids import canonical_digest
 
 
 def answer(database: Database, request: dict[str, Any]) -> str:

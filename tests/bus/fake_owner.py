@@ -11,7 +11,6 @@ from typing import Any, Literal
 from sqlalchemy import select
 
 from bus.journal.approvals import UNKNOWN, Decision, Question, use
-from bus.journal.idempotency import canonical_digest
 from bus.journal.live.hotlog import HotLog
 from bus.journal.log.commit import Commit
 from bus.journal.log.progress import OpenStep, Progress, read_progress
@@ -36,6 +35,7 @@ from bus.payloads import (
 from cli.crashlab.ledger import BEGAN, Entry
 from config.clock import epoch_ms
 from config.database.tables import steps
+from config.ids import canonical_digest
 from tests.bus.journal_harness import JournalHarness, Owner
 
 NUMBERS = itertools.count(1)

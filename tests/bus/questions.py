@@ -9,7 +9,6 @@ import orjson
 
 from bus.journal import approvals
 from bus.journal.approvals import BEFORE, FORM, Decision, Question
-from bus.journal.idempotency import canonical_digest
 from bus.journal.log.commit import Commit
 from bus.journal.ownership.reaper import reap
 from bus.journal.records.steps import StepStarted, start_steps
@@ -20,7 +19,7 @@ from bus.journal.unowned.transitions import CommitResult
 from bus.payloads import MessagePayload, StatusPayload, ToolPayload
 from config.clock import epoch_ms
 from config.database.engine import Database
-from config.ids import new_id
+from config.ids import canonical_digest, new_id
 from config.policy_decision import PolicyDecision, Verdict
 from tests.bus.journal_harness import claim
 

@@ -32,3 +32,8 @@ def test_ids_sort_by_their_millisecond(monkeypatch: pytest.MonkeyPatch, ms: int)
 
     assert ids == sorted(ids)
     assert len({run_id[:14] for run_id in ids}) == 3
+
+
+def test_the_digest_does_not_mind_the_order_of_keys() -> None:
+    assert canonical_digest({"a": 1, "b": [2]}) == canonical_digest({"b": [2], "a": 1})
+    assert canonical_digest({"a": 1}) != canonical_digest({"a": "1"})

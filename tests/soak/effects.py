@@ -9,11 +9,11 @@ from functools import cached_property
 
 from sqlalchemy import Connection, select
 
-from bus.journal.clients import canonical_digest
 from bus.journal.readers import RunRecord
 from cli.crashlab.effects import Effects
 from cli.crashlab.invariants import Facts, claims_of
 from config.database.tables import controls
+from config.ids import canonical_digest
 from tests.soak.load import Answered, Started
 from tests.soak.shop import Entry
 from tests.soak.talk import Asked

@@ -5,8 +5,8 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from bus.journal.clients import canonical_digest
 from config.identity.principal import Principal
+from config.ids import canonical_digest
 from tests.bus.questions import (
     ADDRESS,
     REFUND,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bus.journal.clients import canonical_digest
 from bus.journal.stores import LoadedTool, ToolMetadata, WorkerRow
+from config.ids import canonical_digest
 
 SCHEMA = {"type": "object", "properties": {"zone": {"type": "string"}}}
 

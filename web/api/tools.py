@@ -8,7 +8,7 @@ from typing import Any
 from flask import Blueprint, Response
 
 from agents.tools.mcp.server_states import fleet_states
-from bus.journal.clients import canonical_digest
+from config.ids import canonical_digest
 from web.auth.authentication import current_principal
 from web.calls.call import call
 from web.calls.conditions import Conditional

@@ -15,9 +15,10 @@ from flask import request
 from pydantic import AfterValidator, Field, GetCoreSchemaHandler, PlainValidator, ValidationInfo, WithJsonSchema
 from pydantic_core.core_schema import CoreSchema, int_schema, no_info_before_validator_function
 
-from bus.journal.clients import IdempotencyKey, canonical_digest
+from bus.journal.clients import IdempotencyKey
 from bus.journal.readers import MessagesUntil, parse_cursor
 from config.errors import BadRequest
+from config.ids import canonical_digest
 from config.text.stored_texts import stored_name
 from web.calls.fields import Input, Maybe
 

@@ -28,8 +28,8 @@ from mcp.types import (
     UnsubscribeRequestParams,
 )
 
-from bus.journal.clients import canonical_digest
 from config.identity.principal import Principal
+from config.ids import canonical_digest
 from web.errors import Unauthenticated
 from web.mcp.errors import code_and_sentence
 from web.mcp.offers import Offers

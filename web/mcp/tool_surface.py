@@ -17,10 +17,11 @@ from agents.tool_errors import role_missing
 from bus.identity.envelope import CallEnvelope, verify_golden_call_envelope
 from bus.identity.envelope_nonces import SqlNonces
 from bus.identity.errors import EnvelopeRefused
-from bus.journal.clients import IdempotencyKey, canonical_digest
+from bus.journal.clients import IdempotencyKey
 from bus.journal.errors import RunUnknown
 from config.errors import BadRequest
 from config.identity.principal import Principal
+from config.ids import canonical_digest
 from config.text.names import did_you_mean
 from config.tracing import change_trace
 from web.auth.envelopes import SIGNED_WITH, signed_trace_id

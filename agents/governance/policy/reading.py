@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from config.clock import epoch_ms
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.yaml_lines import LinedYaml, Mistakes, dotted, read_yaml
+from config.ids import canonical_digest
 from config.policy_decision import Verdict
 from config.text.names import did_you_mean
 
@@ -75,7 +75,7 @@ def read_policy(places: Sequence[Path], now_ms: Callable[[], int] = epoch_ms) ->
             off |= {name: (path, written.line_of(("switched_off", at))) for at, name in enumerate(fields.switched_off)}
     active_rules = _switched(rules, off)
     _require_consistent(active_rules)
-    digest = hashlib.sha256(orjson.dumps(contents, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    digest = canonical_digest(contents)
     chosen = {name: verdict for name, (verdict, _) in verdicts.items()}
     return LocalPolicy(active_rules, digest[:16], now_ms=now_ms, **chosen)
 

@@ -7,7 +7,6 @@ calls meanwhile are refused at once.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
-import orjson
 from mcp import ClientSession
 from mcp.types import CallToolResult, InputRequiredResult, Tool
 
@@ -30,6 +28,7 @@ from agents.tools.mcp.server_states import McpServerState, McpState, states_sour
 from config.definitions.mcp.server import McpServerDefinition
 from config.errors import ToolCutOff, ToolFailed
 from config.forks import after_fork, at_exit, leave_to_parent
+from config.ids import canonical_digest
 
 T = TypeVar("T")
 
@@ -248,7 +247,7 @@ class McpPool:
 
 def _digest(server: McpServerDefinition, credentials: dict[str, str]) -> str:
     content = {"server": server.model_dump(mode="json"), "credentials": credentials}
-    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return canonical_digest(content)
 
 
 _lock = threading.Lock()

@@ -27,7 +27,7 @@ from bus.journal.errors import (
     ApprovalOver,
     ApprovalUnknown,
 )
-from bus.journal.idempotency import IdempotencyKey, canonical_digest, remember, used_before
+from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.unowned.transitions import CommitResult, lock_allowed_run, untouched
 from bus.journal.unowned.transitions import answer as record_answer
 from bus.payloads import TERMINAL, ApprovalPayload
@@ -38,6 +38,7 @@ from config.definitions.schemas.json_schema import schema_errors
 from config.effects import OnExpiry
 from config.failpoints import failpoint
 from config.identity.principal import LOCAL, Principal, Verb
+from config.ids import canonical_digest
 
 NOT_MADE = "Not done: no person answered in time, and the tool has no default result."
 BY_EXPIRY = "expiry"

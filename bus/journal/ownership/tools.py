@@ -12,10 +12,10 @@ from typing import Any
 import orjson
 from sqlalchemy import ColumnElement, delete, exists, insert, select
 
-from bus.journal.idempotency import canonical_digest
 from bus.journal.ownership.workers import ALIVE_MS
 from config.database.engine import WALL_MS, Database
 from config.database.tables import tools, workers
+from config.ids import canonical_digest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -24,13 +24,13 @@ from agents.steps.tool_step import ToolStep
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import Tool, tool
 from bus.journal.approvals import Decision, PersonAnswer
-from bus.journal.clients import canonical_digest
 from bus.journal.owner import Commit, OpenStep, Past
 from bus.payloads import ToolResultPayload
 from config.capabilities import Classification
 from config.database.tables import steps
 from config.errors import ModelVisible
 from config.identity.principal import Role
+from config.ids import canonical_digest
 from config.policy_decision import TOOLS_OWN, CallFacts, PolicyDecision, Verdict
 from tests.bus.journal_harness import new_run
 

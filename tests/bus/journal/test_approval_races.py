@@ -12,8 +12,8 @@ import orjson
 import pytest
 from sqlalchemy import select, update
 
-from bus.journal.idempotency import canonical_digest
 from config.database.tables import approvals
+from config.ids import canonical_digest
 from tests.bus.journal.test_approvals import ME
 from tests.bus.journal_harness import JournalHarness, cancel
 from tests.bus.questions import REFUND, asks, question_before

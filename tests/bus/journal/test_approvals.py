@@ -29,13 +29,14 @@ from bus.journal.errors import (
     RunUnknown,
     StaleOwner,
 )
-from bus.journal.idempotency import IdempotencyKey, canonical_digest
+from bus.journal.idempotency import IdempotencyKey
 from bus.journal.log.commit import Commit
 from bus.journal.queries.runs import Runs
 from bus.payloads import ApprovalPayload, MessagePayload, decode
 from config.database.tables import approvals, outbox, runs
 from config.errors import ErrorKind
 from config.identity.principal import Principal, Role
+from config.ids import canonical_digest
 from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, cancel
 from tests.bus.questions import (
     ADDRESS,

@@ -13,7 +13,6 @@ from agents.models.errors import ModelFailed
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import tool
 from bus.journal.approvals import Decision
-from bus.journal.clients import canonical_digest
 from bus.journal.readers import Line, RunRecord, read_record
 from bus.payloads import ApprovalPayload
 from cli.crashlab.attempts import AttemptResult
@@ -28,6 +27,7 @@ from cli.crashlab.invariants import (
     view_breaches,
 )
 from cli.crashlab.ledger import Entry
+from config.ids import canonical_digest
 
 Change = Callable[[RunRecord], RunRecord]
 

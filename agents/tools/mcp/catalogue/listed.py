@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import orjson
 
 from agents.tools.mcp.catalogue.malformed import MALFORMED, MAX_PLACE
 from config.definitions.mcp.server import TOOL_NAME
+from config.ids import canonical_digest
 from config.text.visible import visible
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class ServerTool:
     @property
     def digest(self) -> str:
         """SHA-256 of the content: another one is another tool."""
-        return hashlib.sha256(orjson.dumps(self.content, option=orjson.OPT_SORT_KEYS)).hexdigest()
+        return canonical_digest(self.content)
 
 
 def from_json(text: str) -> ServerTool:

@@ -19,9 +19,9 @@ from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.tool import tool
 from bus.journal.approvals import Decision
-from bus.journal.clients import canonical_digest
 from bus.payloads import ApprovalPayload, ErrorPayload, ToolPayload, ToolResultPayload
 from config.database.tables import approvals, steps
+from config.ids import canonical_digest
 from config.policy_decision import CallFacts, PolicyDecision, Verdict
 from tests.agents.governance.engine.engine_server import EngineServer
 
