@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from config.ids import is_made, new_id
+from config.ids import canonical_digest, is_made, new_id
 
 
 def test_an_id_has_its_prefix_and_26_characters() -> None:

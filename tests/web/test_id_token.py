@@ -18,8 +18,8 @@ from config.errors import SettingInvalid
 from config.settings import Settings, read_settings
 from tests.raising import raises
 from web.oidc.errors import SIGN_IN_REFUSED
-from web.oidc.identity import principal_of
 from web.oidc.provider import claims_of, key_id_of
+from web.oidc.sign_in import principal_of
 
 ISSUER, CLIENT, NONCE = "https://login.example.org", "callboard", "n" * 43
 KEY = RSAKey.generate_key(2048, {"kid": "one"})

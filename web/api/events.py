@@ -14,13 +14,12 @@ from bus.payloads import TERMINAL
 from web.api.answers import answer
 from web.auth.authentication import current_principal, require_still_valid
 from web.calls.call import call
-from web.calls.conditions import Preferring, applied
 from web.calls.fields import Input, Maybe
-from web.calls.parameters import EventCursor, Filter, Whole
+from web.calls.parameters import EventCursor, Filter, Preferring, Whole, applied
 from web.errors import TOO_MANY_VIEWERS
 from web.process import WebProcess, current_process
-from web.schemas.event import BoardEvent, BoardSnapshot, Event, EventPage
 from web.schemas.paths import RunId
+from web.schemas.run import BoardEvent, BoardSnapshot, Event, EventPage
 from web.sse import StreamResponse
 
 events = Blueprint("events", __name__)

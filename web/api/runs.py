@@ -16,14 +16,25 @@ from web.api.answers import accepted, answer, end_of, run_with_questions
 from web.api.starting import STARTING, start_run
 from web.auth.authentication import current_principal, require_still_valid
 from web.calls.call import call
-from web.calls.conditions import MAX_WAIT_S, Conditional, Preferring, applied
 from web.calls.fields import Input, Maybe
-from web.calls.parameters import Filter, ListPlace, Repeatable, Whole, choice, next_place, place_of, sized
+from web.calls.parameters import (
+    MAX_WAIT_S,
+    Conditional,
+    Filter,
+    ListPlace,
+    Preferring,
+    Repeatable,
+    Whole,
+    applied,
+    choice,
+    next_place,
+    place_of,
+    sized,
+)
 from web.fleet import with_starting
 from web.process import current_process
-from web.schemas.event import EndEvent
 from web.schemas.paths import AgentName, GrantText, RunId, Sentence, ThreadName
-from web.schemas.run import AcceptedRun, ControlledRun, Run, RunPage
+from web.schemas.run import AcceptedRun, ControlledRun, EndEvent, Run, RunPage
 
 runs = Blueprint("runs", __name__)
 

@@ -17,9 +17,8 @@ from config.text.stored_texts import TITLE_CHARS
 from web.api.answers import answer
 from web.auth.authentication import current_principal
 from web.calls.call import call
-from web.calls.conditions import Conditional
 from web.calls.fields import Answer, Input, Maybe
-from web.calls.parameters import Filter, ListPlace, MessagePlace, PastState, Whole, next_place, place_of
+from web.calls.parameters import Conditional, Filter, ListPlace, MessagePlace, PastState, Whole, next_place, place_of
 from web.process import current_process
 from web.schemas.paths import AgentName, ThreadId
 

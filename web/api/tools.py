@@ -11,7 +11,7 @@ from agents.tools.mcp.server_states import fleet_states
 from config.ids import canonical_digest
 from web.auth.authentication import current_principal
 from web.calls.call import call
-from web.calls.conditions import Conditional
+from web.calls.parameters import Conditional
 from web.process import current_process
 from web.schemas.tool import SeedTool, SeedTools, ToolCatalogue
 

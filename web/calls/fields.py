@@ -1,4 +1,4 @@
-"""Models of bodies, parameters and answers. The text under a field is its description in /openapi.json."""
+"""Models of bodies, parameters and answers; the text under a field is its description in /openapi.json."""
 
 from __future__ import annotations
 
@@ -94,3 +94,22 @@ def _docstrings_of(cls: type) -> Mapping[str, str]:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
         if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
     }
+
+
+class ProblemDetails(Answer):
+    """What is wrong and what to do (RFC 9457), with facts such as ``run_id`` as further fields."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    """``urn:callboard:problem:`` and the code."""
+    title: str
+    status: int
+    code: str
+    """Stable across releases; programs compare this."""
+    detail: str
+    """A sentence: what is wrong, the fact, the remedy."""
+    retryable: bool
+    """Whether the same request may succeed later, unchanged; then ``Retry-After`` says when to try again."""
+    trace_id: Maybe[str] = None
+    """The request's trace id, also in the header ``X-Trace-Id`` and in the server's log."""

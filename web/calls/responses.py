@@ -12,7 +12,7 @@ from config.database import errors as database
 from config.definitions.errors import DefinitionUnreadable
 from config.errors import ROOM_TAKEN, BadRequest, ErrorKind, SettingInvalid
 from web.calls.call import HttpCall, Media
-from web.calls.problem import ProblemDetails
+from web.calls.fields import ProblemDetails
 from web.errors import (
     CSRF_REFUSED,
     HOST_REFUSED,

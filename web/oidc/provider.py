@@ -24,8 +24,8 @@ from config.settings import Settings
 from web import jwt
 from web.errors import Overloaded
 from web.jwt import public_keys
-from web.oidc.attempt import Attempt
 from web.oidc.errors import PROVIDER_UNREACHABLE, SIGN_IN_REFUSED
+from web.oidc.sign_in import Attempt
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
 """Signatures with the provider's private key: never ``none``, and no MAC, whose key could be a public one."""

@@ -19,10 +19,9 @@ from cli.dev.error_catalogue import catalogue
 from config.definitions.capability import CapabilityFields
 from config.folders import ROOT
 from config.identity.contexts import ContextsWire, GoldenContextWire, SecurityContextWire
-from web.calls.fields import docstrings
-from web.calls.problem import ProblemDetails
-from web.calls.schemas import schema_of
-from web.schemas.event import Event
+from web.calls.document import schema_of
+from web.calls.fields import ProblemDetails, docstrings
+from web.schemas.run import Event
 from web.schemas.tool import CatalogueTool
 
 Json = dict[str, Any]

@@ -23,9 +23,8 @@ from web.auth.authentication import current_authentication, current_caller
 from web.auth.sessions import SessionVerifier
 from web.calls.call import call
 from web.calls.fields import Answer, Input, Maybe
-from web.oidc.attempt import LIFETIME_MS, Attempt
 from web.oidc.errors import PROVIDER_UNREACHABLE, SIGN_IN_OFF, SIGN_IN_REFUSED
-from web.oidc.identity import display_name, principal_of
+from web.oidc.sign_in import LIFETIME_MS, Attempt, display_name, principal_of
 from web.process import current_process
 
 if TYPE_CHECKING:

@@ -30,9 +30,8 @@ from web.api.answers import answer, run_with_questions
 from web.auth.authentication import current_principal, require_still_valid
 from web.auth.envelopes import SIGNED_WITH, current_envelope, verify_envelope
 from web.calls.call import call
-from web.calls.conditions import MAX_WAIT_S
 from web.calls.fields import Answer, Input, Maybe
-from web.calls.parameters import Repeatable
+from web.calls.parameters import MAX_WAIT_S, Repeatable
 from web.dialects.seeds.orchestrator import CorrelationId, SeedConfig
 from web.errors import Overloaded
 from web.problems import problem

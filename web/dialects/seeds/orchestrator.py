@@ -19,9 +19,8 @@ from web.api.answers import answer, end_of, status_of
 from web.api.starting import STARTING, start_run
 from web.auth.authentication import current_principal, require_still_valid
 from web.calls.call import call
-from web.calls.fields import Answer, Input, Maybe
+from web.calls.fields import Answer, Input, Maybe, ProblemDetails
 from web.calls.parameters import Repeatable
-from web.calls.problem import ProblemDetails
 from web.dialects.seeds.feed import SeedFeed, as_text, reason_of
 from web.errors import RUN_NOT_SUCCEEDED, TOO_MANY_VIEWERS
 from web.problems import problem
