@@ -56,8 +56,7 @@ from observers.logfile.held_text import HeldText
 from observers.logfile.record import cleaned
 from web.calls.bodies import parse_object
 from web.security import name_in
-from web.server.chunks import MAX_CHUNKS
-from web.server.incoming import BodyTooLarge, Incoming, decode_body
+from web.server.incoming import MAX_CHUNKS, BodyTooLarge, Incoming, decode_body
 
 REDACT = Redactor({"ACME_API_KEY": "plain-looking-value", "OTHER_TOKEN": "a" * 40})
 GUARD = Scan(Checks(pii="redact"), REDACT)

@@ -1,4 +1,8 @@
-"""What is checked before authentication: only our own host names, the page's own origin, no secret in the address."""
+"""What is checked before authentication: our own host names, the origin of the page, no secret in the address.
+
+Foreign pages may call this server if ``CALLBOARD_CORS_ORIGINS`` lists them. They authenticate with bearer tokens only:
+our cookie on their requests is ignored, and no response allows credentials.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +20,59 @@ from config.egress.origins import host_of, listed, origin_of
 from config.errors import BadRequest
 from config.redaction import has_jwt
 from config.settings import Settings
-from web import cors
 from web.errors import HOST_REFUSED, ORIGIN_REFUSED, SECRET_IN_ADDRESS
+
+METHODS = ("GET", "HEAD", "POST", "DELETE")
+OF_MCP = ("Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name")
+"""What clients of MCP send with each request."""
+REQUEST_HEADERS = (
+    *("Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "Last-Event-ID", "Prefer", "traceparent"),
+    *OF_MCP,
+)
+RESPONSE_HEADERS = ("Location", "Retry-After", "ETag", "X-Run-Id", "X-Trace-Id", "WWW-Authenticate")
+"""Those that a page may read besides the few that it always may, such as Content-Type."""
+FOREIGN = "callboard.foreign"
+"""In the environ of a foreign page's request."""
+PREFLIGHT_S = 600
+"""How long a browser may remember a preflight's answer."""
+
+
+def is_preflight() -> bool:
+    """Return whether a browser asks, before the request itself, if a page may send it."""
+    return request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers
+
+
+def preflight_answer() -> Response:
+    """Return the answer to a preflight of an allowed origin, the same for every address."""
+    answer = Response(status=204)
+    answer.headers["Access-Control-Allow-Methods"] = ", ".join(METHODS)
+    answer.headers["Access-Control-Allow-Headers"] = ", ".join(REQUEST_HEADERS)
+    answer.headers["Access-Control-Max-Age"] = str(PREFLIGHT_S)
+    return answer
+
+
+def ignore_cookies() -> None:
+    """Remove the cookies of this request, which its page cannot have been meant to use."""
+    request.environ.pop("HTTP_COOKIE", None)
+    request.environ[FOREIGN] = True
+
+
+def is_foreign(environ: Mapping[str, Any]) -> bool:
+    """Return whether a foreign page sent this request; what a browser adds by itself does not identify its reader."""
+    return FOREIGN in environ
+
+
+def allow_foreign_page(answer: Response, origins: frozenset[str]) -> None:
+    """Let the page that asked read the answer if its origin is listed; caches keep the answers of origins apart."""
+    if not origins:
+        return
+    answer.vary.add("Origin")
+    origin = request.headers.get("Origin")
+    if origin in origins:
+        answer.headers["Access-Control-Allow-Origin"] = origin
+        answer.headers["Access-Control-Expose-Headers"] = ", ".join(RESPONSE_HEADERS)
+        answer.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
+
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 MAX_BODY_BYTES = 2 * 1024 * 1024
@@ -54,12 +109,12 @@ def register(app: Flask, settings: Settings) -> None:
         if origin is None or is_own(origin, request.environ, settings):
             return None
         require_listed(origin, allowed)
-        cors.ignore_cookies()
-        return cors.preflight_answer() if cors.is_preflight() else None
+        ignore_cookies()
+        return preflight_answer() if is_preflight() else None
 
     @app.after_request
     def protect(answer: Response) -> Response:
-        cors.allow(answer, allowed)
+        allow_foreign_page(answer, allowed)
         for name, value in HEADERS_OF_TYPES.get(answer.mimetype or "", HEADERS).items():
             answer.headers.setdefault(name, value)
         answer.headers.setdefault("Cache-Control", "no-store")

@@ -22,7 +22,7 @@ from web.auth.authentication import current_caller
 from web.errors import Overloaded, is_exhausted
 from web.feeds.viewers import Stream, Viewer, Viewers
 from web.problems import of_error
-from web.server.tls_socket import TlsSocket
+from web.server.sockets import TlsSocket
 
 SEND_BUFFER_BYTES = 128 * 1024
 """Bytes of the kernel's send buffer per viewer; small, so that a client that does not read is noticed."""

@@ -306,7 +306,7 @@ LINES = (
     ),
     Line(
         promise="a page of an origin that is not listed reads no answer",
-        file="web/cors.py",
+        file="web/security.py",
         text="    if origin in origins:\n",
         broken="    if origin:\n",
         tests="tests/web/test_cors.py",

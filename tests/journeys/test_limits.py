@@ -21,7 +21,7 @@ from config.settings import Settings
 from tests.journeys.web_server import Web
 from tests.ports import free_port
 from tests.web.conftest import eventually
-from web.feeds.reports import LIVES_S
+from web.feeds.viewer_counts import LIVES_S
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(120)]
 

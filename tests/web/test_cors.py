@@ -14,7 +14,7 @@ from config.errors import SettingInvalid
 from config.settings import Settings, read_settings
 from tests.web.conftest import accept, process_of
 from web.app import create_app
-from web.cors import METHODS
+from web.security import METHODS
 
 PAGE, OTHER = "http://localhost:5173", "https://app.example.org"
 FOREIGN = [

@@ -21,8 +21,7 @@ from config.identity.principal import Principal, Role
 from tests.web.conftest import eventually
 from tests.web.test_keys import make
 from web.feeds import viewers as module
-from web.feeds.reports import Reports
-from web.feeds.viewer_counts import ViewerCounts
+from web.feeds.viewer_counts import Reports, ViewerCounts
 from web.feeds.viewers import Stream, Viewer, Viewers
 
 ANONYMOUS = Caller(principal=Principal(), credential=Credential(kind=CredentialKind.NONE))

@@ -15,9 +15,8 @@ from config.identity.principal import Principal
 from config.settings import Settings
 from tests.web.conftest import eventually
 from web.errors import TOO_MANY_VIEWERS
-from web.feeds import reports as module
-from web.feeds.reports import Reports
-from web.feeds.viewer_counts import ViewerCounts
+from web.feeds import viewer_counts as module
+from web.feeds.viewer_counts import Reports, ViewerCounts
 
 ANN, BEN = Principal(tenant="acme", id="ann"), Principal(tenant="acme", id="ben")
 ELSEWHERE = Principal(tenant="other", id="ann")

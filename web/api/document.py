@@ -13,7 +13,7 @@ from config.forks import after_fork
 from web.calls.call import call
 from web.calls.document import document as document_of
 from web.calls.fields import Answer
-from web.fixed_body import FixedBody
+from web.page_files import FixedBody
 
 
 class OpenApi(Answer):

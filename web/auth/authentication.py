@@ -25,11 +25,10 @@ from config.identity.principal import Principal, Verb
 from web.auth.keys import TICKET_ENDPOINT, TICKET_PARAMETER, DisabledPrincipals, KeyVerifier, caller_of_ticket
 from web.auth.session_cookies import SESSION, values_in
 from web.auth.sessions import SessionVerifier
-from web.cors import is_foreign
 from web.errors import Unauthenticated
 from web.process import WebProcess, current_process
-from web.security import require_no_secret
-from web.server.tls_socket import TlsSocket
+from web.security import is_foreign, require_no_secret
+from web.server.sockets import TlsSocket
 
 if TYPE_CHECKING:
     from web.auth.service_tokens import ServiceTokens

@@ -11,9 +11,8 @@ from bus.identity.validity import ended
 from config.identity.principal import Principal
 from web.feeds.board import BoardFeed, TenantBoards
 from web.feeds.page import PageReader
-from web.feeds.reports import Reports
 from web.feeds.run import RunFeed
-from web.feeds.viewer_counts import ViewerCounts
+from web.feeds.viewer_counts import Reports, ViewerCounts
 from web.feeds.viewers import Viewers
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Iterable
 from typing import Any, cast
 
-from web.server.tls_channel import TlsChannel
+from web.server.sockets import TlsChannel
 
 
 class TlsTransport(asyncio.WriteTransport, asyncio.Protocol):

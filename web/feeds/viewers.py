@@ -22,7 +22,7 @@ from web.feeds.backlog import Backlog
 from web.feeds.page import BEAT, RETRY
 from web.feeds.tls_transport import TlsTransport
 from web.feeds.viewer_counts import ViewerCounts
-from web.server.tls_channel import TlsChannel
+from web.server.sockets import TlsChannel
 
 log = logging.getLogger(__name__)
 

@@ -20,8 +20,7 @@ from web.process import WebProcess, current_process
 from web.sse import hand_over, lent_socket
 
 if TYPE_CHECKING:
-    from web.mcp.application import HttpServer
-    from web.mcp.exchange import AsgiExchange
+    from web.mcp.application import AsgiExchange, HttpServer
 
 mcp = Blueprint("mcp", __name__)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from gunicorn.http.unreader import IterUnreader
 
-from web.server.client_socket import ClientSocket
 from web.server.incoming import Incoming, decode_body, named_trace_id
+from web.server.sockets import ClientSocket
 
 HEAD_S = 10.0
 """For a request's line and headers, from the first byte; also for the first byte of a new connection."""

@@ -9,8 +9,7 @@ from gunicorn.http import errors
 
 from config.ids import new_id
 from config.tracing import TRACE_ID, current_trace_id, new_trace_id, traced
-from web.server.chunks import TooManyChunks
-from web.server.incoming import BodyTooLarge
+from web.server.incoming import BodyTooLarge, TooManyChunks
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,6 @@ from config.errors import SettingInvalid
 from config.settings import settings
 from web.errors import is_exhausted
 from web.server.certificates import certificates_of
-from web.server.client_socket import ClientSocket
 from web.server.connection import (
     ANSWER_S,
     BODY_S,
@@ -34,7 +33,7 @@ from web.server.connection import (
 )
 from web.server.incoming import Incoming, named_trace_id
 from web.server.refusals import refusal, refusal_of
-from web.server.tls_socket import PlainHttp, TlsSocket
+from web.server.sockets import ClientSocket, PlainHttp, TlsSocket
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import pytest
 
 from config.errors import CallboardError
 from web.errors import Overloaded, Unauthenticated
-from web.mcp.exchange import AsgiExchange
+from web.mcp.application import AsgiExchange
 
 START = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]}
 

@@ -21,8 +21,8 @@ from tests.processes import no_free_file
 from tests.web.conftest import RunOwner, accept
 from web import gunicorn_conf
 from web.page_files import page_files
-from web.server.client_socket import ClientSocket
 from web.server.in_process import InProcessServer
+from web.server.sockets import ClientSocket
 
 pytestmark = pytest.mark.parity
 
@@ -182,7 +182,7 @@ def test_it_ends_when_stopped_and_leaves_the_socket_to_its_owner(app: Flask) -> 
 
 ORPHAN = """
 import os, socket, sys
-from web.server.client_socket import ClientSocket
+from web.server.sockets import ClientSocket
 from web.server.in_process import InProcessServer
 
 def app(environ, start_response):

@@ -17,8 +17,7 @@ from gunicorn.http.errors import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from web.server.chunks import MAX_CHUNKS, TooManyChunks
-from web.server.incoming import BodyTooLarge, Incoming, decode_body
+from web.server.incoming import MAX_CHUNKS, BodyTooLarge, Incoming, TooManyChunks, decode_body
 from web.server.refusals import refusal_of
 
 HEAD = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\n"
