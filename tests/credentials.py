@@ -13,7 +13,7 @@ from config.database.engine import open_database
 from config.database.shared_secret import shared_secret
 from config.identity.principal import Principal
 from config.settings import Settings
-from web.auth.session_cookies import SESSION, name_of
+from web.auth.sessions import SESSION, name_of
 
 HOUR_MS = 3_600_000
 

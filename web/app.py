@@ -30,7 +30,7 @@ from web.api.runs import runs
 from web.api.selftest import selftest
 from web.api.threads import threads
 from web.api.tools import tools
-from web.audit import requests
+from web.audit import register as register_audit
 from web.auth import authentication, envelopes
 from web.dialects.seeds.confirming import confirming
 from web.dialects.seeds.context import context
@@ -94,7 +94,7 @@ def create_app(with_settings: Settings | None = None, runner: Runner | None = No
     security.register(app, chosen)
     authentication.register(app, process)
     envelopes.register(app, process)
-    requests.register(app, process)
+    register_audit(app, process)
     limits.register(app, chosen)
     problems.register(app)
     app.before_request(_name_caller)

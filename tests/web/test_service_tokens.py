@@ -23,9 +23,9 @@ from config.settings import Settings, read_settings
 from tests.raising import raises
 from tests.web.conftest import eventually, opened, process_of
 from web.app import create_app
-from web.auth import jwks, keys
+from web.auth import keys, service_tokens
 from web.auth.authentication import EXTENSION
-from web.auth.jwks import KeySet
+from web.auth.service_tokens import KeySet
 from web.errors import ISSUER_UNREACHABLE
 
 pytestmark = pytest.mark.parity
@@ -274,7 +274,7 @@ def test_a_secret_key_in_the_set_is_no_key(door: Any, issuer: Issuer) -> None:
 def test_keys_are_rotated(door: Any, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     old = issuer.token()
     assert status(door, old) == 200
-    monkeypatch.setattr(jwks, "RETRY_S", 0.0)
+    monkeypatch.setattr(service_tokens, "RETRY_S", 0.0)
 
     issuer.rotate("two")
     assert status(door, issuer.token("two")) == 200
@@ -296,30 +296,33 @@ def test_tokens_of_a_known_key_are_valid_while_the_issuer_is_away(
     door: Any, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert status(door, issuer.token()) == 200
-    monkeypatch.setattr(jwks, "RETRY_S", 0.0)
-    monkeypatch.setattr(jwks, "FRESH_S", 0.0)
+    monkeypatch.setattr(service_tokens, "RETRY_S", 0.0)
+    monkeypatch.setattr(service_tokens, "FRESH_S", 0.0)
 
     for broken in ({"status": 500}, {"status": 302}, {"body": b"no json"}, {"body": b"x" * 300_000}, {"body": b"[]"}):
         issuer.status, issuer.body = 200, None
         vars(issuer).update(broken)
         assert status(door, issuer.token()) == 200
 
-    monkeypatch.setattr(jwks, "STALE_S", 0.0)
+    monkeypatch.setattr(service_tokens, "STALE_S", 0.0)
     refused = door.get("/v1/runs", headers={"Authorization": f"Bearer {issuer.token()}"})
     assert (refused.status_code, refused.json["code"]) == (503, "issuer_unreachable")
 
 
 def test_an_issuer_that_hangs_holds_few_requests(door: Any, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jwks, "PATIENCE_S", 60.0)
-    monkeypatch.setattr(jwks, "TIMEOUT_S", 60.0)
+    monkeypatch.setattr(service_tokens, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(service_tokens, "TIMEOUT_S", 60.0)
     token = issuer.token()
     assert status(door, token) == 200
-    monkeypatch.setattr(jwks, "RETRY_S", 0.0)
+    monkeypatch.setattr(service_tokens, "RETRY_S", 0.0)
     issuer.asked.clear()
     issuer.answers.clear()
     issuer.rotate("two")
     unknown, statuses = issuer.token("two"), []
-    waiting = [threading.Thread(target=lambda: statuses.append(status(door, unknown))) for _ in range(jwks.MAX_WAITING)]
+    waiting = [
+        threading.Thread(target=lambda: statuses.append(status(door, unknown)))
+        for _ in range(service_tokens.MAX_WAITING)
+    ]
     for thread in waiting:
         thread.start()
     key_set = door.application.extensions[EXTENSION]._services._keys
@@ -335,7 +338,7 @@ def test_an_issuer_that_hangs_holds_few_requests(door: Any, issuer: Issuer, monk
     issuer.answers.set()
     for thread in waiting:
         thread.join(60)
-    assert statuses == [200] * jwks.MAX_WAITING
+    assert statuses == [200] * service_tokens.MAX_WAITING
 
 
 def test_an_unknown_key_is_no_refusal_where_the_last_fetch_failed(
@@ -343,11 +346,11 @@ def test_an_unknown_key_is_no_refusal_where_the_last_fetch_failed(
 ) -> None:
     assert status(door, issuer.token()) == 200
     assert status(door, issuer.token(header={"kid": "other"})) == 401
-    monkeypatch.setattr(jwks, "RETRY_S", 0.0)
+    monkeypatch.setattr(service_tokens, "RETRY_S", 0.0)
     issuer.status = 500
 
     assert status(door, issuer.token(header={"kid": "other"})) == 503
-    monkeypatch.setattr(jwks, "RETRY_S", 60.0)
+    monkeypatch.setattr(service_tokens, "RETRY_S", 60.0)
     fetches = issuer.fetches
     assert [status(door, issuer.token(header={"kid": f"k{number}"})) for number in range(20)] == [503] * 20
     assert issuer.fetches == fetches

@@ -32,7 +32,7 @@ from tests.web.conftest import opened, process_of
 from tests.web.contract import require_no_difference, watch
 from tests.web.signing_in import Reader, settings_for
 from web.app import create_app
-from web.audit.requests import EXTENSION as REFUSALS
+from web.audit import EXTENSION as REFUSALS
 
 pytestmark = pytest.mark.parity
 

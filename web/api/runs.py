@@ -12,8 +12,7 @@ from bus.journal.clients import CONTROLS
 from bus.journal.errors import IDEMPOTENCY_CONFLICT, RUN_OPEN, RunUnknown
 from bus.journal.readers import RunStatus
 from bus.payloads import TERMINAL
-from web.api.answers import accepted, answer, end_of, run_with_questions
-from web.api.starting import STARTING, start_run
+from web.api.answers import STARTING, accepted, answer, end_of, run_with_questions, start_run
 from web.auth.authentication import current_principal, require_still_valid
 from web.calls.call import call
 from web.calls.fields import Input, Maybe

@@ -23,8 +23,7 @@ from bus.identity.validity import can_end, ended
 from config.errors import CallboardError
 from config.identity.principal import Principal, Verb
 from web.auth.keys import TICKET_ENDPOINT, TICKET_PARAMETER, DisabledPrincipals, KeyVerifier, caller_of_ticket
-from web.auth.session_cookies import SESSION, values_in
-from web.auth.sessions import SessionVerifier
+from web.auth.sessions import SESSION, SessionVerifier, values_in
 from web.errors import Unauthenticated
 from web.process import WebProcess, current_process
 from web.security import is_foreign, require_no_secret

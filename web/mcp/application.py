@@ -1,8 +1,8 @@
 """The MCP server of a web process: the SDK's application for streamable HTTP, without sessions, on the process's loop.
 
-Each request is answered by itself, so it does not matter which process gets it. Its thread waits a moment for the answer.
-One that is complete by then is sent as every other answer is, and the connection stays open. Otherwise the loop takes the
-socket over, as it does for streams, and the thread is free.
+Each request is answered by itself, so it does not matter which process gets it. Its thread waits a moment for the
+answer. One that is complete by then is sent as every other answer is, and the connection stays open. Otherwise the loop
+takes the socket over, as it does for streams, and the thread is free.
 """
 
 from __future__ import annotations

@@ -18,9 +18,17 @@ from bus.identity.principals import disabled_among
 from config.clock import epoch_ms, stamp
 from config.identity.principal import Principal, Role
 from web.api.answers import answer
-from web.auth import session_cookies
 from web.auth.authentication import current_authentication, current_caller
-from web.auth.sessions import SessionVerifier
+from web.auth.sessions import (
+    SESSION,
+    SIGN_IN,
+    SessionVerifier,
+    forget_cookie,
+    keep_cookie,
+    name_of,
+    own_origin,
+    values_in,
+)
 from web.calls.call import call
 from web.calls.fields import Answer, Input, Maybe
 from web.oidc.errors import PROVIDER_UNREACHABLE, SIGN_IN_OFF, SIGN_IN_REFUSED
@@ -109,8 +117,8 @@ def begin() -> Response:
     attempt = Attempt.begin(verifier.form, origin, epoch_ms())
     url = provider.authorization_url(attempt, _redirect_uri(origin))
     answered = answer({"authorization_url": url, "state": attempt.state})
-    name = session_cookies.name_of(session_cookies.SIGN_IN, verifier.form, origin)
-    session_cookies.keep(answered, name, attempt.text, LIFETIME_MS // 1000)
+    name = name_of(SIGN_IN, verifier.form, origin)
+    keep_cookie(answered, name, attempt.text, LIFETIME_MS // 1000)
     return answered
 
 
@@ -143,8 +151,8 @@ def finish(body: ProviderAnswer) -> Response:
     text, expires_ms = _new_session(verifier, attempt, principal, display_name(claims))
     answered = answer({"csrf_token": verifier.form.csrf_token(text), "expires_at": stamp(expires_ms)})
     lasts_s = current_process().settings.session_max_s
-    session_cookies.keep(answered, _cookie(verifier, session_cookies.SESSION), text, lasts_s)
-    session_cookies.forget(answered, _cookie(verifier, session_cookies.SIGN_IN))
+    keep_cookie(answered, _cookie(verifier, SESSION), text, lasts_s)
+    forget_cookie(answered, _cookie(verifier, SIGN_IN))
     return answered
 
 
@@ -170,7 +178,7 @@ def sign_out(body: SignOut) -> Response:
     verifier.forget(caller.credential.id)
     url = _provider().sign_out_url(f"{_origin()}/")
     answered = answer({"provider_url": url} if url is not None else {})
-    session_cookies.forget(answered, _cookie(verifier, session_cookies.SESSION))
+    forget_cookie(answered, _cookie(verifier, SESSION))
     return answered
 
 
@@ -196,7 +204,7 @@ def _new_session(verifier: SessionVerifier, attempt: Attempt, principal: Princip
     session_id, text = verifier.form.make()
     digest, sign_in_digest = verifier.form.digest(text), attempt.digest
     lifetime = Lifetime(idle_ms=settings.session_idle_s * 1000, most_ms=settings.session_max_s * 1000)
-    texts = _values(verifier, session_cookies.SESSION)
+    texts = _values(verifier, SESSION)
     before = [old_session for each in texts if (old_session := verifier.session_of(each)) is not None]
     try:
         with current_process().journal.database.write() as connection:
@@ -221,7 +229,7 @@ def _new_session(verifier: SessionVerifier, attempt: Attempt, principal: Princip
 
 def _attempt(verifier: SessionVerifier, origin: str, state: str) -> Attempt:
     """Return the sign-in of this browser that has the state."""
-    texts = _values(verifier, session_cookies.SIGN_IN)
+    texts = _values(verifier, SIGN_IN)
     attempts = [Attempt.of_cookie(verifier.form, origin, text, epoch_ms()) for text in texts]
     attempt = next((each for each in attempts if each is not None and each.has(state)), None)
     if attempt is None:
@@ -240,7 +248,7 @@ def _provider() -> Provider:
 
 
 def _origin() -> str:
-    return session_cookies.own_origin(request.environ, current_process().settings)
+    return own_origin(request.environ, current_process().settings)
 
 
 def _redirect_uri(origin: str) -> str:
@@ -248,8 +256,8 @@ def _redirect_uri(origin: str) -> str:
 
 
 def _cookie(verifier: SessionVerifier, kind: str) -> str:
-    return session_cookies.name_of(kind, verifier.form, _origin())
+    return name_of(kind, verifier.form, _origin())
 
 
 def _values(verifier: SessionVerifier, kind: str) -> list[str]:
-    return session_cookies.values_in(request.environ, kind, verifier.form, current_process().settings)
+    return values_in(request.environ, kind, verifier.form, current_process().settings)

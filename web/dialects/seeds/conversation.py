@@ -12,8 +12,7 @@ from agents.errors import AgentUnknown
 from bus.journal.clients import CONTROLS
 from bus.journal.errors import RunUnknown, ThreadUnknown
 from config.definitions.errors import DefinitionInvalid
-from web.api.answers import accepted, answer
-from web.api.starting import STARTING, start_run
+from web.api.answers import STARTING, accepted, answer, start_run
 from web.auth.authentication import current_principal
 from web.calls.call import call
 from web.calls.fields import Answer, Input, Maybe

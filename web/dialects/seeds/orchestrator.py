@@ -15,8 +15,7 @@ from agents.models.errors import MODEL_TIMEOUT, ModelFailed
 from bus.journal.errors import CodeVersion
 from bus.journal.readers import RunStatus
 from config.text.stored_texts import stored_name
-from web.api.answers import answer, end_of, status_of
-from web.api.starting import STARTING, start_run
+from web.api.answers import STARTING, answer, end_of, start_run, status_of
 from web.auth.authentication import current_principal, require_still_valid
 from web.calls.call import call
 from web.calls.fields import Answer, Input, Maybe, ProblemDetails

@@ -23,8 +23,7 @@ from config.identity.principal import Principal, Role
 from config.settings import Settings
 from tests.template import upgrade_by_copy
 from tests.web.conftest import door_of, eventually, opened, process_of
-from web.audit.refusals import MAX_KINDS, Refusal, Refusals
-from web.audit.requests import EXTENSION
+from web.audit import EXTENSION, MAX_KINDS, Refusal, Refusals
 
 
 @pytest.fixture
