@@ -12,9 +12,8 @@ import click
 from agents.handle import RunHandle
 from bus.journal.approvals import Decision
 from bus.journal.errors import ApprovalOver, ApprovalUnknown
-from cli.output.choice import choose
 from cli.output.json import print_json
-from cli.output.question import label, question_lines
+from cli.output.question import choose, label, question_lines
 from config.errors import Permanent
 from config.text.visible import visible
 

@@ -41,8 +41,8 @@ USERS: dict[str, tuple[str, str]] = {
     "web": ("cli.commands.web:web", "Serve HTTP and the page."),
     "policy": ("cli.commands.policy:policy", "Check the policy, and try it on recorded runs."),
     "audit": ("cli.commands.audit:audit", "List, verify and export the audit log."),
-    "migrate": ("cli.commands.migrate:migrate", "Bring the database to the schema this code needs."),
-    "backup": ("cli.commands.backup:backup", "Copy the database to a file while everything runs."),
+    "migrate": ("cli.commands.database:migrate", "Bring the database to the schema this code needs."),
+    "backup": ("cli.commands.database:backup", "Copy the database to a file while everything runs."),
     "doctor": ("cli.commands.doctor:doctor", "Report problems of this installation, with remedies."),
     "crashtest": ("cli.commands.crashtest:crashtest", "Kill an agent's run at each failpoint, and check the outcome."),
 }
@@ -50,8 +50,8 @@ USERS: dict[str, tuple[str, str]] = {
 DEVELOPERS: dict[str, tuple[str, str]] = {
     "check": ("cli.dev.commands.check:check", "Format, lint, import rules, types, unit tests."),
     "test": ("cli.dev.commands.test:test", "The check, then the tests that need real processes."),
-    "bench": ("cli.dev.commands.bench:bench", "Measure Callboard beside naive alternatives."),
-    "soak": ("cli.dev.commands.soak:soak", "Run randomized tests for a long time."),
+    "bench": ("cli.dev.commands.apart:bench", "Measure Callboard beside naive alternatives."),
+    "soak": ("cli.dev.commands.apart:soak", "Run randomized tests for a long time."),
     "lock": ("cli.dev.commands.lock:lock", "Compile both requirements locks again from pyproject.toml."),
 }
 """The commands that develop Callboard, in ``cli/dev/commands``; ``--help`` lists them apart."""

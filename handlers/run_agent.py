@@ -1,16 +1,109 @@
-"""The handler of RunAgentMessage: claims the run with its agent loaded, and executes it."""
+"""The handler of RunAgentMessage: claims the run with its agent loaded, and executes it.
+
+The process that accepted a run inline works on it until it ends, since there may be no worker.
+"""
 
 from __future__ import annotations
 
-from agents.execution import execute
-from agents.process import current_process
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from agents.execution import ClaimedRun, execute
+from agents.process import Process, current_process
 from bus.celery_app import handles
 from bus.messages.run_agent import RunAgentMessage
+from bus.payloads import TERMINAL
 from bus.queues import served_queues
+from config.errors import Retryable
 from config.tracing import traced
-from handlers.worker.inline import InlineRun
 from handlers.worker.run_agent_handler import RunAgentHandler
 from handlers.worker.slots import slot_pool
+
+log = logging.getLogger(__name__)
+
+TURN_S = 0.3
+"""Seconds between two tries to claim a queued run; an earlier run of its thread may be open."""
+WAITING_S = 1.0
+"""Seconds between two reads of the status of a run that waits for a person, or that another process works on."""
+PAUSE_S = 0.5
+"""Seconds to wait after a database error."""
+
+
+class InlineRun:
+    """A run that this process executes itself.
+
+    If the run waits for a person or loses its owner, this process resumes it too, unless a worker claims it first.
+    """
+
+    def __init__(
+        self, process: Process, message: RunAgentMessage, claim: Callable[[RunAgentMessage], ClaimedRun | None]
+    ) -> None:
+        self._process = process
+        self._journal = process.journal
+        self._message = message
+        self._claim = claim
+        self._deferred_s = 0.0  # when polling of the run was last deferred
+
+    async def follow(self) -> None:
+        """Return when the run has ended, or when the process shuts down."""
+        status: str | None = "queued"
+        try:
+            while True:
+                status = await self._step(status)
+                if status is None or status in TERMINAL:
+                    return
+                await asyncio.sleep(TURN_S if status == "queued" else WAITING_S)
+                if self._journal.owner.lease_manager.is_leaving:
+                    return
+        finally:
+            self._process.local_observers.pop(self._message.run_id, None)
+
+    async def _step(self, status: str | None) -> str | None:
+        """Do what a run in this status needs, and return its new status, or None where it is not known."""
+        try:
+            is_refused = False
+            if status == "queued":
+                claimed = await self._journal.loop.wait(self._claim, self._message)
+                is_refused = claimed is None
+                if claimed is not None:
+                    await execute(self._journal, claimed)
+            elif status == "waiting":
+                from handlers.worker.task_watcher import TaskWatcher  # with the clients of Celery applications
+
+                await TaskWatcher(self._process).look(self._message.run_id)
+            elif status == "running":
+                await self._requeue_if_lost()
+            new_status = await self.read_status()
+            if is_refused and new_status == "queued":
+                await self._defer_polling()
+            return new_status
+        except Retryable as error:
+            log.warning("could not read or claim a run yet run_id=%s: %s", self._message.run_id, error)
+            await asyncio.sleep(PAUSE_S)
+            return status
+
+    async def _defer_polling(self) -> None:
+        """Keep pollers from the run while it waits for its thread; renewed at the interval of heartbeats."""
+        if time.monotonic() - self._deferred_s >= self._journal.settings.beat_s:
+            self._deferred_s = time.monotonic()
+            await self._journal.loop.write(self._journal.owner.unowned.defer_polling, self._message.run_id)
+
+    async def _requeue_if_lost(self) -> None:
+        """Requeue a run that lost its owner, as a reaper does: a program that only waits for its run has no reaper."""
+        journal, run_id = self._journal, self._message.run_id
+        if journal.owner.lease_manager.tracks(run_id) or not await journal.loop.read(
+            journal.owner.unowned.has_lost_owner, run_id
+        ):
+            return
+        written = await journal.loop.write(journal.owner.reaper.reap, run_id)
+        if written is not None:
+            journal.live.publish(written)
+
+    async def read_status(self) -> str | None:
+        """Return the run's status from SQL."""
+        return await self._journal.loop.read(self._journal.readers.runs.status, self._message.run_id)
 
 
 async def handle(message: RunAgentMessage) -> None:

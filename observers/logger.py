@@ -13,10 +13,8 @@ from bus.payloads import EndPayload, MessagePayload, Payload, Record, TextPayloa
 from config.redaction import redact
 from config.settings import Settings
 from observers.base import AgentFacts, AgentObserver, RunFacts
-from observers.logfile.held_text import HeldText
-from observers.logfile.record import json_line, record_of, text_line
-from observers.logfile.rotated_file import RotatedFile
-from observers.logfile.slot import LogSlot
+from observers.logfile.record import HeldText, json_line, record_of, text_line
+from observers.logfile.rotated_file import LogSlot, RotatedFile
 
 log = logging.getLogger(__name__)
 

@@ -52,8 +52,7 @@ from config.redis.url import each_url, without_password
 from config.text.names import did_you_mean
 from config.text.visible import one_line, visible
 from observers.logfile import reader as logfiles
-from observers.logfile.held_text import HeldText
-from observers.logfile.record import cleaned
+from observers.logfile.record import HeldText, cleaned
 from web.calls.bodies import parse_object
 from web.security import name_in
 from web.server.incoming import MAX_CHUNKS, BodyTooLarge, Incoming, decode_body

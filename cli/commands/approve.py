@@ -19,12 +19,11 @@ from bus.journal.clients import Decided
 from bus.journal.errors import ApprovalDecided, ApprovalOver, ApprovalUnknown
 from cli import options
 from cli.bulk_approvals import Selection, decide_several, open_calls
-from cli.durations import seconds_of
 from cli.open_runner import open_runner
-from cli.output.choice import choose, prompt
+from cli.output.durations import seconds_of
 from cli.output.form import fields_of
 from cli.output.json import print_json
-from cli.output.question import MEANINGS, answer_commands, label, question_lines, sticky_line
+from cli.output.question import MEANINGS, answer_commands, choose, label, prompt, question_lines, sticky_line
 from cli.output.wait_reasons import warn_of_no_worker
 from config.definitions.schemas.json_schema import schema_errors
 from config.effects import Scope

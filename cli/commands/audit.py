@@ -14,9 +14,9 @@ from bus.identity.audit.entry import AuditEntry
 from bus.journal.readers import unseal_originals
 from bus.sealing import sealer_of
 from cli import options
-from cli.command_group import CommandGroup
 from cli.main import FAILED, SUCCEEDED, CallerPath
 from cli.open_runner import open_database_of
+from cli.options import CommandGroup
 from cli.output.json import print_json, print_json_line
 from config.clock import stamp
 from config.database.shared_secret import known_secret

@@ -14,8 +14,8 @@ from bus.identity.credentials.key_form import KEY, SECRET_NAME, KeyForm
 from bus.identity.credentials.keys import ApiKey
 from bus.identity.errors import NAME_RESERVED
 from cli import options
-from cli.durations import seconds_of
 from cli.open_runner import open_database_of
+from cli.output.durations import seconds_of
 from cli.output.json import print_json
 from config.clock import stamp
 from config.database.shared_secret import shared_secret

@@ -111,8 +111,8 @@ def call(
 
     The call is a run, as those of `tools call`: checked, approved and recorded. The result goes to standard output.
     """
-    from cli.mcp.calling import chosen_tool
     from cli.mcp.servers import server_of
+    from cli.mcp.tools import chosen_tool
 
     if text_argument is not None and arguments is not None:
         raise click.UsageError("write the arguments once: as JSON behind the tool's name, or as --arguments.")

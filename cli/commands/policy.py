@@ -14,8 +14,8 @@ from agents.governance.policy.local import LocalPolicy
 from agents.governance.policy.reading import read_policy
 from agents.runner import Runner
 from cli import options
-from cli.command_group import CommandGroup
 from cli.open_runner import open_runner
+from cli.options import CommandGroup
 from cli.output.json import print_json
 from cli.output.transcript import fit
 from config.clock import stamp

@@ -15,10 +15,9 @@ from agents.models.call import is_in_process
 from agents.models.providers import require_possible_provider
 from agents.registry import AgentRegistry
 from cli import options
-from cli.detach import leave_to_workers
 from cli.doctor.settings import broken_plugins
 from cli.open_runner import open_runner
-from cli.output.following import follow
+from cli.output.following import follow, leave_to_workers
 from cli.output.transcript import fit
 from config.definitions.agent import AGENT_ID
 from config.settings import Settings

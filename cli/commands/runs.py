@@ -10,15 +10,15 @@ import click
 
 from bus.journal.readers import STATUSES, RunFilter
 from cli import options
-from cli.command_group import CommandGroup
 from cli.commands.remove import rm_runs
 from cli.open_runner import open_runner
-from cli.output.decisions import print_decisions
+from cli.options import CommandGroup
+from cli.output.durations import took
 from cli.output.json import print_json
 from cli.output.quoted import INDENT, columns
-from cli.output.took import took
 from cli.output.transcript import fit
 from cli.output.wait_reasons import mark_of, print_why, require_known_agent
+from config.settings import Settings
 from config.text.visible import visible
 
 TITLE_COLUMNS = 30
@@ -139,3 +139,39 @@ def _facts(run: dict[str, Any], agent_width: int, took_width: int) -> str:
 def _title(run: dict[str, Any]) -> str:
     why = f"  ({run['reason']})" if run.get("reason") and run["status"] != "succeeded" else ""
     return f"{'⚙ ' if run['kind'] == 'tool' else ''}{visible(run['title'])}{why}"
+
+
+_COLOURS = {"constrain": "yellow", "require_approval": "yellow", "block": "red", "halt": "red"}
+_PAGE = 1000
+
+
+def print_decisions(settings: Settings, run_id: str, as_json: bool) -> int:
+    """Print each decision about a call of the run, in order.
+
+    Raises:
+        RunUnknown: there is no such run.
+    """
+    rows: list[dict[str, Any]] = []
+    with open_runner(settings) as runner:
+        is_more = True
+        while is_more:
+            after = rows[-1]["number"] if rows else 0
+            page = runner.journal.readers.runs.decisions(runner.principal, run_id, after=after, limit=_PAGE)
+            rows, is_more = rows + page, len(page) == _PAGE
+    if as_json:
+        print_json(rows)
+    elif not rows:
+        click.echo("the run has made no call yet.")
+    for row in [] if as_json else rows:
+        click.echo(_decision_line(row))
+    return 0
+
+
+def _decision_line(row: dict[str, Any]) -> str:
+    verdict = click.style(f"{row['verdict']:<16}", fg=_COLOURS.get(row["verdict"]))
+    seen = f"  [{', '.join(row['seen'])}]" if row.get("seen") else ""
+    reason = f"  {visible(row['reason'])}" if row.get("reason") else ""
+    approved = f"  {visible(row['approved'])}" if row.get("approved") else ""
+    remote = f"  remote engine: {visible(row['remote'])}" if row.get("remote") else ""
+    call = f"{row['number']:>4}  {row['point']:<5}  {visible(row['name']):<24}"
+    return f"{call}  {verdict}  {row['rule']}{reason}{approved}{seen}{remote}"

@@ -9,9 +9,9 @@ import click
 import orjson
 
 from cli import options
-from cli.command_group import CommandGroup
 from cli.commands.remove import rm_threads
 from cli.open_runner import open_runner
+from cli.options import CommandGroup
 from cli.output.json import print_json
 from cli.output.quoted import Quoted, columns, hanging
 from cli.output.transcript import fit

@@ -16,10 +16,9 @@ from agents.tool_errors import ArgumentsInvalid
 from agents.tools.arguments import MAX_BYTES, parse_arguments
 from bus.journal.stores import LoadedTool
 from cli import options
-from cli.command_group import CommandGroup
-from cli.detach import leave_to_workers
 from cli.open_runner import open_runner
-from cli.output.following import follow
+from cli.options import CommandGroup
+from cli.output.following import follow, leave_to_workers
 from cli.output.json import print_json
 from cli.output.transcript import fit
 from config.text.visible import visible

@@ -27,8 +27,8 @@ from bus.payloads import (
     WithdrawnPayload,
 )
 from cli.output import question
+from cli.output.durations import took
 from cli.output.quoted import Quoted, columns, hanging
-from cli.output.took import took
 from config.text.visible import visible
 
 MAX_RESULT_CHARS = 200

@@ -12,8 +12,8 @@ from agents.runner import Runner
 from bus.journal.readers import WaitReason
 from cli.doctor.workers import restart_sentence
 from cli.open_runner import open_runner
+from cli.output.durations import took
 from cli.output.json import print_json
-from cli.output.took import took
 from config.clock import epoch_ms
 from config.settings import Settings
 from config.text.names import did_you_mean

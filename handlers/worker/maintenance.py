@@ -1,6 +1,8 @@
-"""Maintenance of runs without an owner: delivers their ends to observers, and resumes those that waited for code.
+"""Maintenance of a worker: runs without an owner, the heads of the audit log, and what lost calls left.
 
-It also writes the heads of the audit log, which belong to no run, to the log and to observers.
+It delivers the ends of runs without an owner to observers, and resumes those that waited for code. The heads of the
+audit log belong to no run: this process's log and the observers that want them get them. Folders and containers that a
+call left whose worker and guard were killed are removed.
 """
 
 from __future__ import annotations
@@ -8,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -18,18 +21,26 @@ from agents.compatibility import incompatibility, load_agent
 from agents.governance.engine.wiring import governance_of, report_end
 from agents.process import Process
 from agents.run_contexts import facts_of
+from agents.tools.isolation.call_folder import calls_folder, remove_lost_folders
+from agents.tools.runners.container import remove_lost_containers
 from bus.gc_tuning import FreeMemory, return_large_blocks
+from bus.identity.audit.anchors import WORDS, AuditHead
 from bus.identity.audit.configuration import note_settings
 from bus.identity.audit.due_heads import KnownHeads
 from bus.journal.owner import Reason, require_readable_journal
 from bus.payloads import EndPayload
 from bus.queues import served_queues
+from config.database.engine import Database
+from config.definitions.errors import PluginUnknown
 from config.errors import CallboardError, Permanent
+from config.settings import Settings
+from config.settings.container_engine import engine_of
 from config.tracing import traced
 from handlers.worker.slots import slot_pool
-from observers.audit_heads import write_audit_heads
-from observers.discovery import resolve_observers
-from observers.invoker import ObserverInvoker
+from observers.base import AgentObserver
+from observers.discovery import OBSERVERS, observers_for, resolve_observers
+from observers.invoker import ObserverInvoker, queue_of
+from observers.queue import name_of
 
 log = logging.getLogger(__name__)
 
@@ -175,3 +186,51 @@ def _is_compatible(process: Process, row: Any) -> bool:
     except CallboardError:
         return False
     return incompatibility(loaded, row.definition_digest, process.journal.owner.unowned.progress(row.id)) is None
+
+
+EVERY_S = 300.0
+"""Seconds between two looks; the first one is at the worker's start."""
+
+
+async def watch_lost_calls(settings: Settings) -> None:
+    """Remove lost folders, and lost containers where they are on, for as long as the process lives."""
+    engine = engine_of(settings.containers)
+    while True:
+        try:
+            await asyncio.to_thread(remove_lost_folders, calls_folder(settings.state))
+            if engine is not None:
+                await asyncio.to_thread(remove_lost_containers, engine)
+        except Exception:  # the task must survive any error
+            log.exception("looking for what lost calls left failed")
+        await asyncio.sleep(EVERY_S)
+
+
+def write_audit_heads(head_store: KnownHeads, database: Database, settings: Settings) -> int:
+    """Write the heads that are due in this process, which has one ``known``, and return how many."""
+    heads = head_store.due(database)
+    for head in heads:
+        log.info(WORDS, extra=head.facts())
+    for observer in _wanting(settings) if heads else ():
+        for head in heads:
+            queue_of(observer).call(partial(_give, observer, head))
+    return len(heads)
+
+
+def _wanting(settings: Settings) -> Iterable[AgentObserver]:
+    """Return the installed observers that override the hook, each once."""
+    by_id: dict[int, AgentObserver] = {}
+    for name in OBSERVERS.names(settings):
+        try:
+            if OBSERVERS.find(name, settings).on_audit_head is not AgentObserver.on_audit_head:
+                observer = observers_for([name], settings)[0]
+                by_id[id(observer)] = observer
+        except PluginUnknown as error:
+            log.warning("observer '%s' does not get the heads of the audit log: %s", name, error)
+    return by_id.values()
+
+
+def _give(observer: AgentObserver, head: AuditHead) -> None:
+    try:
+        observer.on_audit_head(head)
+    except BaseException as error:  # also SystemExit: an observer ends nothing but its own work
+        log.warning("observer '%s' raised %s for a head of the audit log", name_of(observer), type(error).__name__)

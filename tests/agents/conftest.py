@@ -11,7 +11,7 @@ from agents.runner import Runner
 from agents.testing import AgentKit
 from config.database.migrate import migrate
 from config.settings import Settings
-from handlers.worker import inline
+from handlers import run_agent
 from tests.app_harness import AppHarness
 from tests.model_server import ModelServer
 
@@ -19,8 +19,8 @@ from tests.model_server import ModelServer
 @pytest.fixture(autouse=True)
 def resumed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs that wait for a person continue right after the answer: the tests answer at once."""
-    monkeypatch.setattr(inline, "WAITING_S", 0.03)
-    monkeypatch.setattr(inline, "TURN_S", 0.03)
+    monkeypatch.setattr(run_agent, "WAITING_S", 0.03)
+    monkeypatch.setattr(run_agent, "TURN_S", 0.03)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.dev.commands.bench import MEASUREMENTS
+from cli.dev.commands.apart import MEASUREMENTS
 from config.folders import ROOT
 from tests.bench.page import PAGE, conditions, tables_in, with_tables
 

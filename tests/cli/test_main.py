@@ -41,7 +41,7 @@ def failing(monkeypatch):
         def command() -> None:
             raise error
 
-        monkeypatch.setattr("cli.commands.migrate.migrate", command)
+        monkeypatch.setattr("cli.commands.database.migrate", command)
 
     return install
 

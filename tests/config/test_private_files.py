@@ -22,8 +22,7 @@ from config.folders import FOLDERS, ROOT
 from config.private_files import lock_private, open_private, private_folder, require_private
 from config.redis.server import socket_path
 from config.settings import Settings
-from observers.logfile.rotated_file import RotatedFile
-from observers.logfile.slot import LogSlot
+from observers.logfile.rotated_file import LogSlot, RotatedFile
 from tests.raising import raises
 
 
@@ -168,7 +167,7 @@ ELSEWHERE = {
     "agents/testing/kit.py": "a temporary folder of its own",
     "agents/tools/isolation/sandbox.py": "beneath a descriptor, O_NOFOLLOW and 0600 itself",
     "bus/journal/states/document.py": "a document of the checkout",
-    "cli/dev/commands/bench.py": "a document of the checkout",
+    "cli/dev/commands/apart.py": "a document of the checkout",
     "cli/dev/error_catalogue.py": "a document of the checkout",
     "cli/dev/contracts/__main__.py": "documents of the checkout",
     "cli/dev/commands/lock.py": "files of the checkout",

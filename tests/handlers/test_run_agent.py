@@ -24,8 +24,9 @@ from bus.payloads import ApprovalPayload, ErrorPayload, Payload
 from config.database.errors import DatabaseBusy, DatabaseUnreachable
 from config.database.tables import runs
 from handlers import run_agent
-from handlers.worker import inline, run_agent_handler
-from handlers.worker.inline import InlineRun
+from handlers import run_agent as inline
+from handlers.run_agent import InlineRun
+from handlers.worker import run_agent_handler
 from handlers.worker.run_agent_handler import RunAgentHandler
 from handlers.worker.slots import slot_pool
 from observers.base import AgentFacts, AgentObserver, RunFacts

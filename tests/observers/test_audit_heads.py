@@ -17,7 +17,7 @@ from config.database.engine import Database, open_database
 from config.database.shared_secret import shared_secret
 from config.identity.principal import LOCAL
 from config.settings import Settings
-from observers.audit_heads import write_audit_heads
+from handlers.worker.maintenance import write_audit_heads
 from observers.base import AgentObserver
 from observers.discovery import forget, observers_for
 from observers.invoker import drain

@@ -303,7 +303,7 @@ def test_a_line_torn_by_a_dead_process_stays_its_own_line(tmp_path: Path) -> Non
 
 HOLDER = """
 import sys; from pathlib import Path
-from observers.logfile.slot import LogSlot
+from observers.logfile.rotated_file import LogSlot
 slot = LogSlot(Path(sys.argv[1])); print(slot.path().name, flush=True); sys.stdin.readline()
 """
 

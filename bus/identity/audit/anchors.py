@@ -123,7 +123,7 @@ def _parsed(line: str) -> dict[str, Any] | None:
     except orjson.JSONDecodeError:
         return None
     is_own = facts.get("type") == WORDS or (
-        facts.get("logger") == "observers.audit_heads" and facts.get("message") == WORDS
+        facts.get("logger") == "handlers.worker.maintenance" and facts.get("message") == WORDS
     )
     return _head_in(facts) if is_own else None
 

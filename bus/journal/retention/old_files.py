@@ -32,7 +32,7 @@ def _remove(path: Path) -> bool:
     if path.suffix != ".log":  # rotated: no process writes to it any more
         path.unlink()
         return True
-    slot = lock_private(path.with_suffix(".lock"))  # see observers/logfile/slot.py
+    slot = lock_private(path.with_suffix(".lock"))  # see observers/logfile/rotated_file.py
     if slot is None:
         return False
     try:

@@ -24,7 +24,7 @@ from bus.journal.approvals import Decision
 from bus.payloads import ApprovalPayload, EndPayload, Payload
 from config.identity.folders import sandbox_folder
 from config.identity.principal import Principal, Role
-from handlers.worker import inline
+from handlers import run_agent
 from tests.agents.injection.obedience import ObedientModel, Site
 from tests.agents.injection.texts import INJECTIONS, Injection
 
@@ -40,7 +40,7 @@ HARMLESS = "canary-harmless-1a2b3c"
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that waits for a person is looked at often."""
     for pause in ("TURN_S", "WAITING_S", "PAUSE_S"):
-        monkeypatch.setattr(inline, pause, 0.01)
+        monkeypatch.setattr(run_agent, pause, 0.01)
 
 
 @dataclass

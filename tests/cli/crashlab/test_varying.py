@@ -8,7 +8,7 @@ import pytest
 
 from bus.journal.readers import RunRecord
 from cli.crashlab.invariants import differences
-from cli.crashlab.varying import Varying, without
+from cli.crashlab.lab import Varying, without
 
 CALL = 'order {"boxes":3}'
 

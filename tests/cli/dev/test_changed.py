@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.dev.changed import ALWAYS, import_graph, select_tests
+from cli.dev.commands.check import ALWAYS, import_graph, select_tests
 
 
 @pytest.mark.parity

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.doctor.disk import check_disks, mount_of, read_mounts
+from cli.doctor.database import check_disks, mount_of, read_mounts
 from tests.cli.doctor.conftest import only
 
 LAPTOP = """\

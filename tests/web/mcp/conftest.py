@@ -16,7 +16,7 @@ from agents.process import Process, current_process, use_process
 from agents.registry import AgentRegistry
 from agents.runner import Runner
 from bus.journal import Journal
-from cli.mcp.own_tools import OwnTools
+from cli.mcp.stdio import OwnTools
 from config.identity.principal import Principal
 from config.settings import Settings
 from tests.web.mcp import counter
@@ -88,7 +88,7 @@ def mode(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def place(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     for name in ("TURN_S", "WAITING_S"):
-        monkeypatch.setattr(f"handlers.worker.inline.{name}", 0.02)
+        monkeypatch.setattr(f"handlers.run_agent.{name}", 0.02)
     counter.is_open.clear()
     counter.calls_made.clear()
     (Path(settings.agents_dir) / "counter.yaml").write_text(AGENT)

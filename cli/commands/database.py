@@ -1,4 +1,4 @@
-"""`./callboard backup`: copy the database while it is in use."""
+"""`./callboard migrate` and `backup`: bring the database to the schema this code needs; copy it while it is in use."""
 
 from __future__ import annotations
 
@@ -10,6 +10,17 @@ from cli import options
 from cli.main import CallerPath
 from cli.output.json import print_json
 from config.database.backup import back_up
+from config.database.migrate import HEAD
+from config.database.migrate import migrate as bring_to_head
+
+
+@click.command()
+@options.state_dir
+def migrate(**flags: object) -> int:
+    """Bring the database to the newest schema; safe to repeat, and to run on several machines at once."""
+    changed = bring_to_head(options.apply(**flags))
+    click.echo(f"The database is {'now ' if changed else 'already '}at schema {HEAD}.")
+    return 0
 
 
 @click.command()

@@ -1,6 +1,10 @@
-"""How long a run took, and of that how long workers worked on it, as the page writes it (web/static/dom/format.js)."""
+"""Durations: how long a run took, as the page writes it (web/static/dom/format.js), and what people write: ``90s``."""
 
 from __future__ import annotations
+
+import re
+
+from config.errors import BadRequest
 
 MIN_WAIT_MS = 1000
 MIN_WAIT_SHARE = 0.1
@@ -26,3 +30,18 @@ def lasting(ms: int) -> str:
         return f"{minutes} min {seconds:02} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min" if hours < 48 else f"{hours // 24} d"
+
+
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def seconds_of(text: str) -> int:
+    """Return a duration in seconds.
+
+    Raises:
+        BadRequest: it is not a number with a unit, or is zero.
+    """
+    match = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text, re.ASCII)
+    if match is None:
+        raise BadRequest(f"'{text[:40]}' is not a duration; write a number and s, m, h or d, such as 30d.")
+    return int(match[1]) * SECONDS[match[2]]

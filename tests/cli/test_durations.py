@@ -11,7 +11,7 @@ import pytest
 
 from bus.payloads import EndPayload
 from cli.commands import runs
-from cli.output.took import took
+from cli.output.durations import took
 from cli.output.transcript import Transcript
 from config.folders import ROOT
 from tests.conftest import need
