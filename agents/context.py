@@ -29,9 +29,8 @@ from bus.journal.owner import DRAINED, Commit, Lease, Past, Release, RunWriter, 
 from bus.loop import ProcessLoop
 from bus.payloads import EndPayload, Payload
 from bus.sealing import Original, sealer_of
-from config.capabilities import Classification
 from config.clock import epoch_ms
-from config.effects import Effect
+from config.effects import Classification, Effect
 from config.errors import CallboardError, Retryable
 from config.identity.contexts import GoldenContext, SecurityContext
 from config.identity.folders import sandbox_folder

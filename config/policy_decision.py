@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, Protocol
 
-from config.capabilities import Classification
 from config.definitions.mcp.names import own_names
-from config.effects import Effect, Scope
+from config.effects import Classification, Effect, Scope
 from config.identity.contexts import GoldenContext
 from config.identity.principal import Role
 

@@ -14,22 +14,18 @@ from config.logs import acting_for, configure_logging
 from config.settings import Settings, settings
 from config.tracing import TRACE_ID, current_trace_id, new_trace_id, trace_id_of, traced
 from web import limits, problems, security
-from web.api.agents import agents
+from web.api.agents import agents, tools
 from web.api.approvals import approvals
 from web.api.audit import audit
 from web.api.credentials.grants import grants
-from web.api.credentials.keys import keys
+from web.api.credentials.keys import keys, tickets
 from web.api.credentials.sign_in import sign_in
-from web.api.credentials.tickets import tickets
-from web.api.decisions import decisions
-from web.api.document import document
-from web.api.events import events
+from web.api.events import decisions, events
 from web.api.health import health
-from web.api.page import page
+from web.api.page import document, page
 from web.api.runs import runs
 from web.api.selftest import selftest
 from web.api.threads import threads
-from web.api.tools import tools
 from web.audit import register as register_audit
 from web.auth import authentication, envelopes
 from web.dialects.seeds.confirming import confirming

@@ -17,11 +17,11 @@ from agents.tools.runners.endpoint import EndpointRunner
 from agents.tools.runners.process import ProcessRunner
 from agents.tools.schema import build_tool
 from agents.tools.tool import Tool
-from config.capabilities import INWARD, OUTWARD, TRUSTED, UNTRUSTED
 from config.definitions.capability import CapabilityDefinition, RetryRule
 from config.definitions.dotted_path import NotImportable, import_path, require_own
 from config.definitions.errors import ToolUnknown
 from config.definitions.runner_spec import ContainerSpec, EndpointSpec, FunctionSpec, ProcessSpec, RunnerLimits
+from config.effects import INWARD, OUTWARD, TRUSTED, UNTRUSTED
 from config.egress.errors import HostUnreachable
 from config.errors import ToolCutOff
 from config.ids import canonical_digest

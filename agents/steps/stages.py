@@ -28,7 +28,7 @@ from agents.tools.requests.questions import missing_form
 from agents.tools.tool import Tool
 from bus.journal.approvals import USED_UP
 from bus.journal.owner import OpenStep, StickyApproval
-from config.capabilities import OUTWARD
+from config.effects import OUTWARD
 from config.errors import ModelVisible
 from config.ids import canonical_digest
 from config.policy_decision import TOOLS_OWN, PolicyDecision, Verdict

@@ -10,7 +10,7 @@ from agents.tool_errors import PathRefused
 from agents.tools.call_context import current_call
 from agents.tools.isolation.sandbox import MAX_LISTED, MAX_PATH, MAX_WRITE, Sandbox
 from agents.tools.tool import tool
-from config.capabilities import INWARD, UNTRUSTED
+from config.effects import INWARD, UNTRUSTED
 from config.text.names import did_you_mean
 
 FilePath = Annotated[str, Field(max_length=MAX_PATH)]

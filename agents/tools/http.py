@@ -11,7 +11,7 @@ from pydantic import Field
 from agents.tools.call_context import current_call
 from agents.tools.spans.http import request_span
 from agents.tools.tool import keeps_hosts, tool
-from config.capabilities import OUTWARD, UNTRUSTED
+from config.effects import OUTWARD, UNTRUSTED
 from config.egress.errors import RequestRefused
 from config.egress.exchange import HttpAnswer
 from config.egress.fetch import Fetcher

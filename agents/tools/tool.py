@@ -9,11 +9,21 @@ from enum import StrEnum
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from agents.tools.requests.task_call import TaskCall
-from config.capabilities import INWARD, OUTWARD, SENSITIVE, TRUSTED, UNTRUSTED, CapabilityKind, Classification
 from config.definitions.errors import ToolUnknown
 from config.definitions.mcp.names import identity_of
 from config.definitions.secrets import REFERENCE, REFERENCE_FORM
-from config.effects import Effect, OnExpiry, Scope
+from config.effects import (
+    INWARD,
+    OUTWARD,
+    SENSITIVE,
+    TRUSTED,
+    UNTRUSTED,
+    CapabilityKind,
+    Classification,
+    Effect,
+    OnExpiry,
+    Scope,
+)
 from config.identity.principal import Role
 from config.text.names import did_you_mean
 

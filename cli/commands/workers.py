@@ -9,9 +9,9 @@ import click
 
 from bus.journal.stores import Workers
 from cli import options
+from cli.mcp.servers import state_text
 from cli.open_runner import open_database_of
 from cli.output.json import print_json
-from cli.output.mcp_state import state_text
 from config.text.visible import visible
 
 

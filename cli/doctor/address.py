@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from cli.doctor import Finding, Judged, fail, ok, warn
 from cli.doctor.stream_probe import Observation, is_stream, observe
-from web.feeds.selftest import NAMED
+from web.api.selftest import NAMED
 
 COMMENT_S = 15
 """Seconds between two comments on a stream on which nothing happens."""

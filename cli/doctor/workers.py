@@ -15,7 +15,7 @@ from cli.doctor.database import reading_database
 from config.clock import epoch_ms
 from config.database.engine import Database, allowed_connections, wall_ms
 from config.definitions.agent import AgentDefinition
-from config.definitions.changed_code import changed_after, restart
+from config.definitions.plugins import changed_after, restart
 from config.settings import Settings
 from config.settings.project import own_version
 from config.text.visible import visible

@@ -1,4 +1,4 @@
-"""What `mcp servers` lists: each server's file, how it is in the workers, and the definitions that are pinned."""
+"""What `mcp servers` lists: the file of each server, how it is in the workers, and the definitions that are pinned."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import click
 
 from agents.tools.mcp.server_states import fleet_states, of_file, transport_of
 from bus.journal import Journal
-from cli.output.mcp_state import state_text
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.mcp.server import McpServerDefinition, name_of, read_servers
 from config.errors import BadRequest
@@ -107,3 +106,32 @@ def known_server(name: str, settings: Settings) -> McpServerDefinition:
         hint = f" Known servers: {', '.join(sorted(servers))}." if servers else " There is none in config/mcp_servers."
         raise BadRequest(f"there is no MCP server '{visible(name[:80])}'.{did_you_mean(name, servers)}{hint}")
     return servers[name]
+
+
+WORDS = {
+    "invalid": "its file cannot be used",
+    "needs_login": "needs a login",
+    "backing_off": "backing off",
+    "starting": "starting",
+    "ready": "ready",
+    "idle": "idle",
+    "configured": "not used yet",
+    "disabled": "disabled",
+}
+
+
+def state_text(row: Mapping[str, Any]) -> str:
+    """Return a server's state with what belongs to it, on one line."""
+    state = str(row["state"])
+    parts = [WORDS.get(state, visible(state))]
+    if row.get("sessions", 0) > 1:
+        parts.append(f"{row['sessions']} sessions")
+    if row.get("tools") is not None:
+        parts.append(f"{row['tools']} tools")
+    if row.get("changed"):
+        parts.append(f"changed: {visible(', '.join(row['changed']))}")
+    if state == "backing_off":
+        left_s = row.get("next_try_s", 0)
+        parts.append(f"again in {left_s:g} s" if left_s else "the next call tries again")
+    text = ", ".join(parts)
+    return f"{text}: {visible(' '.join(row['reason'].split()))}" if row.get("reason") else text

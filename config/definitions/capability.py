@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from config.capabilities import LABEL, CapabilityKind, Classification
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.runner_spec import (
@@ -27,7 +26,7 @@ from config.definitions.runner_spec import (
 from config.definitions.schemas.json_schema import JsonSchema, schema_errors
 from config.definitions.secrets import REFERENCE, REFERENCE_FORM
 from config.definitions.yaml_lines import Mistakes, read_yaml
-from config.effects import Effect, OnExpiry
+from config.effects import LABEL, CapabilityKind, Classification, Effect, OnExpiry
 from config.egress.policy import hosts_in
 from config.identity.principal import Role
 from config.settings.container_engine import is_engines_own

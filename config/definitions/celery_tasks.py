@@ -16,12 +16,11 @@ from urllib.parse import urlsplit
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from config.capabilities import LABEL, Classification
-from config.definitions.changed_code import restart_this
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
+from config.definitions.plugins import restart_this
 from config.definitions.schemas.json_schema import JsonSchema
 from config.definitions.yaml_lines import LinedYaml, Mistakes, read_yaml
-from config.effects import Effect
+from config.effects import LABEL, Classification, Effect
 from config.identity.principal import Role
 from config.redaction import register_secrets, secrets_in_url
 

@@ -6,21 +6,58 @@ Shipped ones use the same entry-point group as other packages; ``CALLBOARD_BUILT
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from sysconfig import get_path
 from typing import Any, Generic, TypeVar
 
 from config.definitions import dotted_path
-from config.definitions.changed_code import restart_this
-from config.definitions.dotted_path import NameMissing, NotImportable, import_path, reason_of, with_colon
+from config.definitions.dotted_path import NameMissing, NotImportable, file_of, import_path, reason_of, with_colon
 from config.definitions.errors import DefinitionUnreadable
 from config.errors import Permanent
+from config.folders import ROOT
+from config.forks import after_fork
 from config.settings import Settings
 from config.settings.project import installed_entries, shipped_entries
 from config.text.names import did_you_mean
+
+process_began_s = time.time()
+
+
+@after_fork
+def _begin() -> None:
+    global process_began_s
+    process_began_s = time.time()
+
+
+def changed_after(began_s: float, paths: Iterable[str]) -> list[str]:
+    """Return what was changed after that time: the dotted paths' files, the installed packages and ``.env``."""
+    files = {file.name: file for path in paths if (file := file_of(path)) is not None}
+    places = files | {"the installed packages": Path(get_path("purelib")), ".env": ROOT / ".env"}
+    return [name for name, source in places.items() if _changed_s(source) > began_s]
+
+
+def restart(changed: Iterable[str]) -> str:
+    """Return `` Restart the workers: they started before …`` with a leading space, or an empty text."""
+    names = " and ".join(changed)
+    return f" Restart the workers: they started before {names} changed." if names else ""
+
+
+def restart_this(path: str = "") -> str:
+    """Return the same where packages, ``.env`` or a module that this process has loaded changed after its start."""
+    return restart(changed_after(process_began_s, [path] if path else ()))
+
+
+def _changed_s(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
 
 log = logging.getLogger(__name__)
 

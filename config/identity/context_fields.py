@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
 
-from config.capabilities import Classification
+from config.effects import Classification
 from config.identity.contexts import NAME, NAME_FORM
 from config.identity.principal import Role
 from config.redaction import redact

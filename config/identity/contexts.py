@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NotRequired
 import orjson
 from typing_extensions import TypedDict
 
-from config.capabilities import Classification
+from config.effects import Classification
 from config.identity.principal import Role
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from config.egress.origins import is_origin, listed, networks_in, origin_of
 from config.settings.agents import AgentSettings
 from config.settings.limits import LimitSettings
-from config.settings.workers import WorkerSettings
+from config.settings.servers import WorkerSettings
 
 DEVELOPMENT_ORIGIN = "http://localhost:5173"
 """Of a page that Vite serves while it is developed."""

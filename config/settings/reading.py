@@ -19,8 +19,8 @@ from config.redaction.provider_keys import may_adopt
 from config.redis.url import each_url
 from config.settings.limits import problem_of_section
 from config.settings.model import Settings
+from config.settings.servers import QUEUE_NAME_FORM
 from config.settings.sources import ROOT, reads_files, seed_of
-from config.settings.workers import QUEUE_NAME_FORM
 from config.text.names import did_you_mean
 from config.text.visible import one_line
 

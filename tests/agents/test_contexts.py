@@ -20,8 +20,8 @@ from agents.tools import ToolContext, current_call, tool
 from bus.identity.audit.recording import acting_with
 from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import ErrorPayload, Payload, StatusPayload, ToolResultPayload
-from config.capabilities import Classification
 from config.database.tables import runs
+from config.effects import Classification
 from config.identity.contexts import DeclaredContext, GoldenContext, logged_fields, trace_id_of_run, working_for
 from config.identity.principal import Principal, Role
 from config.logs import line_format

@@ -296,7 +296,7 @@ def test_watch_says_that_no_worker_is_left(
 def test_why_says_that_workers_started_before_a_package_was_installed(
     type_: Type, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("config.definitions.changed_code.get_path", lambda _: str(tmp_path))
+    monkeypatch.setattr("config.definitions.plugins.get_path", lambda _: str(tmp_path))
     database = open_database(Settings(state_dir=tmp_path / "state").database)
     row = WorkerRow(
         id="own_1", host=gethostname(), pid=1, pool="threads", slots=1, busy=0, queue="runs", queues=("runs",)

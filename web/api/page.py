@@ -1,11 +1,23 @@
-"""The page: its shells, revalidated by their ETags, and the files they name, which browsers keep for ever."""
+"""What every reader gets alike: the page, and the description of the calls for programs.
+
+The page's shells are revalidated by their ETags; browsers keep the files that they name for ever.
+"""
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, request
+import threading
+from typing import Any
+
+import orjson
+from flask import Blueprint, Response, current_app, request
+from pydantic import ConfigDict
 from werkzeug.exceptions import NotFound
 
-from web.page_files import page_files
+from config.forks import after_fork
+from web.calls.call import call
+from web.calls.document import document as document_of
+from web.calls.fields import Answer
+from web.page_files import FixedBody, page_files
 from web.security import CONTENT_POLICY
 
 page = Blueprint("page", __name__)
@@ -54,3 +66,39 @@ def _shell(name: str) -> Response:
         "script-src 'self'", f"script-src 'self' {files.script_source}"
     )
     return answer
+
+
+class OpenApi(Answer):
+    """An OpenAPI 3.1 document."""
+
+    model_config = ConfigDict(extra="allow")
+
+    openapi: str
+    info: dict[str, Any]
+    paths: dict[str, Any]
+
+
+document = Blueprint("document", __name__)
+
+KEY = "callboard-openapi"
+_making = threading.Lock()
+"""Threads that ask at once wait for the first one's: CPython 3.11 raises SystemError where two parse Python at once, as
+``docstrings`` does."""
+
+
+@after_fork
+def _renew() -> None:
+    global _making
+    _making = threading.Lock()
+
+
+@document.get("/openapi.json")
+@call({200: OpenApi, 304: None})
+def openapi() -> Response:
+    """Return this document: OpenAPI 3.1, made of the code that serves the calls."""
+    with _making:
+        body: FixedBody | None = current_app.extensions.get(KEY)
+        if body is None:
+            content = orjson.dumps(document_of(current_app))
+            body = current_app.extensions[KEY] = FixedBody(content, "application/json")
+    return body.answer()

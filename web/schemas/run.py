@@ -9,7 +9,7 @@ from typing_extensions import TypeAliasType
 
 from bus.journal.readers import RunStatus
 from bus.payloads import EVENT_TYPES, Payload
-from config.capabilities import Classification
+from config.effects import Classification
 from config.identity.principal import Role
 from web.calls.fields import NOT_NULL, Answer, Maybe
 from web.schemas.approval import Approval

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from config.capabilities import CapabilityKind, Classification
-from config.effects import Effect
+from config.effects import CapabilityKind, Classification, Effect
 from web.calls.fields import Answer, Maybe
 
 

@@ -13,9 +13,8 @@ from agents.governance.policy.facts import TOOL
 from agents.governance.policy.local import LocalPolicy
 from agents.governance.policy.rule import CallMatch
 from agents.governance.policy.work import split_texts
-from config.capabilities import OUTWARD, SENSITIVE, UNTRUSTED, Classification
 from config.definitions.mcp.names import PREFIX, own_names
-from config.effects import Effect
+from config.effects import OUTWARD, SENSITIVE, UNTRUSTED, Classification, Effect
 from config.identity.principal import Role
 from config.text.names import did_you_mean
 

@@ -9,8 +9,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from config.capabilities import LABEL, Classification
-from config.effects import Effect, Scope
+from config.effects import LABEL, Classification, Effect, Scope
 from config.identity.principal import Role
 from config.policy_decision import Verdict
 from config.text.names import did_you_mean

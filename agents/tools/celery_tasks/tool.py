@@ -16,11 +16,10 @@ from agents.tools.tool import Tool
 from bus.celery_tasks.application import ApplicationAddress, address_of, read_applications, results_in, sender_to
 from bus.celery_tasks.sender import Routing
 from bus.celery_tasks.state import BEFORE_ITS_BEGINNING
-from config.capabilities import CapabilityKind
 from config.clock import epoch_ms
 from config.definitions.celery_tasks import CeleryApplication, CeleryTask
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable, ToolUnknown
-from config.effects import Effect
+from config.effects import CapabilityKind, Effect
 from config.errors import ToolCutOff, ToolFailed
 from config.settings import Settings
 from config.text.names import did_you_mean

@@ -19,13 +19,12 @@ from agents.tools.mcp.connection.faults import with_remedy
 from agents.tools.mcp.pool import mcp_pool
 from agents.tools.tool import Tool
 from bus.loop import process_loop
-from config.capabilities import INWARD, OUTWARD, TRUSTED, UNTRUSTED
 from config.definitions.errors import ToolUnknown
 from config.definitions.mcp.names import sent_name
 from config.definitions.mcp.server import McpServerDefinition, McpToolFields, name_of, read_servers
 from config.definitions.schemas.json_schema import SchemaRefused, check_schema, schema_errors
 from config.definitions.schemas.shown_schema import shown_schema
-from config.effects import Effect
+from config.effects import INWARD, OUTWARD, TRUSTED, UNTRUSTED, Effect
 from config.errors import CallboardError, ToolFailed
 from config.settings import Settings
 from config.text.names import did_you_mean

@@ -20,9 +20,9 @@ from agents.tools.sql.answer import SqlAnswer, SqlQuery
 from agents.tools.sql.postgres import ask_postgres
 from agents.tools.sql.sqlite import ask_sqlite
 from agents.tools.tool import FOR_AGENT, Tool, tool
-from config.capabilities import SENSITIVE, UNTRUSTED
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
+from config.effects import SENSITIVE, UNTRUSTED
 from config.errors import ToolFailed
 from config.redaction import register_secrets, secrets_in_url
 from config.settings import ROOT, Settings

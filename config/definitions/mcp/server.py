@@ -13,13 +13,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from config.capabilities import LABEL, Classification
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.mcp.oauth import McpOAuthFields
 from config.definitions.runner_spec import SECRET_IN_HEADER, Strict, Text, Variable
 from config.definitions.secrets import REFERENCE, REFERENCE_FORM, require_no_credentials, required_secret
 from config.definitions.yaml_lines import Mistakes, read_yaml, yaml_files
-from config.effects import Effect
+from config.effects import LABEL, Classification, Effect
 from config.egress.errors import RequestRefused, UrlRefused
 from config.egress.request import checked_headers
 from config.egress.target import Target, parse_target

@@ -26,8 +26,8 @@ from agents.tools import Tool, tool
 from bus.journal.approvals import Decision, PersonAnswer
 from bus.journal.owner import Commit, OpenStep, Past
 from bus.payloads import ToolResultPayload
-from config.capabilities import Classification
 from config.database.tables import steps
+from config.effects import Classification
 from config.errors import ModelVisible
 from config.identity.principal import Role
 from config.ids import canonical_digest

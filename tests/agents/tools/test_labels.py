@@ -11,7 +11,7 @@ from agents.tools.files import list_files, read_file, write_file
 from agents.tools.http import http_get, http_request
 from agents.tools.sql.query import sql_query
 from agents.tools.supplies import order_supplies
-from config.capabilities import CapabilityKind, Classification
+from config.effects import CapabilityKind, Classification
 
 
 @pytest.mark.parametrize(

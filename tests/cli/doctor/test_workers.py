@@ -52,7 +52,7 @@ def test_a_key_that_some_workers_lack_is_reported_with_where(settings, alive):
 
 def test_a_worker_that_started_before_a_tool_was_edited_is_reported(settings, alive, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("config.definitions.changed_code.get_path", lambda _: str(tmp_path / "packages"))
+    monkeypatch.setattr("config.definitions.plugins.get_path", lambda _: str(tmp_path / "packages"))
     agents = {"agents_dir": str(tmp_path / "own_agents")}
     (tmp_path / "own_agents").mkdir()
     text = "{name: A, model: demo/instant, system_prompt: x, tools: ['my_late_tools:look', 'celery:a.b', 'mcp:c/d']}"

@@ -17,9 +17,9 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A module in the working folder."""
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("config.definitions.changed_code.process_began_s", 1_000_000.0)
-    monkeypatch.setattr("config.definitions.changed_code.get_path", lambda _: str(tmp_path / "packages"))
-    monkeypatch.setattr("config.definitions.changed_code.ROOT", tmp_path)
+    monkeypatch.setattr("config.definitions.plugins.process_began_s", 1_000_000.0)
+    monkeypatch.setattr("config.definitions.plugins.get_path", lambda _: str(tmp_path / "packages"))
+    monkeypatch.setattr("config.definitions.plugins.ROOT", tmp_path)
     monkeypatch.delitem(sys.modules, "my_edited_tools", raising=False)
     file = tmp_path / "my_edited_tools.py"
     file.write_text("def look() -> str:\n    'Look.'\n    return ''\n")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from config.capabilities import Classification
+from config.effects import Classification
 from config.errors import SettingInvalid
 from config.identity.contexts import (
     DeclaredContext,

@@ -1,18 +1,23 @@
-"""API keys of the caller's tenant: create, list, revoke."""
+"""API keys of the caller's tenant: create, list, revoke. And tickets: a link to a run's events.
+
+A ticket is for clients that cannot send headers, such as a browser's EventSource.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from flask import Blueprint, Response
+from flask import Blueprint, Response, url_for
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
 from agents.errors import AgentUnknown
 from bus.identity.credentials import keys as table
 from bus.identity.credentials.credential import CredentialKind
+from bus.identity.credentials.tickets import issue
 from bus.identity.errors import KEY_UNKNOWN, NAME_RESERVED, SCOPE_EXCEEDED
-from config.clock import epoch_ms
+from bus.journal.errors import RunUnknown
+from config.clock import epoch_ms, stamp
 from config.definitions.errors import DefinitionInvalid
 from config.identity.principal import NAME, Principal, Role, Verb
 from web.api.answers import answer
@@ -27,7 +32,7 @@ from web.calls.call import call
 from web.calls.fields import Answer, Input, Maybe
 from web.calls.parameters import ListPlace, Whole, next_place, place_of
 from web.process import current_process
-from web.schemas.paths import KeyId
+from web.schemas.paths import KeyId, RunId
 
 
 class Key(Answer):
@@ -167,3 +172,28 @@ def _require_no_longer(lifetime_s: int | None) -> None:
     ends_ms = credential.expires_ms if credential.kind in LASTING else None
     if ends_ms is not None and (lifetime_s is None or epoch_ms() + lifetime_s * 1000 > ends_ms):
         raise SCOPE_EXCEEDED(what="a later end; set 'expires_in_s'")
+
+
+class Ticket(Answer):
+    """What opens the events of one run, once."""
+
+    ticket: str
+    expires_at: str
+    """When it can no longer be used, UTC."""
+    url: str
+    """The address of the run's events with the ticket."""
+
+
+tickets = Blueprint("tickets", __name__)
+
+
+@tickets.post("/v1/runs/<run_id>/ticket", endpoint="create")
+@call({201: Ticket}, problems=(RunUnknown,))
+def create_ticket(run_id: RunId) -> Response:
+    """Return a ticket for the run's events: valid for 30 s and once, and as long as the caller's credential."""
+    journal, form = current_process().journal, current_key_form()
+    journal.readers.runs.bounds(current_principal(), run_id, 0)
+    with journal.database.write() as connection:
+        ticket, expires_ms = issue(connection, form, current_caller(), run_id)
+    url = url_for("events.of_run", run_id=run_id, ticket=ticket)
+    return answer({"ticket": ticket, "expires_at": stamp(expires_ms), "url": url}, 201)

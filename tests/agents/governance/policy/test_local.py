@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from agents.governance.policy.local import LocalPolicy
 from agents.governance.policy.reading import read_policy
-from config.capabilities import Classification
-from config.effects import Effect
+from config.effects import Classification, Effect
 from config.identity.principal import Role
 from config.policy_decision import Verdict
 from tests.agents.governance.policy.calls import asked_model, call

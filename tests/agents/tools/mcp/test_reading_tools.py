@@ -15,10 +15,9 @@ from agents.testing import AgentKit
 from agents.tools.mcp.pool import close_pools
 from agents.tools.tool import Tool
 from bus.payloads import ToolResultPayload
-from config.capabilities import OUTWARD, UNTRUSTED, Classification
 from config.definitions.agent import AgentDefinition, load_definition
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
-from config.effects import Effect
+from config.effects import OUTWARD, UNTRUSTED, Classification, Effect
 from config.settings import Settings
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(60)]

@@ -20,10 +20,9 @@ from agents.tools.requests.questions import CallAsks
 from agents.tools.results import validate_output
 from agents.tools.tool import Tool
 from bus.loop import process_loop
-from config.capabilities import OUTWARD, UNTRUSTED
 from config.definitions.agent import AgentDefinition, load_definition
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
-from config.effects import Effect
+from config.effects import OUTWARD, UNTRUSTED, Effect
 from config.errors import ToolFailed
 from config.settings import Settings
 from tests.agents.tools.mcp.conftest import FAKE
