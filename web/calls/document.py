@@ -6,13 +6,10 @@ import inspect
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from flask import Flask
-from pydantic import TypeAdapter
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core.core_schema import WithDefaultSchema
 from werkzeug.routing import Rule
 from werkzeug.routing.converters import AnyConverter
 
@@ -20,7 +17,7 @@ from config.settings.project import own_version
 from web.auth.authentication import HEALTH_ENDPOINTS, OPEN_ENDPOINTS
 from web.auth.keys import TICKET_ENDPOINT
 from web.calls.call import HttpCall, declared
-from web.calls.fields import Input, ProblemDetails
+from web.calls.fields import Input, Json, ProblemDetails, components, schema_of
 from web.calls.responses import SchemaOf, common_responses, responses
 
 DESCRIPTION = """Start runs of agents, follow their events, answer what they ask. Bodies are JSON objects without nulls.
@@ -174,42 +171,3 @@ def _described(parameter: Json, schema: Json) -> Json:
     """Return a parameter with its schema, whose description and examples belong to the parameter."""
     texts = {name: schema[name] for name in ("description",) if name in schema}
     return parameter | texts | {"schema": {name: value for name, value in schema.items() if name not in texts}}
-
-
-Json = dict[str, Any]
-ROOT = "#/components/schemas/"
-
-
-class _Schemas(GenerateJsonSchema):
-    """Schemas without titles, and without defaults that a client cannot send."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
-
-    def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
-        new_schema = super().default_schema(schema)
-        default = new_schema.get("default")
-        is_text = isinstance(default, str)
-        if not isinstance(default, str | int | float) or is_text != (new_schema.get("type") == "string"):
-            new_schema.pop("default", None)
-        return new_schema
-
-
-def components(models: Iterable[Any]) -> tuple[dict[int, Json], Json]:
-    """Return the schema of each model by its ``id()``, and the components that these refer to."""
-    by_id = {id(model): model for model in models}
-    inputs = [(key, "validation", TypeAdapter(model)) for key, model in by_id.items()]
-    by_key, shared = TypeAdapter.json_schemas(
-        inputs,  # type: ignore[arg-type]  # keys of any hashable type
-        ref_template=ROOT + "{model}",
-        schema_generator=_Schemas,
-    )
-    schemas: Json = shared.get("$defs", {})
-    for schema in schemas.values():
-        schema.pop("title", None)
-    return {key: schema for (key, _), schema in by_key.items()}, dict(sorted(schemas.items()))
-
-
-def schema_of(annotation: Any) -> Json:
-    """Return the schema of one model or annotation."""
-    return TypeAdapter(annotation).json_schema(schema_generator=_Schemas)

@@ -19,8 +19,7 @@ from cli.dev.error_catalogue import catalogue
 from config.definitions.capability import CapabilityFields
 from config.folders import ROOT
 from config.identity.contexts import ContextsWire, GoldenContextWire, SecurityContextWire
-from web.calls.document import schema_of
-from web.calls.fields import ProblemDetails, docstrings
+from web.calls.fields import ProblemDetails, docstrings, schema_of
 from web.schemas.run import Event
 from web.schemas.tool import CatalogueTool
 
