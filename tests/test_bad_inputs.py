@@ -19,7 +19,7 @@ MANY_TIMES_THE_BAR_S = 2.0
 _SANDBOX = "tests/agents/tools/isolation/test_sandbox.py::"
 _URLS = "tests/config/egress/test_hostile_urls.py::"
 _FETCH = "tests/config/egress/test_fetch.py::"
-_SCHEMAS = "tests/config/definitions/schemas/test_hostile_schemas.py::"
+_SCHEMAS = "tests/config/definitions/schemas/test_json_schema.py::"
 _TEMPLATES = "tests/agents/test_templates.py::"
 _BODIES = "tests/web/test_bodies.py::"
 _ENVELOPE = "tests/bus/broker/test_envelope.py::"
@@ -58,7 +58,7 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "an archive with a link that is written through": (
             f"{_SANDBOX}test_writing_through_an_unpacked_link_is_refused",
         ),
-        "names of tenants, principals and agents as folders": ("tests/config/identity/test_folders.py::",),
+        "names of tenants, principals and agents as folders": ("tests/config/identity/test_contexts.py::",),
         "a sandbox that is filled": ("tests/agents/tools/test_files.py::test_a_sandbox_takes_no_more_than_its_quota",),
     },
     "HTTP": {

@@ -452,13 +452,13 @@ LINES = (
         file="config/settings/sources.py",
         text='"TEMPORAL_TASK_QUEUE": "queue",',
         broken='"TEMPORAL_TASK_QUEUE": "deployment",',
-        tests="tests/cli/doctor/test_names.py",
+        tests="tests/cli/doctor/test_packages.py",
     ),
     Line(
         promise="DATABASE_MAX_OVERFLOW sets the connections beyond the pool",
         file="config/settings/sources.py",
         text='"DATABASE_MAX_OVERFLOW": "database_max_overflow",',
         broken='"DATABASE_MAX_OVERFLOW": "database_pool_size",',
-        tests="tests/cli/doctor/test_names.py",
+        tests="tests/cli/doctor/test_packages.py",
     ),
 )

@@ -1,5 +1,9 @@
+from __future__ import annotations
+
 import logging
+import re
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -96,3 +100,18 @@ def test_a_connected_function_is_called_without_being_configured() -> None:
     assert [observer.name for observer in chosen] == ["logger", "signals"]
     assert off == ()
     assert [observer.name for observer in observers_for(["logger"], read_settings())] == ["logger"]
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "observers.md"
+
+
+def test_the_example_of_the_page_works(capsys) -> None:
+    source = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[0]
+    names: dict = {}
+    exec(source, names)  # the page's own code is what is tested
+
+    room = Room(names["Ledger"]())
+    room.tell(EndPayload, status="succeeded", cost_usd=0.25)
+    assert drain(10) == []
+
+    assert capsys.readouterr().err == f"{room.context.run_id} succeeded, assistant has cost $0.2500\n"

@@ -6,19 +6,25 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx2
 import jsonschema_rs
 import orjson
 import pytest
+from authlib.integrations.httpx_client import OAuth2Client
 from flask import Blueprint, Flask, Response
 
 from bus.payloads import EVENT_TYPES, ErrorPayload, ReasoningPayload, ToolPayload, ToolResultPayload
 from config.folders import ROOT
+from config.settings import Settings
+from tests.raising import raises
 from tests.web.conftest import RunOwner, accept, process_of
 from tests.web.contract import DIFFERENCES, contract_of, data_of, watch
 from web.app import create_app
 from web.calls.call import call, declared
 from web.calls.document import COMPATIBILITY
 from web.calls.fields import Answer, Maybe, docstrings
+from web.oidc.errors import PROVIDER_UNREACHABLE
+from web.oidc.provider import ENDPOINTS, Provider
 
 FILES = {"page.callback", "page.index", "page.reference", "page.icon", "page.static_file"}
 OTHERS = {"mcp.endpoint", "mcp.metadata"}
@@ -295,3 +301,39 @@ def test_threads_that_ask_for_the_document_at_once_get_the_same(settings, runner
 
     assert {(answer.status_code, answer.text) for answer in answers} == {(200, answers[0].text)}
     process_of(app).close()
+
+
+ISSUER = "https://idp.example"
+
+
+def discover(settings: Settings, **endpoints: object) -> object:
+    document = dict.fromkeys(ENDPOINTS, f"{ISSUER}/x") | {"issuer": ISSUER} | endpoints
+    answers = httpx2.MockTransport(lambda _: httpx2.Response(200, json=document))
+    provider = Provider(settings.model_copy(update={"oidc_issuer": ISSUER}))
+    with OAuth2Client("callboard", transport=answers) as client:
+        return provider._discover(client)
+
+
+@pytest.mark.parametrize("name", [*ENDPOINTS, "userinfo_endpoint", "end_session_endpoint"])
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "javascript:alert(1)",
+        "http://idp.example/x",
+        "https://idp.example@evil.example/",
+        "https://idp.example\\@evil.example/",
+        "https://idp.example/a\r\nb",
+        "https://2130706433/",
+        "https:///x",
+        "/x",
+        None,
+        5,
+    ],
+)
+def test_an_address_that_can_be_read_in_two_ways_is_refused(settings: Settings, name: str, endpoint: object) -> None:
+    with raises(PROVIDER_UNREACHABLE, match=f"no usable '{name}'"):
+        discover(settings, **{name: endpoint})
+
+
+def test_other_addresses_are_taken(settings: Settings) -> None:
+    assert discover(settings, token_endpoint="https://tokens.idp.example:8443/realms/a%20b?c=d")

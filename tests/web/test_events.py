@@ -1,4 +1,4 @@
-"""A run's events over HTTP: cursors, pages, long polls, streams that end."""
+"""A run's events over HTTP: cursors, pages, long polls, streams that end; and what the policy decided of its calls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import threading
 
 import pytest
 
+from agents.runner import Runner
+from bus.journal.owner import Commit, StepStarted
 from bus.payloads import StatusPayload
+from config.policy_decision import PolicyDecision, Verdict
 from tests.web.conftest import RunOwner, accept
 
 JSON = {"Accept": "application/json"}
@@ -142,3 +145,64 @@ def test_a_full_process_says_when_to_come_back(client, app, runner) -> None:
         answer = client.get(path)
         assert (answer.status_code, answer.json["code"]) == (503, "overloaded")
         assert int(answer.headers["Retry-After"]) > 0
+
+
+def step(number: int) -> StepStarted:
+    decided = PolicyDecision(
+        verdict=Verdict.CONSTRAIN, rule="few", reason="Few.", version="v1", arguments={"limit": number}, timeout_s=5.0
+    )
+    return StepStarted(
+        id=f"stp_{number}",
+        kind="tool",
+        name="search",
+        call_id=f"call_{number}",
+        effect="pure",
+        arguments_digest="d",
+        idempotency_key=f"key_{number}",
+        decision=decided,
+    )
+
+
+@pytest.fixture
+def run_id(runner: Runner) -> str:
+    run_id = accept(runner)
+    owner = RunOwner(runner.journal, run_id)
+    runner.journal.loop.run(owner.writer.commit(Commit(started=[step(number) for number in (1, 2, 3)])))
+    return run_id
+
+
+def test_decisions_are_listed_in_pages(client, run_id):
+    first = client.get(f"/v1/runs/{run_id}/decisions?limit=2").json
+    rest = client.get(f"/v1/runs/{run_id}/decisions", query_string={"after": first["next"]}).json
+
+    assert [decision["number"] for decision in first["decisions"]] == [1, 2]
+    (last,) = rest["decisions"]
+    assert last | {"at": "now"} == {
+        "step_id": "stp_3",
+        "number": 3,
+        "point": "tool",
+        "name": "search",
+        "call_id": "call_3",
+        "effect": "pure",
+        "status": "started",
+        "at": "now",
+        "verdict": "constrain",
+        "rule": "few",
+        "reason": "Few.",
+        "version": "v1",
+        "arguments": {"limit": 3},
+        "timeout_s": 5.0,
+    }
+    assert "next" not in rest
+
+
+@pytest.mark.parametrize("query", ["after=-1", "after=x", "limit=0", "limit=201", "before=1"])
+def test_bad_parameters_are_refused(client, run_id, query):
+    assert client.get(f"/v1/runs/{run_id}/decisions?{query}").status_code == 400
+
+
+def test_an_unknown_run_has_none(client):
+    refused = client.get("/v1/runs/run_unknown/decisions")
+
+    assert refused.status_code == 404
+    assert refused.json["code"] == "run_unknown"

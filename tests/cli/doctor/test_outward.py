@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from cli.doctor.outward import check_governance, check_sql_databases
+from cli.doctor.queues import check_celery
 from config.settings import Settings
-from tests.cli.doctor.conftest import only
+from tests.cli.doctor.conftest import only, verdicts
 
 pytestmark = pytest.mark.parity
 
@@ -53,3 +54,24 @@ def test_a_database_without_an_address_fails(settings: Settings) -> None:
 
     assert verdict == "fail"
     assert "no variable NOT_SET_HERE" in text
+
+
+def test_our_configuration_is_fine(settings, celery_app):
+    assert verdicts(check_celery(settings)) == ["ok"]
+
+
+def test_what_a_plugin_did_to_the_application_is_found(settings, celery_app):
+    celery_app.conf.accept_content = ["json", "pickle"]
+    celery_app.conf.worker_send_task_events = True
+
+    assert verdicts(check_celery(settings)) == ["fail", "warn"]
+
+
+def test_celerys_own_variables_are_read(settings, celery_app, monkeypatch):
+    monkeypatch.setenv("CELERY_BROKER_URL", "redis://:hunter2hunter2@elsewhere/0")
+
+    verdict, text = only(check_celery(settings))
+
+    assert verdict == "fail"
+    assert "Unset CELERY_BROKER_URL" in text
+    assert "hunter2" not in text

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
 
 from agents.registry import AgentRegistry
+from bus.celery_app import app
+from bus.journal.stores import pool_problem
 from cli.supervisor.serving import clean_environment
+from config.settings import Settings
+from handlers.worker import process
 from handlers.worker.warm_up import needs_litellm
 from tests.processes import folder_variables, run_python
 
@@ -52,3 +57,27 @@ def test_a_run_at_the_terminal_imports_no_litellm(tmp_path: Path) -> None:
     ran = run_python("-c", code, env=clean_environment() | folder_variables(tmp_path), timeout_s=55)
 
     assert ran.stdout.splitlines()[-1] == "0 []", ran.stderr
+
+
+class Sender:
+    """Celery's worker, as far as the signal shows it."""
+
+    app = app
+
+
+@pytest.mark.parity  # it looks for the Redis of an `up`
+@pytest.mark.parametrize(("pool", "is_warned"), [(22, False), (21, True)])
+def test_a_worker_warns_of_a_pool_that_is_too_small_for_its_slots(
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    pool: int,
+    is_warned: bool,
+) -> None:
+    narrow = settings.model_copy(update={"database_pool_size": pool, "database_max_overflow": 0, "slots": 200})
+    monkeypatch.setattr(process, "settings", lambda: narrow)
+
+    with caplog.at_level(logging.WARNING):
+        process.warn_of_configuration(Sender())
+
+    assert (str(pool_problem(narrow)) in caplog.text) is is_warned
