@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from config.definitions.secrets import require_no_credentials
 from config.egress.errors import UrlRefused
@@ -15,7 +15,28 @@ from config.settings.container_engine import is_image
 SECRET_IN_HEADER = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,63})\}")
 """Where a header's value has a secret: ``Bearer ${TOKEN}``."""
 
+
+def _is_address(value: str) -> str:
+    try:
+        parse_target(value)
+    except UrlRefused as error:
+        raise ValueError(str(error).rstrip(".")) from error
+    return value
+
+
+def _have_no_secret(value: dict[str, str]) -> dict[str, str]:
+    try:
+        require_no_credentials({"headers": {name: text for name, text in value.items() if "${" not in text}})
+    except ValueError as error:
+        raise ValueError("carries a credential; name it under `secrets:` and write ${NAME} here") from error
+    return value
+
+
 Text = Annotated[str, Field(min_length=1, max_length=4000)]
+Address = Annotated[Text, AfterValidator(_is_address)]
+"""An absolute URL of HTTP or HTTPS."""
+Headers = Annotated[dict[Text, Text], AfterValidator(_have_no_secret)]
+"""Headers whose values have no credential, but ``${NAME}`` where a secret is."""
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
 _Word = Annotated[str, Field(min_length=1, max_length=8000)]
 
@@ -78,29 +99,11 @@ class EndpointSpec(Strict):
     """A server that is asked by HTTP."""
 
     type: Literal["http"]
-    url: Text
-    headers: dict[Text, Text] = Field(default_factory=dict)
+    url: Address
+    headers: Headers = Field(default_factory=dict)
     """``${NAME}`` in a value is the secret of that name."""
     sends_context: bool = False
     """Whether requests have the call's contexts in the header ``Callboard-Context``."""
-
-    @field_validator("url")
-    @classmethod
-    def _is_an_address(cls, value: str) -> str:
-        try:
-            parse_target(value)
-        except UrlRefused as error:
-            raise ValueError(str(error).rstrip(".")) from error
-        return value
-
-    @field_validator("headers")
-    @classmethod
-    def _has_no_secret(cls, value: dict[str, str]) -> dict[str, str]:
-        try:
-            require_no_credentials({"headers": {name: text for name, text in value.items() if "${" not in text}})
-        except ValueError as error:
-            raise ValueError("carries a credential; name it under `secrets:` and write ${NAME} here") from error
-        return value
 
 
 RunnerSpec = Annotated[FunctionSpec | ProcessSpec | ContainerSpec | EndpointSpec, Field(discriminator="type")]

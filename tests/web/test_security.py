@@ -1,4 +1,4 @@
-"""Who is answered: this machine's names, this page's origin, JSON bodies; and no secret of a worker is stored from a request."""
+"""Who is answered: this machine's names, this page's origin, JSON bodies; no secret that a request has is stored."""
 
 from __future__ import annotations
 

@@ -7,10 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from config.definitions.runner_spec import Strict, Text
+from config.definitions.runner_spec import Address, Strict
 from config.definitions.secrets import REFERENCE, REFERENCE_FORM, required_secret
-from config.egress.errors import UrlRefused
-from config.egress.target import parse_target
 
 _SCOPES = r"^[!#-\[\]-~]+( [!#-\[\]-~]+)*$"
 """RFC 6749, section 3.3."""
@@ -23,7 +21,7 @@ class McpOAuthFields(Strict):
     grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
     """``authorization_code``: a person signs in by ``./callboard mcp login``; ``client_credentials``: the worker signs
     in itself, as a registered client."""
-    issuer: Text | None = None
+    issuer: Address | None = None
     """The authorization server's issuer: no other one is used. Required with ``client_secret`` or ``private_key``."""
     client_id: Annotated[str, Field(min_length=1, max_length=500)] | None = None
     """Of a registered client; without it the client is registered at each login."""
@@ -33,22 +31,12 @@ class McpOAuthFields(Strict):
     """Where the worker finds the client's key in PEM, with which it signs in place of a secret."""
     signing_algorithm: Literal["RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"] = "RS256"
     """Of ``private_key``."""
-    client_metadata_url: Text | None = None
+    client_metadata_url: Address | None = None
     """Where the client's metadata are published, which is its id at servers that support it."""
     scope: Annotated[str, Field(pattern=_SCOPES, max_length=1000)] | None = None
     """The scopes that are asked for, with spaces between them; by default those that the server names."""
     redirect_port: Annotated[int, Field(strict=True, ge=0, le=65535)] = 0
     """The port of this machine to which the browser comes back; 0 is a free one."""
-
-    @field_validator("issuer", "client_metadata_url")
-    @classmethod
-    def _is_an_address(cls, value: str | None) -> str | None:
-        try:
-            if value is not None:
-                parse_target(value)
-        except UrlRefused as error:
-            raise ValueError(str(error).rstrip(".")) from error
-        return value
 
     @field_validator("client_secret", "private_key")
     @classmethod
