@@ -16,7 +16,7 @@ from sqlalchemy.exc import OperationalError
 from agents.governance.guardrails.scan import Scan
 from agents.governance.guardrails.stream import StreamRedactor
 from agents.models.call import ModelCall
-from agents.models.demo.answer import answer as demo_answer
+from agents.models.demo.reader import answer as demo_answer
 from agents.models.error_bodies import parse_error_body
 from agents.models.failures import retry_after_s
 from agents.models.streams.anthropic import AnthropicWire

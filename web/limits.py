@@ -23,7 +23,7 @@ from bus.keys import Keys
 from config.errors import CallboardError
 from config.identity.principal import Principal
 from config.settings import Settings
-from config.settings.tenants import LimitName
+from config.settings.limits import LimitName
 from web.auth.authentication import HEALTH_ENDPOINTS
 from web.errors import TOO_MANY_REQUESTS
 

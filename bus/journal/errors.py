@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from config.errors import CallboardError, Permanent, Retryable, Topic
 from config.identity.principal import Principal
-from config.settings.tenants import LimitName
+from config.settings.limits import LimitName
 
 RETRY_AFTER_S = 5
 

@@ -15,9 +15,9 @@ from config.egress.target import parse_target
 from config.identity.context_fields import InitiatorId, TokenRef, roles_in
 from config.identity.principal import Role
 from config.settings.container_engine import engine_of, is_image
+from config.settings.limits import AllowedHosts
 from config.settings.servers import ServerSettings
 from config.settings.sources import ROOT
-from config.settings.tenants import AllowedHosts
 
 _DATABASE = re.compile(r"([A-Za-z_][A-Za-z0-9_-]{0,63})\s*=\s*((?!CALLBOARD_)[A-Za-z_][A-Za-z0-9_]{0,127})")
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9\[][A-Za-z0-9.:_\]-]{0,255}(?:/[A-Za-z0-9._~/-]{0,200})?")

@@ -14,7 +14,7 @@ from bus.journal.approvals import Decision
 from bus.payloads import ToolResultPayload
 from config.definitions.errors import DefinitionInvalid
 from config.settings import Settings
-from config.settings.tenants import Tenants, TenantSettings
+from config.settings.limits import Tenants, TenantSettings
 from tests.agents.tools.shop_server import Shop, answer, close
 
 pytestmark = pytest.mark.parity

@@ -8,7 +8,7 @@ from agents.catalogue import tools_of
 from agents.checkup.agent import deep_check
 from agents.models import auto
 from agents.models.call import ModelCall
-from agents.models.demo.answer import NOT_KNOWN, answer
+from agents.models.demo.reader import NOT_KNOWN, answer
 from agents.registry import AgentRegistry
 from config.definitions.agent import AgentDefinition
 from config.definitions.schemas.json_schema import schema_errors

@@ -16,7 +16,7 @@ from config.errors import SettingInvalid
 from config.identity.principal import Principal, Role
 from config.logs import acting_for
 from config.settings import Settings, read_settings
-from config.settings.tenants import WITH_AUTHENTICATION, Tenants, TenantSettings
+from config.settings.limits import WITH_AUTHENTICATION, Tenants, TenantSettings
 from tests.web.conftest import eventually, opened, process_of
 from tests.web.test_keys import bearer, make
 from web.app import create_app

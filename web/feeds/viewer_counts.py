@@ -25,7 +25,7 @@ from bus.redis_wire import Command, RedisWire, connect
 from config.identity.principal import Principal
 from config.ids import new_id
 from config.redis.errors import RedisUnreachable
-from config.settings.tenants import LimitName
+from config.settings.limits import LimitName
 from web.errors import TOO_MANY_VIEWERS
 
 log = logging.getLogger(__name__)

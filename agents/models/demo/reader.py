@@ -1,21 +1,31 @@
 """The demo model as a stream: it sends an answer word by word, in this process, without LiteLLM.
 
-``demo/assistant`` speaks as fast as most models, ``demo/instant`` without any wait; ``params: {words_per_s: 20}``
-sets another pace.
+An answer is reasoning, then tool calls or text. ``demo/assistant`` speaks as fast as most models, ``demo/instant``
+without any wait; ``params: {words_per_s: 20}`` sets another pace.
 """
 
 from __future__ import annotations
 
 import asyncio
-from itertools import cycle
-from typing import TYPE_CHECKING
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import count, cycle, islice
+from typing import TYPE_CHECKING, Any
 
-from agents.models.demo.answer import answer, text_of
+from agents.models.demo.own_tools import Offer, command_in, lookup_in, offers_of
+from agents.models.demo.schema_filler import fill
+from agents.models.demo.shipped_tools import RULES, calls_in
+from agents.models.errors import ModelFailed
 from agents.models.scripted.reader import TurnReader
+from agents.models.scripted.script import Call, Turn, words
 from agents.models.streams.chunk import Chunk, Usage
 
 if TYPE_CHECKING:
     from agents.models.call import ModelCall
+
 
 WORDS_PER_S = 90.0
 """How fast it speaks; thoughts come twice as fast, and pieces of a call six times."""
@@ -53,3 +63,169 @@ class DemoReader(TurnReader):
         if not (chunk.text or chunk.reasoning):
             return 0
         return next(self._varied) * self._per_word_s / (2 if chunk.reasoning else 1)
+
+
+MAX_CHARS = 600
+"""How much of a sentence is read: its patterns are simple ones, and slow on long texts."""
+MAX_EXAMPLES = 8
+_ALWAYS = ("Think hard and write 120 words", "Fail once")
+_WORDS = re.compile(r"\bwrite (\d{1,4}) words\b", re.IGNORECASE)
+_GREETING = re.compile(r"(?:hello|hi|hey|good (?:morning|day|evening))(?: there)?[.!]?", re.IGNORECASE)
+_SAY = re.compile(r"say[:,]?\s+(.+)", re.IGNORECASE | re.DOTALL)
+_FAIL = re.compile(r"(?:please )?fail\b(?: (once|halfway))?", re.IGNORECASE)
+NOTE = (
+    "*I am the demo model, a small program and not a language model. "
+    "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY and start again for a real one.*"
+)
+NOT_KNOWN = "I know only a few kinds of short sentences. These work here:"
+THOUGHTS = (
+    "I look for numbers, then for places, then for the names of files. A language model would weigh every word against "
+    "every other here; I compare with a list. "
+)
+_STORY = "The stage manager pins up the next call before the bell, and the house fills."
+MAX_ROWS, MAX_RESULT = 50, 2000
+"""Rows of a table and characters of another result that are shown."""
+
+PlannedCall = tuple[str, Mapping[str, Any]]
+"""A tool and its arguments."""
+
+
+def answer(call: ModelCall) -> Turn:
+    """Return the answer to ``call``: the same each time, but for "fail once"."""
+    start = max((at for at, each in enumerate(call.messages) if each.get("role") == "user"), default=0)
+    before, questions, after = call.messages[:start], call.messages[start : start + 1], call.messages[start + 1 :]
+    sentence = "".join(map(text_of, questions)).strip()[:MAX_CHARS]
+    results = _results(after)
+    calls, text = _plan(call, sentence, results)
+    reasoning = THOUGHTS if "think hard" in sentence.lower() and not results else ""
+    if calls:
+        reasoning += "".join(
+            f"This is for {name}: {', '.join(map(str, arguments.values()))}. " for name, arguments in calls
+        )
+        return Turn(
+            reasoning=reasoning, calls=[_wire_call(call, position, *each) for position, each in enumerate(calls)]
+        )
+    if isinstance(call.response_format, Mapping) and "json_schema" in call.response_format:
+        text = json.dumps(fill(call.response_format["json_schema"]["schema"], sentence), ensure_ascii=False, indent=2)
+    elif not _WORDS.search(sentence) and not any(each.get("role") == "assistant" for each in before):
+        text = f"{text}\n\n{NOTE}"
+    return Turn(reasoning=reasoning, text=text, **_failure(call, sentence, text))
+
+
+def _failure(call: ModelCall, sentence: str, text: str) -> dict[str, Any]:
+    """Return the error of a turn that the sentence asks for, and the pieces before it."""
+    failing = _FAIL.match(sentence)
+    manner = (failing[1] or "at once").lower() if failing else None
+    if manner is None or (manner == "once" and next(_attempts(repr(call.messages)))):
+        return {}
+    error = ModelFailed(f"the call of '{call.model}' failed: the demo model was asked to fail.", model=call.model)
+    return {"error": error, "error_after": len(words(text)) // 2 if manner == "halfway" else 0}
+
+
+@lru_cache(maxsize=256)
+def _attempts(_messages: str) -> Iterator[int]:
+    """Return the counter of the attempts to answer these messages in this process."""
+    return count()
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """Return the text of a message, also of one in parts."""
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return " ".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
+
+
+def _plan(call: ModelCall, sentence: str, results: Sequence[tuple[str, Any]]) -> tuple[list[PlannedCall], str]:
+    """Return the calls to make next, or what to say."""
+    offers = offers_of(call)
+    unknown = [offer for name, offer in offers.items() if name not in RULES]
+    command = command_in(sentence, offers.values(), shipped=RULES)
+    calls = [] if command else calls_in(sentence, offers, dict(results))
+    if calls or results:
+        return calls, "\n\n".join(rendered(*each) for each in results)
+    command = command or (None if _GREETING.fullmatch(sentence) else lookup_in(sentence, unknown))
+    if command is None:
+        return [], _said(sentence) or listed(NOT_KNOWN, _examples(offers, call.starters))
+    offer, arguments, is_whole = command
+    if is_whole:
+        return [(offer.name, arguments)], ""
+    opening = f"Nothing was done: `{offer.name}` needs each value plainly. Say just this:"
+    return [], listed(opening, [offer.command(arguments)])
+
+
+def _said(sentence: str) -> str:
+    """Return the answer to a sentence that needs no tool; empty for one that is not understood."""
+    if words := _WORDS.search(sentence):
+        return story(int(words[1]))
+    if echo := _SAY.fullmatch(sentence):
+        return echo[1]
+    return "This time it worked: the model call failed before and was tried again." if _FAIL.match(sentence) else ""
+
+
+def _examples(offers: Mapping[str, Offer], starters: Sequence[str]) -> list[str]:
+    """Return sentences for the agent that is asked: commands to its own tools, then others.
+
+    There are ``MAX_EXAMPLES``, or more where it has more tools of its own.
+    """
+    own = [offer.command({}) for name, offer in offers.items() if name not in RULES]
+    shipped = [RULES[name][0] for name in offers if name in RULES]
+    return list(dict.fromkeys([*own, *starters, *shipped, *_ALWAYS]))[: max(MAX_EXAMPLES, len(own))]
+
+
+def _results(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, Any]]:
+    """Return each tool that was called since the sentence, with its answer."""
+    names = {call.get("id"): call["function"]["name"] for each in messages for call in each.get("tool_calls") or ()}
+    answered = [message for message in messages if message.get("role") == "tool"]
+    return [(names.get(each.get("tool_call_id"), "tool"), _data(text_of(each))) for each in answered]
+
+
+def _data(text: str) -> Any:
+    try:
+        return json.loads(text) if text.startswith(("{", "[")) else text
+    except ValueError:
+        return text
+
+
+def _wire_call(call: ModelCall, position: int, name: str, arguments: Mapping[str, Any]) -> Call:
+    """Return the call with an id that is the same when a lost answer is made again."""
+    seed = f"{len(call.messages)}/{position}/{call.messages[-1]}"
+    digest = hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()
+    return Call(id=f"call_{digest[:24]}", name=name, arguments=json.dumps(arguments, ensure_ascii=False))
+
+
+def story(words: int) -> str:
+    """Return exactly so many words, the same ones each time."""
+    return " ".join(islice(cycle(_STORY.split()), words)).rstrip(".") + "."
+
+
+def listed(opening: str, sentences: Iterable[str]) -> str:
+    """Return sentences that work, below an opening."""
+    lines = "\n".join(f"- {sentence}" for sentence in sentences)
+    return f"{opening}\n\n{lines}" + ("\n\nFor each … write a value, several words in quotes." if "…" in lines else "")
+
+
+def rendered(name: str, result: Any) -> str:
+    """Return a result as a table, a list of facts, a block of text or a sentence."""
+    if isinstance(result, dict) and {"columns", "rows"} <= set(result):
+        return _table(result["columns"], result["rows"])
+    files = result.get("files") if isinstance(result, dict) else None
+    if files and all(isinstance(file, dict) for file in files):
+        return _table([*files[0]], [[*file.values()] for file in files])
+    if isinstance(result, dict):
+        return "\n".join([f"`{name}` answered:\n", *(f"- {key}: {_cell(value)}" for key, value in result.items())])
+    text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+    if "\n" in text:
+        return f"`{name}` answered:\n\n```\n{text[:MAX_RESULT].rstrip().replace('```', '` ` `')}\n```"
+    return f"`{name}` answered **{text[:MAX_RESULT]}**"
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    heads = [str(name).replace("_", " ") for name in columns]
+    rulers = ["---:" if isinstance(cell, int | float) else "---" for cell in (rows or [heads])[0]]
+    lines = [heads, rulers, *([_cell(cell) for cell in row] for row in rows[:MAX_ROWS])]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int | float) else "" if value is None else str(value).replace("|", "\\|")

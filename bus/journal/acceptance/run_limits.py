@@ -16,7 +16,7 @@ from bus.journal.errors import too_many_runs
 from config.database.tables import runs
 from config.identity.principal import Principal
 from config.settings import Settings
-from config.settings.tenants import LimitName
+from config.settings.limits import LimitName
 
 _OPEN = (runs.c.ended_ms.is_(None), runs.c.tenant == bindparam("tenant_"))
 _OWN, _QUEUED = runs.c.principal == bindparam("principal_"), runs.c.status == "queued"

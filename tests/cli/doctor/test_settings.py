@@ -14,7 +14,7 @@ from config.database.engine import Database
 from config.database.migrate import migrate
 from config.identity.principal import Principal
 from config.settings import Settings
-from config.settings.tenants import Tenants, TenantSettings
+from config.settings.limits import Tenants, TenantSettings
 from tests.cli.doctor.conftest import only, verdicts
 
 

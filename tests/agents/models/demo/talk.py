@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agents.catalogue import find_tool
 from agents.models.call import ModelCall
-from agents.models.demo.answer import answer
+from agents.models.demo.reader import answer
 from agents.models.scripted.script import Turn
 from agents.prompt.messages import offered
 from agents.tools.call_context import ToolContext

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from agents.models.call import ModelCall
-from agents.models.demo.answer import answer
+from agents.models.demo.reader import answer
 from agents.prompt.messages import offered
 from agents.tools.schema import build_tool
 from agents.tools.tool import tool

@@ -17,7 +17,7 @@ from config.database.engine import Database
 from config.errors import SettingInvalid
 from config.identity.principal import Principal
 from config.settings import Settings, read_settings
-from config.settings.tenants import HOT_LOG_AT_LEAST, Tenants, TenantSettings
+from config.settings.limits import HOT_LOG_AT_LEAST, Tenants, TenantSettings
 from tests.bus.journal.live.test_hotlog import sent
 from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, keyring
 

@@ -22,7 +22,7 @@ from config.database.engine import Database, wall_ms
 from config.database.tables import definitions, envelope_nonces, events, messages, runs, steps, threads
 from config.identity.principal import Principal
 from config.settings import Settings
-from config.settings.tenants import Tenants, TenantSettings
+from config.settings.limits import Tenants, TenantSettings
 from tests.bus.ended_runs import age, count, ended, old
 from tests.bus.journal_harness import JournalHarness, assert_whole, cancel
 from tests.bus.racing import at_once

@@ -17,7 +17,7 @@ from bus.journal.storage.new_internal_event import NewInternalEvent
 from config.database.tables import idempotency_keys, internal_events, runs
 from config.identity.principal import Principal, Role, Verb
 from config.settings import Settings
-from config.settings.tenants import Tenants, TenantSettings
+from config.settings.limits import Tenants, TenantSettings
 from tests.bus.journal_harness import JournalHarness
 from tests.bus.racing import at_once
 from tests.raising import raises
