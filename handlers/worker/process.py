@@ -44,7 +44,7 @@ from config.settings import Settings, settings
 from config.settings.project import own_version
 from handlers.worker.drain import CHILD_SIGNAL, Drain, ParentDrain, end_without_teardown
 from handlers.worker.maintenance import maintain, watch_lost_calls
-from handlers.worker.poller import Poller
+from handlers.worker.run_agent_handler import Poller
 from handlers.worker.slots import open_slot_pool
 from handlers.worker.task_watcher import TaskWatcher
 from handlers.worker.tool_catalogue import loaded_tools

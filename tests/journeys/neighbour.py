@@ -14,7 +14,7 @@ from agents.process import current_process
 from bus.journal.readers import steps_of
 from bus.payloads import Payload, ResponsePayload, WithdrawnPayload
 from config.database.tables import runs
-from handlers.worker.poller import Poller
+from handlers.worker.run_agent_handler import Poller
 from handlers.worker.slots import SlotPool
 from tests.app_harness import AppHarness
 

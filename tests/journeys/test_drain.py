@@ -26,7 +26,7 @@ from bus.payloads import ResponsePayload, StatusPayload, WithdrawnPayload
 from config.database.migrate import migrate
 from config.database.tables import runs
 from config.settings import Settings
-from handlers.worker.poller import Poller
+from handlers.worker.run_agent_handler import Poller
 from handlers.worker.slots import SlotPool
 from tests.app_harness import AppHarness
 from tests.fleet import Worker

@@ -21,7 +21,7 @@ from cli.doctor.servers import check_deployment
 from config.database.errors import DatabaseBusy, DatabaseDamaged, DatabaseFull
 from config.errors import SettingInvalid
 from config.settings import Settings
-from handlers.worker.poller import Poller
+from handlers.worker.run_agent_handler import Poller
 from handlers.worker.slots import SlotPool
 from tests.backends import RedisServer
 from tests.web.conftest import RunOwner, accept

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cli.doctor import address
-from cli.doctor.stream_probe import Arrival, Observation, observe
+from cli.doctor.address import Arrival, Observation, observe
 
 ALL = ["Authorization", "Idempotency-Key", "Last-Event-ID", "Origin"]
 HELLO = {"headers": ALL, "forwarded": ["X-Forwarded-For"], "proxy_is_trusted": True, "scheme": "https"}

@@ -15,7 +15,7 @@ from agents.process import current_process
 from agents.testing import AgentKit, Call, Turn
 from bus.journal.states.crashes import ALWAYS_SUSPECT_AFTER, SUSPECT_AFTER
 from config.database.tables import runs
-from handlers.worker.poller import Poller
+from handlers.worker.run_agent_handler import Poller
 from handlers.worker.slots import SlotPool, open_slot_pool, slot_pool
 from tests.agents.sample_tools import add
 from tests.journeys.neighbour import until
