@@ -24,7 +24,7 @@ from agents.run_contexts import facts_of
 from agents.tools.isolation.call_folder import calls_folder, remove_lost_folders
 from agents.tools.runners.container import remove_lost_containers
 from bus.gc_tuning import FreeMemory, return_large_blocks
-from bus.identity.audit.anchors import WORDS, AuditHead
+from bus.identity.audit.anchors import LOGGER, WORDS, AuditHead
 from bus.identity.audit.configuration import note_settings
 from bus.identity.audit.due_heads import KnownHeads
 from bus.journal.owner import Reason, require_readable_journal
@@ -209,7 +209,7 @@ def write_audit_heads(head_store: KnownHeads, database: Database, settings: Sett
     """Write the heads that are due in this process, which has one ``known``, and return how many."""
     heads = head_store.due(database)
     for head in heads:
-        log.info(WORDS, extra=head.facts())
+        logging.getLogger(LOGGER).info(WORDS, extra=head.facts())
     for observer in _wanting(settings) if heads else ():
         for head in heads:
             queue_of(observer).call(partial(_give, observer, head))

@@ -72,7 +72,8 @@ def test_a_head_is_logged_and_given_to_the_observers_that_want_it(
 
     assert counts == [1, 0]
     assert [(head.tenant, head.number, head.digest) for head in got] == [("default", 1, entry.digest)]
-    assert [vars(entry)["digest"] for entry in caplog.records if entry.message == WORDS] == [entry.digest]
+    written = [record for record in caplog.records if record.message == WORDS]
+    assert [(vars(record)["digest"], record.name) for record in written] == [(entry.digest, "observers.audit_heads")]
     assert [entry.message for entry in caplog.records if "Raiser" in entry.message] == [
         "observer 'Raiser' raised SystemExit for a head of the audit log"
     ]

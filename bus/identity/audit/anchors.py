@@ -17,6 +17,8 @@ SECRET_NAME = "audit_anchors"
 """The secret of the installation that signs anchors."""
 WORDS = "audit head"
 """What begins the line of an anchor."""
+LOGGER = "observers.audit_heads"
+"""The logger of anchors: their lines in log files are found by its name, so it stays what it is."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,7 +78,7 @@ def signature_of(secret: str, tenant: str, number: int, digest: str) -> str:
 # Text of agents and clients begins no line there, but what a tool prints does: hence the signature.
 # The application's log puts the context's fields, such as the principal, before the record's own.
 _TEXT = re.compile(
-    r"(?:[\w-]{1,40} {1,9})?\d{4}-[\d:T.-]{1,24}Z {1,9}(?:INFO {1,9}[\w.-]{1,80} observers\.audit_heads )?"
+    r"(?:[\w-]{1,40} {1,9})?\d{4}-[\d:T.-]{1,24}Z {1,9}(?:INFO {1,9}[\w.-]{1,80} " + re.escape(LOGGER) + r" )?"
     rf"{WORDS} (?:\w{{1,40}}=[^\s=]{{1,80}} ){{0,4}}tenant=({NAME}) number=(\d{{1,18}}) digest=([0-9a-f]{{64}})"
     r"(?: signature=(\S{1,80}))?"
 )
@@ -122,9 +124,7 @@ def _parsed(line: str) -> dict[str, Any] | None:
         facts = orjson.loads(brace + rest)
     except orjson.JSONDecodeError:
         return None
-    is_own = facts.get("type") == WORDS or (
-        facts.get("logger") == "handlers.worker.maintenance" and facts.get("message") == WORDS
-    )
+    is_own = facts.get("type") == WORDS or (facts.get("logger") == LOGGER and facts.get("message") == WORDS)
     return _head_in(facts) if is_own else None
 
 

@@ -35,7 +35,7 @@ def test_the_applications_log_is_read_back(
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(line_format(settings.model_copy(update={"log_format": log_format}), "worker-1"))
-    entry = logging.LogRecord("handlers.worker.maintenance", logging.INFO, "", 0, WORDS, None, None)
+    entry = logging.LogRecord("observers.audit_heads", logging.INFO, "", 0, WORDS, None, None)
     vars(entry).update(signed(tenant).facts())
     token = acting_for.set(context)
     handler.emit(entry)
