@@ -95,7 +95,7 @@ class LimitSettings(CallerSettings):
     """Part of ``Settings``."""
 
     principal_requests_per_minute: Limit | None = None
-    """Requests of one principal; 0: any number. None, here and below: as ``config.settings.limits`` says."""
+    """Requests of one principal; 0: any number. None, here and below: as ``WITH_AUTHENTICATION`` says."""
     tenant_requests_per_minute: Limit | None = None
     """Requests of one tenant."""
     principal_open_runs: Limit | None = None
