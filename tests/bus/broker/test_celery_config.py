@@ -96,18 +96,43 @@ def test_a_worker_consumes_the_queues_that_it_serves(settings: Settings):
     assert [queue.alias for queue in celery_config(served)["task_queues"]] == ["gpu", "mail"]
 
 
-def chosen(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Begin a worker with these words of Celery's and stop before it connects; says what it would consume."""
-    code = (
-        "import sys\nfrom celery import signals\nfrom bus.celery_app import app\n"
-        "from config.settings import settings\nimport handlers.worker.process\n"
-        "def show(sender, **_):\n    print(*sorted(app.amqp.queues.consume_from), settings().queues)\n    sys.exit(0)\n"
-        "signals.worker_init.receivers.clear()\nsignals.worker_init.connect(show)\n"
-        "app.worker_main(['--quiet', 'worker', *sys.argv[1:]])"
-    )
+CHOICES = {
+    ("-Q", "gpu,mail"): "callboard:default:gpu callboard:default:mail gpu,mail",
+    ("-Q", "callboard:default:gpu"): "callboard:default:gpu gpu",
+    ("-Q", "gpu,mail", "-X", "mail"): "callboard:default:gpu gpu",
+    (): "callboard:default:runs",
+}
+"""Words of Celery's -> the queues that a worker consumes then, and Callboard's setting of them."""
+UNUSABLE = ("-Q", "gpu,a b")
+BEGIN = """
+import json, os, sys
+from celery import signals
+from bus.celery_app import app
+from config.settings import settings
+import handlers.worker.process
+
+def show(sender, **_):
+    print(*sorted(app.amqp.queues.consume_from), settings().queues, flush=True)
+    os._exit(0)
+
+signals.worker_init.receivers.clear()
+signals.worker_init.connect(show)
+for options in json.loads(sys.argv[1]):
+    child = os.fork()
+    if child == 0:
+        sys.argv[1:] = options
+        app.worker_main(["--quiet", "worker", *options])
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(f"status {status}", flush=True)
+"""
+"""Begins a worker with each of several choices in a fork of one process, and stops each before it connects."""
+
+
+@pytest.fixture(scope="module")
+def begun() -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", code, *options],
-        env=bare_environment(CALLBOARD_BROKER_URL="amqp://guest@127.0.0.1:1//", **environment),
+        [sys.executable, "-c", BEGIN, orjson.dumps([*CHOICES, UNUSABLE]).decode()],
+        env=bare_environment(CALLBOARD_BROKER_URL="amqp://guest@127.0.0.1:1//"),
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -116,27 +141,18 @@ def chosen(*options: str, **environment: str) -> subprocess.CompletedProcess[str
 
 
 @pytest.mark.parity
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (("-Q", "gpu,mail"), "callboard:default:gpu callboard:default:mail gpu,mail"),
-        (("-Q", "callboard:default:gpu"), "callboard:default:gpu gpu"),
-        (("-Q", "gpu,mail", "-X", "mail"), "callboard:default:gpu gpu"),
-        ((), "callboard:default:runs"),
-    ],
-)
-def test_celerys_own_words_choose_the_queues(options: tuple[str, ...], expected: str):
-    ran = chosen(*options)
+def test_celerys_own_words_choose_the_queues(begun: subprocess.CompletedProcess[str]):
+    expected = [line for queues in CHOICES.values() for line in (queues, "status 0")]
 
-    assert ran.stdout.strip() == expected, ran.stderr
+    assert [line.strip() for line in begun.stdout.splitlines()[: len(expected)]] == expected, begun.stderr
 
 
 @pytest.mark.parity
-def test_a_queue_that_no_broker_would_take_is_refused_with_its_name():
-    ran = chosen("-Q", "gpu,a b")
+def test_a_queue_that_no_broker_would_take_is_refused_with_its_name(begun: subprocess.CompletedProcess[str]):
+    *_, status = begun.stdout.splitlines()
 
-    assert ran.returncode != 0
-    assert "CALLBOARD_QUEUES cannot be used ('gpu,a b')" in ran.stderr
+    assert status != "status 0"
+    assert "CALLBOARD_QUEUES cannot be used ('gpu,a b')" in begun.stderr
 
 
 def test_a_broker_that_comes_back_is_connected_to_again(own_redis: RedisServer, settings: Settings):
