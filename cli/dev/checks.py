@@ -96,8 +96,6 @@ LONGEST_FIRST = ("journeys", "parity", "browser", "postgres", "unit")
 """The order in which groups begin where they run beside each other: on two cores they take 16, 11, 10 and 7 minutes."""
 BESIDE = 3
 """Groups that run at the same time then: they wait half of the time, for leases, pauses and answers."""
-FORKED = ("unit", "parity", "postgres")
-"""Groups whose processes are forks of one that has imported the tests."""
 TEST_FOLDERS = {"tests/browser": ("browser",), "tests/journeys": ("journeys", "postgres")}
 """Folder -> the groups of all its tests; other groups leave it out, since importing its tests takes time."""
 
@@ -105,12 +103,15 @@ TEST_FOLDERS = {"tests/browser": ("browser",), "tests/journeys": ("journeys", "p
 def group_of_tests(group: str, extra: Sequence[str], *, retries: bool = False, beside: bool = False) -> Check:
     """Return one group of tests; ``extra``, such as files of tests, goes to pytest.
 
+    Its processes are forks of one that has imported the tests. That takes two to eight seconds of CPU, twice as much in
+    the copy, where the tests are not compiled yet, and each process of pytest-xdist would do it for itself.
+
     Unit tests are never retried: no other process can delay them, so a failure is a defect. ``beside``: other groups
     run at the same time.
     """
     left_out = (f"--ignore={folder}" for folder, groups in TEST_FOLDERS.items() if group not in groups)
-    program = "tests.preforked" if group in FORKED else "pytest"
-    argv = (*python(program), "-q", "-m", MARKS[group], *left_out, *_spread(group, beside), *_in_any_copy(extra))
+    chosen = ("-m", MARKS[group], *left_out, *_spread(group, beside), *_in_any_copy(extra))
+    argv = (*python("tests.preforked"), "-q", *chosen)
     is_retried = retries and group != "unit"
     return Check(name=group, argv=argv, reports_progress=True, may_be_empty=bool(extra), retries=is_retried)
 
