@@ -12,6 +12,7 @@ import pytest
 import redis
 from celery import Celery
 from sqlalchemy import create_engine, text
+from sqlalchemy.pool import NullPool
 
 from bus.celery_tasks.application import ApplicationAddress, close_applications, results_in
 from bus.celery_tasks.database_results import DatabaseResults
@@ -273,7 +274,7 @@ async def test_an_incarnation_of_postgres_ends_with_its_table(
     results = DatabaseResults(url, "celery_taskmeta")
     before = await results.incarnation()
 
-    with create_engine(url).begin() as connection:
+    with create_engine(url, poolclass=NullPool).begin() as connection:
         connection.execute(text(statement))
     after = await results.incarnation()
     results.close()
