@@ -18,12 +18,13 @@ from typing import Any
 
 from agents.capabilities import folder
 from agents.capabilities.folder import get_capability
-from agents.tools import celery_tasks, mcp
-from agents.tools.mcp.catalogue.first_seen import Accepted, Origin, accepted_by_persons, first_seen, names_of
+from agents.tools import mcp
+from agents.tools.mcp.stores import Accepted, Origin, accepted_by_persons, first_seen, names_of
 from agents.tools.schema import build_tool
 from agents.tools.tool import FOR_AGENT, Tool
 from config.definitions import plugins
 from config.definitions.agent import AgentDefinition
+from config.definitions.celery_tasks import PREFIX as CELERY
 from config.definitions.dotted_path import NotImportable, reason_of, require_own
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable, ToolUnknown
 from config.definitions.mcp.names import identity_of, prefixed_name, sent_name
@@ -61,7 +62,7 @@ def find_tool(path: str, settings: Settings) -> Tool:
         DefinitionUnreadable: its file or module cannot be read now.
     """
     try:
-        if path.startswith(celery_tasks.PREFIX):
+        if path.startswith(CELERY):
             return _celery_tool(path, settings)
         return _declared(path, settings) or TOOLS.find(path, settings)
     except ToolUnknown:
@@ -107,7 +108,7 @@ def _reading_tools(field: str, paths: Sequence[str], settings: Settings) -> list
 
 
 def _celery_tool(path: str, settings: Settings) -> Tool:
-    from agents.tools.celery_tasks.tool import celery_tool  # many modules, which most processes do not need
+    from agents.tools.celery_tasks import celery_tool  # many modules, which most processes do not need
 
     return celery_tool(path, settings)
 

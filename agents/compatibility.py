@@ -4,25 +4,41 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import Protocol
 
 from agents.agent import Agent
 from agents.catalogue import tools_of
 from agents.context import RunContext
-from agents.errors import AgentUnknown, run_failed
-from agents.governance.guardrails.deployment import guardrails_of
+from agents.errors import AgentUnknown, ArgumentsInvalid, run_failed
+from agents.governance.guardrails.guardrails import guardrails_of
 from agents.process import Process
-from agents.run_work import RunWork
-from agents.tool_errors import ArgumentsInvalid
 from agents.tool_run import ToolRun
-from agents.tools.arguments import parse_arguments, validate_arguments
-from agents.tools.requests.questions import missing_form
+from agents.tools.requests import missing_form
+from agents.tools.schema import parse_arguments, validate_arguments
 from agents.tools.tool import Tool
 from bus.journal.errors import CodeVersion
-from bus.journal.owner import AcceptedCall, OpenStep, Progress
+from bus.journal.owner import AcceptedCall, Ending, FirstCommit, OpenStep, Progress
 from config.definitions.agent import AgentDefinition, pinned_definition
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable, ToolUnknown
 from config.effects import POLICIES, Effect
 from config.errors import CallboardError, Retryable
+
+
+class RunWork(Protocol):
+    """What an owner does about its run: an agent's turn, or one call of a tool."""
+
+    def begin(self) -> FirstCommit:
+        """Return what has to be committed before ``run``, with the claim."""
+
+    async def run(self) -> None:
+        """Work until the run has ended or is released; an error ends it by ``finish``."""
+
+    async def release(self) -> None:
+        """Give the run back in the middle of its work, for the next owner to resume."""
+
+    async def finish(self, ending: Ending) -> None:
+        """End the run early; every open step and call gets a result."""
+
 
 log = logging.getLogger(__name__)
 

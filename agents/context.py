@@ -13,19 +13,17 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from agents.errors import TOO_MANY_QUESTIONS
-from agents.governance.engine.governance import Governance
-from agents.governance.engine.wiring import governance_of
+from agents.governance.engine.governance import Governance, governance_of
 from agents.governance.guardrails.guardrails import UNGUARDED, Guardrails, Seal
-from agents.prompt.window import Window
+from agents.prompt import Window
 from agents.run_contexts import RunContexts, contexts_of, facts_of
-from agents.spending import Spending
 from agents.tools.isolation.sandbox import Quota
-from agents.tools.requests.sample import Sample
+from agents.tools.requests import Sample
 from agents.tools.spans.collector import collecting
 from agents.tools.tool import Tool
 from bus.journal import Journal
 from bus.journal.errors import StaleOwner
-from bus.journal.owner import DRAINED, Commit, Lease, Past, Release, RunWriter, StickyApproval, Took
+from bus.journal.owner import DRAINED, Commit, Lease, Past, Release, RunWriter, StickyApproval, Took, Totals
 from bus.loop import ProcessLoop
 from bus.payloads import EndPayload, Payload
 from bus.sealing import Original, sealer_of
@@ -39,6 +37,33 @@ from config.redaction.redacted_data import cleaned_data
 from config.settings import Settings
 from observers.base import AgentObserver
 from observers.invoker import ObserverInvoker
+
+
+class Spending:
+    """What one run has used so far."""
+
+    def __init__(self, ended: Totals | None = None) -> None:
+        """``ended``: what earlier owners used."""
+        self._ended = ended or Totals()
+        self._open: Callable[[], Totals] = Totals
+
+    @property
+    def total(self) -> Totals:
+        """What it has used, including the step that is open."""
+        return self._ended.plus(self._open())
+
+    def add(self, spent: Totals) -> None:
+        """Count what was used beside the open step."""
+        self._ended = self._ended.plus(spent)
+
+    def begin(self, steps: int, so_far: Callable[[], Totals] = Totals) -> None:
+        """Count the start of steps, and what the open one was before; ``so_far`` returns what they have used."""
+        self._ended, self._open = self.total.plus(Totals(steps=steps)), so_far
+
+    def resume(self, so_far: Callable[[], Totals]) -> None:
+        """Count what a step uses that an earlier owner began."""
+        self._open = so_far
+
 
 log = logging.getLogger(__name__)
 

@@ -9,20 +9,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from agents.compatibility import LoadedAgent, compatible_work, unusable
-from agents.context import RunContext, may_be_sticky
+from agents.compatibility import LoadedAgent, RunWork, compatible_work, unusable
+from agents.context import RunContext, Spending, may_be_sticky
 from agents.errors import SECURITY_CONTEXT_MISSING, run_failed
-from agents.governance.engine.wiring import report_end, report_start
-from agents.governance.guardrails.deployment import guardrails_of
-from agents.governance.guardrails.guardrails import Guardrails
+from agents.governance.engine.governance import report_end, report_start
+from agents.governance.guardrails.guardrails import Guardrails, guardrails_of
 from agents.models.call import is_in_process
 from agents.models.errors import ModelKeyMissing
 from agents.models.lite import is_imported, litellm_module
 from agents.process import Process
-from agents.prompt.window import Window
+from agents.prompt import Window
 from agents.run_contexts import contexts_of
-from agents.run_work import RunWork
-from agents.spending import Spending
 from agents.steps.sample_step import sampling
 from bus.journal import Journal
 from bus.journal.clients import NO_MODEL, STOPPED

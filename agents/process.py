@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from agents.governance.guardrails.deployment import guard_of, guardrails_of
-from agents.governance.policy.source import PolicySource
+from agents.governance.guardrails.guardrails import guard_of, guardrails_of
+from agents.governance.policy.reading import PolicySource
 from agents.models.keys import ModelKeys
 from agents.registry import AgentRegistry
 from agents.tools.execution.executor import allow_threads
@@ -16,7 +16,7 @@ from agents.tools.mcp.stores import journal_source
 from agents.tools.tool import Tool
 from bus.celery_app import Publisher
 from bus.journal import Journal
-from bus.running_redis import with_running_redis
+from bus.redis_wire import with_running_redis
 from bus.sealing import sealer_of
 from config.database.migrate import require_current
 from config.forks import after_fork, leave_to_parent

@@ -9,19 +9,17 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from agents.errors import observer_travels
-from agents.governance.guardrails.deployment import guardrails_of
-from agents.governance.guardrails.guardrails import Guardrails
+from agents.governance.guardrails.guardrails import Guardrails, guardrails_of
 from agents.handle import RunHandle
 from agents.models.auto import resolve_model
 from agents.process import Process, current_process, open_process, use_process
-from agents.prompt.texts import check_call, check_objective, check_thread_id
+from agents.prompt import check_call, check_objective, check_thread_id
 from agents.registry import AgentRegistry
-from bus.dispatcher import INLINE, OTHERS, Dispatcher
 from bus.identity.credentials.grants import SECRET_NAME, GrantForm, PresentedGrant
 from bus.journal import Journal
 from bus.journal.clients import NO_MODEL, CallersTransaction, IdempotencyKey, NewCall, NewRun
 from bus.journal.errors import RunUnknown
-from bus.routes import BrokerTransport, InlineTransport
+from bus.routes import INLINE, OTHERS, BrokerTransport, Dispatcher, InlineTransport
 from bus.sealing import Original, sealer_of
 from config.database.shared_secret import shared_secret
 from config.definitions.agent import AgentDefinition

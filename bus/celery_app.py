@@ -16,12 +16,12 @@ from celery import Celery
 from kombu import Connection
 
 from bus.broker.celery_config import celery_config, name_prefix, queue_of
-from bus.broker.redis_producer import RedisProducer, plain_redis
+from bus.broker.envelope import RedisProducer, plain_redis
 from bus.errors import POOL_REFUSED, BrokerMissing
 from bus.keys import Keys
 from bus.messages.message import BusMessage, MessageInvalid
 from bus.queues import served_queues
-from bus.running_redis import with_running_redis
+from bus.redis_wire import with_running_redis
 from config.errors import SettingInvalid
 from config.settings import Settings, settings
 from config.tracing import traced

@@ -18,6 +18,8 @@ import hiredis
 
 from config.errors import SettingInvalid
 from config.redis.errors import RedisUnreachable
+from config.redis.server import find_running
+from config.settings import Settings
 
 Command = tuple[str | bytes | int, ...]
 # The library's type annotation is wrong: it names tuples of one element.
@@ -219,3 +221,12 @@ async def connect(
             raise RedisUnreachable(f"Redis at {address} refuses the connection: {reply}. Correct CALLBOARD_REDIS_URL.")
     wire._on_message, wire._on_lost = on_message, on_lost
     return wire
+
+
+# --- the Redis of the state folder
+
+
+def with_running_redis(settings: Settings) -> Settings:
+    """Return the settings; if they name no Redis, with the state folder's own if it answers."""
+    running = find_running(settings.state) if settings.redis_url is None else None
+    return settings if running is None else settings.model_copy(update={"redis_url": running})

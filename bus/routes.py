@@ -1,10 +1,10 @@
-"""The transports a message can take to its handler: this process's loop, or the broker."""
+"""The transports a message can take to its handler, this process's loop or the broker, and the table of routes."""
 
 from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future, as_completed
 from typing import Any, Protocol
 
@@ -81,3 +81,25 @@ def find_handler(message: BusMessage) -> Handle:
     module, _, attribute = (message.inline_handler or "").partition(":")
     handler: Handle = getattr(importlib.import_module(module), attribute)
     return handler
+
+
+# --- which transport takes a run's message
+
+
+INLINE = "(inline)"
+"""The route of runs whose caller waits in this process. A queue cannot have this name."""
+OTHERS = "*"
+"""The route of every queue that has none of its own."""
+
+
+class Dispatcher:
+    """Maps a queue to a transport; the caller of `Runner.run` does not see which one is used."""
+
+    def __init__(self, routes: Mapping[str, Transport]) -> None:
+        self._routes = routes
+
+    def route(self, queue: str | None, *, detached: bool) -> Transport:
+        """Return the transport of a run: inline where its caller waits and this process has that route."""
+        if not detached and INLINE in self._routes:
+            return self._routes[INLINE]
+        return self._routes.get(queue or OTHERS, self._routes[OTHERS])

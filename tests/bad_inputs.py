@@ -18,8 +18,8 @@ from pydantic import ValidationError
 
 from agents.governance.guardrails.scan import Scan
 from agents.governance.guardrails.stream import StreamRedactor
-from agents.tools.arguments import parse_arguments
 from agents.tools.isolation.sandbox import Quota, Sandbox
+from agents.tools.schema import parse_arguments
 from bus.broker.envelope import rewrite_item
 from bus.messages.message import MessageInvalid
 from config.definitions.guardrails.checks import Checks, PatternCheck
@@ -32,7 +32,7 @@ from config.logs import JsonLines, TextLines
 from config.redaction import Redactor
 from tests import hostile_schemas
 from tests.agents.tools.isolation import test_sandbox
-from tests.agents.tools.test_arguments import AMBIGUOUS as ARGUMENTS
+from tests.agents.tools.test_schema import AMBIGUOUS as ARGUMENTS
 from tests.bus import garbage
 from tests.config import test_logs
 from tests.config.egress import test_hostile_urls

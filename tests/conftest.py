@@ -122,8 +122,8 @@ def nothing_of_other_tests() -> Iterator[None]:
     Its tools that never end, or that changed, count for none of the calls of other tests.
     """
     abandoned, unaccepted = (
-        sys.modules.get("agents.tools.execution.abandoned"),
-        sys.modules.get("agents.tools.mcp.catalogue.unaccepted_tools"),
+        sys.modules.get("agents.tools.execution.executor"),
+        sys.modules.get("agents.tools.mcp.catalogue.manifest"),
     )
     if abandoned is not None:
         abandoned.ABANDONED.forget()

@@ -5,10 +5,9 @@ from __future__ import annotations
 from contextlib import closing
 from functools import partial
 
-from bus.identity.credentials import key_form, keys, session_form, sessions
+from bus.identity.credentials import key_form, keys, sessions
 from bus.identity.credentials.key_form import KeyForm
-from bus.identity.credentials.session_form import SessionForm
-from bus.identity.credentials.sessions import Lifetime
+from bus.identity.credentials.sessions import Lifetime, SessionForm
 from config.database.engine import open_database
 from config.database.shared_secret import shared_secret
 from config.identity.principal import Principal
@@ -30,7 +29,7 @@ def key_of(settings: Settings, principal: Principal) -> str:
 def session_of(settings: Settings, principal: Principal) -> dict[str, str]:
     """Return the headers of a person's browser after a sign-in: the cookie and the token of its page."""
     with closing(open_database(settings.database)) as database:
-        form = SessionForm(partial(shared_secret, database, session_form.SECRET_NAME), settings.oidc_issuer or "")
+        form = SessionForm(partial(shared_secret, database, sessions.SECRET_NAME), settings.oidc_issuer or "")
         session_id, text = form.make()
         lifetime = Lifetime(idle_ms=HOUR_MS, most_ms=HOUR_MS)
         facts = {"sign_in_digest": session_id, "display_name": principal.id, "lifetime": lifetime}

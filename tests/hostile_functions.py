@@ -13,26 +13,23 @@ from gunicorn.http.errors import ParseException
 from sqlalchemy import create_engine
 from sqlalchemy.exc import OperationalError
 
+from agents.agent import parse_output
 from agents.governance.guardrails.scan import Scan
 from agents.governance.guardrails.stream import StreamRedactor
 from agents.models.call import ModelCall
 from agents.models.demo.reader import answer as demo_answer
-from agents.models.error_bodies import parse_error_body
-from agents.models.failures import retry_after_s
-from agents.models.streams.anthropic import AnthropicWire
+from agents.models.failures import parse_error_body, retry_after_s
 from agents.models.streams.chunk import ToolDelta, finish_word
+from agents.models.streams.fast import AnthropicWire
 from agents.models.streams.openai import OpenAIWire
-from agents.models.streams.sse_lines import EventLines
 from agents.models.streams.tool_calls import CallCollector
-from agents.models.streams.wire import carried_error, load, malformed, not_a_stream
-from agents.steps.output import parse_output
-from agents.tools.arguments import parse_arguments
+from agents.models.streams.wire import EventLines, carried_error, load, malformed, not_a_stream
 from agents.tools.calculator import calculator
 from agents.tools.http import to_result as http_result
-from agents.tools.mcp.allowed_resources import is_named, may_name
 from agents.tools.mcp.connection.traffic import EventValues, TooMuch, require_flat
+from agents.tools.mcp.reading_tools import is_named, may_name
 from agents.tools.results import MAX_BYTES, to_result
-from agents.tools.schema import describe
+from agents.tools.schema import describe, parse_arguments
 from bus.broker.envelope import command_of, rewrite_item
 from bus.journal.log.line import to_line, unpack
 from bus.journal.readers import Line
@@ -234,7 +231,7 @@ ON_A_THREAD: Mapping[str, Callable[[str], object]] = {
     "a list held against a schema": lambda text: schema_errors({"type": "array", "uniqueItems": True}, text.split(",")),
     "an agent's file": _yaml,
 }
-"""What a thread works on where the text is long (``agents/tools/execution/large_text.py``), or always."""
+"""What a thread works on where the text is long (``agents/tools/results.py``), or always."""
 IN_PIECES: Mapping[str, Callable[[str], object]] = {
     "lines of an event stream": _lines,
     "pieces of tool calls": _collected,

@@ -34,7 +34,7 @@ _SCHEMA = f"{_SCHEMAS}test_a_schema_that_reaches_out_or_grows_is_refused"
 _DATA = f"{_SCHEMAS}test_data_is_checked_against_a_schema_in_little_time"
 _TEXT = f"{_TEMPLATES}test_a_template_stays_text_on_its_way_to_the_model_the_tool_and_back"
 _PLAIN = f"{_BODIES}test_refuses_what_is_not_plain"
-_ARGUMENTS = "tests/agents/tools/test_arguments.py::test_what_two_readers_could_read_differently_is_refused"
+_ARGUMENTS = "tests/agents/tools/test_schema.py::test_what_two_readers_could_read_differently_is_refused"
 
 TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "path sandbox": {
@@ -120,7 +120,7 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "JSON": {
         "duplicate keys, NaN, long numbers, deep nesting, surrogates, BOM, UTF-16, trailing data": (_PLAIN, _ARGUMENTS),
         "many keys, long texts": (f"{_BODIES}test_a_hostile_body_is_refused_before_anything_is_made_of_it",),
-        "names that construct objects elsewhere": ("tests/agents/tools/test_arguments.py::test_reads_objects",),
+        "names that construct objects elsewhere": ("tests/agents/tools/test_schema.py::test_reads_objects",),
     },
     "JSON Schema": {
         "references out of the schema, loops, bombs, dialects, size": (_SCHEMA,),
@@ -200,7 +200,7 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "tests/cli/test_policy.py::test_a_condition_that_is_the_same_for_every_call_is_named",
         ),
         "a policy that is edited into an invalid one": (
-            "tests/agents/governance/policy/test_source.py::test_a_policy_that_is_edited_into_an_invalid_one_stays_in_force",
+            "tests/agents/governance/policy/test_reading.py::test_a_policy_that_is_edited_into_an_invalid_one_stays_in_force",
         ),
         "an approval by another rule": (
             "tests/agents/injection/test_rule_of_two.py::test_an_approval_for_the_thread_by_another_rule_is_none_for_this_one",

@@ -8,9 +8,9 @@ import pytest
 
 from agents import catalogue
 from agents.catalogue import find_tool
-from agents.checkup.capability import problems_of
+from agents.checkup import problems_of
+from agents.errors import ArgumentsInvalid
 from agents.testing import call_capability
-from agents.tool_errors import ArgumentsInvalid
 from config.definitions.errors import ToolUnknown
 from config.folders import ROOT
 from config.settings import Settings

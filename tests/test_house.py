@@ -165,7 +165,7 @@ def test_statements_are_built_where_the_tables_belong():
     assert not built, f"add a function to one of {', '.join(WITH_STATEMENTS)}"
 
 
-WITH_STATEMENTS = ("bus/identity/", "bus/journal/", "config/database/", "bus/celery_tasks/database_results.py")
+WITH_STATEMENTS = ("bus/identity/", "bus/journal/", "config/database/", "bus/celery_tasks/results.py")
 """The last one reads a table of the user's Celery application, in another database."""
 BUILDERS = {"select", "insert", "update", "delete", "text", "func", "bindparam"}
 
@@ -285,7 +285,7 @@ INSIDE = {
     "bus.journal.log.writer": "faults of a commit",
     "bus.journal.ownership": "heartbeats that fail",
     "bus.journal.queries.run_record": "records of all runs of a soak",
-    "bus.journal.retention.old_files": "which files are private",
+    "bus.journal.retention.retention": "which files are private",
     "bus.journal.unowned.runs": "the size of a batch",
     "bus.journal.records.steps": "the bench times it alone",
     "bus.journal.version": "a later version of the journal",

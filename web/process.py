@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from flask import current_app
 
-from bus.identity.audit.configuration import note_settings
+from bus.identity.audit.recording import note_settings
 from config.database.errors import DatabaseBusy
 from config.database.migrate import require_schema
 from config.database.timeouts import left_s, not_counted

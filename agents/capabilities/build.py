@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 from agents.tools.isolation.call_folder import calls_folder
 from agents.tools.isolation.errors import CapabilityFailed
-from agents.tools.isolation.limits import ProcessLimits
+from agents.tools.isolation.guarded import ProcessLimits
+from agents.tools.runners.calling import ProcessRunner
 from agents.tools.runners.container import Container, ContainerRunner
 from agents.tools.runners.endpoint import EndpointRunner
-from agents.tools.runners.process import ProcessRunner
 from agents.tools.schema import build_tool
 from agents.tools.tool import Tool
 from config.definitions.capability import CapabilityDefinition, RetryRule

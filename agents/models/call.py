@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -69,3 +71,24 @@ def address_of(url: str | None, model: str) -> str:
     except ValueError:
         return url.partition("?")[0][:80]
     return f"{parts.scheme}://{parts.hostname}{port}{parts.path}" if parts.hostname else url[:80]
+
+
+# --- the requests that belong to a call
+
+
+_is_on: ContextVar[bool] = ContextVar("callboard_provider_call", default=False)
+
+
+@contextmanager
+def provider_call() -> Iterator[None]:
+    """Mark the requests of this task, and of the tasks that it starts, as part of a provider's call."""
+    token = _is_on.set(True)
+    try:
+        yield
+    finally:
+        _is_on.reset(token)
+
+
+def in_provider_call() -> bool:
+    """Return whether a request made now belongs to a provider's call."""
+    return _is_on.get()

@@ -13,10 +13,9 @@ from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from agents.models.call import ModelCall, is_in_process
+from agents.models.call import ModelCall, in_provider_call, is_in_process, provider_call
 from agents.models.errors import MODEL_REFUSED, MODEL_UNKNOWN
 from agents.models.failures import failure_of, require_key, too_slow
-from agents.models.http.provider_call import in_provider_call, provider_call
 from agents.models.lite import litellm_module
 from agents.models.streams.fast import fast_reader
 from agents.models.streams.reader import ChunkReader
@@ -27,7 +26,7 @@ from config.redaction import register_secrets
 _NO_KEY = "none"
 """The key sent to an ``api_base`` without ``api_key_env``: the client requires one, and no real key may be sent."""
 _UNGUARDED = "aiohttp_openai/"
-"""LiteLLM's route that does not use httpx, so that ``agents.models.http.guard`` cannot limit it."""
+"""LiteLLM's route that does not use httpx, so that ``agents.models.http`` cannot limit it."""
 _IGNORED = frozenset({*OURS, "callbacks"})
 """Parameters that an agent's ``params`` cannot set: they would add a second retry layer, log or timeout."""
 MAX_MESSAGES, MAX_TOOLS, MAX_CHARACTERS = 64, 16, 200_000
@@ -70,7 +69,7 @@ async def open_in_process(call: ModelCall) -> ChunkReader:
         from agents.models.demo.reader import DemoReader
 
         return DemoReader(call)
-    from agents.models.scripted.reader import open_script
+    from agents.models.scripted import open_script
 
     return await open_script(call)
 

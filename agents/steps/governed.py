@@ -6,14 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agents.errors import POLICY_REFUSED
+from agents.errors import CALL_BLOCKED, POLICY_REFUSED, ArgumentsInvalid
 from agents.governance.engine.governance import Governance, GovernedCall, Judgement, combined
-from agents.steps.call_decision import CallDecision, RefusedCall
-from agents.steps.call_record import CallOutcome, CallRecord
-from agents.tool_errors import CALL_BLOCKED, ArgumentsInvalid
-from agents.tools.arguments import validate_arguments
-from agents.tools.execution.large_text import chars_of, in_thread_if_large
-from agents.tools.results import validate_output
+from agents.steps.call_record import CallDecision, CallOutcome, CallRecord, RefusedCall
+from agents.tools.results import chars_of, in_thread_if_large, validate_output
+from agents.tools.schema import validate_arguments
 from config.errors import ModelVisible
 from config.policy_decision import PolicyDecision, Verdict
 

@@ -14,8 +14,8 @@ from agents.governance.engine.errors import NoUsableAnswer
 from agents.governance.engine.governance import RULE, GovernedCall, combined
 from agents.models.call import ModelCall
 from agents.models.cost import cost_of
+from agents.models.failures import may_retry, retry_delay_s
 from agents.models.open import open_stream
-from agents.models.retry import may_retry, retry_delay_s
 from agents.models.streams.chunk import Usage
 from agents.steps.streaming import StreamedResponseWrapper
 from agents.steps.tool_step import ToolStep

@@ -14,7 +14,7 @@ from agents.models.call import ModelCall
 from agents.models.open import open_stream
 from agents.steps.model_step import ModelStep
 from agents.steps.streaming import StreamedResponseWrapper
-from agents.tools.requests.sample import Sample, SampleAnswer, SampleRequest
+from agents.tools.requests import Sample, SampleAnswer, SampleRequest
 from bus.journal.clients import NO_MODEL
 from bus.journal.errors import StaleOwner
 from bus.journal.owner import Commit, StepEnded, StepStarted, Totals

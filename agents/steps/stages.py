@@ -12,19 +12,18 @@ from functools import partial
 from typing import Any
 
 from agents.context import RunContext
-from agents.models.streams.tool_calls import ToolCall
-from agents.steps.call_decision import CallDecision
-from agents.steps.call_record import CallRecord, scopes_of, version_of
-from agents.steps.governed import ask_engine
-from agents.tool_errors import (
+from agents.errors import (
     CALL_BLOCKED,
     GOLDEN_CONTEXT_MISSING,
     ArgumentsInvalid,
     role_missing,
     tool_not_offered,
 )
-from agents.tools.arguments import parse_arguments, validate_arguments
-from agents.tools.requests.questions import missing_form
+from agents.models.streams.tool_calls import ToolCall
+from agents.steps.call_record import CallDecision, CallRecord, scopes_of, version_of
+from agents.steps.governed import ask_engine
+from agents.tools.requests import missing_form
+from agents.tools.schema import parse_arguments, validate_arguments
 from agents.tools.tool import Tool
 from bus.journal.approvals import USED_UP
 from bus.journal.owner import OpenStep, StickyApproval

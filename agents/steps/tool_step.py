@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from agents.context import RunContext
+from agents.errors import CALL_REJECTED
 from agents.models.streams.tool_calls import ToolCall
-from agents.steps.call_decision import CallDecision
-from agents.steps.call_record import CallOutcome
+from agents.steps.call_record import CallDecision, CallOutcome
 from agents.steps.call_work import CallWork
 from agents.steps.governed import LOST, accepted_end, judge_result
 from agents.steps.stages import decide, decide_remotely, request_of
-from agents.tool_errors import CALL_REJECTED
 from agents.tools.tool import Tool
 from bus.journal.approvals import Question
 from bus.journal.owner import Commit, Ending, OpenStep, StepStarted, TaskWait, result_of_cut_off

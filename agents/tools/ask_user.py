@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from agents.tools.call_context import current_call
-from agents.tools.requests.questions import MAX_TEXT
+from agents.tools.requests import MAX_TEXT
 from agents.tools.tool import tool
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from agents.tool_errors import PathRefused
+from agents.errors import PathRefused
 from agents.tools.call_context import current_call
 from agents.tools.isolation.sandbox import MAX_LISTED, MAX_PATH, MAX_WRITE, Sandbox
 from agents.tools.tool import tool

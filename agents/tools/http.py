@@ -9,7 +9,7 @@ import orjson
 from pydantic import Field
 
 from agents.tools.call_context import current_call
-from agents.tools.spans.http import request_span
+from agents.tools.spans.collector import request_span
 from agents.tools.tool import keeps_hosts, tool
 from config.effects import OUTWARD, UNTRUSTED
 from config.egress.errors import RequestRefused

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from agents.tools.isolation.limits import ProcessLimits
+from agents.tools.isolation.guarded import ProcessLimits
 from agents.tools.runners.container import Container, ContainerRunner
 from agents.tools.tool import tool, without_network
 from config.errors import ToolFailed

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import Field
 
-from agents.tool_errors import PathRefused
+from agents.errors import PathRefused
 from agents.tools.call_context import current_call
 from agents.tools.isolation.sandbox import Sandbox
 from agents.tools.tool import tool

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
-from agents.tools.requests.task_call import TaskCall
+from agents.tools.requests import TaskCall
 from config.definitions.errors import ToolUnknown
 from config.definitions.mcp.names import identity_of
 from config.definitions.secrets import REFERENCE, REFERENCE_FORM

@@ -13,8 +13,7 @@ from weakref import WeakKeyDictionary
 
 from kombu.transport import TRANSPORT_ALIASES
 
-from bus.celery_tasks.database_results import DatabaseResults
-from bus.celery_tasks.redis_results import RedisResults
+from bus.celery_tasks.results import DatabaseResults, RedisResults
 from bus.celery_tasks.sender import TaskSender
 from bus.celery_tasks.state import TaskState
 from bus.redis_wire import RedisAddress

@@ -1,19 +1,19 @@
-"""The principals that have had a credential, and those that are disabled."""
+"""The principals that have had a credential, those that are disabled, and the tenants that are known."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, select, tuple_
+from sqlalchemy import Connection, Table, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 
 from bus.identity.audit.entry import Action
 from bus.identity.audit.recording import record
 from config.clock import stamp
 from config.database.engine import WALL_MS
-from config.database.tables import principals
+from config.database.tables import api_keys, audit, principals, runs, sessions, threads
 from config.identity.principal import Principal
 from config.text.stored_texts import stored_name
 
@@ -72,3 +72,25 @@ def disabled_among(connection: Connection, keys: Collection[PrincipalKey]) -> se
 
 def _insert(connection: Connection) -> Any:
     return (sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert)(principals)
+
+
+# --- which tenants the database knows
+
+
+OF_TENANTS: tuple[Table, ...] = (threads, runs, api_keys, principals, sessions, audit)
+"""The tables in which a tenant that is used has rows."""
+
+
+def unused(connection: Connection, names: Iterable[str]) -> list[str]:
+    """Return those of which the database has nothing."""
+
+    def is_used(name: str) -> bool:
+        queries = (select(table.c.tenant).where(table.c.tenant == name).limit(1) for table in OF_TENANTS)
+        return any(connection.execute(query).first() is not None for query in queries)
+
+    return [name for name in names if not is_used(name)]
+
+
+def with_keys(connection: Connection) -> set[str]:
+    """Return the tenants that have, or had, an API key."""
+    return set(connection.execute(select(api_keys.c.tenant).distinct()).scalars())

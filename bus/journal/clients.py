@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from bus.journal.controls import CONTROLS, Control
     from bus.journal.decisions.decisions import Decided
     from bus.journal.idempotency import IdempotencyKey
-    from bus.journal.records.new_call import NO_MODEL, TOOL, NewCall
+    from bus.journal.records.steps import NO_MODEL, TOOL, NewCall
     from bus.journal.states.codes import STOPPED
-    from bus.journal.storage.new_internal_event import NewInternalEvent
+    from bus.journal.storage.internal_events import NewInternalEvent
     from bus.journal.unowned.transitions import CommitResult
 else:
     __getattr__ = on_demand(globals())

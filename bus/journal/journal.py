@@ -8,12 +8,35 @@ from bus.journal.actors.clients import Clients
 from bus.journal.actors.live import Live
 from bus.journal.actors.owner import Owner
 from bus.journal.actors.readers import Readers
-from bus.journal.actors.stores import Stores
-from bus.journal.decisions.guarded_answer import Guard
+from bus.journal.decisions.decisions import Guard
+from bus.journal.decisions.links import ApprovalLinks
 from bus.journal.outbox import Publish
+from bus.journal.ownership.tools import Tools
+from bus.journal.ownership.workers import Workers
+from bus.journal.sticky import StickyApprovals
+from bus.journal.storage.internal_events import InternalEvents
+from bus.journal.storage.mcp import McpLogins, McpManifests
+from bus.journal.storage.write_probe import WriteProbe
 from bus.loop import ProcessLoop, process_loop
 from config.database.engine import Database, open_database
 from config.settings import Settings
+
+
+class Stores:
+    """One for each kind of row; their methods block and wait for the database."""
+
+    def __init__(self, database: Database) -> None:
+        self.workers = Workers(database)
+        """Worker processes that are alive."""
+        self.tools = Tools(database)
+        """The tools that workers have loaded."""
+        self.mcp_manifests = McpManifests(database)
+        self.mcp_logins = McpLogins(database)
+        self.approval_links = ApprovalLinks(database)
+        self.sticky_approvals = StickyApprovals(database)
+        self.internal_events = InternalEvents(database)
+        """What clients report about events outside, found by correlation id."""
+        self.write_probe = WriteProbe(database)
 
 
 class Journal:

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from bus.journal.log.writer import RunWriter
     from bus.journal.ownership.claims import Begun, ClaimTerms, Refused, Waiting
     from bus.journal.ownership.leases import Claim, FirstCommit
-    from bus.journal.records.new_call import AcceptedCall
-    from bus.journal.records.steps import StepEnded, StepStarted, Totals
+    from bus.journal.records.steps import AcceptedCall, StepEnded, StepStarted, Totals
     from bus.journal.records.task_wait import TaskWait
     from bus.journal.records.threads import HistoryItem, Past
     from bus.journal.states.codes import Ending, Reason

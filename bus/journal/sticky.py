@@ -17,7 +17,7 @@ from bus.identity.access import rows_for
 from bus.identity.audit.entry import Action
 from bus.identity.audit.recording import record
 from bus.journal.errors import STICKY_UNKNOWN, StickyOver
-from bus.journal.paging.lists import newest_first, present
+from bus.journal.paging import newest_first, present
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database, wall_ms
 from config.database.tables import sticky_approvals

@@ -1,6 +1,6 @@
 """The journal's interface for what other folders keep in it: workers, their tools, and logins at MCP servers.
 
-This file lists names alone; the methods of ``Journal.stores`` are in ``bus/journal/actors/stores.py``.
+This file lists names alone; the methods of ``Journal.stores`` are in ``bus/journal/journal.py``.
 """
 
 from typing import TYPE_CHECKING
@@ -9,9 +9,9 @@ from bus.journal.on_demand import on_demand
 
 if TYPE_CHECKING:
     from bus.journal.live.database_id import database_id, is_shared
-    from bus.journal.ownership.admission import pool_problem
+    from bus.journal.ownership.claims import pool_problem
     from bus.journal.ownership.tools import LoadedTool, ToolMetadata
     from bus.journal.ownership.workers import WorkerRow, Workers, abandoned_calls, missing_keys, serves
-    from bus.journal.storage.mcp_logins import McpLogins, SealedLogin
+    from bus.journal.storage.mcp import McpLogins, SealedLogin
 else:
     __getattr__ = on_demand(globals())

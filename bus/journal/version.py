@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bus.journal.errors import CodeVersion
-from bus.journal.records.new_call import AGENT, TOOL
+from bus.journal.records.steps import AGENT, TOOL
 
 JOURNAL_VERSION = 2
 """To be raised when the format of steps, events or history changes so that older code would misread it."""

@@ -13,15 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from bus.payloads.codec import decode as decode
-from bus.payloads.codec import encode as encode
-from bus.payloads.codec import from_event as from_event
 from bus.payloads.payload import DELTA_TYPES as DELTA_TYPES
 from bus.payloads.payload import EVENT_TYPES as EVENT_TYPES
 from bus.payloads.payload import Payload as Payload
 from bus.payloads.payload import Record as Record
 from bus.payloads.payload import UnknownPayload as UnknownPayload
+from bus.payloads.payload import decode as decode
+from bus.payloads.payload import encode as encode
 from bus.payloads.payload import event
+from bus.payloads.payload import from_event as from_event
 from config.redaction import redact
 
 Outcome = Literal["done", "failed", "refused", "cancelled", "unknown"]

@@ -18,7 +18,7 @@ from config.settings import Settings
 from config.text.visible import visible
 
 if TYPE_CHECKING:
-    from agents.checkup.agent import Problem
+    from agents.checkup import Problem
 
 MAX_DESCRIPTION_CHARS = 60
 
@@ -48,7 +48,7 @@ def _look_up(registry: AgentRegistry, agent_id: str) -> AgentDefinition | Defini
 
 
 def _row(settings: Settings, definition: AgentDefinition | DefinitionInvalid, *, deep: bool) -> dict[str, Any]:
-    from agents.checkup.agent import deep_check, problem_of
+    from agents.checkup import deep_check, problem_of
 
     if isinstance(definition, DefinitionInvalid):
         problem = problem_of(definition)

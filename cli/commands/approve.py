@@ -10,10 +10,10 @@ from typing import Any
 import click
 import orjson
 
+from agents.errors import ArgumentsInvalid
 from agents.handle import RunHandle
 from agents.runner import Runner
-from agents.tool_errors import ArgumentsInvalid
-from agents.tools.arguments import parse_arguments
+from agents.tools.schema import parse_arguments
 from bus.journal.approvals import Decision
 from bus.journal.clients import Decided
 from bus.journal.errors import ApprovalDecided, ApprovalOver, ApprovalUnknown

@@ -74,7 +74,7 @@ def list_capabilities(as_json: bool) -> int:
 @options.as_json
 def check(ids: tuple[str, ...], as_json: bool) -> int:
     """Check that this machine can call each capability: its file, what it names, its image and its secrets."""
-    from agents.checkup.capability import problems_of, warnings_of
+    from agents.checkup import problems_of, warnings_of
 
     settings = options.apply()
     definitions = _found(settings)

@@ -50,7 +50,7 @@ def crashtest(agent: str, text: str, route: str, model: str | None, yes: bool, a
     Another process then resumes the run, as a worker would. The command uses its own folder and database.
     """
     from agents.models.auto import resolve_model
-    from agents.prompt.texts import check_objective
+    from agents.prompt import check_objective
     from agents.registry import AgentRegistry
     from cli.crashlab.attempts import Subject
     from cli.crashlab.places import Choice

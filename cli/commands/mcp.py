@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from agents.tools.arguments import MAX_BYTES
+from agents.tools.schema import MAX_BYTES
 from cli import options
 from cli.commands.tools import call_and_follow, typed_arguments
 from cli.mcp.login import login, logout

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from agents.checkup.vocabulary import vocabulary_of
+from agents.checkup import vocabulary_of
 from agents.governance.policy.checks import warnings_of
 from agents.governance.policy.dry_run import Difference, DryRun, PastCall, dry_run
 from agents.governance.policy.local import LocalPolicy

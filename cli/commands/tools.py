@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from agents.compatibility import LoadedAgent, try_load
+from agents.errors import ArgumentsInvalid
 from agents.handle import RunHandle
 from agents.process import Process, current_process
 from agents.runner import Runner
-from agents.tool_errors import ArgumentsInvalid
-from agents.tools.arguments import MAX_BYTES, parse_arguments
+from agents.tools.schema import MAX_BYTES, parse_arguments
 from bus.journal.stores import LoadedTool
 from cli import options
 from cli.open_runner import open_runner

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from agents.checkup.agent import Problem, deep_check, problem_of
-from agents.checkup.vocabulary import vocabulary_of
+from agents.checkup import Problem, deep_check, problem_of, vocabulary_of
 from agents.governance.policy.checks import warnings_of
 from agents.governance.policy.errors import PolicyInvalid
 from agents.governance.policy.reading import read_policy

@@ -13,7 +13,7 @@ from bus.broker.celery_rules import broken_rules
 from bus.journal.readers import Runs
 from bus.journal.stores import Workers
 from bus.keys import Keys
-from bus.running_redis import with_running_redis
+from bus.redis_wire import with_running_redis
 from cli.doctor import Judged, Verdicts, fail, ok, warn
 from cli.doctor.database import reading_database
 from config.database.engine import Database

@@ -8,8 +8,7 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from bus.journal.stores import database_id, is_shared
 from bus.keys import Keys
-from bus.redis_wire import connect
-from bus.running_redis import with_running_redis
+from bus.redis_wire import connect, with_running_redis
 from cli.doctor import Verdicts, fail, ok, warn
 from cli.doctor.database import reading_database
 from cli.supervisor.embedded_redis import program_of

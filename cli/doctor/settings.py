@@ -1,4 +1,4 @@
-"""Checks of settings: unknown variables, earlier names, contradicting periods, sections of tenants, and plugins.
+"""Checks of settings: unknown variables, earlier names, contradicting periods, sections of principals, and plugins.
 
 A path of CALLBOARD_PLUGINS has to name an observer, a tool, or a module that can be imported.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from agents.catalogue import find_tool
-from bus.identity import tenants
+from bus.identity import principals
 from cli.doctor import Verdicts, fail, ok, warn
 from cli.doctor.database import reading_database
 from cli.supervisor.supervisor import GRACE_S
@@ -148,7 +148,7 @@ def _unreached(name: str, values: dict[str, int | float]) -> Verdicts:
 def _unused(settings: Settings, database: Database) -> Verdicts:
     """Yield the sections of tenants that the database does not know: a new one, or a mistake in the name."""
     with database.read() as connection:
-        unused = tenants.unused(connection, sorted(settings.tenants))
-        names = {settings.tenant, *tenants.with_keys(connection)}
+        unused = principals.unused(connection, sorted(settings.tenants))
+        names = {settings.tenant, *principals.with_keys(connection)}
     for name in unused:
         yield ok(f"{name}: nothing in the database is of this tenant yet.{did_you_mean(name, names)}")

@@ -13,9 +13,8 @@ from mcp.types import ListPromptsResult, ListResourcesResult, ListResourceTempla
 
 from agents.tools.mcp.catalogue.lists import MAX_ITEMS, all_pages, is_absent
 from agents.tools.mcp.connection.faults import McpFault
-from agents.tools.mcp.manager import listing, session_of
 from agents.tools.mcp.sdk_logging import silence_sdk_logging
-from agents.tools.mcp.server_session import McpSession
+from agents.tools.mcp.server_session import McpSession, listing, session_of
 from agents.tools.mcp.server_states import transport_of
 from agents.tools.mcp.tool_builder import with_bad_schemas
 from cli.doctor.mcp_servers import LIST_S

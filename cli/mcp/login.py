@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from agents.tool_errors import McpServerDown
+from agents.errors import McpServerDown
 from bus.sealing import Sealer, sealer_of
 from cli import options
 from cli.open_runner import open_database_of

@@ -16,8 +16,8 @@ from agents.tools.mcp.catalogue.listed import ServerTool, from_json
 from agents.tools.mcp.catalogue.lists import tools_read, where_sought
 from agents.tools.mcp.catalogue.manifest import differences
 from agents.tools.mcp.connection.faults import with_remedy
-from agents.tools.mcp.manager import MCPClientManager, listing
 from agents.tools.mcp.sdk_logging import silence_sdk_logging
+from agents.tools.mcp.server_session import MCPClientManager, listing
 from agents.tools.mcp.tool_builder import build_mcp_tool
 from bus.journal import Journal
 from cli.doctor.mcp_servers import LIST_S

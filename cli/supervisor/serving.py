@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from bus.identity.credentials.certificates import read_rules
 from bus.identity.credentials.local_token import local_token
-from bus.running_redis import with_running_redis
+from bus.redis_wire import with_running_redis
 from config.egress.origins import host_of
 from config.errors import Permanent, SettingInvalid, Topic
 from config.folders import ROOT

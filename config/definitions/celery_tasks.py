@@ -24,6 +24,8 @@ from config.effects import LABEL, Classification, Effect
 from config.identity.principal import Role
 from config.redaction import register_secrets, secrets_in_url
 
+PREFIX = "celery:"
+"""How a definition writes that a tool is a task of a Celery application."""
 M = TypeVar("M", bound=BaseModel)
 
 PUBLISHED_MAX_BYTES = 4 * 1024 * 1024

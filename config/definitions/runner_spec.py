@@ -48,7 +48,7 @@ class Strict(BaseModel):
 
 
 class RunnerLimits(Strict):
-    """How much one call may use; see ``agents.tools.isolation.limits``."""
+    """How much one call may use; see ``agents.tools.isolation.guarded``."""
 
     cpu_s: Annotated[int, Field(strict=True, ge=1, le=86_400)] = 60
     memory_mb: Annotated[int, Field(strict=True, ge=16, le=1_048_576)] = 1024

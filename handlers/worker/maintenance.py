@@ -18,15 +18,15 @@ from typing import Any
 import orjson
 
 from agents.compatibility import incompatibility, load_agent
-from agents.governance.engine.wiring import governance_of, report_end
+from agents.governance.engine.governance import governance_of, report_end
 from agents.process import Process
 from agents.run_contexts import facts_of
 from agents.tools.isolation.call_folder import calls_folder, remove_lost_folders
 from agents.tools.runners.container import remove_lost_containers
 from bus.gc_tuning import FreeMemory, return_large_blocks
 from bus.identity.audit.anchors import LOGGER, WORDS, AuditHead
-from bus.identity.audit.configuration import note_settings
 from bus.identity.audit.due_heads import KnownHeads
+from bus.identity.audit.recording import note_settings
 from bus.journal.owner import Reason, require_readable_journal
 from bus.payloads import EndPayload
 from bus.queues import served_queues

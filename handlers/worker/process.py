@@ -18,12 +18,12 @@ from celery.concurrency.thread import TaskPool
 from celery.utils.text import str_to_list
 
 from agents.compatibility import LoadedAgent, try_load
-from agents.governance.guardrails.deployment import guardrails_of
+from agents.governance.guardrails.guardrails import guardrails_of
 from agents.governance.guardrails.scan import scan_of
 from agents.models.lite import is_imported
 from agents.models.releases import require_sound_release
 from agents.process import Process, current_process
-from agents.tools.execution.abandoned import ABANDONED
+from agents.tools.execution.executor import ABANDONED
 from agents.tools.mcp.server_states import files_of, server_states
 from agents.tools.spans.hooks import enable_hooks
 from bus.broker.celery_rules import broken_rules
@@ -33,7 +33,7 @@ from bus.journal.stores import LoadedTool, WorkerRow, pool_problem
 from bus.liveness import start_liveness
 from bus.loop import stop_process_loop
 from bus.queues import served_queues
-from bus.running_redis import with_running_redis
+from bus.redis_wire import with_running_redis
 from bus.thread_pool import ThreadPool
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError

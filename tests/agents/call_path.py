@@ -16,7 +16,7 @@ from typing import Any
 from config.folders import ROOT
 
 AGENTS = str(ROOT / "agents") + "/"
-KIT = str(ROOT / "agents" / "testing") + "/"
+KIT = str(ROOT / "agents" / "testing.py")
 files: set[str] = set()
 is_counting = False
 
@@ -25,7 +25,7 @@ def note(frame: FrameType, event: str, _: object) -> None:
     """Note the file of a function that is entered; a coroutine that continues was entered before."""
     code = frame.f_code
     is_entered = event == "call" and (frame.f_lasti < 0 or code.co_code[frame.f_lasti + 1] == 0)
-    if is_counting and is_entered and code.co_filename.startswith(AGENTS) and not code.co_filename.startswith(KIT):
+    if is_counting and is_entered and code.co_filename.startswith(AGENTS) and code.co_filename != KIT:
         files.add(code.co_filename.removeprefix(str(ROOT) + "/"))
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from agents import compatibility
 from agents.catalogue import find_tool, tools_of
-from agents.checkup.agent import deep_check, problem_of
+from agents.checkup import deep_check, problem_of
 from agents.process import current_process
 from agents.registry import AgentRegistry
 from agents.testing import AgentKit
@@ -110,12 +110,12 @@ def test_a_broken_plugin_hides_no_other_tool(caplog: pytest.LogCaptureFixture) -
 
 
 def test_a_check_that_fails_is_a_problem_of_its_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import agents.checkup.agent
+    import agents.checkup
 
     def broken(*_: object) -> str:
         raise RuntimeError("surprise")
 
-    monkeypatch.setattr(agents.checkup.agent, "resolve_model", broken)
+    monkeypatch.setattr(agents.checkup, "resolve_model", broken)
     agent = load_definition(written(tmp_path, fields(tools=["calculater"])))
 
     problems = deep_check(agent, read_settings(), {})

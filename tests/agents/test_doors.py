@@ -16,14 +16,14 @@ from mcp import Client
 import bus.journal.log.writer
 import bus.journal.ownership.leases
 from agents.compatibility import compatible_work
+from agents.errors import OutputUnfit
 from agents.governance.guardrails.guardrails import Guardrails
-from agents.models.scripted.script import ScriptedModel
+from agents.models.scripted import ScriptedModel
 from agents.runner import Runner
 from agents.steps import stages
-from agents.steps.call_decision import CallDecision
+from agents.steps.call_record import CallDecision
 from agents.steps.stages import CallRequest, Stage
 from agents.testing import Call, Turn
-from agents.tool_errors import OutputUnfit
 from agents.tools.call_context import ToolContext, current_call
 from agents.tools.results import validate_output
 from agents.tools.tool import Tool, tool

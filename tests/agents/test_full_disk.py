@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from agents.errors import STORAGE_FULL
 from agents.testing import AgentKit, Call, Turn
-from agents.tool_errors import STORAGE_FULL
 from agents.tools import current_call, tool
 from agents.tools.files import list_files, read_file, write_file
 from agents.tools.isolation.call_folder import CallFolder

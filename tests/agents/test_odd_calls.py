@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from agents.errors import tool_not_offered
 from agents.runner import Runner
-from agents.tool_errors import tool_not_offered
 from bus.payloads import EndPayload, ToolPayload, ToolResultPayload
 from config.database.migrate import migrate
 from config.settings import Settings

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agents.errors import AgentUnknown
-from agents.models.scripted.script import Turn
-from agents.testing.kit import AgentKit
+from agents.models.scripted import Turn
+from agents.testing import AgentKit
 from bus.identity.errors import AGENT_FORBIDDEN
 from bus.journal.errors import RunUnknown
 from config.errors import ErrorKind

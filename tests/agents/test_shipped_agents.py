@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agents.catalogue import tools_of
-from agents.checkup.agent import deep_check
+from agents.checkup import deep_check
 from agents.models import auto
 from agents.models.call import ModelCall
 from agents.models.demo.reader import NOT_KNOWN, answer

@@ -17,8 +17,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from bus.identity.credentials.base62 import encoded
-from bus.identity.credentials.key_form import KeyForm
+from bus.identity.credentials.key_form import KeyForm, encoded
 from config.identity.principal import Principal, Role
 from tests.bench.command import Effort, run, say
 from tests.bench.report import Bar, Figure, Report

@@ -18,8 +18,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from bus.identity.envelope import CallEnvelope, sign, verify
-from bus.identity.envelope_nonces import SqlNonces
+from bus.identity.envelope import CallEnvelope, SqlNonces, sign, verify
 from bus.identity.errors import EnvelopeRefused
 from config.database.engine import open_database
 from config.database.migrate import migrate

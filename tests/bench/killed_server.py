@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from agents.tool_errors import McpServerDown
+from agents.errors import McpServerDown
 from agents.tools.mcp.pool import McpPool
 from bus.loop import new_event_loop
 from config.errors import ToolCutOff

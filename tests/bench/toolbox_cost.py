@@ -16,15 +16,15 @@ import orjson
 from agents.catalogue import as_tool
 from agents.context import RunContext
 from agents.governance.guardrails.guardrails import Guardrails
-from agents.governance.policy.source import PolicySource
+from agents.governance.policy.reading import PolicySource
 from agents.models.streams.tool_calls import ToolCall
-from agents.prompt.window import Window
+from agents.prompt import Window
 from agents.steps.tool_step import ToolStep
 from agents.testing import AgentKit
 from agents.tools import Tool, tool
 from agents.tools.call_context import ToolContext
 from agents.tools.execution.executor import call_tool
-from agents.tools.isolation.call_sandbox import CallSandbox
+from agents.tools.isolation.call_folder import CallSandbox
 from agents.tools.spans.hooks import enable_hooks, remove_hooks
 from bus.gc_tuning import freeze_gc
 from bus.journal import Journal

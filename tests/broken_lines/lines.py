@@ -57,7 +57,7 @@ LINES = (
     ),
     Line(
         promise="no grace begins on a full disk, where no heartbeat could be written",
-        file="bus/journal/states/rows.py",
+        file="bus/journal/states/conditions.py",
         text="lease_until=runs.c.lease_until - 1",
         broken="fence=runs.c.fence",
         tests="tests/bus/journal/ownership/test_reaper.py",
@@ -242,7 +242,7 @@ LINES = (
     # --- policy
     Line(
         promise="the strictest rule decides",
-        file="agents/governance/policy/combining.py",
+        file="agents/governance/policy/local.py",
         text="first = max(votes, key=lambda vote: RANKS[vote.verdict])",
         broken="first = votes[0]",
         tests="tests/agents/governance/policy/test_local.py",
@@ -349,7 +349,7 @@ LINES = (
     ),
     Line(
         promise="a tool's path stays in its sandbox",
-        file="agents/tools/isolation/openat.py",
+        file="agents/tools/isolation/sandbox.py",
         text="below = os.open(name, FOLDER_FLAGS, dir_fd=current)",
         broken="below = os.open(name, FOLDER_FLAGS & ~os.O_NOFOLLOW, dir_fd=current)",
         tests="tests/agents/tools/isolation/test_sandbox.py",
@@ -392,7 +392,7 @@ LINES = (
     ),
     Line(
         promise="a condition that fails lifts no rule that blocks a call",
-        file="agents/governance/policy/combining.py",
+        file="agents/governance/policy/local.py",
         text="if verdict is Verdict.ALLOW or (verdict is Verdict.CONSTRAIN and stays):",
         broken="if verdict is Verdict.ALLOW or stays:",
         tests="tests/agents/governance/policy/test_condition.py",

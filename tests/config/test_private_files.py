@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bus.journal.retention.old_files import remove_old_logs
+from bus.journal.retention.retention import remove_old_logs
 from cli.supervisor.output import Output
 from cli.supervisor.pid_lock import PidLock
 from config.database.migrate import make_folder, migrate
@@ -164,16 +164,16 @@ ELSEWHERE = {
     "cli/supervisor/embedded_redis.py": "a folder of 0700, in place of one set aside",
     "cli/commands/crashtest.py": "a temporary folder of its own",
     "cli/supervisor/output.py": "the null device alone",
-    "agents/testing/kit.py": "a temporary folder of its own",
+    "agents/testing.py": "a temporary folder of its own",
     "agents/tools/isolation/sandbox.py": "beneath a descriptor, O_NOFOLLOW and 0600 itself",
-    "bus/journal/states/document.py": "a document of the checkout",
-    "cli/dev/commands/apart.py": "a document of the checkout",
+    "bus/journal/states/table.py": "a document of the checkout",
+    "cli/dev/commands/bench.py": "a document of the checkout",
     "cli/dev/error_catalogue.py": "a document of the checkout",
     "cli/dev/contracts/__main__.py": "documents of the checkout",
     "cli/dev/commands/lock.py": "files of the checkout",
     "cli/dev/own_files.py": "a temporary folder of its own, and caches of the checkout",
     "cli/commands/capability.py": "files of the user's project",
-    "agents/tools/isolation/call_sandbox.py": "beside the sandbox, O_NOFOLLOW and 0600 itself",
+    "agents/tools/isolation/call_folder.py": "beside the sandbox, O_NOFOLLOW and 0600 itself",
 }
 """Files that may make files without ``open_private``, and why."""
 

@@ -16,7 +16,7 @@ from uuid import uuid4
 import pytest
 
 from agents.catalogue import find_tool
-from agents.checkup.agent import deep_check
+from agents.checkup import deep_check
 from agents.handle import RunHandle
 from bus.messages.look_at_tasks import LookAtTasksMessage
 from bus.payloads import EndPayload, ToolResultPayload

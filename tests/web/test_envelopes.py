@@ -21,8 +21,7 @@ from pydantic import SecretStr
 from agents.testing import AgentKit
 from agents.tools.calculator import calculator
 from agents.tools.tool import tool
-from bus.identity.envelope import HEADER, sign
-from bus.identity.envelope_nonces import SqlNonces
+from bus.identity.envelope import HEADER, SqlNonces, sign
 from config.database.errors import DatabaseUnreachable
 from config.folders import ROOT
 from config.identity.principal import Principal

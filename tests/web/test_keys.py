@@ -12,8 +12,7 @@ from sqlalchemy import event
 
 from bus.identity import principals
 from bus.identity.credentials import keys
-from bus.identity.credentials.base62 import encoded
-from bus.identity.credentials.key_form import SECRET_NAME, KeyForm
+from bus.identity.credentials.key_form import SECRET_NAME, KeyForm, encoded
 from bus.identity.credentials.keys import ApiKey
 from bus.journal import Journal
 from config.database.shared_secret import shared_secret

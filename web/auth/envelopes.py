@@ -8,8 +8,7 @@ import time
 import orjson
 from flask import Flask, current_app, g, request
 
-from bus.identity.envelope import HEADER, CallEnvelope, verify_golden_call_envelope
-from bus.identity.envelope_nonces import SqlNonces
+from bus.identity.envelope import HEADER, CallEnvelope, SqlNonces, verify_golden_call_envelope
 from bus.identity.errors import EnvelopeRefused
 from config.tracing import change_trace, is_trace_id
 from web.auth.authentication import current_principal

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 from flask import Response
 
 from bus.identity.credentials import sessions
-from bus.identity.credentials.session_form import SECRET_NAME, SessionForm
-from bus.identity.credentials.sessions import SEEN_EVERY_MS, Session
+from bus.identity.credentials.sessions import SECRET_NAME, SEEN_EVERY_MS, Session, SessionForm
 from config.database.shared_secret import shared_secret
 from config.egress.origins import host_of, origin_of
 from config.errors import CallboardError

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from mcp.types import Tool
 from pydantic import ValidationError
 
-from agents.tool_errors import ArgumentsInvalid
+from agents.errors import ArgumentsInvalid
 from config.definitions.schemas.json_schema import schema_errors
 from config.errors import BadRequest
 from web.calls.bodies import MAX_DEPTH, MAX_TEXTS, MAX_VALUES

@@ -10,7 +10,7 @@ from typing import TypeVar
 from mcp import MCPError
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
 
-from agents.tool_errors import ROLE_MISSING, ArgumentsInvalid
+from agents.errors import ROLE_MISSING, ArgumentsInvalid
 from agents.tools.isolation.errors import CONTAINERS_DISABLED
 from bus.identity.errors import EnvelopeRefused
 from config.definitions.errors import ToolUnknown

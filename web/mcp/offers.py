@@ -12,7 +12,7 @@ from typing import Any
 
 from mcp.types import Tool, ToolAnnotations
 
-from agents.prompt.texts import MAX_THREAD_ID
+from agents.prompt import MAX_THREAD_ID
 from bus.identity.access import may_start
 from config.definitions.agent import AgentDefinition
 from config.effects import Changes, Effect, recorded_policy

@@ -12,10 +12,9 @@ import orjson
 from mcp import MCPError
 from mcp.types import INVALID_PARAMS, CallToolRequestParams, CallToolResult, InputRequiredResult
 
+from agents.errors import role_missing
 from agents.handle import RunHandle
-from agents.tool_errors import role_missing
-from bus.identity.envelope import CallEnvelope, verify_golden_call_envelope
-from bus.identity.envelope_nonces import SqlNonces
+from bus.identity.envelope import CallEnvelope, SqlNonces, verify_golden_call_envelope
 from bus.identity.errors import EnvelopeRefused
 from bus.journal.clients import IdempotencyKey
 from bus.journal.errors import RunUnknown

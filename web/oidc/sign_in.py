@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bus.identity.credentials.base62 import random_text
-from bus.identity.credentials.session_form import SessionForm
+from bus.identity.credentials.key_form import random_text
+from bus.identity.credentials.sessions import SessionForm
 from config.identity.principal import NAME, NAME_FORM, Principal, parse_mapping, roles_of
 from config.settings import Settings
 from web.oidc.errors import SIGN_IN_REFUSED

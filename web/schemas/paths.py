@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from agents.prompt.texts import MAX_THREAD_ID, check_thread_id
+from agents.prompt import MAX_THREAD_ID, check_thread_id
 
 RunId = Annotated[str, Field(description="The run's id.", examples=["run_01m7wyc882adz9tga1jxhzbj7w"])]
 ThreadId = Annotated[str, Field(description="The conversation's id, or your own name for it.", examples=["sums"])]

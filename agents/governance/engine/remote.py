@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from agents.governance.engine.answer import EngineAnswer, InputType, read_answer
 from agents.governance.engine.errors import EngineUnavailable
-from agents.tools.spans.http import request_span
+from agents.tools.spans.collector import request_span
 from config.egress.exchange import Limits
 from config.egress.fetch import Fetcher
 from config.egress.lookup import resolver_of

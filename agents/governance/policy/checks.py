@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from agents.governance.policy.combining import RANKS
 from agents.governance.policy.compiled import CompiledRule, ToolNames
-from agents.governance.policy.facts import TOOL
-from agents.governance.policy.local import LocalPolicy
+from agents.governance.policy.condition import TOOL
+from agents.governance.policy.local import RANKS, LocalPolicy
 from agents.governance.policy.rule import CallMatch
 from agents.governance.policy.work import split_texts
 from config.definitions.mcp.names import PREFIX, own_names

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from fnmatch import translate
 from typing import Any
 
-from agents.governance.policy.condition import Condition
-from agents.governance.policy.facts import Evaluation
+from agents.governance.policy.condition import Condition, Evaluation
 from agents.governance.policy.rule import CallMatch, RuleFields, SpentAtLeast
 from config.definitions.mcp.names import PREFIX, own_names, prefixed_name
 from config.policy_decision import READ_FROM, CallFacts, Verdict

@@ -15,12 +15,10 @@ from functools import lru_cache
 from itertools import count, cycle, islice
 from typing import TYPE_CHECKING, Any
 
-from agents.models.demo.own_tools import Offer, command_in, lookup_in, offers_of
 from agents.models.demo.schema_filler import fill
-from agents.models.demo.shipped_tools import RULES, calls_in
+from agents.models.demo.tool_calls import RULES, Offer, calls_in, command_in, lookup_in, offers_of
 from agents.models.errors import ModelFailed
-from agents.models.scripted.reader import TurnReader
-from agents.models.scripted.script import Call, Turn, words
+from agents.models.scripted import Call, Turn, TurnReader, words
 from agents.models.streams.chunk import Chunk, Usage
 
 if TYPE_CHECKING:

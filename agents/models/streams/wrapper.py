@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from agents.models.call import provider_call
 from agents.models.errors import ModelFailed
 from agents.models.failures import failure_of
-from agents.models.http.provider_call import provider_call
 from agents.models.streams.chunk import Chunk, Usage
 from agents.models.streams.fast import response_of
 from agents.models.streams.openai import OpenAIWire, usage_of

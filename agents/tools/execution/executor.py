@@ -12,17 +12,18 @@ import contextvars
 import dataclasses
 import logging
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from agents.tool_errors import ToolTimeout
+from agents.errors import ToolTimeout
 from agents.tools.call_context import ToolContext, enter_call
-from agents.tools.execution.abandoned import ABANDONED, CANCELLED_S
 from agents.tools.execution.ambiguous_failure import is_ambiguous
-from agents.tools.requests.questions import CallAsks, QuestionAsked
+from agents.tools.requests import CallAsks, QuestionAsked
 from agents.tools.results import to_result, to_result_beside_loop
 from agents.tools.tool import Tool
 from config.errors import CallboardError, ModelVisible, ToolCutOff, ToolFailed
@@ -72,7 +73,7 @@ async def call_tool(
 
     ``on_begin`` is called right before the tool is; until then a call that is cancelled was not made.
 
-    A tool of which many abandoned calls still run is not called either (``agents/tools/execution/abandoned.py``).
+    A tool of which many abandoned calls still run is not called either (``agents/tools/execution/executor.py``).
 
     Raises:
         ToolTimeout: it did not answer within ``timeout_s``.
@@ -242,3 +243,68 @@ async def _take_slot(tool: Tool, timeout_s: float) -> None:
         raise ToolFailed(
             f"{tool.name} was not called: all {_threads} places for tools are taken by calls that do not end."
         ) from error
+
+
+# --- the calls that were given up and have not ended: a tool with many of them is not called
+
+
+MAX_OF_TOOL = 8
+"""Calls of one tool that may be given up and still run in a process; at this number the tool is not called."""
+MAX_OF_PROCESS = 32
+"""The same of all tools; at this number none that has such a call is called, so that half of the places stay free."""
+
+CANCELLED_S = 10.0
+"""Seconds that a cancelled async tool may take for its end, such as removing a container, before it counts."""
+
+
+class _Abandoned(NamedTuple):
+    tool: str
+    has_ended: Callable[[], bool]
+    since_s: float
+    """The monotonic time from which on it counts."""
+
+
+class AbandonedCalls:
+    """The abandoned calls of a process. Safe for any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls: list[_Abandoned] = []
+
+    def add(self, tool: str, has_ended: Callable[[], bool], *, after_s: float = 0.0) -> None:
+        """Count a call, ``after_s`` seconds from now on, until ``has_ended`` returns True.
+
+        Any thread may ask ``has_ended`` at any time.
+        """
+        with self._lock:
+            self._calls.append(_Abandoned(tool, has_ended, time.monotonic() + after_s))
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of calls by tool, those with most calls first."""
+        with self._lock:
+            self._calls = [call for call in self._calls if not call.has_ended()]
+            now_s = time.monotonic()
+            return dict(Counter(entry.tool for entry in self._calls if entry.since_s <= now_s).most_common())
+
+    def forget(self) -> None:
+        """Count none of the calls any longer."""
+        self._lock, self._calls = threading.Lock(), []
+
+    def refusal(self, tool: str) -> str | None:
+        """Return why the tool is not called now, as a part of a sentence; None where it may be."""
+        if not self._calls:
+            return None
+        counts = self.counts()
+        own, total = counts.get(tool, 0), sum(counts.values())
+        if own >= MAX_OF_TOOL or (own and total >= MAX_OF_PROCESS):
+            return f"{own} earlier calls of it were given up and have not ended, of {total} in this worker"
+        return None
+
+
+ABANDONED = AbandonedCalls()
+
+
+@after_fork
+def _forget_abandoned() -> None:
+    """Forget the calls of the parent, whose threads are not here."""
+    ABANDONED.forget()

@@ -10,8 +10,8 @@ from mcp import MCPError
 from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR, REQUEST_TIMEOUT, URL_ELICITATION_REQUIRED
 from pydantic import ValidationError
 
-from agents.tool_errors import McpLoginNeeded, McpServerDown, OutputUnfit
-from agents.tools.mcp.catalogue.malformed import place_of
+from agents.errors import McpLoginNeeded, McpServerDown, OutputUnfit
+from agents.tools.mcp.catalogue.lists import place_of
 from agents.tools.mcp.connection.faults import McpFault
 from agents.tools.mcp.connection.http import (
     CUT_OFF,

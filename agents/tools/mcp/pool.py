@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 from mcp import ClientSession
 from mcp.types import CallToolResult, InputRequiredResult, Tool
 
-from agents.tool_errors import McpServerDown, OutputUnfit
+from agents.errors import McpServerDown, OutputUnfit
 from agents.tools.mcp.calls.notifications import OpenCall
 from agents.tools.mcp.catalogue.listed import ServerTool, listed
 from agents.tools.mcp.oauth.tokens import new_tokens

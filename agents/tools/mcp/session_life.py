@@ -19,7 +19,7 @@ from mcp import ClientSession, MCPError
 from mcp.client._probe import negotiate_auto
 from mcp.types import EmptyResult, SetLevelRequest, SetLevelRequestParams, ToolListChangedNotification
 
-from agents.tool_errors import McpLoginNeeded, McpServerDown
+from agents.errors import McpLoginNeeded, McpServerDown
 from agents.tools.mcp.calls.notifications import OFF, OpenCalls, SdkSession
 from agents.tools.mcp.catalogue.lists import ListedTools
 from agents.tools.mcp.connection.faults import McpFault

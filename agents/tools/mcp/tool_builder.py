@@ -10,8 +10,7 @@ from typing import Any
 
 from agents.tools.call_context import current_call
 from agents.tools.mcp import PREFIX
-from agents.tools.mcp.calls.call import ServerToolCall
-from agents.tools.mcp.calls.result import to_value
+from agents.tools.mcp.calls.call import ServerToolCall, to_value
 from agents.tools.mcp.catalogue.listed import EFFECT, TIMEOUT, ServerTool, listed
 from agents.tools.mcp.catalogue.lists import where_sought
 from agents.tools.mcp.catalogue.manifest import pinned_tools, require_accepted

@@ -23,9 +23,8 @@ from agents.tools.call_context import ToolContext, current_call
 from agents.tools.isolation.call_folder import LOST_S, is_lost, lost_at_s
 from agents.tools.isolation.child import Command, Finished, run_command
 from agents.tools.isolation.errors import CONTAINERS_DISABLED, IMAGE_MISSING, CapabilityFailed
-from agents.tools.isolation.limits import ProcessLimits
-from agents.tools.runners.calling import call_variables, result_of, secret_values
-from agents.tools.runners.process import BEYOND_S
+from agents.tools.isolation.guarded import ProcessLimits
+from agents.tools.runners.calling import BEYOND_S, call_variables, result_of, secret_values
 from config.settings.container_engine import Engine, engine_variables
 
 log = logging.getLogger(__name__)

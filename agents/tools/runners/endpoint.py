@@ -12,7 +12,7 @@ from agents.tools.call_context import current_call
 from agents.tools.isolation.errors import OUTPUT_NOT_JSON, OUTPUT_TOO_LONG, CapabilityFailed
 from agents.tools.results import MAX_BYTES
 from agents.tools.runners.calling import context_json, secret_values
-from agents.tools.spans.http import request_span
+from agents.tools.spans.collector import request_span
 from config.definitions.runner_spec import SECRET_IN_HEADER
 from config.egress.addresses import is_risky
 from config.egress.exchange import HttpAnswer, Limits

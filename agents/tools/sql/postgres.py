@@ -12,7 +12,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from agents.tools.sql.answer import (
+from agents.tools.sql.sqlite import (
     MAX_CELL,
     MAX_CHARS,
     MAX_COLUMNS,

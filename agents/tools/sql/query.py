@@ -14,11 +14,9 @@ from pydantic import Field
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from agents.tools.spans.collector import span_if_collecting
-from agents.tools.spans.sql import statement_name
-from agents.tools.sql.answer import SqlAnswer, SqlQuery
+from agents.tools.spans.collector import span_if_collecting, statement_name
 from agents.tools.sql.postgres import ask_postgres
-from agents.tools.sql.sqlite import ask_sqlite
+from agents.tools.sql.sqlite import SqlAnswer, SqlQuery, ask_sqlite
 from agents.tools.tool import FOR_AGENT, Tool, tool
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid

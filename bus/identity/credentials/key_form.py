@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hmac
 import re
+import secrets
+import string
 import zlib
 from collections.abc import Callable
-
-from bus.identity.credentials.base62 import encoded, random_text
 
 PREFIX = "cbk_"
 TICKET_PREFIX = "cbt_"
@@ -74,3 +74,23 @@ class KeyForm:
 
 def _checksum(text: str) -> str:
     return encoded(zlib.crc32(text.encode()), _CHECKSUM_CHARS)
+
+
+# --- text of letters and digits, which is one word wherever it is copied to
+
+
+ALPHABET = string.digits + string.ascii_letters
+
+
+def random_text(chars: int) -> str:
+    """Return that many random characters, of nearly 6 bits each."""
+    return "".join(secrets.choice(ALPHABET) for _ in range(chars))
+
+
+def encoded(number: int, chars: int) -> str:
+    """Return a number's last ``chars`` digits to the base of 62."""
+    digits = ""
+    for _ in range(chars):
+        number, digit = divmod(number, 62)
+        digits = ALPHABET[digit] + digits
+    return digits

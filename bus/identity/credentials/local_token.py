@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 
-from bus.identity.credentials.base62 import random_text
+from bus.identity.credentials.key_form import random_text
 from config.private_files import open_private, private_folder
 from config.redaction import register_secrets
 from config.settings import Settings

@@ -22,10 +22,10 @@ from bus.journal.errors import THREAD_OF_OTHER_AGENT, ThreadUnknown
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.log.events import event_row
 from bus.journal.outbox import announce
-from bus.journal.paging.lists import agents_beside
-from bus.journal.records.new_call import AGENT, TOOL, NewCall
+from bus.journal.paging import agents_beside
 from bus.journal.records.originals import write_originals
-from bus.journal.states.rows import insert_run
+from bus.journal.records.steps import AGENT, TOOL, NewCall
+from bus.journal.states.conditions import insert_run
 from bus.journal.version import OF_KIND
 from bus.messages.run_agent import FIELDS, RunAgentMessage
 from bus.payloads import StatusPayload

@@ -14,8 +14,7 @@ from bus.journal.actors.live import Live
 from bus.journal.approvals import Decision
 from bus.journal.controls import Control
 from bus.journal.decisions import decisions
-from bus.journal.decisions.decisions import Decided
-from bus.journal.decisions.guarded_answer import Guard, guarded
+from bus.journal.decisions.decisions import Decided, Guard, guarded
 from bus.journal.decisions.links import UsedLink
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.outbox import announce

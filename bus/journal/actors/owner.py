@@ -14,12 +14,11 @@ from bus.journal.actors.live import Live
 from bus.journal.log.audited import audit_calls
 from bus.journal.log.group_commit import GroupCommit
 from bus.journal.log.writer import Notify, RunWriter
-from bus.journal.ownership.admission import Admission
-from bus.journal.ownership.claims import Begun, ClaimTerms, Refused, Waiting, why_not
+from bus.journal.ownership.claims import Admission, Begun, ClaimTerms, Refused, Waiting, why_not
 from bus.journal.ownership.lease_manager import LeaseManager
 from bus.journal.ownership.leases import Claim, claim_on, confirm
-from bus.journal.ownership.owner_id import new_owner_id
 from bus.journal.ownership.reaper import Reaper
+from bus.journal.ownership.workers import new_owner_id
 from bus.journal.states.crashes import clear_suspect
 from bus.journal.states.lease import Lease
 from bus.journal.unowned.runs import UnownedRuns

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from bus.journal.live.trimmer import Trimmer
 from bus.journal.log.line import Line, stored_line, to_line
 
 T = TypeVar("T")
@@ -195,3 +196,47 @@ class MemoryHotLog:
 
     async def close(self) -> None:
         self._listeners.clear()
+
+
+# --- a run that this process writes into Redis
+
+
+@dataclass(slots=True)
+class Pending:
+    """What one run has appended since the last batch left."""
+
+    first: int
+    last: int
+    lines: list[bytes]
+    size: int
+
+
+@dataclass(slots=True, eq=False)
+class WrittenRun:
+    """One owner's part of a run's hot log."""
+
+    run_id: str
+    fence: int
+    source: LogSource
+    stream: str
+    meta: str
+    channel: str
+    trimmer: Trimmer
+    """Decides what stays in Redis when this owner detaches."""
+    key: bytes = b""
+    """What its events are signed with; made when the first leave."""
+    pending: list[Pending] = field(default_factory=list)
+    last: int = 0
+    """The number of the last event appended."""
+    stored_to: int = 0
+    """Up to which number followers are to read SQL, where a hint is to leave with the next batch."""
+    held: int = 0
+    """Bytes that Redis holds of the run, as the last answer said."""
+    accounted: int = 0
+    """Bytes that its tenant's account has of it."""
+
+    @property
+    def left_bytes(self) -> int:
+        """Bytes that Redis holds of it after its owner has detached."""
+        kept_bytes = self.trimmer.kept_bytes
+        return self.held if kept_bytes is None else min(self.held, kept_bytes)

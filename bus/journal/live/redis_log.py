@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from bus.journal.live.database_id import announcement
-from bus.journal.live.hotlog import Listener, LogSource
+from bus.journal.live.hotlog import Listener, LogSource, Pending, WrittenRun
 from bus.journal.live.signatures import Keyring, sign
 from bus.journal.live.subscriber import Subscriber
 from bus.journal.live.tenant_budgets import BudgetOf, TenantBudgets
 from bus.journal.live.trimmer import Trimmer
-from bus.journal.live.written_run import Pending, WrittenRun
 from bus.journal.log.line import Line, pack, stored_line
 from bus.keys import Keys
 from bus.redis_wire import Command, RedisWire, connect

@@ -17,7 +17,7 @@ from contextvars import Context
 from pathlib import Path
 from typing import Any
 
-from bus.journal.live.written_run import WrittenRun
+from bus.journal.live.hotlog import WrittenRun
 from bus.keys import Keys
 from bus.redis_wire import Command
 from config.redis.errors import RedisUnreachable

@@ -10,8 +10,7 @@ import orjson
 from sqlalchemy import Connection, bindparam, case, select
 
 from bus.journal.approvals import NO_ANSWER, Decision, PersonAnswer, answers
-from bus.journal.records.new_call import read_call
-from bus.journal.records.steps import Totals, total_of
+from bus.journal.records.steps import Totals, read_call, total_of
 from bus.journal.records.task_wait import TaskWait, waits_of
 from config.database.tables import messages, steps
 

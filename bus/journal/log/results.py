@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 import orjson
 from sqlalchemy import Connection, bindparam, select
 
-from bus.journal.paging.pages import PAGE_BYTES
+from bus.journal.paging import PAGE_BYTES
 from bus.journal.records.steps import StepEnded
 from bus.journal.records.threads import HistoryItem
 from bus.payloads import Payload, ToolResultPayload, decode

@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 from bus.journal.errors import StaleOwner
 from bus.journal.log.audited import audit_calls
 from bus.journal.log.commit import Commit, record
-from bus.journal.log.deltas import UnfinishedDeltas
+from bus.journal.log.events import UnfinishedDeltas
 from bus.journal.log.group_commit import GroupCommit, Last
 from bus.journal.states import owned
 from bus.journal.states.lease import Lease

@@ -14,8 +14,16 @@ from bus.journal.approvals import use
 from bus.journal.log.events import event_row, insert_rows, undeclared, undelivered
 from bus.journal.log.progress import Progress, read_progress
 from bus.journal.ownership.claims import ClaimTerms
-from bus.journal.records.new_call import TOOL, AcceptedCall, read_call
-from bus.journal.records.steps import StepStarted, decide_steps, edit_steps, restart_steps, start_steps
+from bus.journal.records.steps import (
+    TOOL,
+    AcceptedCall,
+    StepStarted,
+    decide_steps,
+    edit_steps,
+    read_call,
+    restart_steps,
+    start_steps,
+)
 from bus.journal.records.task_wait import TaskWait, begin_waits
 from bus.journal.records.threads import Past, history
 from bus.journal.states import owned

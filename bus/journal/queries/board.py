@@ -1,18 +1,26 @@
-"""The board: how many runs there are in each state, exactly, and of each state those to look at."""
+"""What is read of many runs at once: the board, the open questions, and what the policy decided about calls."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, func, or_, select
+import orjson
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, or_, select
 
 from bus.identity.access import rows_for
+from bus.journal.approvals import QUESTION, UNANSWERED, answers, question_data
+from bus.journal.paging import Pages, newest_first, present
+from bus.journal.queries.run_contexts import golden_of
+from bus.journal.records.steps import Totals, total_of
 from bus.journal.states.codes import Reason
+from config.clock import stamp
 from config.database.engine import wall_ms
-from config.database.tables import runs
-from config.identity.principal import Principal, Verb
+from config.database.tables import approvals, messages, runs, steps
+from config.effects import Effect
+from config.identity.principal import Principal, Role, Verb
+from config.policy_decision import CallFacts
 
 MOST_RUNS = 100
 """Runs of each group that the board shows at most; the counts are of all."""
@@ -77,3 +85,163 @@ def _is_no_question() -> ColumnElement[bool]:
 
 def _ended_well() -> ColumnElement[bool]:
     return and_(runs.c.ended_ms.is_not(None), runs.c.error_code.is_(None))
+
+
+# --- the open questions that a principal may decide about
+
+
+HOUR_MS = 3_600_000
+_ORDER = (approvals.c.created_ms.desc(), approvals.c.id.desc())
+_RUN = (runs.c.thread_id, runs.c.agent_id, runs.c.principal, runs.c.title, runs.c.private)
+
+
+def inbox(
+    connection: Connection, principal: Principal, *, limit: int, before_ms: int | None = None, before_id: str = ""
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return open questions, the newest first, each with its run; and whether the page was shortened for its size.
+
+    They are those of waiting runs that the principal may decide about: its own, and with the role ``approver`` or
+    ``admin`` others' of its tenant.
+    """
+    query: Select[Any] = select(*QUESTION, *_RUN).join(runs, runs.c.id == approvals.c.run_id)
+    query = query.where(UNANSWERED, runs.c.status == "waiting", rows_for(principal, Verb.DECIDE, runs))
+    time_ms, id_ = approvals.c.created_ms, approvals.c.id
+    query = newest_first(query, time_ms, id_, limit=limit, before_ms=before_ms, before_id=before_id)
+    rows, is_cut = Pages(query=query, text=approvals.c.arguments_json, order=_ORDER).read(connection)
+    return [_with_run(row) for row in rows], is_cut
+
+
+def asked_lately(connection: Connection, tenant: str, principal: str, most: int) -> int:
+    """Return how many questions the runs of a principal asked within the last hour, at most ``most``."""
+    ours = (runs.c.tenant == tenant, runs.c.principal == principal, approvals.c.kind != "unknown")
+    lately = approvals.c.created_ms > wall_ms(connection) - HOUR_MS
+    query = select(approvals.c.id).join(runs, runs.c.id == approvals.c.run_id).where(lately, *ours).limit(most)
+    return int(connection.execute(select(func.count()).select_from(query.subquery())).scalar_one())
+
+
+def _with_run(row: Any) -> dict[str, Any]:
+    run = {"run_id": row.run_id, "thread_id": row.thread_id, "agent": row.agent_id, "principal": row.principal}
+    return question_data(row) | run | present({"title": row.title, "private": row.private or None})
+
+
+# --- what the policy decided about calls
+
+
+PAGE = 200
+"""Decisions in a list without an explicit limit."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecidedCall:
+    """A call of a model or a tool, with what is known of it."""
+
+    run_id: str
+    step_id: str
+    number: int
+    """Of the step in its run, from 1."""
+    at_ms: int
+    facts: CallFacts
+    """Without the classification of the tool, which is not recorded."""
+    decision: Mapping[str, Any]
+    """As it was recorded; empty of a call that was made before there were policies."""
+
+
+def decisions_of(connection: Connection, run_id: str, *, after: int = 0, limit: int = PAGE) -> list[dict[str, Any]]:
+    """Return the run's decisions as the API shows them, in the order of the steps behind number ``after``."""
+    columns = steps.c["id", "number", "kind", "name", "call_id", "effect", "status", "decision_json", "started_ms"]
+    query = select(*columns).where(steps.c.run_id == run_id, steps.c.number > after, steps.c.decision_json.is_not(None))
+    return [_shown(row) for row in connection.execute(query.order_by(steps.c.number).limit(limit))]
+
+
+def _shown(row: Row[Any]) -> dict[str, Any]:
+    fields = {
+        "step_id": row.id,
+        "number": row.number,
+        "point": row.kind,
+        "name": row.name,
+        "call_id": row.call_id,
+        "effect": row.effect,
+        "status": row.status,
+        "at": stamp(row.started_ms),
+        **orjson.loads(row.decision_json),
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def decided_calls(connection: Connection, run: Row[Any]) -> list[DecidedCall]:
+    """Return the calls of a run, given as its row, that the policy was or would have been asked about, in order."""
+    rows = connection.execute(select(steps).where(steps.c.run_id == run.id).order_by(steps.c.number)).all()
+    arguments = _arguments(connection, run.id, rows)
+    calls = []
+    for index, row in enumerate(rows):
+        if row.kind not in ("model", "sample", "tool") or (
+            row.kind == "tool" and row.effect is None and not row.decision_json
+        ):
+            continue  # a call that was not valid
+        decision = orjson.loads(row.decision_json) if row.decision_json else {}
+        fields = {"arguments": arguments.get(row.id, {}), "labels": frozenset(decision.get("seen", ()))}
+        fields["identity"] = decision.get("identity", "")
+        facts = _facts(run, row, total_of(rows[: _asked_with(rows, index)]), fields)
+        calls.append(
+            DecidedCall(
+                run_id=run.id, step_id=row.id, number=row.number, at_ms=row.started_ms, facts=facts, decision=decision
+            )
+        )
+    return calls
+
+
+def _asked_with(rows: Any, index: int) -> int:
+    """Return the place of the first call of the answer that asked for this one: all of them are judged at once."""
+    while rows[index].kind == "tool" and index and rows[index - 1].kind == "tool":
+        index -= 1
+    return index
+
+
+def _facts(run: Row[Any], row: Row[Any], spent: Totals, fields: dict[str, Any]) -> CallFacts:
+    names = orjson.loads(run.roles_json) if run.roles_json else []
+    return CallFacts(
+        point="tool" if row.kind == "tool" else "model",
+        name=row.name,
+        effect=Effect(row.effect)
+        if row.effect in set(Effect)
+        else Effect.PURE
+        if row.kind != "tool"
+        else Effect.UNSAFE,
+        principal=run.principal,
+        roles=frozenset(Role(name) for name in names if name in set(Role)),
+        tenant=run.tenant,
+        agent_id=run.agent_id,
+        model=run.model,
+        cost_usd=spent.cost_usd or 0.0,
+        tokens=sum(spent.usage.get(name, 0) for name in ("input_tokens", "output_tokens")),
+        steps=spent.steps,
+        context=golden_of(run),
+        **fields,
+    )
+
+
+def _arguments(connection: Connection, run_id: str, rows: Any) -> dict[str, dict[str, Any]]:
+    """Return the arguments of each tool step before the policy changed them: a person's, else the model's."""
+    written: dict[str, str] = {}
+    query = select(messages.c.data_json).where(messages.c.run_id == run_id, messages.c.role.in_(("assistant", "user")))
+    for (data_json,) in connection.execute(query):
+        for call in orjson.loads(data_json).get("tool_calls") or ():
+            written[call["call_id"]] = call.get("arguments_text") or "{}"
+    answers_by_step = answers(connection, run_id)
+    by_step = {}
+    for row in rows:
+        edited = answers_by_step[row.id].edited if row.id in answers_by_step else None
+        by_step[row.id] = dict(edited) if edited is not None else _decoded(written.get(row.call_id, "{}"))
+    return by_step
+
+
+def _decoded(text: str) -> dict[str, Any]:
+    try:
+        value = orjson.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+RUN_COLUMNS = runs.c["id", "principal", "tenant", "roles_json", "agent_id", "model", "context_json", "trace_id"]
+"""What ``decided_calls`` reads of a run's row."""

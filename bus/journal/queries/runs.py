@@ -13,11 +13,18 @@ from bus.journal.approvals import last_decided, pending, pending_chars
 from bus.journal.errors import CURSOR_AHEAD, ApprovalDecided, RunUnknown
 from bus.journal.idempotency import IdempotencyKey, used_before
 from bus.journal.log.events import last_error
-from bus.journal.paging.lists import has_correlation, newest_first, present
-from bus.journal.paging.pages import Pages
-from bus.journal.queries.board import Board, board_rows
-from bus.journal.queries.decided_calls import PAGE, RUN_COLUMNS, DecidedCall, decided_calls, decisions_of
-from bus.journal.queries.inbox import asked_lately, inbox
+from bus.journal.paging import Pages, has_correlation, newest_first, present
+from bus.journal.queries.board import (
+    PAGE,
+    RUN_COLUMNS,
+    Board,
+    DecidedCall,
+    asked_lately,
+    board_rows,
+    decided_calls,
+    decisions_of,
+    inbox,
+)
 from bus.journal.queries.run_contexts import CONTEXT_COLUMNS, golden_of, run_contexts
 from bus.journal.queries.wait_reasons import WaitReason, explain
 from bus.journal.retention.removal import remove_runs, require_over

@@ -11,9 +11,8 @@ from bus.identity.access import require, rows_for
 from bus.identity.audit.entry import Action
 from bus.identity.audit.recording import record
 from bus.journal.errors import RunUnknown, ThreadUnknown, run_open
-from bus.journal.paging.lists import threads_of
-from bus.journal.states.conditions import is_open
-from bus.journal.states.rows import delete_rows
+from bus.journal.paging import threads_of
+from bus.journal.states.conditions import delete_rows, is_open
 from bus.payloads import TERMINAL
 from config.database.engine import Database
 from config.database.tables import messages, metadata, runs, thread_agents, threads

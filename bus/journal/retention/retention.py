@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import math
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, delete, exists, func, or_, select, true, tuple_, update
 
 from bus.identity.audit.entry import Action
 from bus.identity.audit.recording import record
-from bus.identity.envelope_nonces import are_expired, delete_expired
+from bus.identity.envelope import are_expired, delete_expired
 from bus.journal.log.events import event_row
-from bus.journal.retention.old_files import remove_old_logs
 from bus.journal.retention.removal import delete_runs, delete_threads
 from bus.journal.states.conditions import is_open
 from bus.payloads import EXPIRED, WithdrawnPayload
@@ -25,7 +27,10 @@ from config.database.engine import Database, wall_ms
 from config.database.tables import definitions, events, idempotency_keys, internal_events, runs, threads
 from config.database.timeouts import patience
 from config.identity.principal import Principal
+from config.private_files import lock_private
 from config.settings import Settings
+
+log = logging.getLogger(__name__)
 
 BATCH = 100
 """Rows of runs or threads per transaction."""
@@ -262,3 +267,37 @@ def _nonces(database: Database, now_ms: int, pause: Pause) -> int:
         if not are_expired(connection, now_ms):
             return 0
     return _in_batches(database, lambda connection: delete_expired(connection, now_ms), pause)
+
+
+# --- old files
+
+
+def remove_old_logs(folder: Path, before_s: float) -> int:
+    """Delete the files ``runs-….log`` last written before this time (seconds since 1970) and return how many.
+
+    The current file of a live process stays, whatever its age; that process rotates it.
+    """
+    removed = 0
+    for path in sorted(folder.glob("runs-*.log*")):
+        try:
+            if path.stat().st_mtime < before_s and _remove(path):
+                removed += 1
+        except FileNotFoundError:  # rotated, or deleted by another process
+            continue
+        except OSError as error:
+            log.warning("an old log file could not be deleted: %s", error)
+    return removed
+
+
+def _remove(path: Path) -> bool:
+    if path.suffix != ".log":  # rotated: no process writes to it any more
+        path.unlink()
+        return True
+    slot = lock_private(path.with_suffix(".lock"))  # see observers/logfile/rotated_file.py
+    if slot is None:
+        return False
+    try:
+        path.unlink()
+        return True
+    finally:
+        os.close(slot)

@@ -1,13 +1,28 @@
-"""Conditions on a run's row that several statements share."""
+"""Conditions on a run's row that several statements share; its first row, its removal, and what the reaper writes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, FromClause, Row, and_, exists, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Row,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    insert,
+    or_,
+    select,
+    update,
+)
 
-from config.database.engine import Database
+from bus.journal.states.codes import RunStatus
+from config.database.engine import WALL_MS, Database
 from config.database.tables import runs
 
 OPEN = ("queued", "running", "waiting")
@@ -43,3 +58,44 @@ def has_live_owner(database: Database, connection: Connection, row: Row[Any]) ->
     if row.status != "running":
         return False
     return connection.execute(select(runs.c.id).where(runs.c.id == row.id, ~expired(database))).first() is not None
+
+
+# --- first row, removal, and what the reaper writes
+
+
+def insert_run(connection: Connection, values: Mapping[str, Any]) -> None:
+    """-> queued: the run exists, without an owner, with its first event as number 1."""
+    unowned = {"status": RunStatus.QUEUED, "fence": 0, "reserved_to": 1, "crashes": 0, "steps": 0, "work_ms": 0}
+    connection.execute(_INSERT, {**values, **unowned, "stop_requested": False, "observers_told": True})
+
+
+_INSERT = insert(runs).inline().values(created_ms=WALL_MS)
+
+
+def require_writable(connection: Connection, run_id: str) -> None:
+    """Check that the pages of a run whose lease expired can be written: the lease ends one millisecond earlier.
+
+    A value has to change: SQLite commits an update that changes no byte without a write, also on a full disk. A lease
+    is what a heartbeat writes, so where this fits on the disk, a heartbeat does.
+    """
+    connection.execute(_EARLIER, {"id_": run_id})
+
+
+_EARLIER = update(runs).where(runs.c.id == bindparam("id_")).values(lease_until=runs.c.lease_until - 1)
+
+
+def note_company(connection: Connection, run_id: str, owner: str, crashes_json: str) -> None:
+    """running -> running: rewrite the notes of a run's crashes while its lost owner is this one."""
+    connection.execute(_COMPANY, {"id_": run_id, "owner_": owner, "notes": crashes_json})
+
+
+_COMPANY = (
+    update(runs)
+    .where(runs.c.id == bindparam("id_"), runs.c.status == "running", runs.c.owner == bindparam("owner_"))
+    .values(crashes_json=bindparam("notes"))
+)
+
+
+def delete_rows(connection: Connection, which: ColumnElement[bool]) -> None:
+    """ended -> gone: the caller (``retention/removal.py``) checks the guard and deletes what refers to the runs."""
+    connection.execute(delete(runs).where(which))

@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, Row, bindparam, select
 
+from bus.journal.states.conditions import note_company, require_writable
 from bus.journal.states.owned import set_crashes
-from bus.journal.states.rows import note_company, require_writable
 from config.clock import stamp
 from config.database.engine import Database
 from config.database.tables import runs, steps

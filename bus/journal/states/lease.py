@@ -18,7 +18,7 @@ class Lease:
 
     run_id: str
     kind: str
-    """``agent`` or ``tool`` (``bus.journal.records.new_call``)."""
+    """``agent`` or ``tool`` (``bus.journal.records.steps``)."""
     thread_id: str
     thread_key: int
     turn: int

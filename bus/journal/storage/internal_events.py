@@ -7,6 +7,7 @@ else its trace id takes its place.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -15,9 +16,7 @@ from sqlalchemy.exc import IntegrityError
 
 from bus.identity.access import logged_for, require_may_log, rows_for
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
-from bus.journal.paging.lists import has_correlation, newest_first
-from bus.journal.paging.pages import Pages
-from bus.journal.storage.new_internal_event import NewInternalEvent
+from bus.journal.paging import Pages, has_correlation, newest_first
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database
 from config.database.tables import internal_events, runs
@@ -25,6 +24,17 @@ from config.identity.principal import Principal, Verb
 from config.ids import new_id
 from config.redaction.redacted_data import without_secrets
 from config.text.stored_texts import stored_name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewInternalEvent:
+    """An event as a client logs it."""
+
+    correlation_id: str
+    """What the event has in common with other events and with runs."""
+    event_type: str
+    source: str
+    payload: Mapping[str, Any]
 
 
 class InternalEvents:

@@ -164,7 +164,7 @@ def test_a_failed_attempt_is_repeated_as_the_file_says(declare, find, monkeypatc
             raise CapabilityFailed("not yet.")
         return "done"
 
-    monkeypatch.setattr("agents.tools.runners.process.ProcessRunner.call", call)
+    monkeypatch.setattr("agents.tools.runners.calling.ProcessRunner.call", call)
     declare(retry={"attempts": 3, "delay_s": 0.001})
 
     assert asyncio.run(find().function(text="a")) == "done"

@@ -5,11 +5,10 @@ import sys
 
 import pytest
 
-from agents.tool_errors import ToolTimeout
+from agents.errors import ToolTimeout
 from agents.tools.call_context import ToolContext
-from agents.tools.execution.abandoned import AbandonedCalls
-from agents.tools.execution.executor import call_tool
-from agents.tools.isolation.call_sandbox import CallSandbox
+from agents.tools.execution.executor import AbandonedCalls, call_tool
+from agents.tools.isolation.call_folder import CallSandbox
 
 MODULE = '''
 import threading

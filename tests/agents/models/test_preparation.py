@@ -8,8 +8,7 @@ from functools import partial
 
 import pytest
 
-from agents.models.call import ModelCall
-from agents.models.http.provider_call import provider_call
+from agents.models.call import ModelCall, provider_call
 from agents.models.open import (
     MAX_CHARACTERS,
     MAX_MESSAGES,

@@ -15,10 +15,9 @@ from agents.catalogue import as_tool
 from agents.context import RunContext
 from agents.governance.guardrails.guardrails import Guardrails
 from agents.models.streams.tool_calls import ToolCall
-from agents.prompt.window import Window
+from agents.prompt import Window
 from agents.steps import stages
-from agents.steps.call_decision import CallDecision
-from agents.steps.call_record import version_of
+from agents.steps.call_record import CallDecision, version_of
 from agents.steps.stages import CHANGED, NEEDS_APPROVAL, POLICY_CHANGED, CallRequest, decide, request_of
 from agents.steps.tool_step import ToolStep
 from agents.testing import AgentKit, Call, Turn

@@ -14,7 +14,7 @@ import pytest
 from agents.catalogue import tools_of
 from agents.context import MARGIN_S, RunContext
 from agents.models.streams.tool_calls import ToolCall
-from agents.prompt.window import Window
+from agents.prompt import Window
 from agents.steps.call_work import NOT_YET
 from agents.steps.tool_step import ToolStep
 from agents.testing import AgentKit

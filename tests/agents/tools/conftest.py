@@ -6,7 +6,7 @@ import pytest
 
 from agents.tools.call_context import ToolContext, enter_call
 from agents.tools.execution.executor import call_tool
-from agents.tools.isolation.call_sandbox import CallSandbox
+from agents.tools.isolation.call_folder import CallSandbox
 from agents.tools.schema import build_tool
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from agents.tool_errors import SANDBOX_FULL, ArgumentsInvalid, PathRefused
+from agents.errors import SANDBOX_FULL, ArgumentsInvalid, PathRefused
 from agents.tools.execution.executor import call_tool
 from agents.tools.files import list_files, read_file, write_file
 from agents.tools.isolation.sandbox import Quota

@@ -15,8 +15,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.pool import NullPool
 
 from bus.celery_tasks.application import ApplicationAddress, close_applications, results_in
-from bus.celery_tasks.database_results import DatabaseResults
-from bus.celery_tasks.redis_results import RedisResults
+from bus.celery_tasks.results import DatabaseResults, RedisResults
 from bus.celery_tasks.state import MAX_BYTES
 from bus.errors import RESULTS_UNREACHABLE
 from config.definitions.errors import ToolUnknown

@@ -7,9 +7,17 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import func, insert, select
 
-from bus.identity import envelope_nonces as store
-from bus.identity.envelope import WINDOW_S, CallEnvelope, sign, verify_golden_call_envelope
-from bus.identity.envelope_nonces import SLACK_MS, SqlNonces, are_expired, delete_expired
+from bus.identity import envelope as store
+from bus.identity.envelope import (
+    SLACK_MS,
+    WINDOW_S,
+    CallEnvelope,
+    SqlNonces,
+    are_expired,
+    delete_expired,
+    sign,
+    verify_golden_call_envelope,
+)
 from bus.identity.errors import EnvelopeRefused
 from config.clock import epoch_ms
 from config.database import engine as databases
@@ -79,7 +87,7 @@ def test_another_process_knows_of_it(settings: Settings, database_url: str) -> N
         "import sys\n"
         "from config.database.engine import open_database\n"
         "from bus.identity.envelope import CallEnvelope\n"
-        "from bus.identity.envelope_nonces import SqlNonces\n"
+        "from bus.identity.envelope import SqlNonces\n"
         "from bus.identity.errors import EnvelopeRefused\n"
         "database = open_database(sys.argv[1])\n"
         "try:\n"

@@ -12,7 +12,7 @@ from bus.journal.controls import STOP
 from bus.journal.decisions.decisions import decide
 from bus.journal.endings import control
 from bus.journal.errors import THREAD_OF_OTHER_AGENT, ApprovalUnknown, RunUnknown, ThreadUnknown
-from bus.journal.paging.lists import ANY_OWNER
+from bus.journal.paging import ANY_OWNER
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
 from bus.journal.retention.removal import remove_runs, remove_threads

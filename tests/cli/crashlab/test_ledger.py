@@ -8,7 +8,7 @@ import pytest
 from agents.catalogue import find_tool, tools_of, wrap_tools
 from agents.tools import tool
 from agents.tools.call_context import ToolContext, enter_call
-from agents.tools.isolation.call_sandbox import CallSandbox
+from agents.tools.isolation.call_folder import CallSandbox
 from agents.tools.schema import build_tool
 from cli.crashlab import ledger
 from config.definitions.agent import pinned_definition

@@ -10,9 +10,9 @@ import pytest
 
 from agents.catalogue import forget
 from agents.runner import Runner
-from agents.tools.mcp.calls.result import to_value
-from agents.tools.mcp.manager import MCPClientManager, MCPServerDefinition, mcp_list_tools
+from agents.tools.mcp.calls.call import to_value
 from agents.tools.mcp.pool import close_pools
+from agents.tools.mcp.server_session import MCPClientManager, MCPServerDefinition, mcp_list_tools
 from bus.loop import process_loop
 from config.database.migrate import migrate
 from config.definitions.mcp.server import load_server, read_servers

@@ -16,7 +16,7 @@ from agents.handle import RunHandle
 from agents.process import Process, current_process
 from agents.runner import Runner
 from bus.identity.audit.chain import entries
-from bus.identity.audit.configuration import note_settings
+from bus.identity.audit.recording import note_settings
 from bus.journal.approvals import Decision
 from bus.payloads import EndPayload, Payload
 from config.database.errors import DatabaseBusy, DatabaseDamaged

@@ -9,17 +9,19 @@ from typing import Annotated, Any, Literal
 from flask import Blueprint, Response, url_for
 from pydantic import Field
 
-from agents.errors import INPUT_TOO_LARGE, POLICY_REFUSED, AgentUnknown
-from agents.governance.guardrails.errors import INPUT_BLOCKED
-from agents.prompt.texts import MAX_TOOL_NAME
-from agents.tool_errors import (
+from agents.errors import (
     CALL_BLOCKED,
     CALL_REJECTED,
     GOLDEN_CONTEXT_MISSING,
+    INPUT_TOO_LARGE,
+    POLICY_REFUSED,
     ROLE_MISSING,
     TOOL_NOT_OFFERED,
+    AgentUnknown,
     ArgumentsInvalid,
 )
+from agents.governance.guardrails.errors import INPUT_BLOCKED
+from agents.prompt import MAX_TOOL_NAME
 from bus.identity.errors import AGENT_FORBIDDEN, GRANT_REFUSED, EnvelopeRefused
 from bus.journal.errors import IDEMPOTENCY_CONFLICT, TOO_MANY_RUNS, RunUnknown
 from bus.payloads import TERMINAL

@@ -26,9 +26,8 @@ from mcp.types import (
     TextContent,
 )
 
-from agents.tool_errors import QuestionInvalid
-from agents.tools.requests.questions import require_question
-from agents.tools.requests.sample import Sample, SampleRequest
+from agents.errors import QuestionInvalid
+from agents.tools.requests import Sample, SampleRequest, require_question
 from config.definitions.mcp.server import McpSamplingFields
 from config.definitions.schemas.json_schema import check_schema, schema_errors
 from config.errors import CallboardError

@@ -33,9 +33,9 @@ from mcp.types import (
     UrlElicitationCapability,
 )
 
+from agents.tools.call_context import LEVELS, MAX_EXAMINED, CallReports
 from agents.tools.mcp.connection.stdio import ErrorLog
 from agents.tools.mcp.connection.traffic import Inbound, Outbound
-from agents.tools.requests.reports import LEVELS, MAX_EXAMINED, CallReports
 from config.definitions.mcp.server import McpServerDefinition
 from config.settings.project import own_version
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from agents.tools.mcp.catalogue.malformed import MALFORMED, MAX_PLACE
+from agents.tools.mcp.catalogue.lists import MALFORMED, MAX_PLACE
 from config.definitions.mcp.server import TOOL_NAME
 from config.ids import canonical_digest
 from config.text.visible import visible

@@ -17,7 +17,7 @@ from mcp.client.auth.utils import extract_scope_from_www_auth
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from agents.tool_errors import McpLoginNeeded, McpServerDown
+from agents.errors import McpLoginNeeded, McpServerDown
 from agents.tools.mcp.connection.faults import McpFault, of_connecting, of_status
 from agents.tools.mcp.connection.traffic import BodyValues, EventValues, Inbound, Outbound, TooMuch, Traffic, watched
 from agents.tools.mcp.oauth.tokens import Authorized, OtherLogin, TokenSource

@@ -18,7 +18,7 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
-from agents.tools.mcp.catalogue.malformed import mend
+from agents.tools.mcp.catalogue.lists import mend
 
 MAX_VOLUME = 16
 """Longest messages' worth of bytes that a server may send between two requests of ours."""

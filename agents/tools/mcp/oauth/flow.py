@@ -27,7 +27,7 @@ from mcp.client.auth.utils import (
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl, ValidationError
 
-from agents.tool_errors import McpServerDown
+from agents.errors import McpServerDown
 from agents.tools.mcp.oauth.account import OAuthAccount
 from agents.tools.mcp.oauth.requests import OAuthAsker
 from agents.tools.mcp.sdk_logging import limit_sdk_logging

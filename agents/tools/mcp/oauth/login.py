@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 from mcp.shared.auth import AuthorizationCodeResult
 
-from agents.tool_errors import McpServerDown
+from agents.errors import McpServerDown
 from agents.tools.mcp.oauth.account import OAuthAccount, bound_to, opened_login, place_of, sealed_login
 from agents.tools.mcp.oauth.flow import OAuthFlow
 from agents.tools.mcp.oauth.requests import OAuthAsker

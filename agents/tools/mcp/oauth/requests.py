@@ -10,8 +10,8 @@ from ipaddress import ip_network
 
 import httpx2
 
-from agents.tool_errors import McpServerDown
-from agents.tools.spans.http import request_span
+from agents.errors import McpServerDown
+from agents.tools.spans.collector import request_span
 from config.definitions.mcp.server import McpServerDefinition
 from config.egress.errors import HostNotAllowed, RedirectRefused, UrlRefused
 from config.egress.exchange import HttpAnswer, Limits

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import httpx2
 
-from agents.tool_errors import McpLoginNeeded, McpServerDown
+from agents.errors import McpLoginNeeded, McpServerDown
 from agents.tools.mcp.oauth.account import OAuthAccount, bound_to, opened_login, place_of, sealed_login
 from agents.tools.mcp.oauth.flow import OAuthFlow
 from agents.tools.mcp.stores import opened_journal

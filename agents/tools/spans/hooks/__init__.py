@@ -15,10 +15,8 @@ from typing import Any
 from wrapt import register_post_import_hook
 
 from agents.tools.spans.hooks.asyncpg import ASYNCPG_HOOKS
-from agents.tools.spans.hooks.files import FILE_HOOKS
-from agents.tools.spans.hooks.http import HTTP_HOOKS
-from agents.tools.spans.hooks.psycopg2 import PSYCOPG2_HOOKS
-from agents.tools.spans.hooks.sql import SQL_HOOKS
+from agents.tools.spans.hooks.http import FILE_HOOKS, HTTP_HOOKS
+from agents.tools.spans.hooks.sql import PSYCOPG2_HOOKS, SQL_HOOKS
 from config.forks import after_fork
 
 Wrap = Callable[[Any], Any]

@@ -6,8 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from agents.tools.spans.collector import is_collecting, span
-from agents.tools.spans.sql import statement_name
+from agents.tools.spans.collector import is_collecting, span, statement_name
 
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.governance.engine.redaction import redact_for_engine
+from agents.governance.engine.answer import redact_for_engine
 from config.effects import Effect
 from config.policy_decision import Verdict
 from tests.agents.governance.engine.conftest import calls
@@ -79,8 +79,8 @@ JSON = st.recursive(
 @given(JSON, st.sampled_from([8, 64]), st.sampled_from([20, 200]))
 def test_what_is_not_cut_is_shown_whole(value, max_text, max_shown):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("agents.governance.engine.redaction.MAX_TEXT", max_text)
-        patch.setattr("agents.governance.engine.redaction.MAX_SHOWN", max_shown)
+        patch.setattr("agents.governance.engine.answer.MAX_TEXT", max_text)
+        patch.setattr("agents.governance.engine.answer.MAX_SHOWN", max_shown)
 
         seen, is_cut = redact_for_engine(value)
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from agents.governance.engine import governance
-from agents.governance.engine.redaction import redact_for_engine
+from agents.governance.engine.answer import redact_for_engine
 from agents.governance.policy.local import LocalPolicy
 from agents.testing import AgentKit, Call, Turn
-from agents.tools import arguments as tool_arguments
 from agents.tools import results
+from agents.tools import schema as tool_arguments
 from agents.tools.tool import tool
 from tests.agents.governance.engine.engine_server import EngineServer
 

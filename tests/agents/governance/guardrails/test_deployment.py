@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from agents.governance.guardrails.deployment import guardrails_of
-from agents.governance.guardrails.guardrails import Guardrails
+from agents.governance.guardrails.guardrails import Guardrails, guardrails_of
 from agents.process import open_process
 from config.definitions.agent import load_definition
 from config.definitions.errors import DefinitionInvalid

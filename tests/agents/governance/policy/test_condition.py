@@ -10,9 +10,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.governance.policy.condition import Condition
+from agents.governance.policy.condition import Condition, Evaluation
 from agents.governance.policy.errors import ConditionFailed, ConditionRefused
-from agents.governance.policy.facts import Evaluation
 from agents.governance.policy.reading import read_policy
 from config.effects import Effect
 from config.policy_decision import Verdict

@@ -1,5 +1,6 @@
 """Files of policies that cannot be used: each error names file, line, rule and remedy."""
 
+import logging
 import os
 import pickle
 import time
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agents.governance.policy.errors import PolicyInvalid
-from agents.governance.policy.reading import read_policy
+from agents.governance.policy.reading import PolicySource, read_policy
 
 RULE = """
 rules:
@@ -177,3 +178,45 @@ def test_a_file_that_is_no_file_or_too_large_is_refused_at_once(tmp_path):
 
     with pytest.raises(PolicyInvalid, match="make it shorter"):
         read_policy([tmp_path])
+
+
+VALID = "rules: [{name: one, verdict: block, reason: 'No.'}]"
+
+
+def test_an_edited_policy_counts_at_once(tmp_path):
+    path = tmp_path / "policy.yaml"
+    path.write_text("rules: []")
+    source = PolicySource([path])
+    before = source.current()
+
+    path.write_text(VALID)
+
+    assert source.current().version != before.version
+    assert source.current() is source.current()
+
+
+def test_a_policy_that_is_edited_into_an_invalid_one_stays_in_force(tmp_path, caplog):
+    path = tmp_path / "policy.yaml"
+    path.write_text(VALID)
+    source = PolicySource([path])
+    before = source.current()
+
+    with caplog.at_level(logging.ERROR):
+        path.write_text(VALID.replace("block", "forbid"))
+        assert source.current() is before is source.current()
+        path.unlink()
+        assert source.current() is before
+
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+    assert "rule 'one': verdict: has to be" in caplog.records[0].getMessage()
+
+
+def test_a_process_that_begins_with_an_invalid_policy_has_none(tmp_path):
+    source = PolicySource([tmp_path / "missing.yaml"])
+
+    with pytest.raises(PolicyInvalid):
+        source.current()
+
+
+def test_no_files_are_the_shipped_rules():
+    assert [rule.name for rule in PolicySource([]).current().rules] == ["rule-of-two"]

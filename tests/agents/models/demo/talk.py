@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from agents.catalogue import find_tool
 from agents.models.call import ModelCall
 from agents.models.demo.reader import answer
-from agents.models.scripted.script import Turn
-from agents.prompt.messages import offered
+from agents.models.scripted import Turn
+from agents.prompt import offered
 from agents.tools.call_context import ToolContext
 from agents.tools.execution.executor import call_tool
-from agents.tools.isolation.call_sandbox import CallSandbox
+from agents.tools.isolation.call_folder import CallSandbox
 from config.errors import ModelVisible
 from config.settings import read_settings
 

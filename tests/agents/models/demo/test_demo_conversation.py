@@ -7,7 +7,7 @@ import pytest
 from agents.catalogue import find_tool
 from agents.models.call import ModelCall
 from agents.models.demo.reader import NOTE, answer
-from agents.prompt.messages import offered
+from agents.prompt import offered
 from config.settings import read_settings
 from config.settings.project import shipped_entries
 from tests.agents.models.demo.talk import Talk

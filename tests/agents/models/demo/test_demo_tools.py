@@ -8,7 +8,7 @@ import pytest
 
 from agents.models.call import ModelCall
 from agents.models.demo.reader import answer
-from agents.prompt.messages import offered
+from agents.prompt import offered
 from agents.tools.schema import build_tool
 from agents.tools.tool import tool
 from config.effects import Effect

@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
+from agents.models import http
 from agents.models.call import ModelCall
 from agents.models.errors import MODEL_REFUSED
-from agents.models.http import guard
-from agents.models.http.guard import require_base_here
+from agents.models.http import require_base_here
 from tests.agents.models.http.test_guard import MODELS, _failure
 
 pytestmark = pytest.mark.filterwarnings("ignore:Item.* on TypedDict class:UserWarning")
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Item.* on TypedDict class:UserWa
 
 @pytest.fixture(autouse=True)
 def no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    guard._passed.clear()
+    http._passed.clear()
     lookup = socket.getaddrinfo
 
     def answers(host: Any, port: Any, *more: Any, **named: Any) -> Any:
@@ -50,7 +50,7 @@ def test_a_name_that_leads_there_is_refused(call_of: Callable[..., ModelCall], r
 
 def test_the_operators_number_is_let_through(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     listed = settings.model_copy(update={"http_allowed_hosts": "169.254.169.254"})
-    monkeypatch.setattr(guard, "settings", lambda: listed)
+    monkeypatch.setattr(http, "settings", lambda: listed)
 
     require_base_here(httpx.URL("http://169.254.169.254/v1"))
 
@@ -61,7 +61,7 @@ def test_a_host_is_looked_up_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> N
     def note(url: str, allowed: Any) -> None:
         urls.append(url)
 
-    monkeypatch.setattr(guard, "require_operators_url_here", note)
+    monkeypatch.setattr(http, "require_operators_url_here", note)
 
     for path in ("/v1/a", "/v1/b?c=d", "/"):
         require_base_here(httpx.URL(f"https://api.example.org{path}"))

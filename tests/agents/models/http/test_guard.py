@@ -14,9 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
+from agents.models import http
 from agents.models.call import ModelCall
 from agents.models.errors import MODEL_REFUSED, ModelFailed
-from agents.models.http import guard
 from agents.models.open import open_stream
 from config.errors import CallboardError
 from config.tracing import trace_id_of, traced
@@ -164,7 +164,7 @@ def test_an_answer_is_asked_for_without_compression_and_read_with_it_all_the_sam
 def test_an_error_body_that_drips_is_left_and_its_status_reported(
     server: ModelServer, call_of: Callable[..., ModelCall], run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guard, "ERROR_BODY_S", 0.2)
+    monkeypatch.setattr(http, "ERROR_BODY_S", 0.2)
     packed = gzip.compress(b'{"error": {"message": "the beginning"}}')
     server.script([Turn(status=503, raw=packed[:-8], headers={"content-encoding": "gzip"})])
 

@@ -6,10 +6,9 @@ import time
 
 import pytest
 
-from agents.tool_errors import ToolTimeout
-from agents.tools.execution import abandoned
-from agents.tools.execution.abandoned import MAX_OF_PROCESS, MAX_OF_TOOL, AbandonedCalls
-from agents.tools.execution.executor import call_tool
+from agents.errors import ToolTimeout
+from agents.tools.execution import executor
+from agents.tools.execution.executor import MAX_OF_PROCESS, MAX_OF_TOOL, AbandonedCalls, call_tool
 from agents.tools.schema import build_tool
 from config.errors import ToolFailed
 
@@ -134,4 +133,4 @@ def test_an_async_tool_that_ignores_its_end_is_counted(calls, context, monkeypat
 
 
 def test_a_forked_child_has_none_of_its_parents_calls():
-    assert abandoned.ABANDONED.counts() == {}
+    assert executor.ABANDONED.counts() == {}

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import pytest
 from pydantic import BaseModel
 
+from agents.errors import PathRefused, ToolTimeout
 from agents.process import open_process
-from agents.tool_errors import PathRefused, ToolTimeout
 from agents.tools.call_context import current_call
 from agents.tools.execution import executor
 from agents.tools.execution.executor import MAX_THREADS, call_tool

@@ -12,10 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from agents.tool_errors import PathRefused
-from agents.tools.isolation import openat as beneath
-from agents.tools.isolation.openat import best_opener, open_by_kernel, open_by_walk
-from agents.tools.isolation.sandbox import MAX_READ, MAX_WRITE, Quota, Sandbox
+from agents.errors import PathRefused
+from agents.tools.isolation import sandbox as beneath
+from agents.tools.isolation.sandbox import (
+    MAX_READ,
+    MAX_WRITE,
+    Quota,
+    Sandbox,
+    best_opener,
+    open_by_kernel,
+    open_by_walk,
+)
 
 pytestmark = pytest.mark.parity
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.tools.mcp.allowed_resources import by_server, is_named, may_name
+from agents.tools.mcp.reading_tools import by_server, is_named, may_name
 
 
 def test_lines_are_put_together_by_server() -> None:

@@ -13,7 +13,7 @@ import orjson
 import psutil
 import pytest
 
-from agents.tool_errors import McpServerDown, OutputUnfit
+from agents.errors import McpServerDown, OutputUnfit
 from agents.tools.mcp.connection.faults import with_remedy
 from agents.tools.mcp.connection.stdio import MAX_SHOWN, end_of
 from agents.tools.mcp.connection.traffic import MAX_VALUES, TooMuch, require_few_values

@@ -19,7 +19,7 @@ from mcp.types import (
 )
 from pydantic import ValidationError
 
-from agents.tool_errors import McpLoginNeeded, McpServerDown, OutputUnfit
+from agents.errors import McpLoginNeeded, McpServerDown, OutputUnfit
 from agents.tools.mcp.connection.faults import McpFault
 from agents.tools.mcp.connection.http import (
     CUT_OFF,

@@ -16,7 +16,7 @@ import orjson
 import psutil
 import pytest
 
-from agents.tool_errors import McpServerDown
+from agents.errors import McpServerDown
 from agents.tools.mcp import pool as pools
 from agents.tools.mcp.pool import McpPool, close_pools, mcp_pool
 from agents.tools.mcp.server_states import McpServerState, McpState

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agents.tools.mcp import server_states as states
-from agents.tools.mcp.catalogue.unaccepted_tools import UnacceptedTools
+from agents.tools.mcp.catalogue.manifest import UnacceptedTools
 from agents.tools.mcp.server_states import McpServerState, McpState, ServerFiles, fleet_states, of_file
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from agents.catalogue import find_tools, forget, tools_of
-from agents.tool_errors import OutputUnfit
+from agents.errors import OutputUnfit
 from agents.tools.call_context import ToolContext
 from agents.tools.execution.executor import call_tool
 from agents.tools.mcp.pool import close_pools
-from agents.tools.requests.questions import CallAsks
+from agents.tools.requests import CallAsks
 from agents.tools.results import validate_output
 from agents.tools.tool import Tool
 from bus.loop import process_loop

@@ -10,11 +10,11 @@ import pytest
 
 from agents.tools.call_context import ToolContext
 from agents.tools.execution.executor import call_tool
-from agents.tools.isolation.call_sandbox import CallSandbox
-from agents.tools.isolation.limits import ProcessLimits
+from agents.tools.isolation.call_folder import CallSandbox
+from agents.tools.isolation.guarded import ProcessLimits
+from agents.tools.runners.calling import ProcessRunner
 from agents.tools.runners.container import Container, ContainerRunner
 from agents.tools.runners.endpoint import EndpointRunner
-from agents.tools.runners.process import ProcessRunner
 from agents.tools.tool import Tool
 from config.errors import ToolFailed
 from config.identity.contexts import GoldenContext, SecurityContext

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agents.tools.call_context import enter_call
 from agents.tools.isolation.errors import IMAGE_MISSING, CapabilityFailed
-from agents.tools.isolation.limits import ProcessLimits
+from agents.tools.isolation.guarded import ProcessLimits
 from agents.tools.runners.calling import result_of
 from agents.tools.runners.container import (
     Container,

@@ -7,7 +7,7 @@ import time
 import psutil
 import pytest
 
-from agents.tool_errors import ToolTimeout
+from agents.errors import ToolTimeout
 from agents.tools.isolation.errors import OUTPUT_NOT_JSON, OUTPUT_TOO_LONG, CapabilityFailed
 from config.errors import ModelVisible, ToolCutOff
 from tests.agents.tools.runners.conftest import CONTEXTS

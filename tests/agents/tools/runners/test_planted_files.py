@@ -11,11 +11,11 @@ import pytest
 
 from agents.tools.call_context import enter_call
 from agents.tools.files import write_file
-from agents.tools.isolation.limits import ProcessLimits
+from agents.tools.isolation.guarded import ProcessLimits
 from agents.tools.mcp.connection.stdio import StdioConnection
 from agents.tools.mcp.connection.traffic import Traffic
+from agents.tools.runners.calling import ProcessRunner
 from agents.tools.runners.container import Container, ContainerRunner
-from agents.tools.runners.process import ProcessRunner
 from config.definitions.mcp.server import McpServerDefinition
 from config.settings.container_engine import Engine
 

@@ -14,11 +14,10 @@ import pytest
 
 from agents.tools.call_context import enter_call
 from agents.tools.isolation import guard
-from agents.tools.isolation.call_folder import CallFolder, remove_lost_folders
-from agents.tools.isolation.call_sandbox import CallSandbox, labels_of
+from agents.tools.isolation.call_folder import CallFolder, CallSandbox, labels_of, remove_lost_folders
 from agents.tools.isolation.errors import CapabilityFailed
-from agents.tools.isolation.limits import ProcessLimits
-from agents.tools.runners.process import ProcessRunner
+from agents.tools.isolation.guarded import ProcessLimits
+from agents.tools.runners.calling import ProcessRunner
 from config.errors import ToolCutOff
 from config.tracing import trace_id_of, traced
 from tests.agents.tools.runners.machines import eventually, processes_with

@@ -16,9 +16,9 @@ from typing import Any
 import psutil
 
 from agents.tools.call_context import ToolContext, enter_call
-from agents.tools.isolation.call_sandbox import CallSandbox
+from agents.tools.isolation.call_folder import CallSandbox
+from agents.tools.runners.calling import ProcessRunner
 from agents.tools.runners.container import Container, ContainerRunner
-from agents.tools.runners.process import ProcessRunner
 from config.settings.container_engine import engine_of
 
 BEHAVE = Path(__file__).with_name("behave.sh")

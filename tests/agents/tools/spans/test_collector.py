@@ -8,14 +8,16 @@ import pytest
 
 from agents.tools.spans.collector import (
     MAX_BYTES,
+    MAX_HEADERS,
     MAX_SPANS,
     MAX_TEXT,
     collecting,
     is_collecting,
+    note_answer,
+    note_request,
     span,
     span_if_collecting,
 )
-from agents.tools.spans.http import MAX_HEADERS, note_answer, note_request
 from config.tracing import current_traceparent, trace_id_of, traced
 
 KEY = "sk-" + "a" * 40

@@ -7,8 +7,8 @@ from contextlib import suppress
 import psycopg
 import pytest
 
-from agents.tools.sql.answer import MAX_CELL, SqlQuery
 from agents.tools.sql.postgres import ask_postgres
+from agents.tools.sql.sqlite import MAX_CELL, SqlQuery
 from config.errors import ToolFailed
 
 pytestmark = pytest.mark.postgres

@@ -5,10 +5,9 @@ import asyncio
 import pytest
 
 from agents.catalogue import forget, tools_of
-from agents.tool_errors import ArgumentsInvalid
-from agents.tools.arguments import validate_arguments
+from agents.errors import ArgumentsInvalid
 from agents.tools.execution.executor import call_tool
-from agents.tools.schema import build_tool
+from agents.tools.schema import build_tool, validate_arguments
 from agents.tools.sql.query import MAX_SQL, place_of, sql_query
 from config.definitions.agent import load_definition
 from config.definitions.errors import DefinitionInvalid

@@ -10,8 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agents.tools.sql.answer import MAX_CELL, SqlQuery
-from agents.tools.sql.sqlite import ask_sqlite
+from agents.tools.sql.sqlite import MAX_CELL, SqlQuery, ask_sqlite
 from config.errors import ToolFailed
 
 pytestmark = pytest.mark.parity

@@ -7,8 +7,7 @@ import string
 
 import pytest
 
-from bus.identity.credentials.base62 import random_text
-from bus.identity.credentials.key_form import KeyForm
+from bus.identity.credentials.key_form import KeyForm, random_text
 from config.redaction import REDACTED, redact
 
 FORM = KeyForm(lambda: "5e" * 32)

@@ -12,8 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from bus.identity import principals
 from bus.identity.credentials import sessions
 from bus.identity.credentials.credential import Caller, CredentialKind
-from bus.identity.credentials.session_form import SECRET_NAME, SessionForm
-from bus.identity.credentials.sessions import Lifetime, Session
+from bus.identity.credentials.sessions import SECRET_NAME, Lifetime, Session, SessionForm
 from bus.identity.validity import ended
 from config.clock import epoch_ms
 from config.database.engine import Database

@@ -19,7 +19,7 @@ from bus.journal.log.events import (
     undeclared,
 )
 from bus.journal.log.line import Line, to_line
-from bus.journal.paging.pages import PAGE_BYTES
+from bus.journal.paging import PAGE_BYTES
 from bus.payloads import (
     MessagePayload,
     Payload,

@@ -13,7 +13,7 @@ from sqlalchemy import delete, func, select
 from bus.journal.log.commit import Commit
 from bus.journal.log.events import event_row, insert_rows, log_page
 from bus.journal.log.results import GONE, LONG_BYTES, refer_to_messages
-from bus.journal.paging.pages import PAGE_BYTES
+from bus.journal.paging import PAGE_BYTES
 from bus.journal.records.steps import StepEnded, StepStarted
 from bus.journal.records.threads import HistoryItem, history
 from bus.journal.retention.removal import remove_threads

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from bus.journal.ownership import owner_id as owner_ids
-from bus.journal.ownership.owner_id import is_gone, new_owner_id
+from bus.journal.ownership import workers as owner_ids
+from bus.journal.ownership.workers import is_gone, new_owner_id
 
 FORM = re.compile(r"(own_[0-9a-f]{12})_(\d+)_(\d+)_(\w+)")
-SAID = "from bus.journal.ownership.owner_id import new_owner_id; print(new_owner_id(), flush=True); input()"
+SAID = "from bus.journal.ownership.workers import new_owner_id; print(new_owner_id(), flush=True); input()"
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows when a process began")
 

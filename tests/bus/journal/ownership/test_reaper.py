@@ -22,8 +22,8 @@ from bus.journal.errors import StaleOwner
 from bus.journal.log.commit import Commit
 from bus.journal.ownership import reaper as reapers
 from bus.journal.ownership.leases import beat
-from bus.journal.ownership.owner_id import new_owner_id
 from bus.journal.ownership.reaper import Reaper, due, fire, reap, unowned_runs
+from bus.journal.ownership.workers import new_owner_id
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
 from bus.journal.records.steps import StepEnded, StepStarted, end_steps, steps_of
@@ -372,7 +372,7 @@ class Process:
     """Another process of this machine, with the id it owns runs by."""
 
     def __init__(self) -> None:
-        script = "from bus.journal.ownership.owner_id import new_owner_id; print(new_owner_id(), flush=True); input()"
+        script = "from bus.journal.ownership.workers import new_owner_id; print(new_owner_id(), flush=True); input()"
         self._process = subprocess.Popen(
             [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from bus.journal.ownership.owner_id import new_owner_id
-from bus.journal.ownership.workers import ALIVE_MS, KEPT_MS, WorkerRow, Workers, abandoned_calls, missing_keys, serves
+from bus.journal.ownership.workers import (
+    ALIVE_MS,
+    KEPT_MS,
+    WorkerRow,
+    Workers,
+    abandoned_calls,
+    missing_keys,
+    new_owner_id,
+    serves,
+)
 from config.clock import epoch_ms
 from config.database.engine import Database
 from config.database.tables import workers

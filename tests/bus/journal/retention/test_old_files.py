@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bus.journal.retention.old_files import remove_old_logs
+from bus.journal.retention.retention import remove_old_logs
 
 
 def write(folder: Path, name: str, at_s: float) -> None:

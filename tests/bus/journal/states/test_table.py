@@ -21,9 +21,8 @@ from bus.journal.ownership.reaper import fire, reap
 from bus.journal.retention.removal import remove_runs
 from bus.journal.states import owned
 from bus.journal.states.codes import Reason, RunStatus
-from bus.journal.states.document import PAGE, document
 from bus.journal.states.release import Release, release
-from bus.journal.states.table import ENDED, LOST, NONE, STATES, TABLE, Transition
+from bus.journal.states.table import ENDED, LOST, NONE, PAGE, STATES, TABLE, Transition, document
 from bus.journal.unowned.runs import UnownedRuns
 from bus.journal.unowned.task_waits import TaskWaits
 from bus.payloads import TERMINAL, EndPayload, StatusPayload, decode
@@ -282,4 +281,4 @@ def test_the_tables_states_are_those_of_the_column() -> None:
 
 
 def test_the_page_is_written_from_the_table() -> None:
-    assert PAGE.read_text() == document(), "python -m bus.journal.states.document"
+    assert PAGE.read_text() == document(), "python -m bus.journal.states.table"

@@ -8,12 +8,11 @@ import pytest
 from sqlalchemy import func, select, text, update
 
 from bus.identity.errors import FORBIDDEN
+from bus.journal import paging
 from bus.journal.clients import IdempotencyKey
 from bus.journal.errors import IDEMPOTENCY_CONFLICT
-from bus.journal.paging import pages
 from bus.journal.retention.retention import Swept, sweep
-from bus.journal.storage.internal_events import InternalEvents
-from bus.journal.storage.new_internal_event import NewInternalEvent
+from bus.journal.storage.internal_events import InternalEvents, NewInternalEvent
 from config.database.tables import idempotency_keys, internal_events, runs
 from config.identity.principal import Principal, Role, Verb
 from config.settings import Settings
@@ -157,7 +156,7 @@ def _ms(harness: JournalHarness, entry: dict[str, Any]) -> int:
 def test_a_page_that_has_no_room_for_an_event_has_no_older_run(
     harness: JournalHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "PAGE_BYTES", 10)
+    monkeypatch.setattr(paging, "PAGE_BYTES", 10)
     run_id = start(harness)
     with harness.database.write() as connection:
         connection.execute(update(runs).values(created_ms=1))

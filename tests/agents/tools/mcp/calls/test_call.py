@@ -11,7 +11,7 @@ from mcp.types import CallToolResult, InputRequiredResult
 
 from agents.tools.call_context import ToolContext
 from agents.tools.mcp.calls.call import MAX_STATE, ServerToolCall, round_of
-from agents.tools.requests.questions import QuestionAsked
+from agents.tools.requests import QuestionAsked
 from bus.journal.approvals import form_digest
 from config.definitions.mcp.server import McpServerDefinition
 from config.effects import Effect

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from mcp.types import Tool
 
-from agents.tool_errors import McpServerDown
+from agents.errors import McpServerDown
 from agents.tools.mcp.catalogue.listed import sorted_out
-from agents.tools.mcp.catalogue.lists import MAX_ITEMS, ListedTools
-from agents.tools.mcp.catalogue.malformed import with_stand_ins
+from agents.tools.mcp.catalogue.lists import MAX_ITEMS, ListedTools, with_stand_ins
 from agents.tools.mcp.pool import McpPool
 from config.errors import ToolCutOff
 from tests.agents.tools.mcp.conftest import Define, Run, said

@@ -6,7 +6,7 @@ import pytest
 
 from agents.tools.mcp.catalogue.listed import ServerTool
 from agents.tools.mcp.catalogue.manifest import form, question
-from agents.tools.requests.questions import require_question
+from agents.tools.requests import require_question
 from config.errors import ToolFailed
 
 

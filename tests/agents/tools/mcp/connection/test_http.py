@@ -19,7 +19,7 @@ import orjson
 import psutil
 import pytest
 
-from agents.tool_errors import McpServerDown, OutputUnfit
+from agents.errors import McpServerDown, OutputUnfit
 from agents.tools.mcp.pool import McpPool
 from agents.tools.mcp.server_states import McpServerState, McpState
 from config.definitions.mcp.server import McpServerDefinition

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from agents.tool_errors import McpServerDown
+from agents.errors import McpServerDown
 from agents.tools.mcp.oauth.login import log_in
 from agents.tools.mcp.oauth.requests import OAuthAsker
 from config.definitions.mcp.oauth import McpOAuthFields

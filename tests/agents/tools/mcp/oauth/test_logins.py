@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from agents.catalogue import forget
+from agents.errors import McpLoginNeeded, McpServerDown
 from agents.testing import AgentKit
-from agents.tool_errors import McpLoginNeeded, McpServerDown
 from agents.tools.mcp.oauth.login import log_out
 from agents.tools.mcp.oauth.tokens import LoginTokens
 from agents.tools.mcp.pool import McpPool, mcp_pool

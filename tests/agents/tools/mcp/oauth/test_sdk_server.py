@@ -13,8 +13,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from agents.errors import McpLoginNeeded
 from agents.testing import AgentKit
-from agents.tool_errors import McpLoginNeeded
 from agents.tools.mcp.oauth.login import log_out
 from agents.tools.mcp.pool import McpPool
 from tests.agents.tools.mcp.conftest import Run, said

@@ -1,1 +1,0 @@
-"""Limits on providers' HTTP responses."""
