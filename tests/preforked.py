@@ -57,9 +57,12 @@ class ForkedIO(Popen2IO):
 
 
 def imports_all(arguments: Sequence[str]) -> bool:
-    """Import the tests that pytest would run; return whether this process can be forked now."""
+    """Import the tests that pytest would run; return whether this process can be forked now.
+
+    Nothing is captured meanwhile: what is imported may keep ``sys.stderr``, and pytest closes its own afterwards.
+    """
     with redirect_stdout(io.StringIO()):
-        status = pytest.main([*arguments, "-n", "0", "--collect-only"])
+        status = pytest.main([*arguments, "-n", "0", "--collect-only", "--capture=no"])
     from tests.template import sqlite_template  # not before pytest has cleared the environment of the developer's
 
     sqlite_template()  # for all of them
