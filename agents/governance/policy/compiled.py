@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import translate
+from operator import attrgetter
 from typing import Any
 
 from agents.governance.policy.condition import Condition, Evaluation
@@ -101,45 +102,74 @@ def checks_of(match: CallMatch, *, of_names: bool) -> Iterator[Check]:
 
     ``of_names``: a tool is listed by its name at its server too, which is not enough for an exception.
     """
-    if match.tools is not None:
-        tools = ToolNames(match.tools)
-        yield lambda facts, _at_ms: tools.list_tool(facts, of_names)
-    if match.effects is not None:
-        effects = frozenset(match.effects)
-        yield lambda facts, _at_ms: facts.effect in effects
-    if match.classifications is not None:
-        classifications = frozenset(match.classifications)
-        yield lambda facts, _at_ms: facts.classification in classifications
-    if match.privileged is not None:
-        privileged = match.privileged
-        yield lambda facts, _at_ms: facts.is_privileged is privileged
-    if match.labels is not None:
-        labels = frozenset(match.labels)
-        yield lambda facts, _at_ms: labels <= facts.labels
-    if match.spent is not None:
-        spent = match.spent
-        yield lambda facts, _at_ms: _has_spent(facts, spent)
-    if match.models is not None:
-        models = Names(match.models)
-        yield lambda facts, _at_ms: models.include(facts.model)
-    if match.agents is not None:
-        agents = Names(match.agents)
-        yield lambda facts, _at_ms: agents.include(facts.agent_id)
-    if match.tenants is not None:
-        tenants = Names(match.tenants)
-        yield lambda facts, _at_ms: tenants.include(facts.tenant)
-    if match.principals is not None:
-        principals = Names(match.principals)
-        yield lambda facts, _at_ms: principals.include(facts.principal)
-    if match.roles is not None:
-        roles = Names(match.roles)
-        yield lambda facts, _at_ms: roles.include_any(facts.roles)
-    if match.provenance is not None:
-        sources = ToolNames(match.provenance)
-        yield lambda facts, _at_ms: any(sources.has(name, of_names) for name in read_from(facts.labels))
-    if match.time is not None:
-        window = match.time
-        yield lambda _facts, at_ms: window.includes(at_ms)
+    for field, check_of in _CHECKS.items():
+        value = getattr(match, field)
+        if value is not None:
+            yield check_of(value, of_names)
+
+
+CheckOf = Callable[[Any, bool], Check]
+"""Returns the check of a field of ``CallMatch`` with this value; see ``checks_of`` for the second argument."""
+
+
+def _has_tool(listed: Iterable[str], of_names: bool) -> Check:
+    tools = ToolNames(listed)
+    return lambda facts, _at_ms: tools.list_tool(facts, of_names)
+
+
+def _has_read(listed: Iterable[str], of_names: bool) -> Check:
+    sources = ToolNames(listed)
+    return lambda facts, _at_ms: any(sources.has(name, of_names) for name in read_from(facts.labels))
+
+
+def _is_one(fact: str) -> CheckOf:
+    """Return the maker of checks that a fact is one of the listed values."""
+    value_of = attrgetter(fact)
+
+    def check_of(listed: Iterable[Any], _of_names: bool) -> Check:
+        values = frozenset(listed)
+        return lambda facts, _at_ms: value_of(facts) in values
+
+    return check_of
+
+
+def _is_named(fact: str) -> CheckOf:
+    """Return the maker of checks that a fact is one of the listed names, or fits a pattern among them."""
+    name_of = attrgetter(fact)
+
+    def check_of(listed: Iterable[str], _of_names: bool) -> Check:
+        names = Names(listed)
+        return lambda facts, _at_ms: names.include(name_of(facts))
+
+    return check_of
+
+
+def _has_role(listed: Iterable[str], _of_names: bool) -> Check:
+    roles = Names(listed)
+    return lambda facts, _at_ms: roles.include_any(facts.roles)
+
+
+def _has_labels(listed: Iterable[str], _of_names: bool) -> Check:
+    labels = frozenset(listed)
+    return lambda facts, _at_ms: labels <= facts.labels
+
+
+_CHECKS: Mapping[str, CheckOf] = {
+    "tools": _has_tool,
+    "effects": _is_one("effect"),
+    "classifications": _is_one("classification"),
+    "privileged": lambda value, _of_names: lambda facts, _at_ms: facts.is_privileged is value,
+    "labels": _has_labels,
+    "spent": lambda least, _of_names: lambda facts, _at_ms: _has_spent(facts, least),
+    "models": _is_named("model"),
+    "agents": _is_named("agent_id"),
+    "tenants": _is_named("tenant"),
+    "principals": _is_named("principal"),
+    "roles": _has_role,
+    "provenance": _has_read,
+    "time": lambda window, _of_names: lambda _facts, at_ms: window.includes(at_ms),
+}
+"""By the fields of ``CallMatch``, which has no others."""
 
 
 class Names:
