@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -75,30 +75,38 @@ def read_settings(**overrides: object) -> Settings:
             "environment."
         ) from error
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        if (section := problem_of_section(first)) is not None:
-            raise SettingInvalid(
-                f"CALLBOARD_TENANTS cannot be used: {section}{'' if section[-1] in '.?' else '.'} Correct the "
-                "section in callboard.toml, or the JSON in the environment."
-            ) from error
-        name = "_".join(str(part) for part in first["loc"])
-        problem = _FORMS.get(name) or first["msg"].removeprefix("Value error, ")
-        variable = f"CALLBOARD_{name.upper()}"
-        if name not in overrides and (seed := seed_of(name, Settings)) is not None:
-            variable = f"{seed}, read as {variable},"
-        what = f"{variable} cannot be used{_shown(first)}: {problem}" if name else problem
-        raise SettingInvalid(f"{what}. Correct it in the environment, .env or callboard.toml.") from error
-    for urls in filter(None, (new_settings.redis_url, new_settings.broker_url, new_settings.database_url)):
+        raise SettingInvalid(_problem_of(error, overrides)) from error
+    _register_secrets(new_settings)
+    return new_settings
+
+
+def _problem_of(error: ValidationError, overrides: Collection[str]) -> str:
+    """Return a sentence about the first value that does not fit, and where to correct it."""
+    first = error.errors(include_url=False)[0]
+    if (section := problem_of_section(first)) is not None:
+        return (
+            f"CALLBOARD_TENANTS cannot be used: {section}{'' if section[-1] in '.?' else '.'} Correct the "
+            "section in callboard.toml, or the JSON in the environment."
+        )
+    name = "_".join(str(part) for part in first["loc"])
+    problem = _FORMS.get(name) or first["msg"].removeprefix("Value error, ")
+    variable = f"CALLBOARD_{name.upper()}"
+    if name not in overrides and (seed := seed_of(name, Settings)) is not None:
+        variable = f"{seed}, read as {variable},"
+    what = f"{variable} cannot be used{_shown(first)}: {problem}" if name else problem
+    return f"{what}. Correct it in the environment, .env or callboard.toml."
+
+
+def _register_secrets(chosen: Settings) -> None:
+    """Have the secrets among the settings redacted wherever texts are."""
+    for urls in filter(None, (chosen.redis_url, chosen.broker_url, chosen.database_url)):
         for url in each_url(urls):
             register_secrets(secrets_in_url(url))
-    for secret in filter(
-        None, (new_settings.oidc_client_secret, new_settings.governance_api_key, new_settings.mcp_api_key)
-    ):
+    for secret in filter(None, (chosen.oidc_client_secret, chosen.governance_api_key, chosen.mcp_api_key)):
         register_secrets([secret.get_secret_value()])
-    register_secrets(secret.decode() for secret in new_settings.envelope_key_map.values())
-    if new_settings.seal_keys is not None:
-        register_secrets(key.strip() for key in new_settings.seal_keys.get_secret_value().split(","))
-    return new_settings
+    register_secrets(secret.decode() for secret in chosen.envelope_key_map.values())
+    if chosen.seal_keys is not None:
+        register_secrets(key.strip() for key in chosen.seal_keys.get_secret_value().split(","))
 
 
 def _is_text(value: str) -> bool:
