@@ -25,10 +25,12 @@ from bus.journal import Journal
 from bus.journal.clients import NO_MODEL, STOPPED
 from bus.journal.errors import CodeVersion, PrincipalDisabled, StaleOwner
 from bus.journal.owner import (
+    AcceptedCall,
     Claim,
     Commit,
     Ending,
     Lease,
+    Progress,
     Reason,
     Release,
     Totals,
@@ -101,10 +103,8 @@ def begin_run(
         return ClaimedRun(context_of(), None, error)
     progress, accepted = claim.progress(), claim.call()
     try:
-        if missing is not None:
-            raise missing
-        if contexts.security is None:
-            raise SECURITY_CONTEXT_MISSING()
+        if missing is not None or contexts.security is None:
+            raise missing or SECURITY_CONTEXT_MISSING()
         policy = process.policies.current()
         if isinstance(loaded, CallboardError):
             raise unusable(loaded, progress)
@@ -120,14 +120,26 @@ def begin_run(
         sticky=claim.sticky() if has_calls and may_be_sticky(policy, tools.values()) else (),
         on_cleared=on_cleared,
     )
+    return _begin_work(claim, process, loaded, context, progress, accepted)
+
+
+def _begin_work(
+    claim: Claim,
+    process: Process,
+    loaded: LoadedAgent,
+    context: RunContext,
+    progress: Progress,
+    accepted: AcceptedCall | None,
+) -> ClaimedRun:
+    """Return the run with what works on it, or with why nothing can, and insert its first step."""
     try:
         agent = compatible_work(loaded, context, progress, accepted)
-        process.model_keys.require(definition, lease.model)
+        process.model_keys.require(loaded[0], context.lease.model)
         first = agent.begin()
     except CallboardError as error:
         return ClaimedRun(context, None, error)
     except Exception:
-        log.exception("agent could not begin run_id=%s", lease.run_id)
+        log.exception("agent could not begin run_id=%s", context.lease.run_id)
         return ClaimedRun(context, None, run_failed())
     first = replace(first, events=context.writer.number(first.events))
     claim.write(first)  # an error from here on is the database's and rolls the claim back

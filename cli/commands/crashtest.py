@@ -62,13 +62,7 @@ def crashtest(agent: str, text: str, route: str, model: str | None, yes: bool, a
     definition = AgentRegistry(settings.agent_folders).get(agent)
     model_name = model or resolve_model(definition.model, os.environ)
     if not yes:
-        tools = ", ".join(definition.tools) or "none"
-        sentence = (
-            f"This really calls {model_name} and the agent's tools ({tools}): once undisturbed, and once for each "
-            "place where the run can be killed: six, and six for each tool call. --sample N limits it."
-        )
-        click.echo(sentence, err=True)
-        options.confirm("Continue?")
+        _confirm(model_name, definition.tools)
     compared = flags["compare"] or ("all" if model_name.startswith("demo/") else "rules")
     seed = random.randrange(1_000_000) if flags["seed"] is None else flags["seed"]
     rules = {"is_same_each_time": compared == "all", "trust_overrides": flags["trust_overrides"]}
@@ -85,6 +79,16 @@ def crashtest(agent: str, text: str, route: str, model: str | None, yes: bool, a
     else:
         _print_conclusion(reports, compared == "all")
     return SUCCEEDED if is_well else FAILED
+
+
+def _confirm(model: str, tools: Sequence[str]) -> None:
+    names = ", ".join(tools) or "none"
+    sentence = (
+        f"This really calls {model} and the agent's tools ({names}): once undisturbed, and once for each "
+        "place where the run can be killed: six, and six for each tool call. --sample N limits it."
+    )
+    click.echo(sentence, err=True)
+    options.confirm("Continue?")
 
 
 def _labs(
