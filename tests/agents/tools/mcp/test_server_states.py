@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agents.tools.mcp import server_states as states
-from agents.tools.mcp.catalogue.manifest import UnacceptedTools
 from agents.tools.mcp.server_states import McpServerState, McpState, ServerFiles, fleet_states, of_file
+from agents.tools.mcp.stores import UnacceptedTools
 
 
 def test_what_is_not_known_is_left_out() -> None:
