@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from agents.governance.guardrails.guardrails import guard_of, guardrails_of
-from agents.governance.policy.reading import PolicySource
+from agents.governance.policy.policy_yaml import PolicySource
 from agents.models.keys import ModelKeys
 from agents.registry import AgentRegistry
 from agents.tools.execution.executor import allow_threads

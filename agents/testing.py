@@ -26,7 +26,7 @@ from agents.capabilities.build import capability_tool
 from agents.capabilities.folder import declared
 from agents.catalogue import as_tool, find_tool
 from agents.governance.guardrails.guardrails import guard_of
-from agents.governance.policy.reading import PolicySource
+from agents.governance.policy.policy_yaml import PolicySource
 from agents.handle import RunHandle
 from agents.models.scripted import Call, ScriptedModel, Turn
 from agents.process import Process, use_process

@@ -135,8 +135,8 @@ HEAVY: Mapping[str, tuple[Any, Data]] = {
     "50,000 texts of the last alternative": (ALTERNATIVES, lambda: ["1999"] * 50_000),
     "4000 texts of 2000 alternatives": (ALTERNATIVES, lambda: ["x"] * 4000),
     "5000 objects of a union": (UNION, lambda: [{f"p{n}": "x" for n in range(20)}] * 5000),
-    "90,000 misfits": ({"items": {"type": "integer"}}, lambda: ["x"] * 90_000),
-    "40,000 misfits of three kinds": (
+    "90,000 problems": ({"items": {"type": "integer"}}, lambda: ["x"] * 90_000),
+    "40,000 problems of three kinds": (
         {"items": {"items": {"maxItems": 1}, "minItems": 2}},
         lambda: [[[1, 2]]] * 40_000,
     ),

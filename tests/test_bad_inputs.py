@@ -102,8 +102,8 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "regular expressions": {
         "nested quantifiers, alternatives that overlap, huge counts, backreferences, malformed": (_PATTERN,),
         "patterns of guardrails": (
-            "tests/config/definitions/guardrails/test_openings.py::test_a_pattern_that_cannot_be_used_is_refused_with_the_reason",
-            "tests/config/definitions/guardrails/test_openings.py::test_a_pattern_that_hangs_other_engines_is_linear_here",
+            "tests/config/definitions/guardrails/test_prefix_patterns.py::test_a_pattern_that_cannot_be_used_is_refused_with_the_reason",
+            "tests/config/definitions/guardrails/test_prefix_patterns.py::test_a_pattern_that_hangs_other_engines_is_linear_here",
         ),
         "conditions of the policy": (
             "tests/agents/governance/policy/test_condition.py::test_a_condition_that_cannot_be_used_is_refused",
@@ -191,16 +191,16 @@ TESTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "policy": {
         "unknown verdicts and fields, conditions that do not compile": (
-            "tests/agents/governance/policy/test_reading.py::test_a_file_that_cannot_be_used_names_line_and_rule",
+            "tests/agents/governance/policy/test_policy_yaml.py::test_a_file_that_cannot_be_used_names_line_and_rule",
         ),
         "rules that contradict each other": (
-            "tests/agents/governance/policy/test_reading.py::test_two_rules_that_contradict_each_other_are_refused",
+            "tests/agents/governance/policy/test_policy_yaml.py::test_two_rules_that_contradict_each_other_are_refused",
         ),
         "a rule that never matches, or always does": (
             "tests/cli/test_policy.py::test_a_condition_that_is_the_same_for_every_call_is_named",
         ),
         "a policy that is edited into an invalid one": (
-            "tests/agents/governance/policy/test_reading.py::test_a_policy_that_is_edited_into_an_invalid_one_stays_in_force",
+            "tests/agents/governance/policy/test_policy_yaml.py::test_a_policy_that_is_edited_into_an_invalid_one_stays_in_force",
         ),
         "an approval by another rule": (
             "tests/agents/injection/test_rule_of_two.py::test_an_approval_for_the_thread_by_another_rule_is_none_for_this_one",

@@ -193,7 +193,7 @@ def test_the_end_of_a_run_is_built_in_one_place():
         if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "EndPayload"
     ]
 
-    assert built == ["bus/journal/endings.py"]
+    assert built == ["bus/journal/run_end.py"]
 
 
 @pytest.mark.parity
@@ -275,7 +275,7 @@ def test_tests_reach_the_journal_through_its_interface_or_with_a_reason():
 INTERFACE = [f"bus.journal.{name}" for name in "clients owner readers stores approvals errors".split()]
 INSIDE = {
     "bus.journal.acceptance": "a start that fails after its rows are written",
-    "bus.journal.endings": "texts that models and people get",
+    "bus.journal.run_end": "texts that models and people get",
     "bus.journal.idempotency": "a start that loses the race for its key",
     "bus.journal.live.hotlog": "a hot log without a journal",
     "bus.journal.log.group_commit": "a test loses the answer to a commit of a whole run's worker",

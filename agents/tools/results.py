@@ -27,9 +27,9 @@ def validate_output(tool: Tool, result: Any) -> None:
     Raises:
         OutputUnfit: the message names the place of each problem and what is expected there.
     """
-    misfits = schema_errors(tool.output_schema, result) if tool.output_schema is not None else []
-    if misfits:
-        raise OutputUnfit(f"the result of {tool.name} does not fit its output schema: {'; '.join(misfits)}.")
+    problems = schema_errors(tool.output_schema, result) if tool.output_schema is not None else []
+    if problems:
+        raise OutputUnfit(f"the result of {tool.name} does not fit its output schema: {'; '.join(problems)}.")
 
 
 def to_result(value: Any) -> Any:

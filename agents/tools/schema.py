@@ -93,9 +93,9 @@ def _converting(function: Callable[..., Any], model: type[BaseModel]) -> Callabl
         try:
             values = model.model_validate(arguments)
         except ValidationError as error:
-            misfits = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False)]
+            problems = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False)]
             raise ArgumentsInvalid(
-                f"the arguments do not fit: {'; '.join(misfits)[:1000]}.", misfits=misfits
+                f"the arguments do not fit: {'; '.join(problems)[:1000]}.", problems=problems
             ) from error
         fields = type(values).model_fields
         return {str(fields[name].alias): getattr(values, name) for name in values.model_fields_set}
@@ -225,9 +225,9 @@ def validate_arguments(tool: Tool, arguments: Mapping[str, Any]) -> None:
     Raises:
         ArgumentsInvalid: the message names the place of each problem and what is expected there.
     """
-    misfits = schema_errors(tool.parameters, dict(arguments))
-    if misfits:
-        raise ArgumentsInvalid(f"the arguments of {tool.name} do not fit: {'; '.join(misfits)}.", misfits=misfits)
+    problems = schema_errors(tool.parameters, dict(arguments))
+    if problems:
+        raise ArgumentsInvalid(f"the arguments of {tool.name} do not fit: {'; '.join(problems)}.", problems=problems)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

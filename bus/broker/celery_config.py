@@ -38,7 +38,7 @@ _SAME_EVERYWHERE: Mapping[str, Any] = {
     "worker_enable_remote_control": False,
     "worker_send_task_events": False,
     # Celery's own consumer ends the worker at a malformed item, which is requeued and ends the next worker.
-    "worker_consumer": "bus.broker.consumer:SiftingConsumer",
+    "worker_consumer": "bus.broker.consumer:FilteringConsumer",
     "worker_pool": "threads",
     "worker_hijack_root_logger": False,
     "worker_proc_alive_timeout": 60.0,

@@ -33,7 +33,7 @@ LOGGED_ONE_BY_ONE = 10
 """Dropped messages that are logged one by one; afterwards every hundredth is."""
 
 
-class SiftingConsumer(Consumer):  # type: ignore[misc]  # celery has no types
+class FilteringConsumer(Consumer):  # type: ignore[misc]  # celery has no types
     """Passes on Callboard's commands, rewritten without any other field, and drops all other messages."""
 
     dropped = 0
@@ -46,7 +46,7 @@ class SiftingConsumer(Consumer):  # type: ignore[misc]  # celery has no types
 
         def on_message(message: Message) -> None:
             try:
-                disarm(message)
+                sanitize(message)
                 handle(message)
             except lost:
                 raise
@@ -132,7 +132,7 @@ class SiftingConsumer(Consumer):  # type: ignore[misc]  # celery has no types
             message.reject_log_error(log, self.connection_errors)
 
 
-def disarm(message: Message) -> None:
+def sanitize(message: Message) -> None:
     """Rewrite the message in place so that it has one of Callboard's commands, its trace, and nothing else.
 
     Raises:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from bus.journal.on_demand import on_demand
 
 if TYPE_CHECKING:
-    from bus.journal.endings import Took, end_commit, end_event, result_of_cut_off
     from bus.journal.live.hotlog import HotLog
     from bus.journal.log.commit import Commit
     from bus.journal.log.progress import OpenStep, Progress
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from bus.journal.records.steps import AcceptedCall, StepEnded, StepStarted, Totals
     from bus.journal.records.task_wait import TaskWait
     from bus.journal.records.threads import HistoryItem, Past
+    from bus.journal.run_end import Took, end_commit, end_event, result_of_cut_off
     from bus.journal.states.codes import Ending, Reason
     from bus.journal.states.lease import Lease
     from bus.journal.states.release import DRAINED, Release

@@ -11,7 +11,7 @@ from agents.checkup import vocabulary_of
 from agents.governance.policy.checks import warnings_of
 from agents.governance.policy.dry_run import Difference, DryRun, PastCall, dry_run
 from agents.governance.policy.local import LocalPolicy
-from agents.governance.policy.reading import read_policy
+from agents.governance.policy.policy_yaml import read_policy
 from agents.runner import Runner
 from cli import options
 from cli.open_runner import open_runner

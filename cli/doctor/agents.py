@@ -7,7 +7,7 @@ import os
 from agents.checkup import Problem, deep_check, problem_of, vocabulary_of
 from agents.governance.policy.checks import warnings_of
 from agents.governance.policy.errors import PolicyInvalid
-from agents.governance.policy.reading import read_policy
+from agents.governance.policy.policy_yaml import read_policy
 from agents.models.auto import DEMO, OLLAMA, has_model, offer_of, resolve_model
 from agents.registry import AgentRegistry
 from cli.doctor import Verdicts, fail, ok, warn

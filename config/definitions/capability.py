@@ -109,9 +109,9 @@ class CapabilityFields(Strict):
             yield "effect", "cannot be checkable, since no file can say how to check; write another effect"
         if self.retry.attempts > 1 and self.effect is Effect.UNSAFE:
             yield "retry", "would repeat an unsafe call; write attempts: 1, or another effect where it is true"
-        misfits = schema_errors(self.config_schema, self.config) if self.config_schema is not None else []
-        if misfits:
-            yield "config", f"does not fit `config_schema`: {'; '.join(misfits)}"
+        problems = schema_errors(self.config_schema, self.config) if self.config_schema is not None else []
+        if problems:
+            yield "config", f"does not fit `config_schema`: {'; '.join(problems)}"
         if isinstance(self.runner, FunctionSpec):
             yield from self._not_for_functions()
         elif (self.input_schema or {}).get("type") != "object":

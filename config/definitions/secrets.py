@@ -15,7 +15,7 @@ from typing import Any
 from config.definitions.errors import SECRET_MISSING
 from config.redaction import redact, register_secrets
 from config.settings import settings
-from config.settings.reading import SECRETS_OF_TOOLS
+from config.settings.loader import SECRETS_OF_TOOLS
 
 REFERENCE = re.compile(
     r"secret://[A-Za-z0-9][A-Za-z0-9_.-]{0,63}|env:[A-Za-z_][A-Za-z0-9_]{0,127}|file:/[^\0\n]{1,500}"

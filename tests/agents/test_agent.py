@@ -17,10 +17,10 @@ from agents.testing import AgentKit, Call, Turn
 from agents.tools import tool
 from bus.errors import LOOP_BLOCKED
 from bus.journal.clients import Control
-from bus.journal.endings import NOT_KNOWN
 from bus.journal.errors import CURSOR_AHEAD, CURSOR_INVALID
 from bus.journal.owner import Reason, Release
 from bus.journal.readers import steps_of
+from bus.journal.run_end import NOT_KNOWN
 from bus.payloads import (
     EndPayload,
     ErrorPayload,

@@ -10,8 +10,8 @@ import pytest
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from bus.journal.approvals import Decision
-from bus.journal.endings import GIVEN_UP
 from bus.journal.readers import steps_of
+from bus.journal.run_end import GIVEN_UP
 from bus.payloads import ToolPayload, ToolResultPayload
 from tests.agents import http_tools
 from tests.agents.tools.shop_server import Shop, answer, close

@@ -17,7 +17,7 @@ from agents.catalogue import find_tool
 from agents.compatibility import unusable
 from agents.errors import AgentUnknown
 from agents.governance.guardrails.guardrails import guardrails_of
-from agents.governance.policy.reading import PolicySource
+from agents.governance.policy.policy_yaml import PolicySource
 from agents.registry import AgentRegistry
 from agents.tools.mcp.server_states import ServerFiles
 from bus.celery_tasks.application import find_application

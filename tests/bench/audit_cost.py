@@ -59,7 +59,7 @@ def _stops(name: str, database: Database, effort: Effort) -> Figure:
     rounds, references = [], []
     _stops_a_second(database, THREADS)  # statements are compiled, connections are open
     for _ in range(effort.rounds):
-        with patch("bus.journal.endings.record"):
+        with patch("bus.journal.run_end.record"):
             references.append(_stops_a_second(database, effort.pick(400, 16)))
         rounds.append(_stops_a_second(database, effort.pick(400, 16)))
     say(f"{name}: {rounds[-1]:.0f} stops/s, {references[-1]:.0f} without an entry")

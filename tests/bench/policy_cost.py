@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from agents.governance.policy.local import LocalPolicy
-from agents.governance.policy.reading import read_policy
+from agents.governance.policy.policy_yaml import read_policy
 from config.effects import Effect
 from config.identity.principal import Role
 from config.policy_decision import CallFacts

@@ -16,7 +16,7 @@ import orjson
 from agents.catalogue import as_tool
 from agents.context import RunContext
 from agents.governance.guardrails.guardrails import Guardrails
-from agents.governance.policy.reading import PolicySource
+from agents.governance.policy.policy_yaml import PolicySource
 from agents.models.streams.tool_calls import ToolCall
 from agents.prompt import Window
 from agents.steps.tool_step import ToolStep

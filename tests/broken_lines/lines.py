@@ -88,14 +88,14 @@ LINES = (
         file="bus/journal/unowned/transitions.py",
         text="[WithdrawnPayload(ranges=ranges), *change.events] if ranges else change.events",
         broken="change.events",
-        tests="tests/bus/journal/test_cancel.py tests/bus/journal/test_endings.py",
+        tests="tests/bus/journal/test_cancel.py tests/bus/journal/test_run_end.py",
     ),
     Line(
         promise="a write without a lease raises the fence",
         file="bus/journal/unowned/transitions.py",
         text="fence, at = row.fence + 1, stamp()",
         broken="fence, at = row.fence, stamp()",
-        tests="tests/bus/journal/test_cancel.py tests/bus/journal/test_endings.py",
+        tests="tests/bus/journal/test_cancel.py tests/bus/journal/test_run_end.py",
     ),
     Line(
         promise="sealed pieces of a message that was not finished are withdrawn",

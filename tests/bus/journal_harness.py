@@ -10,7 +10,6 @@ from sqlalchemy import Select, select, update
 
 from bus.journal.acceptance.accept import Accepted, NewRun, accept
 from bus.journal.controls import STOP
-from bus.journal.endings import control
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.live.hotlog import HotLog, MemoryHotLog
 from bus.journal.live.reader import Reader
@@ -25,6 +24,7 @@ from bus.journal.ownership.leases import claim_on
 from bus.journal.ownership.reaper import due, fire, reap
 from bus.journal.queries.run_record import RunRecord, record_of
 from bus.journal.records.threads import HistoryItem
+from bus.journal.run_end import control
 from bus.journal.states.lease import Lease
 from bus.journal.states.release import DRAINED, Release
 from bus.journal.unowned.runs import UnownedRuns

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from agents.handle import RunHandle
-from bus.journal.endings import NOT_FINISHED
+from bus.journal.run_end import NOT_FINISHED
 from bus.payloads import (
     ApprovalPayload,
     EndPayload,

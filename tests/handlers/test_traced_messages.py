@@ -14,7 +14,7 @@ from celery.worker.request import Request
 from kombu.transport.virtual import Channel, Message
 from kombu.utils.json import loads
 
-from bus.broker.consumer import disarm
+from bus.broker.consumer import sanitize
 from bus.broker.envelope import item_of, rewrite_item
 from bus.celery_app import app
 from bus.messages.run_agent import RunAgentMessage
@@ -41,7 +41,7 @@ def execute(item: bytes, change: Callable[[dict[str, Any]], object] = lambda hea
     envelope = loads(item)
     change(envelope["headers"])
     received = Message(loads(rewrite_item(orjson.dumps(envelope), "runs").decode()), channel=_BareChannel())
-    disarm(received)
+    sanitize(received)
     Request(received, app=app, task=run_agent.run_agent, on_ack=lambda *_, **__: None).execute()
 
 

@@ -23,11 +23,11 @@ def require_fit(tool: Tool, arguments: Mapping[str, Any]) -> None:
     """Return if the arguments fit the schema with which the tool is listed.
 
     Raises:
-        ArgumentsInvalid: they do not; its fact ``misfits`` has a sentence for each place.
+        ArgumentsInvalid: they do not; its fact ``problems`` has a sentence for each place.
     """
-    misfits = schema_errors(tool.input_schema, dict(arguments))
-    if misfits:
-        raise ArgumentsInvalid(f"the arguments of {tool.name} do not fit: {'; '.join(misfits)}.", misfits=misfits)
+    problems = schema_errors(tool.input_schema, dict(arguments))
+    if problems:
+        raise ArgumentsInvalid(f"the arguments of {tool.name} do not fit: {'; '.join(problems)}.", problems=problems)
 
 
 def read_arguments(model: type[Fields], arguments: Mapping[str, Any]) -> Fields:
@@ -42,12 +42,12 @@ def read_arguments(model: type[Fields], arguments: Mapping[str, Any]) -> Fields:
         sentence = str(refusal("argument", model, error))
     except BadRequest as error:  # of a field whose check has a sentence of its own
         sentence = str(error)
-    raise ArgumentsInvalid(sentence, misfits=[sentence])
+    raise ArgumentsInvalid(sentence, problems=[sentence])
 
 
-def misfits_of(error: Exception) -> list[str] | None:
+def problems_of(error: Exception) -> list[str] | None:
     """Return what the validator of the arguments found; None for another error."""
-    return error.facts.get("misfits") if isinstance(error, ArgumentsInvalid) else None
+    return error.facts.get("problems") if isinstance(error, ArgumentsInvalid) else None
 
 
 def require_plain(value: Any) -> None:

@@ -215,10 +215,10 @@ def with_refusal(call_result: CallToolResult, refusals: Mapping[str, str]) -> Ca
     return result({**state, "error": refusal}, f"{refusal} {text}")
 
 
-def refused(code: str, sentence: str, misfits: list[str] | None = None) -> CallToolResult:
-    """Return the result of a call that did not become a run; ``misfits`` are what the arguments' validator found."""
+def refused(code: str, sentence: str, problems: list[str] | None = None) -> CallToolResult:
+    """Return the result of a call that did not become a run; ``problems`` are what the arguments' validator found."""
     state: dict[str, Any] = {"status": REFUSED, "code": code, "error": sentence, "trace_id": current_trace_id()}
-    state |= {"errors": misfits} if misfits is not None else {}
+    state |= {"errors": problems} if problems is not None else {}
     return result(state, f"{sentence} [{code}]", is_error=True)
 
 

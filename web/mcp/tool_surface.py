@@ -27,7 +27,7 @@ from web.auth.envelopes import SIGNED_WITH, signed_trace_id
 from web.calls.bodies import parse_object
 from web.calls.fields import Input, Maybe
 from web.calls.parameters import require_key
-from web.mcp.arguments import misfits_of, read_arguments, require_fit, require_plain
+from web.mcp.arguments import problems_of, read_arguments, require_fit, require_plain
 from web.mcp.elicitation import Asking
 from web.mcp.errors import code_and_sentence
 from web.mcp.offers import OfferedTool, Offers
@@ -132,7 +132,7 @@ class ToolSurface:
             raise
         except Exception as error:
             code, sentence = code_and_sentence(error)
-            return refused(code, sentence, misfits_of(error))
+            return refused(code, sentence, problems_of(error))
 
     async def _called(self, context: Context, params: CallToolRequestParams) -> Answer:
         caller = await self._service.acting(context)

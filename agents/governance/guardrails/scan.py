@@ -11,7 +11,13 @@ from typing import Any
 import orjson
 
 from config.definitions.guardrails.checks import Action, Checks, PersonalData, compiled, flat, spans_of
-from config.definitions.guardrails.openings import Start, any_start, covering, opening, starts
+from config.definitions.guardrails.prefix_patterns import (
+    Start,
+    first_characters,
+    first_characters_pattern,
+    prefix_pattern,
+    superset_pattern,
+)
 from config.forks import after_fork
 from config.redaction import PATTERNS as SECRETS
 from config.redaction import REDACTED, Redactor, own_redactor
@@ -159,8 +165,8 @@ class Scan:
         seen = flat(text)
         return (
             self._known(text) == text
-            and _covering(shipped).search(seen) is None
-            and all(_covering((pattern,)).search(seen) is None for pattern in self._custom)
+            and _superset(shipped).search(seen) is None
+            and all(_superset((pattern,)).search(seen) is None for pattern in self._custom)
         )
 
     def clean(self, text: str) -> tuple[str, list[Detection]]:
@@ -189,24 +195,24 @@ class Scan:
     def unfinished(self, text: str, at: int) -> int | None:
         """Return where an unfinished match at the text's end begins, at ``at`` or behind it; None where none is."""
         seen = flat(text)
-        matches = (pattern.search(seen, at) for pattern in self._openings())
+        matches = (pattern.search(seen, at) for pattern in self._prefix_patterns())
         return min((match.start() for match in matches if match is not None), default=None)
 
-    def _openings(self) -> Iterator[Any]:
+    def _prefix_patterns(self) -> Iterator[Any]:
         """Yield RE2's patterns of an unfinished match: one of all shipped checks, and one of each custom check.
 
         RE2 would take minutes for a single pattern of fifty large ones.
         """
-        yield _opening(self._shipped, self._values)
+        yield _prefix_pattern(self._shipped, self._values)
         for pattern in self._custom:
-            yield _opening((pattern,), ())
+            yield _prefix_pattern((pattern,), ())
 
     def prepare(self) -> None:
         """Compile now what would be compiled when it is first needed, on an event loop: that takes some 30 ms."""
         _start(self._patterns, self._values)
-        list(self._openings())
+        list(self._prefix_patterns())
         for patterns in (self._shipped, (*self._shipped, SECRET_NAMES), *((pattern,) for pattern in self._custom)):
-            _covering(patterns)
+            _superset(patterns)
 
 
 @lru_cache(maxsize=64)
@@ -216,30 +222,30 @@ def _scan(checks: Checks, redactor: Redactor) -> Scan:
 
 @lru_cache(maxsize=64)
 def _start(patterns: tuple[str, ...], values: tuple[str, ...]) -> re.Pattern[str]:
-    first = [start for pattern in patterns for start in starts(pattern, START_CHARS)]
+    first = [start for pattern in patterns for start in first_characters(pattern, START_CHARS)]
     first += [_value_start(value) for value in values]
-    return re.compile(any_start(first))
+    return re.compile(first_characters_pattern(first))
 
 
 @lru_cache(maxsize=256)
-def _opening(patterns: tuple[str, ...], values: tuple[str, ...]) -> Any:
+def _prefix_pattern(patterns: tuple[str, ...], values: tuple[str, ...]) -> Any:
     """Return RE2's pattern of an unfinished match of any of these at the end."""
-    unfinished = [*map(opening, patterns), *map(_value_opening, values)]
+    unfinished = [*map(prefix_pattern, patterns), *map(_value_opening, values)]
     return compiled(rf"(?:{'|'.join(unfinished)})\z")
 
 
 @lru_cache(maxsize=256)
-def _covering(patterns: tuple[str, ...]) -> Any:
+def _superset(patterns: tuple[str, ...]) -> Any:
     """Return RE2's pattern of all matches of any of these."""
-    return compiled("|".join(f"(?:{covering(pattern)})" for pattern in patterns))
+    return compiled("|".join(f"(?:{superset_pattern(pattern)})" for pattern in patterns))
 
 
 @after_fork
 def _renew() -> None:
     _scan.cache_clear()
-    _covering.cache_clear()
+    _superset.cache_clear()
     _start.cache_clear()
-    _opening.cache_clear()
+    _prefix_pattern.cache_clear()
 
 
 def scan_of(checks: Checks) -> Scan:
@@ -271,7 +277,7 @@ def _value_start(value: str) -> Start:
 
 
 def _value_opening(value: str) -> str:
-    return opening(re.escape(value)) if len(value) <= MAX_VALUE_CHARS else _long_opening(value)
+    return prefix_pattern(re.escape(value)) if len(value) <= MAX_VALUE_CHARS else _long_opening(value)
 
 
 def _long_opening(value: str) -> str:

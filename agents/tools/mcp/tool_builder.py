@@ -167,11 +167,11 @@ def _require_fitting(now: ServerTool, arguments: Mapping[str, Any]) -> None:
         ToolFailed: they do not.
     """
     try:
-        misfits = schema_errors(_input_schema(now.input_schema), dict(arguments))
+        problems = schema_errors(_input_schema(now.input_schema), dict(arguments))
     except SchemaRefused as error:
         raise ToolFailed(f"the tool {now.name} has changed, and cannot be used: {error}") from error
-    if misfits:
-        raise ToolFailed(f"the tool {now.name} has changed, and its arguments do not fit: {'; '.join(misfits)}.")
+    if problems:
+        raise ToolFailed(f"the tool {now.name} has changed, and its arguments do not fit: {'; '.join(problems)}.")
 
 
 def _effect(server: McpServerDefinition, hints: Mapping[str, Any]) -> Effect:

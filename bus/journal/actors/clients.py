@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from bus.journal import endings
+from bus.journal import run_end
 from bus.journal.acceptance import accept as accepting
 from bus.journal.acceptance.accept import Accepted, NewRun, Record
 from bus.journal.acceptance.callers_transaction import CallersTransaction
@@ -71,8 +71,8 @@ class Clients:
         by: str,
         idempotency: IdempotencyKey | None = None,
     ) -> CommitResult:
-        """Do or request what the verb says; see ``bus.journal.endings``. From any thread and any process."""
-        written = endings.control(self._database, principal, run_id, requested_control, by, idempotency)
+        """Do or request what the verb says; see ``bus.journal.run_end``. From any thread and any process."""
+        written = run_end.control(self._database, principal, run_id, requested_control, by, idempotency)
         self._live.publish(written)
         if not written.events and not requested_control.is_done(written.status):
             self._loop.call_soon(lambda: self._reach(run_id, requested_control))

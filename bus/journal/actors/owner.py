@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from sqlalchemy import Connection
 
-from bus.journal import endings
+from bus.journal import run_end
 from bus.journal.actors.live import Live
 from bus.journal.log.audited import audit_calls
 from bus.journal.log.group_commit import GroupCommit
@@ -147,7 +147,7 @@ class Owner:
         Raises:
             StaleOwner: another worker owns the run now.
         """
-        self._live.publish(await self._loop.write(endings.fail_owned, self._database, lease.run_id, lease.fence, error))
+        self._live.publish(await self._loop.write(run_end.fail_owned, self._database, lease.run_id, lease.fence, error))
 
     def stop(self) -> None:
         """Claim and reap no more."""

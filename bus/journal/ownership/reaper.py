@@ -18,12 +18,12 @@ from sqlalchemy import Connection, Row, bindparam, select
 
 from bus.journal.approvals import EXPIRY
 from bus.journal.decisions.decisions import decide_by_expiry
-from bus.journal.endings import end_run
 from bus.journal.errors import APPROVAL_EXPIRED, RUN_CRASHED, CodeVersion, PrincipalDisabled
 from bus.journal.ownership.lease_manager import RETRY_S
 from bus.journal.ownership.workers import is_gone
 from bus.journal.records.task_wait import TASK
 from bus.journal.retention.retention import sweep
+from bus.journal.run_end import end_run
 from bus.journal.states.codes import CODE, STOPPED, Ending
 from bus.journal.states.conditions import expired, has_live_owner
 from bus.journal.states.crashes import (

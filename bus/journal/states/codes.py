@@ -1,6 +1,6 @@
 """The states of a run and the reasons for them: closed sets, stable on the wire. Sentences go into ``detail``.
 
-``bus.journal.endings`` builds the commit of an ``Ending``.
+``bus.journal.run_end`` builds the commit of an ``Ending``.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from config.definitions.guardrails.openings import NotLinear, opening
+from config.definitions.guardrails.prefix_patterns import NotLinear, prefix_pattern
 from config.forks import after_fork
 
 MAX_PATTERN_CHARS = 1000
@@ -65,7 +65,7 @@ def check_pattern(pattern: str) -> None:
     if regex.search("") is not None:
         raise PatternRefused("it matches the empty text, so it would match everywhere")
     try:
-        derived = opening(pattern)
+        derived = prefix_pattern(pattern)
     except NotLinear as error:
         raise PatternRefused(str(error)) from error
     except (re.error, RecursionError, OverflowError) as error:

@@ -20,11 +20,11 @@ from agents.steps.tool_step import ToolStep
 from agents.testing import AgentKit
 from agents.tools import tool
 from bus.journal.clients import STOPPED
-from bus.journal.endings import NOT_FINISHED, NOT_KNOWN
 from bus.journal.errors import StaleOwner
 from bus.journal.owner import Past, StepEnded
 from bus.journal.ownership import lease_manager as lease_manager_module
 from bus.journal.ownership import leases
+from bus.journal.run_end import NOT_FINISHED, NOT_KNOWN
 from config.database.engine import Database
 from config.effects import Effect
 from tests.bus.journal_harness import new_run, suspend

@@ -14,7 +14,7 @@ from kombu.asynchronous.hub import Hub
 
 import bus.broker.consumer
 from bus.broker.celery_config import broker_url, queue_of, transport_options
-from bus.broker.consumer import RECONNECT_MOST_S, SiftingConsumer, disarm
+from bus.broker.consumer import RECONNECT_MOST_S, FilteringConsumer, sanitize
 from bus.broker.envelope import rewrite_item
 from bus.keys import Keys
 from config.settings import Settings
@@ -36,7 +36,7 @@ def test_a_broker_that_stays_away_is_tried_every_few_seconds(monkeypatch: pytest
             raise _Enough
 
     monkeypatch.setattr("kombu.utils.functional.sleep", no_pause)
-    consumer = SiftingConsumer.__new__(SiftingConsumer)
+    consumer = FilteringConsumer.__new__(FilteringConsumer)
     consumer.app = Celery(set_as_current=False, broker_connection_retry_on_startup=True)
     consumer.first_connection_attempt, consumer.broker_connection_retry_attempt = True, 0
 
@@ -51,7 +51,7 @@ def test_a_message_that_cannot_be_acknowledged_for_lack_of_memory_is_acknowledge
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(bus.broker.consumer, "SETTLED_AGAIN_S", 0.0)
-    consumer = SiftingConsumer.__new__(SiftingConsumer)
+    consumer = FilteringConsumer.__new__(FilteringConsumer)
     consumer.connection_errors, consumer.hub = (ConnectionError, KeyError), Hub()
     failures: list[Exception] = [MemoryError(), MemoryError()]
     settled: list[str] = []
@@ -79,7 +79,7 @@ def test_what_redis_hands_over_to_a_consumer_that_stops_is_in_its_queue_again(
     redis_settings: Settings, redis_client: redis.Redis
 ):
     url, key = broker_url(redis_settings), f"{Keys(redis_settings.deployment).prefix}{redis_settings.queue}"
-    consumer = SiftingConsumer.__new__(SiftingConsumer)
+    consumer = FilteringConsumer.__new__(FilteringConsumer)
     consumer.connection_errors = ()
     consumer.blueprint = SimpleNamespace(stop=lambda stopped: stopped.task_consumer.cancel())
     with Connection(url, transport_options=transport_options(redis_settings, url)) as connection:
@@ -96,8 +96,8 @@ def test_what_redis_hands_over_to_a_consumer_that_stops_is_in_its_queue_again(
 
         channel = consumer.task_consumer.channel
         message = channel.Message(orjson.loads(rewrite_item(item, redis_settings.queue)), channel=channel)
-        disarm(message)
+        sanitize(message)
         channel._restore(message)  # as kombu does with what no task has begun when the worker ends
 
         again: Any = redis_client.rpop(key)
-        disarm(channel.Message(orjson.loads(rewrite_item(again, redis_settings.queue)), channel=channel))
+        sanitize(channel.Message(orjson.loads(rewrite_item(again, redis_settings.queue)), channel=channel))

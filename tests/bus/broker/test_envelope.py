@@ -15,7 +15,7 @@ from kombu.transport.virtual import Channel, Message
 from kombu.utils.encoding import bytes_to_str
 from kombu.utils.json import loads
 
-from bus.broker.consumer import disarm
+from bus.broker.consumer import sanitize
 from bus.broker.envelope import MAX_BYTES, RedisProducer, plain_redis, rewrite_item
 from bus.celery_app import CeleryProducer, Publisher, app
 from bus.messages.message import MessageInvalid
@@ -41,7 +41,7 @@ def message_of(item: bytes) -> Message:
 def test_what_our_publisher_sends_comes_through():
     message = message_of(rewrite_item(garbage.item(), "runs"))
 
-    disarm(message)
+    sanitize(message)
 
     assert orjson.loads(message.body) == [[garbage.WIRE], {}, {}]
     assert message.headers["id"] == "1"
@@ -59,13 +59,13 @@ def test_what_is_no_command_of_ours_is_refused_before_celery_looks(name: str):
     message = message_of(rewrite_item(garbage.not_ours()[name], "runs"))
 
     with pytest.raises(MessageInvalid):
-        disarm(message)
+        sanitize(message)
 
 
 def test_nothing_is_unpickled(tmp_path: Path):
     for name, item in garbage.traps(tmp_path / "sprung").items():
         with pytest.raises(MessageInvalid):
-            disarm(message_of(rewrite_item(item, "runs")))
+            sanitize(message_of(rewrite_item(item, "runs")))
         assert not (tmp_path / "sprung").exists(), name
 
 
@@ -73,7 +73,7 @@ def test_nothing_is_unpickled(tmp_path: Path):
 def test_nothing_is_obeyed_that_we_do_not_send(name: str):
     message = message_of(rewrite_item(garbage.asking_for_more()[name], "runs"))
 
-    disarm(message)
+    sanitize(message)
 
     assert set(message.headers) == {"lang", "task", "id", "root_id", "retries", "ignore_result"}
     assert orjson.loads(message.body) == [[garbage.WIRE], {}, {}]
@@ -93,7 +93,7 @@ def with_headers(**headers: Any) -> bytes:
 def test_valid_headers_of_a_trace_come_through():
     message = message_of(rewrite_item(with_headers(**TRACE), "runs"))
 
-    disarm(message)
+    sanitize(message)
 
     assert message.headers.items() >= TRACE.items()
 
@@ -107,7 +107,7 @@ def test_a_forged_header_of_a_trace_is_left_out_and_the_message_is_taken(name: s
     is_a_text = name == "x-correlation-id" and forged == ID
     message = message_of(rewrite_item(with_headers(**TRACE | {name: forged}), "runs"))
 
-    disarm(message)
+    sanitize(message)
 
     assert (name in message.headers) == is_a_text
     assert orjson.loads(message.body) == [[garbage.WIRE], {}, {}]

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from bus.journal.controls import Control
-from bus.journal.endings import control
 from bus.journal.log.commit import Commit
 from bus.journal.ownership.lease_manager import LeaseManager
 from bus.journal.ownership.leases import requests
 from bus.journal.ownership.reaper import reap
+from bus.journal.run_end import control
 from bus.journal.states.codes import Reason
 from bus.journal.states.release import Release
 from bus.keys import Keys

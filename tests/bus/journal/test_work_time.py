@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import update
 
-from bus.journal.endings import fail_owned
 from bus.journal.log.commit import Commit
+from bus.journal.run_end import fail_owned
 from bus.journal.states.codes import Reason
 from bus.journal.states.release import DRAINED, Release
 from bus.payloads import EndPayload

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from config.redaction.provider_keys import NAMES_HELD, has_key, without_keys
-from config.settings import adopt_env_file, reading
+from config.settings import adopt_env_file, loader
 
 SECRET = "0123456789abcdef"
 
@@ -43,8 +43,8 @@ def test_an_empty_key_is_not_held() -> None:
 
 def test_a_file_gives_no_key_to_a_process_that_holds_none(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ".env").write_text(f"OPENAI_API_KEY={SECRET}\nODD_NAME={SECRET}\nHTTP_PROXY_HINT=plain\n")  # type: ignore[operator]
-    monkeypatch.setattr(reading, "ROOT", tmp_path)
-    monkeypatch.setattr(reading, "reads_files", lambda: True)
+    monkeypatch.setattr(loader, "ROOT", tmp_path)
+    monkeypatch.setattr(loader, "reads_files", lambda: True)
     monkeypatch.setenv(NAMES_HELD, "ODD_NAME")
     for name in ("OPENAI_API_KEY", "ODD_NAME"):
         monkeypatch.delenv(name, raising=False)

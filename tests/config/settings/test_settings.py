@@ -9,7 +9,7 @@ import pytest
 
 from config.errors import SettingInvalid
 from config.redaction import redact
-from config.settings import Settings, adopt_env_file, read_settings, reading, unknown_variables
+from config.settings import Settings, adopt_env_file, loader, read_settings, unknown_variables
 
 
 def test_the_environment_goes_before_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_a_key_in_the_env_file_reaches_the_environment_and_never_replaces_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / ".env").write_text("SOME_API_KEY=from-file\nOTHER_API_KEY=from-file\nCALLBOARD_PORT=9\n")
-    monkeypatch.setattr(reading, "ROOT", tmp_path)
+    monkeypatch.setattr(loader, "ROOT", tmp_path)
     monkeypatch.delenv("CALLBOARD_NO_CONFIG")
     monkeypatch.delenv("SOME_API_KEY", raising=False)
     monkeypatch.setenv("OTHER_API_KEY", "from-environment")
@@ -145,7 +145,7 @@ def test_a_key_in_the_env_file_reaches_the_environment_and_never_replaces_it(
 def test_the_files_can_be_left_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ".env").write_text("CALLBOARD_SLOTS=7\nSOME_API_KEY=from-file\n")
     (tmp_path / "callboard.toml").write_text("port = 9\n")
-    monkeypatch.setattr(reading, "ROOT", tmp_path)
+    monkeypatch.setattr(loader, "ROOT", tmp_path)
     monkeypatch.setitem(Settings.model_config, "env_file", tmp_path / ".env")
     monkeypatch.setitem(Settings.model_config, "toml_file", tmp_path / "callboard.toml")
     monkeypatch.delenv("SOME_API_KEY", raising=False)

@@ -83,7 +83,7 @@ class OAuthFlow:
         self._place = account_key
         self._status = 0
 
-    async def login(self, port: int, redirect: Redirect, come_back: Return, challenge: str = "") -> OAuthAccount:
+    async def login(self, port: int, redirect: Redirect, callback: Return, challenge: str = "") -> OAuthAccount:
         """Return the account of the person who signs in; ``challenge`` is the ``WWW-Authenticate`` of the server.
 
         Raises:
@@ -104,7 +104,7 @@ class OAuthFlow:
             ),
             storage,
             checked_redirect,
-            come_back,
+            callback,
             self._oauth.client_metadata_url,
         )
         return await self._driven(provider, storage, self._refusal(challenge))

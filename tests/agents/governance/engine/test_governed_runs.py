@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import select, update
 
 from agents.catalogue import as_tool
-from agents.governance.policy.reading import PolicySource
+from agents.governance.policy.policy_yaml import PolicySource
 from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.tool import tool

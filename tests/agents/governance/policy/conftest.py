@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from agents.governance.policy.local import LocalPolicy
-from agents.governance.policy.reading import read_policy
+from agents.governance.policy.policy_yaml import read_policy
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agents.governance.policy.condition import Condition, Evaluation
 from agents.governance.policy.errors import ConditionFailed, ConditionRefused
-from agents.governance.policy.reading import read_policy
+from agents.governance.policy.policy_yaml import read_policy
 from config.effects import Effect
 from config.policy_decision import Verdict
 from tests.agents.governance.policy.calls import asked_model, call

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.governance.policy.local import LocalPolicy
-from agents.governance.policy.reading import read_policy
+from agents.governance.policy.policy_yaml import read_policy
 from config.effects import Classification, Effect
 from config.identity.principal import Role
 from config.policy_decision import Verdict

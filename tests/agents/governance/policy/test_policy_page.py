@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agents.governance.policy.reading import read_policy
+from agents.governance.policy.policy_yaml import read_policy
 from config.effects import Effect
 from config.folders import ROOT
 from config.identity.principal import Role

@@ -17,7 +17,6 @@ from sqlalchemy import func, select, update
 
 from bus.journal.approvals import Decision
 from bus.journal.decisions.decisions import NOT_MADE, decide
-from bus.journal.endings import NOT_KNOWN
 from bus.journal.errors import StaleOwner
 from bus.journal.log.commit import Commit
 from bus.journal.ownership import reaper as reapers
@@ -28,6 +27,7 @@ from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
 from bus.journal.records.steps import StepEnded, StepStarted, end_steps, steps_of
 from bus.journal.retention.retention import Pause
+from bus.journal.run_end import NOT_KNOWN
 from bus.journal.states.crashes import ALWAYS_SUSPECT_AFTER, SUSPECT_AFTER, LeaseGrace, is_suspect
 from bus.journal.unowned.runs import UnownedRuns
 from bus.journal.unowned.transitions import CommitResult

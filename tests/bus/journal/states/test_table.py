@@ -13,12 +13,12 @@ from sqlalchemy import select
 from agents.errors import OUTCOME_UNKNOWN
 from bus.journal.approvals import Decision
 from bus.journal.decisions.decisions import decide
-from bus.journal.endings import fail_owned
 from bus.journal.errors import StaleOwner
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.ownership.leases import beat
 from bus.journal.ownership.reaper import fire, reap
 from bus.journal.retention.removal import remove_runs
+from bus.journal.run_end import fail_owned
 from bus.journal.states import owned
 from bus.journal.states.codes import Reason, RunStatus
 from bus.journal.states.release import Release, release

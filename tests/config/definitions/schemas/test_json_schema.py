@@ -68,7 +68,7 @@ def test_a_property_may_be_called_like_a_keyword():
     check_schema({"properties": {"$ref": {"type": "string"}, "$id": {"type": "string"}}})
 
 
-def test_misfits_name_the_place_and_are_few():
+def test_problems_name_the_place_and_are_few():
     schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}}
 
     errors = schema_errors(schema, {"a": list("abcdefgh")})
@@ -77,7 +77,7 @@ def test_misfits_name_the_place_and_are_few():
     assert len(errors) == 5
 
 
-def test_misfits_of_very_many_values_are_not_named():
+def test_problems_of_very_many_values_are_not_named():
     schema = {"properties": {"a": {"uniqueItems": True}}}
 
     assert schema_errors(schema, {"a": list(range(MAX_VALUES + 1))}) == []

@@ -3,12 +3,12 @@ import re
 import pytest
 
 from config.definitions.guardrails.checks import PatternRefused, check_pattern, compiled, flat
-from config.definitions.guardrails.openings import NotLinear, opening
+from config.definitions.guardrails.prefix_patterns import NotLinear, prefix_pattern
 
 
 def held(pattern: str, text: str) -> str:
     """Return the end of the text that may be the beginning of a match."""
-    return text[compiled(rf"(?:{opening(pattern)})\z").search(flat(text)).start() :]
+    return text[compiled(rf"(?:{prefix_pattern(pattern)})\z").search(flat(text)).start() :]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_the_end_that_may_begin_a_match_is_found(pattern, text, end):
 @pytest.mark.parametrize("pattern", [r"(a)\1", r"(?>a+)b", r"(a)?(?(1)b|c)"])
 def test_what_is_not_linear_is_refused(pattern):
     with pytest.raises(NotLinear):
-        opening(pattern)
+        prefix_pattern(pattern)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agents.governance.policy.errors import PolicyInvalid
-from agents.governance.policy.reading import PolicySource, read_policy
+from agents.governance.policy.policy_yaml import PolicySource, read_policy
 
 RULE = """
 rules:

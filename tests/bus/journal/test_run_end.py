@@ -12,7 +12,6 @@ from sqlalchemy import update
 from agents.errors import run_failed
 from bus.journal.approvals import Decision
 from bus.journal.decisions.decisions import decide
-from bus.journal.endings import NOT_FINISHED, NOT_KNOWN, result_of_cut_off
 from bus.journal.log.commit import Commit
 from bus.journal.log.events import undelivered
 from bus.journal.log.progress import read_progress
@@ -20,6 +19,7 @@ from bus.journal.ownership.reaper import fire, reap
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
 from bus.journal.records.steps import StepEnded, StepStarted, Totals, steps_of
+from bus.journal.run_end import NOT_FINISHED, NOT_KNOWN, result_of_cut_off
 from bus.journal.states.codes import STOPPED, Ending
 from bus.payloads import EndPayload, ToolResultPayload, decode
 from config.database.tables import runs, steps

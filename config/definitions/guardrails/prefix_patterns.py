@@ -1,9 +1,8 @@
-"""Openings of a pattern: what a text may end with that has begun a match and not finished it.
+"""Patterns derived from a pattern: of each prefix of its matches, of a superset of them, of their first characters.
 
-A stream must hold back such an end, and nothing else. ``opening`` derives from a regular expression the one that
-matches each beginning of its matches, for RE2 and the bytes of ``linear.flat``; ``covering`` the one that matches each
-match, for one search of many patterns; ``starts`` derives what the first characters of a match may be, for a fast test
-of the text itself by ``re``.
+A stream must hold back an end that is the prefix of a match, and nothing else. ``prefix_pattern`` matches these
+prefixes, for RE2 and the bytes of ``checks.flat``; ``superset_pattern`` matches each match and perhaps more, for one
+search of many patterns; ``first_characters`` is what a match may begin with, for a fast test of the text by ``re``.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def parsed(pattern: str) -> Sequence[Node]:
     return [("SUBPATTERN", (None, flags, 0, nodes))] if flags else nodes
 
 
-def opening(pattern: str) -> str:
+def prefix_pattern(pattern: str) -> str:
     """Return, for RE2, a pattern of every beginning of a match, from the empty one to the whole.
 
     It matches more than these only by repeats, of any number above 64, and where the pattern says what follows a match
@@ -55,11 +54,11 @@ def opening(pattern: str) -> str:
     Raises:
         NotLinear: see there.
     """
-    return _opening(parsed(pattern))
+    return _prefix_pattern(parsed(pattern))
 
 
-def covering(pattern: str) -> str:
-    """Return, for RE2, a pattern that matches all that this one matches; and more, as ``opening`` does.
+def superset_pattern(pattern: str) -> str:
+    """Return, for RE2, a pattern that matches all that this one matches; and more, as ``prefix_pattern`` does.
 
     Raises:
         NotLinear: see there.
@@ -67,7 +66,7 @@ def covering(pattern: str) -> str:
     return _sequence(parsed(pattern))
 
 
-def starts(pattern: str, most: int) -> Iterator[Start]:
+def first_characters(pattern: str, most: int) -> Iterator[Start]:
     """Yield the first characters, at most so many, of each kind of match, for Python's ``re``.
 
     The repeats of a character, where they are few, count as one.
@@ -76,7 +75,7 @@ def starts(pattern: str, most: int) -> Iterator[Start]:
         yield start
 
 
-def any_start(prefixes: Sequence[Start]) -> str:
+def first_characters_pattern(prefixes: Sequence[Start]) -> str:
     """Return, for ``re``, a pattern of all starts, whole or cut off by the text's end."""
     return _trie(prefixes)
 
@@ -103,7 +102,7 @@ def _name(node: Node) -> str:
     return str(node[0])
 
 
-def _opening(nodes: Sequence[Node]) -> str:
+def _prefix_pattern(nodes: Sequence[Node]) -> str:
     return reduce(lambda rest, node: _opened(node, rest), reversed(nodes), "")
 
 
@@ -129,11 +128,11 @@ def _inside(node: Node) -> str:
     """Return the beginnings of what matches this node alone."""
     kind, value = _name(node), node[1]
     if kind == "BRANCH":
-        return "|".join(_opening(_hoisted(branch)) for branch in value[1])
+        return "|".join(_prefix_pattern(_hoisted(branch)) for branch in value[1])
     if kind == "SUBPATTERN":
-        return f"(?{_flags(value)}:{_opening(_hoisted(value[3]))})"
+        return f"(?{_flags(value)}:{_prefix_pattern(_hoisted(value[3]))})"
     _, most, inner = value
-    return f"(?:{_sequence(inner)}){_times(0, most)}{_opening(_hoisted(inner))}"
+    return f"(?:{_sequence(inner)}){_times(0, most)}{_prefix_pattern(_hoisted(inner))}"
 
 
 def _sequence(nodes: Sequence[Node]) -> str:
