@@ -38,6 +38,7 @@ from bus.journal.owner import (
     require_readable_journal,
 )
 from bus.payloads import Payload, StatusPayload
+from config.definitions.errors import DefinitionUnreadable
 from config.errors import CallboardError
 from config.identity.contexts import working_for
 from config.logs import acting_for
@@ -108,13 +109,17 @@ def begin_run(
         policy = process.policies.current()
         if isinstance(loaded, CallboardError):
             raise unusable(loaded, progress)
+        definition, tools = loaded
+        guardrails = guardrails_of(settings, definition.guardrails)  # again: its file may have changed since the load
+    except DefinitionUnreadable as error:
+        return ClaimedRun(context_of(), None, unusable(error, progress))
     except CallboardError as error:
         return ClaimedRun(context_of(), None, error)
-    (definition, tools), has_calls = loaded, bool(progress.calls) or accepted is not None
+    has_calls = bool(progress.calls) or accepted is not None
     context = context_of(
         chat_history=Window(claim.history(definition.history_chars), definition.history_chars),
         policy=policy,
-        guardrails=partial(Guardrails, guardrails_of(settings, definition.guardrails)),
+        guardrails=partial(Guardrails, guardrails),
         spending=Spending(progress.totals),
         sampling=partial(sampling, definition),
         sticky=claim.sticky() if has_calls and may_be_sticky(policy, tools.values()) else (),

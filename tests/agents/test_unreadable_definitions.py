@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from agents import execution
 from agents.capabilities import folder as capabilities
 from agents.catalogue import find_tool
 from agents.compatibility import unusable
@@ -19,6 +20,7 @@ from agents.errors import AgentUnknown
 from agents.governance.guardrails.guardrails import guardrails_of
 from agents.governance.policy.policy_yaml import PolicySource
 from agents.registry import AgentRegistry
+from agents.testing import AgentKit
 from agents.tools.mcp.server_states import ServerFiles
 from bus.celery_tasks.application import find_application
 from bus.identity.credentials.certificates import CertificatePrincipals
@@ -26,8 +28,10 @@ from bus.journal.errors import CodeVersion
 from bus.journal.owner import Progress
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionUnreadable
+from config.errors import CallboardError, SettingInvalid
 from config.identity.principal import Principal
 from config.settings import Settings
+from tests.agents.test_celery_calls import until
 from tests.processes import no_free_file
 
 AGENT = "name: A\nmodel: demo/assistant\nsystem_prompt: x\n"
@@ -237,3 +241,25 @@ def test_a_run_waits_for_a_worker_that_can_read_what_it_needs(tmp_path: Path) ->
 
     assert isinstance(error, CodeVersion)
     assert "cannot read what the run needs" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (SettingInvalid("guardrails.yaml is broken; mend it."), "failed"),
+        (DefinitionUnreadable.of(Path("guardrails.yaml"), PermissionError(13, "Permission denied")), "waiting"),
+    ],
+    ids=["broken", "unreadable"],
+)
+def test_guardrails_that_change_between_load_and_claim_end_or_park_the_run(
+    monkeypatch: pytest.MonkeyPatch, error: CallboardError, status: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    with AgentKit() as kit:
+        monkeypatch.setattr(execution, "guardrails_of", fail)
+        handle = kit.run("Hello")
+
+        until(lambda: handle.status() == status)
+        handle.cancel()
