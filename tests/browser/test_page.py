@@ -235,6 +235,17 @@ def test_an_old_thread_opens_at_its_end_on_a_phone_and_on_a_wide_screen(visitor:
         context.close()
 
 
+def test_a_message_that_is_sent_as_soon_as_it_is_written_is_in_view(visitor: Visitor) -> None:
+    visitor.page.set_viewport_size({"width": 360, "height": 740})
+    visitor.opens()
+    visitor.says("Think hard and write 120 words", agent="assistant").waits_for_end()
+
+    # Two lines: the composer grows, the page scrolls, and the message is sent before the event of that has arrived.
+    visitor.says("What is 17 * 23, and what time is it in Tokyo?").waits_for_end(2)
+
+    visitor.page.wait_for_function(IS_AT_END)
+
+
 def test_a_reader_who_scrolls_up_is_left_there(visitor: Visitor) -> None:
     visitor.page.set_viewport_size({"width": 390, "height": 500})
     visitor.opens()

@@ -12,6 +12,7 @@ const OPEN_QUESTION = ":is(.batch:not([hidden]), .ask[data-open=yes])";
  */
 export function useFollowEnd(scroller, content, onAway) {
   let following = true;
+  let jumping = false;
   let height = 0;
   const atEnd = () => scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR;
   const scrollTo = (top) => scroller.scrollTo({ top, behavior: "instant" });
@@ -23,10 +24,15 @@ export function useFollowEnd(scroller, content, onAway) {
     scrollTo(Math.min(top, end));
   };
   const toEndIfFollowed = () => following && toEnd();
+  const arrive = () => {
+    jumping = false;
+    toEndIfFollowed();
+  };
   const topOf = (element) => scroller.scrollTop + element.getBoundingClientRect().top - scroller.getBoundingClientRect().top;
 
+  // An event of an earlier scrolling arrives in the frame of a jump before the jump is made, and must not end it.
   scroller.addEventListener("scroll", () => {
-    following = atEnd();
+    if (!jumping) following = atEnd();
     if (following) onAway(false);
   }, { passive: true });
 
@@ -43,9 +49,9 @@ export function useFollowEnd(scroller, content, onAway) {
     /** True while something is being written: only then is growth news. */
     live: false,
     jump() {
-      following = true;
+      following = jumping = true;
       onAway(false);
-      paintSoon(toEndIfFollowed);
+      paintSoon(arrive);
     },
     /** Show the very end, whatever is asked. */
     toEnd() {
