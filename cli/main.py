@@ -15,7 +15,7 @@ from cli.interrupts import CANCELLED, end_at_once, leave_to_command
 from config.errors import CallboardError, Permanent, SettingInvalid
 from config.folders import ROOT, require_own_folders
 from config.forks import close_all
-from config.text.names import did_you_mean
+from config.text.names import did_you_mean, nearest
 
 SUCCEEDED, FAILED, WRONG_USAGE = 0, 1, 2
 
@@ -135,6 +135,10 @@ def status_of(arguments: list[str]) -> int:
         return CANCELLED
     except click.exceptions.NoArgsIsHelpError as error:  # `./callboard keys`: its message is the help
         print(error.format_message(), file=sys.stderr)
+        return WRONG_USAGE
+    except click.NoSuchOption as error:  # click suggests --help for --model
+        names = [name for name in error.possibilities or () if nearest(error.option_name, [name])]
+        _complain(click.NoSuchOption(error.option_name, error.message, names).format_message(), error.ctx)
         return WRONG_USAGE
     except click.UsageError as error:
         _complain(error.format_message(), error.ctx)

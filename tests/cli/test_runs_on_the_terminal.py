@@ -121,6 +121,8 @@ def test_a_failed_run_exits_with_one_and_says_why(
         (("cancel", "run_nothere"), "there is no run 'run_nothere'"),
         (("threads", "thr_nothere"), "there is no thread 'thr_nothere'"),
         (("rnus",), "Did you mean 'runs'?"),
+        (("run", "tester", "Hi", "--detatch"), "Did you mean '--detach'?"),
+        (("run", "tester", "Hi", "--model", "x"), "No such option '--model'.\n"),
         (("run", "What is 17 * 23?"), 'the agent is missing: ./callboard run assistant "What is 17 * 23?"'),
         (("run", "testr"), "Did you mean 'tester'?"),
         (("run", "tester", "What", "is", "17?"), 'needs quotes around it: ./callboard run tester "What is 17?"'),
