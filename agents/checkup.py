@@ -200,7 +200,7 @@ def _place_of(field: str) -> Place:
 def _nearest_model(name: str, litellm: Any) -> str:
     """Return a question with the nearest known model, written as it was asked for."""
     provider, slash, model = name.partition("/")
-    model_names: list[str] = []
+    model_names = ["auto"]
     for key, facts in litellm.model_cost.items():
         if facts.get("mode") in ("chat", "responses", None):
             model_names.append(key if "/" in key or not slash else f"{facts.get('litellm_provider', provider)}/{key}")

@@ -55,6 +55,7 @@ def test_auto_is_never_a_problem(check, monkeypatch):
     ("lines", "severity", "line", "field", "words"),
     [
         (["model: opnai/gpt-5-mini"], "error", 3, "model", "Did you mean 'openai/gpt-5-mini'?"),
+        (["model: atuo"], "error", 3, "model", "Did you mean 'auto'?"),
         (["model: gpt5mini"], "error", 3, "model", "Did you mean 'gpt-5-mini'?"),
         (["model: openai/gpt-5-mni", "api_key_env: HERE"], "warning", 3, "model", "Did you mean 'openai/gpt-5-mini'?"),
         (["model: openai/gpt-5-mini"], "warning", 3, "model", "set OPENAI_API_KEY"),
