@@ -15,7 +15,7 @@ import click
 
 from cli.main import CallerPath
 from config.identity import principal
-from config.settings import Settings, adopt_env_file, read_settings, settings, unknown_variables
+from config.settings import Settings, adopt_env_file, read_settings, settings, unknown_settings
 from config.text.visible import visible
 
 _warned: set[str] = set()
@@ -76,7 +76,7 @@ def apply(**flags: object) -> Settings:
         os.environ[f"CALLBOARD_{name.upper()}"] = str(value)
     settings.cache_clear()
     adopt_env_file()
-    for warning in unknown_variables(dict(os.environ)):
+    for warning in unknown_settings():
         if warning not in _warned:
             _warned.add(warning)
             click.echo(f"warning: {visible(warning)}", err=True)

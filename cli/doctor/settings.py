@@ -19,14 +19,14 @@ from config.database.engine import Database
 from config.definitions.dotted_path import NotImportable, import_path
 from config.definitions.errors import PluginUnknown
 from config.errors import CallboardError
-from config.settings import SEED_NAMES, SEED_NAMES_UNREAD, Settings, unknown_variables
+from config.settings import SEED_NAMES, SEED_NAMES_UNREAD, Settings, unknown_settings
 from config.text.names import did_you_mean
 from observers.discovery import OBSERVERS
 
 
 def check_settings(settings: Settings) -> Verdicts:
-    """Yield the variables that no setting reads, and the earlier names in use."""
-    unknown = unknown_variables(dict(os.environ))
+    """Yield the names that no setting reads, and the earlier names in use."""
+    unknown = unknown_settings()
     yield from map(warn, unknown)
     for earlier, name in SEED_NAMES.items():
         if os.environ.get(earlier):

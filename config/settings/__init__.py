@@ -3,7 +3,7 @@
 Each part of ``Settings`` is a file here. This module is their interface.
 """
 
-from config.settings.loader import adopt_env_file, read_settings, settings, unknown_variables
+from config.settings.loader import adopt_env_file, read_settings, settings, unknown_settings
 from config.settings.model import Settings
 from config.settings.servers import QUEUE_NAME, QUEUE_NAME_FORM
 from config.settings.sources import ROOT, SEED_NAMES, SEED_NAMES_UNREAD
@@ -18,5 +18,5 @@ __all__ = [
     "adopt_env_file",
     "read_settings",
     "settings",
-    "unknown_variables",
+    "unknown_settings",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -129,15 +129,39 @@ def _shown(error: Mapping[str, Any]) -> str:
     )
 
 
-def unknown_variables(environment: dict[str, str]) -> list[str]:
-    """Return a sentence for each ``CALLBOARD_`` variable that no setting reads."""
-    variables = {f"CALLBOARD_{name.upper()}" for name in Settings.model_fields} | OF_CALLS
-    offered = variables - OF_CALLS - {"CALLBOARD_NO_AUTH"}  # never suggested, since it disables a protection
+def unknown_settings() -> list[str]:
+    """Return a sentence for each name in the environment, ``.env`` and ``callboard.toml`` that no setting reads."""
+    sentences = unknown_variables(os.environ)
+    if reads_files():
+        sentences += unknown_variables(dotenv_values(ROOT / ".env"), " in .env")
+        offered = Settings.model_fields.keys() - {"no_auth"}
+        sentences += [_unknown(name, " in callboard.toml", offered) for name in _names_in_toml()]
+    return sentences
+
+
+def unknown_variables(variables: Iterable[str], place: str = "") -> list[str]:
+    """Return a sentence for each ``CALLBOARD_`` variable that no setting reads; ``place`` says where it stands."""
+    names = {f"CALLBOARD_{name.upper()}" for name in Settings.model_fields} | OF_CALLS
+    offered = names - OF_CALLS - {"CALLBOARD_NO_AUTH"}  # never suggested: it disables a protection
     return [
-        f"{name} is not a setting.{did_you_mean(name, offered, 'CALLBOARD_')}"
-        for name in sorted(environment)
-        if name.startswith("CALLBOARD_") and name not in variables and not name.startswith(SECRETS_OF_TOOLS)
+        _unknown(name, place, offered, "CALLBOARD_")
+        for name in sorted(variables)
+        if name.startswith("CALLBOARD_") and name not in names and not name.startswith(SECRETS_OF_TOOLS)
     ]
+
+
+def _unknown(name: str, place: str, offered: Iterable[str], prefix: str = "") -> str:
+    hint = did_you_mean(name, offered, prefix) or " docs/configuration.md lists the settings."
+    return f"{name}{place} is not a setting.{hint}"
+
+
+def _names_in_toml() -> list[str]:
+    """Return the names in ``callboard.toml`` that are no settings; ``read_settings`` refuses what is not TOML."""
+    try:
+        document = tomllib.loads((ROOT / "callboard.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return sorted(document.keys() - Settings.model_fields.keys())
 
 
 @lru_cache(maxsize=1)

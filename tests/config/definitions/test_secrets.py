@@ -10,7 +10,8 @@ from config.definitions import secrets
 from config.definitions.errors import SECRET_MISSING
 from config.definitions.secrets import REFERENCE, require_no_credentials, required_secret, resolve_secret
 from config.redaction import REDACTED, redact
-from config.settings import Settings, unknown_variables
+from config.settings import Settings
+from config.settings.loader import unknown_variables
 from tests.raising import raises
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from config.errors import SettingInvalid
 from config.redaction import redact
-from config.settings import Settings, adopt_env_file, loader, read_settings, unknown_variables
+from config.settings import Settings, adopt_env_file, loader, read_settings, unknown_settings
+from config.settings.loader import unknown_variables
 
 
 def test_the_environment_goes_before_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,8 +82,34 @@ def test_an_unknown_variable_is_reported_with_the_nearest_name() -> None:
     assert "CALLBOARD_REDIS_ULR is not a setting. Did you mean 'CALLBOARD_REDIS_URL'?" in sentence
 
 
-def test_a_name_unlike_all_others_gets_no_suggestion() -> None:
-    assert unknown_variables({"CALLBOARD_FOO": "x"}) == ["CALLBOARD_FOO is not a setting."]
+def test_a_name_unlike_all_others_is_reported_with_the_page_that_lists_them() -> None:
+    [sentence] = unknown_variables({"CALLBOARD_FOO": "x"})
+
+    assert sentence == "CALLBOARD_FOO is not a setting. docs/configuration.md lists the settings."
+
+
+def test_an_unknown_name_in_a_file_is_reported_with_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".env").write_text("CALLBOARD_SLOTTS=7\nSHOP_URL=x\nCALLBOARD_SECRET_TILL_TOKEN=x\n")
+    (tmp_path / "callboard.toml").write_text("prot = 9\nslots = 2\n[tenants.acme]\n")
+    monkeypatch.setattr(loader, "ROOT", tmp_path)
+    assert unknown_settings() == [], "the tests set CALLBOARD_NO_CONFIG"
+
+    monkeypatch.delenv("CALLBOARD_NO_CONFIG")
+
+    assert unknown_settings() == [
+        "CALLBOARD_SLOTTS in .env is not a setting. Did you mean 'CALLBOARD_SLOTS'?",
+        "prot in callboard.toml is not a setting. Did you mean 'port'?",
+    ]
+
+
+def test_a_file_that_is_not_toml_is_left_to_the_reading_of_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "callboard.toml").write_text("port 9")
+    monkeypatch.setattr(loader, "ROOT", tmp_path)
+    monkeypatch.delenv("CALLBOARD_NO_CONFIG")
+
+    assert unknown_settings() == []
 
 
 def test_names_of_earlier_systems_are_read_where_ours_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
