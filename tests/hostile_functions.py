@@ -19,8 +19,8 @@ from agents.governance.guardrails.stream import StreamRedactor
 from agents.models.call import ModelCall
 from agents.models.demo.reader import answer as demo_answer
 from agents.models.failures import parse_error_body, retry_after_s
+from agents.models.streams.anthropic import AnthropicWire
 from agents.models.streams.chunk import ToolDelta, finish_word
-from agents.models.streams.fast import AnthropicWire
 from agents.models.streams.openai import OpenAIWire
 from agents.models.streams.tool_calls import CallCollector
 from agents.models.streams.wire import EventLines, carried_error, load, malformed, not_a_stream

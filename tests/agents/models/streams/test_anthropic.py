@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agents.models.errors import MODEL_REFUSED, ModelFailed
+from agents.models.streams.anthropic import AnthropicWire
 from agents.models.streams.chunk import Chunk, ToolDelta, Usage
-from agents.models.streams.fast import AnthropicWire
 from tests.model_turn import Call, Turn
 from tests.raising import raises
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.models.errors import MODEL_REFUSED, ModelFailed
+from agents.models.streams.anthropic import AnthropicWire
 from agents.models.streams.chunk import Chunk, ToolDelta, Usage
-from agents.models.streams.fast import AnthropicWire
 from agents.models.streams.openai import OpenAIWire
 from agents.models.streams.wire import MAX_EVENT_BYTES, Wire
 from config.errors import Permanent
