@@ -39,9 +39,11 @@ from bus.journal.owner import (
 )
 from bus.payloads import Payload, StatusPayload
 from config.definitions.errors import DefinitionUnreadable
+from config.definitions.guardrails.checks import GuardrailFields
 from config.errors import CallboardError
 from config.identity.contexts import working_for
 from config.logs import acting_for
+from config.settings import Settings
 from config.tracing import traced
 from observers.discovery import resolve_observers
 
@@ -107,12 +109,7 @@ def begin_run(
         if missing is not None or contexts.security is None:
             raise missing or SECURITY_CONTEXT_MISSING()
         policy = process.policies.current()
-        if isinstance(loaded, CallboardError):
-            raise unusable(loaded, progress)
-        definition, tools = loaded
-        guardrails = guardrails_of(settings, definition.guardrails)  # again: its file may have changed since the load
-    except DefinitionUnreadable as error:
-        return ClaimedRun(context_of(), None, unusable(error, progress))
+        (definition, tools), guardrails = _usable(loaded, settings, progress)
     except CallboardError as error:
         return ClaimedRun(context_of(), None, error)
     has_calls = bool(progress.calls) or accepted is not None
@@ -125,7 +122,23 @@ def begin_run(
         sticky=claim.sticky() if has_calls and may_be_sticky(policy, tools.values()) else (),
         on_cleared=on_cleared,
     )
-    return _begin_work(claim, process, loaded, context, progress, accepted)
+    return _begin_work(claim, process, (definition, tools), context, progress, accepted)
+
+
+def _usable(
+    loaded: LoadedAgent | CallboardError, settings: Settings, progress: Progress
+) -> tuple[LoadedAgent, GuardrailFields]:
+    """Return the agent with the guardrails of its runs, whose file may have changed since the agent was loaded.
+
+    Raises:
+        CallboardError: one of both cannot be used here.
+    """
+    if isinstance(loaded, CallboardError):
+        raise unusable(loaded, progress)
+    try:
+        return loaded, guardrails_of(settings, loaded[0].guardrails)
+    except DefinitionUnreadable as error:
+        raise unusable(error, progress) from error
 
 
 def _begin_work(
