@@ -39,26 +39,26 @@ class FreshByKey(Generic[K, V]):
     """Values by key, whose age begins with the look-up; two threads that ask at once may both look one up."""
 
     def __init__(self) -> None:
-        self._kept: dict[K, tuple[float, V]] = {}
+        self._entries: dict[K, tuple[float, V]] = {}
 
     def get(self, key: K, seconds: float, look_up: Callable[[], V]) -> V:
         """Return the key's value if it is that fresh, or look it up."""
         now_s = time.monotonic()
-        kept = self._kept.get(key)
-        if kept is not None and now_s - kept[0] < seconds:
-            return kept[1]
+        entry = self._entries.get(key)
+        if entry is not None and now_s - entry[0] < seconds:
+            return entry[1]
         value = look_up()
-        keep(self._kept, key, (now_s, value))
+        keep(self._entries, key, (now_s, value))
         return value
 
     def has(self, key: K, value: V, seconds: float) -> bool:
         """Return whether this very object is the key's value and that fresh."""
-        kept = self._kept.get(key)
-        return kept is not None and kept[1] is value and time.monotonic() - kept[0] < seconds
+        entry = self._entries.get(key)
+        return entry is not None and entry[1] is value and time.monotonic() - entry[0] < seconds
 
     def forget(self, key: K) -> None:
         """Look the key's value up when it is needed next."""
-        self._kept.pop(key, None)
+        self._entries.pop(key, None)
 
 
 def keep(cache: dict[K, V], key: K, value: V) -> None:

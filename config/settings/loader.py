@@ -139,20 +139,20 @@ def unknown_settings() -> list[str]:
     return sentences
 
 
-def unknown_variables(variables: Iterable[str], place: str = "") -> list[str]:
-    """Return a sentence for each ``CALLBOARD_`` variable that no setting reads; ``place`` says where it stands."""
+def unknown_variables(variables: Iterable[str], source: str = "") -> list[str]:
+    """Return a sentence for each ``CALLBOARD_`` variable that no setting reads; ``source`` says where it stands."""
     names = {f"CALLBOARD_{name.upper()}" for name in Settings.model_fields} | OF_CALLS
     offered = names - OF_CALLS - {"CALLBOARD_NO_AUTH"}  # never suggested: it disables a protection
     return [
-        _unknown(name, place, offered, "CALLBOARD_")
+        _unknown(name, source, offered, "CALLBOARD_")
         for name in sorted(variables)
         if name.startswith("CALLBOARD_") and name not in names and not name.startswith(SECRETS_OF_TOOLS)
     ]
 
 
-def _unknown(name: str, place: str, offered: Iterable[str], prefix: str = "") -> str:
+def _unknown(name: str, source: str, offered: Iterable[str], prefix: str = "") -> str:
     hint = did_you_mean(name, offered, prefix) or " docs/configuration.md lists the settings."
-    return f"{name}{place} is not a setting.{hint}"
+    return f"{name}{source} is not a setting.{hint}"
 
 
 def _names_in_toml() -> list[str]:
