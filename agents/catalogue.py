@@ -19,7 +19,7 @@ from typing import Any
 from agents.capabilities import folder
 from agents.capabilities.folder import get_capability
 from agents.tools import mcp
-from agents.tools.mcp.stores import Accepted, Origin, accepted_by_persons, first_seen, names_of
+from agents.tools.mcp.tool_names import Accepted, Origin, accepted_by_persons, first_seen, names_of
 from agents.tools.schema import build_tool
 from agents.tools.tool import FOR_AGENT, Tool
 from config.definitions import plugins

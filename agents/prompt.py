@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import orjson
 
 from agents.errors import INPUT_EMPTY, INPUT_TOO_LARGE
 from agents.tools.tool import Tool
-from bus.journal.owner import HistoryItem, Past
 from config.definitions.agent import AgentDefinition
 from config.errors import BadRequest
 from config.text.stored_texts import stored_name
+
+if TYPE_CHECKING:
+    from bus.journal.owner import HistoryItem, Past
 
 # --- the texts that callers give a run
 

@@ -123,7 +123,7 @@ def nothing_of_other_tests() -> Iterator[None]:
     """
     abandoned, unaccepted = (
         sys.modules.get("agents.tools.execution.executor"),
-        sys.modules.get("agents.tools.mcp.stores"),
+        sys.modules.get("agents.tools.mcp.unaccepted_tools"),
     )
     if abandoned is not None:
         abandoned.ABANDONED.forget()

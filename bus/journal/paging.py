@@ -1,11 +1,11 @@
-"""What lists and logs are read by: whose rows, in which order, and how many at a time."""
+"""What lists and logs are read by: whose rows, as of when, in which order, and how many at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Column, ColumnElement, Connection, Row, Select, and_, exists, func, or_, select, tuple_
 
@@ -15,6 +15,18 @@ from config.identity.principal import Principal, Verb
 from config.tracing import is_trace_id
 
 ANY_OWNER = "*"
+
+
+class MessagesUntil(NamedTuple):
+    """A past state of a thread. Messages are only ever added, each with the next number of its thread."""
+
+    number: int = 2**31 - 1
+    """The number of the newest message."""
+    time_ms: int = 2**53
+    """When the newest message was added at the latest."""
+
+
+NOW = MessagesUntil()
 
 
 def threads_of(principal: Principal, owner: str | None) -> ColumnElement[bool]:

@@ -9,10 +9,9 @@ from bus.journal.on_demand import on_demand
 
 if TYPE_CHECKING:
     from bus.journal.log.line import Line, parse_cursor
-    from bus.journal.paging import PAGE_BYTES
+    from bus.journal.paging import PAGE_BYTES, MessagesUntil
     from bus.journal.queries.run_record import RunRecord, read_record, run_of_thread
     from bus.journal.queries.runs import STATUSES, RunFilter, Runs
-    from bus.journal.queries.threads import MessagesUntil
     from bus.journal.queries.wait_reasons import WaitReason
     from bus.journal.records.originals import unseal_originals
     from bus.journal.records.steps import steps_of

@@ -30,8 +30,8 @@ from web.app import create_app
 ROOT = Path(__file__).parents[2]
 HEAVY = ("litellm", "openai", "alembic", "rich", "mcp", "handlers", "agents.models.lite", "agents.tools.calculator")
 VALUES = (
-    "approvals clients controls errors idempotency log log.line on_demand paging paging.pages queries queries.until "
-    "readers states states.codes storage storage.new_internal_event"
+    "approvals clients controls errors idempotency log log.line on_demand paging "
+    "readers states states.codes storage storage.internal_events"
 )
 """Modules of ``bus.journal`` that requests need before there is a journal."""
 SHOW = f"print([name for name in {HEAVY!r} if name in sys.modules]);"

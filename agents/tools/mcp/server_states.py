@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.tools.mcp.stores import UNACCEPTED
+from agents.tools.mcp.unaccepted_tools import UNACCEPTED
 from config.definitions.errors import DefinitionUnreadable
 from config.definitions.mcp.server import McpServerDefinition, name_of, read_servers
 from config.definitions.yaml_lines import yaml_files

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 from sqlalchemy import Connection, bindparam, insert, select, tuple_
@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, insert, select, tuple_
 from bus.identity.access import rows_for
 from bus.journal.approvals import approved_by
 from bus.journal.errors import ThreadUnknown
-from bus.journal.paging import Pages, newest_first, present, threads_of
+from bus.journal.paging import NOW, MessagesUntil, Pages, newest_first, present, threads_of
 from bus.journal.retention.removal import remove_threads, require_no_open_run
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database
@@ -19,18 +19,6 @@ from config.database.tables import approvals, messages, runs, steps, threads
 from config.identity.principal import Principal, Verb
 from config.ids import new_id
 from config.text.stored_texts import stored_line
-
-
-class MessagesUntil(NamedTuple):
-    """A past state of a thread. Messages are only ever added, each with the next number of its thread."""
-
-    number: int = 2**31 - 1
-    """The number of the newest message."""
-    time_ms: int = 2**53
-    """When the newest message was added at the latest."""
-
-
-NOW = MessagesUntil()
 
 # --- the threads
 

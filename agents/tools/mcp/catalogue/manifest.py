@@ -15,7 +15,8 @@ import orjson
 
 from agents.tools.call_context import current_call
 from agents.tools.mcp.catalogue.listed import ServerTool, from_json
-from agents.tools.mcp.stores import UNACCEPTED, opened_journal
+from agents.tools.mcp.stores import opened_journal
+from agents.tools.mcp.unaccepted_tools import UNACCEPTED
 from bus.journal.approvals import ANSWERED_BY
 from config.errors import ToolFailed
 from config.identity.principal import Role

@@ -9,7 +9,7 @@ import pytest
 
 from agents.tools.mcp import server_states as states
 from agents.tools.mcp.server_states import McpServerState, McpState, ServerFiles, fleet_states, of_file
-from agents.tools.mcp.stores import UnacceptedTools
+from agents.tools.mcp.unaccepted_tools import UnacceptedTools
 
 
 def test_what_is_not_known_is_left_out() -> None:

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from agents.tools.mcp.stores import Origin, names_of
+from agents.tools.mcp.tool_names import Origin, names_of
 from config.definitions.mcp.names import identity_of, names_for_models, sent_name
 
 Given = list[tuple[str, Origin | None]]
