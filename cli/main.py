@@ -12,9 +12,9 @@ from typing import NoReturn
 import click
 
 from cli.interrupts import CANCELLED, end_at_once, leave_to_command
+from config.at_exit import close_all
 from config.errors import CallboardError, Permanent, SettingInvalid
 from config.folders import ROOT, require_own_folders
-from config.forks import close_all
 from config.text.names import did_you_mean, nearest
 
 SUCCEEDED, FAILED, WRONG_USAGE = 0, 1, 2

@@ -8,9 +8,8 @@ row's ``meaning``, say for users what the code means; ``cli.dev.error_catalogue`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 E = TypeVar("E", bound="CallboardError")
 
@@ -90,8 +89,7 @@ class CallboardError(Exception):
         return type(self).__new__, (type(self), *self.args), self.__dict__
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ErrorRow(Generic[E]):
+class ErrorRow(NamedTuple, Generic[E]):  # a dataclass would double what this module costs each command
     """An error that no code catches by a class of its own: ``raise NO_STARTERS(agent_id=...)``."""
 
     family: type[E]

@@ -1,11 +1,8 @@
-"""Forks and the end of a process: what a child makes anew, and what is closed while the loop still runs.
+"""Forks: recreate in a child what it must not share with its parent, such as locks and objects with threads.
 
 A child has copies of the parent's objects and none of its threads. So modules recreate their process-wide state in the
 child and leave the parent's objects untouched: sockets and database connections are shared with the parent, and closing
 them would break it. What a child must not inherit at all is closed before the fork.
-
-A module that opens what has to be closed at the end registers what closes it, so that the command line and the worker
-close it without importing the module: one that was never imported has opened nothing.
 """
 
 from __future__ import annotations
@@ -128,18 +125,3 @@ def _after_in_child() -> None:
 
 
 os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
-
-
-_closers: list[Callable[[], None]] = []
-
-
-def at_exit(close: Callable[[], None]) -> Callable[[], None]:
-    """Have ``close`` called by ``close_all``; it may be called more than once, and in a forked child."""
-    _closers.append(close)
-    return close
-
-
-def close_all() -> None:
-    """Close what was opened, the last module's first."""
-    for close in reversed(_closers):
-        close()

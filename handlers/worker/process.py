@@ -35,10 +35,10 @@ from bus.loop import stop_process_loop
 from bus.queues import served_queues
 from bus.redis_wire import with_running_redis
 from bus.thread_pool import ThreadPool
+from config.at_exit import close_all
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
 from config.folders import require_own_folders
-from config.forks import close_all
 from config.logs import configure_logging
 from config.settings import Settings, settings
 from config.settings.project import own_version

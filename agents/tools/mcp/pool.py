@@ -25,9 +25,10 @@ from agents.tools.mcp.oauth.tokens import new_tokens
 from agents.tools.mcp.outcomes import SessionGone
 from agents.tools.mcp.server_session import McpSession
 from agents.tools.mcp.server_states import McpServerState, McpState, states_source
+from config.at_exit import at_exit
 from config.definitions.mcp.server import McpServerDefinition
 from config.errors import ToolCutOff, ToolFailed
-from config.forks import after_fork, at_exit, leave_to_parent
+from config.forks import after_fork, leave_to_parent
 from config.ids import canonical_digest
 
 T = TypeVar("T")
