@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -91,8 +91,10 @@ class _Behaviour(BaseHTTPRequestHandler):
             "nothing": (200, b""),
             "fail": (500, "the reason: kein Fünfer".encode()),
             "gateway": (502, b"no answer"),
-            "flood": (200, b'"' + b"x" * 20_000_000 + b'"'),
         }
+        if does == "flood":
+            self._flood()
+            return
         if does not in answers:
             self.stop.wait(60)
         status, text = answers.get(does, (200, b"0"))
@@ -103,6 +105,16 @@ class _Behaviour(BaseHTTPRequestHandler):
             self.wfile.write(text)
         except OSError:
             return
+
+    def _flood(self) -> None:
+        """Send a text of 100 MB whose length is not declared, in pieces: this process is the one that is measured."""
+        piece = b"x" * 1_000_000
+        with suppress(OSError):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'"')
+            for _ in range(100):
+                self.wfile.write(piece)
 
     def log_message(self, *_: object) -> None:
         return
