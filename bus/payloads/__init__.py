@@ -8,11 +8,11 @@ round trip.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from bus.payloads.log_lines import call_text, calls_text, given, text
 from bus.payloads.payload import DELTA_TYPES as DELTA_TYPES
 from bus.payloads.payload import EVENT_TYPES as EVENT_TYPES
 from bus.payloads.payload import Payload as Payload
@@ -22,6 +22,10 @@ from bus.payloads.payload import decode as decode
 from bus.payloads.payload import encode as encode
 from bus.payloads.payload import event
 from bus.payloads.payload import from_event as from_event
+from bus.payloads.thread_events import ChildPayload as ChildPayload
+from bus.payloads.thread_events import ControlPayload as ControlPayload
+from bus.payloads.thread_events import HandoverPayload as HandoverPayload
+from bus.payloads.thread_events import HistoryPayload as HistoryPayload
 from config.redaction import redact
 
 Outcome = Literal["done", "failed", "refused", "cancelled", "unknown"]
@@ -58,8 +62,8 @@ class StatusPayload(Payload):
     def log_line(record: Record) -> str:
         granted = record.get("privilege") or {}
         privilege = f", privileged by {granted.get('by')}: {granted.get('reason')}" if granted else ""
-        reason = _given(record, "reason", ": {}")
-        return f"{record['status']}{_given(record, 'attempt', ', attempt {}')}{reason}{privilege}"
+        reason = given(record, "reason", ": {}")
+        return f"{record['status']}{given(record, 'attempt', ', attempt {}')}{reason}{privilege}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,8 +113,8 @@ class ToolPayload(Payload):
 
     @staticmethod
     def log_line(record: Record) -> str:
-        call = _call(record["name"], record.get("arguments")) + _given(record, "effect", " [{}]")
-        return call + _given(record.get("policy") or {}, "verdict", " policy: {}")
+        call = call_text(record["name"], record.get("arguments")) + given(record, "effect", " [{}]")
+        return call + given(record.get("policy") or {}, "verdict", " policy: {}")
 
 
 @event("tool", delta_without="arguments")
@@ -133,7 +137,7 @@ class ToolProgressPayload(Payload):
 
     @staticmethod
     def log_line(record: Record) -> str:
-        done = f"{record.get('done', '')}{_given(record, 'total', ' of {}')}"
+        done = f"{record.get('done', '')}{given(record, 'total', ' of {}')}"
         return ": ".join(filter(None, (f"{record['name']} {done}".strip(), record.get("message"))))
 
 
@@ -153,8 +157,8 @@ class ToolLogPayload(Payload):
 
     @staticmethod
     def log_line(record: Record) -> str:
-        left_out = _given(record, "left_out", " ({} lines before it are left out)")
-        logger = _given(record, "logger", " {}")
+        left_out = given(record, "left_out", " ({} lines before it are left out)")
+        logger = given(record, "logger", " {}")
         return f"{record['name']} {record['level']}{logger}: {record['message']}{left_out}"
 
 
@@ -176,8 +180,8 @@ class ToolResultPayload(Payload):
 
     @staticmethod
     def log_line(record: Record) -> str:
-        took = _given(record, "duration_ms", " in {} ms")
-        result = f": {_text(record['result'])}" if "result" in record else ""
+        took = given(record, "duration_ms", " in {} ms")
+        result = f": {text(record['result'])}" if "result" in record else ""
         return f"{record['name']} {record['outcome']}{took}{result}"
 
 
@@ -226,7 +230,7 @@ class ApprovalPayload(Payload):
             return f"{record['decision']} by {record.get('by', 'unknown')}"
         if "approved_by" in record:
             return f"approved by {', '.join(record['approved_by'])}, of {record.get('approvers')}"
-        return f"asked: {_call(record.get('name', 'the run'), record.get('arguments'))}"
+        return f"asked: {call_text(record.get('name', 'the run'), record.get('arguments'))}"
 
 
 @event("message")
@@ -246,22 +250,9 @@ class MessagePayload(Payload):
     @staticmethod
     def log_line(record: Record) -> str:
         cut = " (cut off)" if record.get("partial") else ""
-        thought = _given(record, "reasoning", "<thought: {}>")
-        calls = f"<calls: {_calls(record['tool_calls'])}>" if record.get("tool_calls") else ""
+        thought = given(record, "reasoning", "<thought: {}>")
+        calls = f"<calls: {calls_text(record['tool_calls'])}>" if record.get("tool_calls") else ""
         return f"{record['role']}{cut}: {' '.join(filter(None, (record.get('content'), thought, calls)))}"
-
-
-@event("child")
-class ChildPayload(Payload):
-    """A child run's state changed."""
-
-    child_run_id: str
-    agent: str
-    status: str
-
-    @staticmethod
-    def log_line(record: Record) -> str:
-        return f"{record['agent']} {record['child_run_id']} {record['status']}"
 
 
 @event("withdrawn")
@@ -294,8 +285,8 @@ class ErrorPayload(Payload):
 
     @staticmethod
     def log_line(record: Record) -> str:
-        attempt = _given(record, "attempt", ", attempt {}")
-        return f"{record['code']}: {record['message']}{attempt}{_given(record, 'retry_in_ms', ', again in {} ms')}"
+        attempt = given(record, "attempt", ", attempt {}")
+        return f"{record['code']}: {record['message']}{attempt}{given(record, 'retry_in_ms', ', again in {} ms')}"
 
 
 @event("end")
@@ -318,31 +309,9 @@ class EndPayload(Payload):
         """Return how the run ended; its output is the line of its last message."""
         usage = "".join(f" {key}={value}" for key, value in (record.get("usage") or {}).items())
         totals = "".join(
-            _given(record, name, f" {name}={{}}") for name in ("cost_usd", "steps", "duration_ms", "work_ms")
+            given(record, name, f" {name}={{}}") for name in ("cost_usd", "steps", "duration_ms", "work_ms")
         )
-        return f"{record['status']}{_given(record, 'reason', ' {}')}{usage}{totals}"
-
-
-def _given(record: Record, name: str, template: str) -> str:
-    """Return ``template`` with the field's value, or nothing where the field is absent."""
-    return template.format(record[name]) if name in record else ""
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _call(name: Any, arguments: Any) -> str:
-    if not isinstance(arguments, Mapping):
-        return f"{name}(…)"
-    return f"{name}({', '.join(f'{key}={json.dumps(value, ensure_ascii=False)}' for key, value in arguments.items())})"
-
-
-def _calls(calls: Iterable[Any]) -> str:
-    """Return the calls of a message as their tool events show them; a shortened list ends with a text."""
-    return "; ".join(
-        _call(call.get("name"), call.get("arguments")) if isinstance(call, Mapping) else str(call) for call in calls
-    )
+        return f"{record['status']}{given(record, 'reason', ' {}')}{usage}{totals}"
 
 
 def ranges_of(numbers: Iterable[int]) -> list[list[int]]:

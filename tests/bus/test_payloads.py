@@ -41,7 +41,10 @@ samples = st.one_of(
     st.builds(p.ToolLogPayload, call_id=texts, name=texts, level=texts, message=texts, left_out=st.none() | numbers),
     st.builds(p.ApprovalPayload, approval_id=texts, arguments=objects, decisions=st.none() | st.just(["a"])),
     st.builds(p.MessagePayload, role=texts, content=optional, tool_calls=st.lists(objects), partial=st.booleans()),
-    st.builds(p.ChildPayload, child_run_id=texts, agent=texts, status=texts),
+    st.builds(p.ChildPayload, child_run_id=texts, agent=texts, status=texts, call_id=optional),
+    st.builds(p.ControlPayload, control_id=texts, verb=texts, state=texts, content=optional),
+    st.builds(p.HandoverPayload, from_agent=texts, to_agent=texts, reason=optional),
+    st.builds(p.HistoryPayload, kind=texts, from_seq=st.none() | numbers, summary=optional),
     st.builds(p.WithdrawnPayload, ranges=st.lists(st.lists(numbers, min_size=2, max_size=2))),
     st.builds(p.ErrorPayload, code=texts, message=texts, retryable=st.booleans(), attempt=st.none() | numbers),
     st.builds(

@@ -12,9 +12,12 @@ from callboard_client.errors import UnexpectedAnswer as UnexpectedAnswer
 from callboard_client.errors import Unreachable as Unreachable
 from callboard_client.events import ApprovalEvent as ApprovalEvent
 from callboard_client.events import ChildEvent as ChildEvent
+from callboard_client.events import ControlEvent as ControlEvent
 from callboard_client.events import EndEvent as EndEvent
 from callboard_client.events import ErrorEvent as ErrorEvent
 from callboard_client.events import Event as Event
+from callboard_client.events import HandoverEvent as HandoverEvent
+from callboard_client.events import HistoryEvent as HistoryEvent
 from callboard_client.events import MessageEvent as MessageEvent
 from callboard_client.events import ReasoningEvent as ReasoningEvent
 from callboard_client.events import ResponseEvent as ResponseEvent

@@ -198,6 +198,42 @@ class ChildEvent(Event):
     child_run_id: str
     agent: str
     status: str
+    call_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ControlEvent(Event):
+    """What a client requested of the run, and what became of it."""
+
+    control_id: str
+    verb: str
+    """stop, steer, pause, resume, set or signal."""
+    state: str
+    """accepted, consumed, refused or undelivered."""
+    by: str | None = None
+    content: str | None = None
+    reason: str | None = None
+    consumed_at: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HandoverEvent(Event):
+    """Another agent continues the run."""
+
+    from_agent: str
+    to_agent: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistoryEvent(Event):
+    """What the thread says about its past changed."""
+
+    kind: str
+    """compacted, rolled_back, forked or edited."""
+    from_seq: int | None = None
+    to_seq: int | None = None
+    summary: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -247,6 +283,9 @@ EVENT_TYPES: Mapping[str, type[Event]] = {
     "approval": ApprovalEvent,
     "message": MessageEvent,
     "child": ChildEvent,
+    "control": ControlEvent,
+    "handover": HandoverEvent,
+    "history": HistoryEvent,
     "withdrawn": WithdrawnEvent,
     "error": ErrorEvent,
     "end": EndEvent,

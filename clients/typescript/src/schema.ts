@@ -279,6 +279,8 @@ export interface components {
             agent: string;
             /** @description When it was numbered, UTC. */
             at: string;
+            /** @description Of the call by which the parent delegated. */
+            call_id?: string;
             child_run_id: string;
             run_id: string;
             /** @description Its number in its run, from 1; the cursor of a reader that has it. */
@@ -309,6 +311,32 @@ export interface components {
              * @example sums
              */
             thread_id: string;
+        };
+        /** @description What a client requested of the run, and what became of it. */
+        ControlEvent: {
+            /** @description When it was numbered, UTC. */
+            at: string;
+            by?: string;
+            /** @description The number of the event behind which it was consumed. */
+            consumed_at?: number;
+            /** @description Of a steer: its text. */
+            content?: string;
+            control_id: string;
+            /** @description Why it was refused or not delivered, as a code. */
+            reason?: string;
+            run_id: string;
+            /** @description Its number in its run, from 1; the cursor of a reader that has it. */
+            seq: number;
+            /** @description accepted, consumed, refused or undelivered. */
+            state: string;
+            thread_id: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "control";
+            /** @description stop, steer, pause, resume, set or signal. */
+            verb: string;
         };
         /** @description A run that was asked for something. */
         ControlledRun: {
@@ -466,7 +494,7 @@ export interface components {
              */
             type: "error";
         };
-        Event: components["schemas"]["StatusEvent"] | components["schemas"]["ResponseEvent"] | components["schemas"]["ReasoningEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ToolProgressEvent"] | components["schemas"]["ToolLogEvent"] | components["schemas"]["ToolResultEvent"] | components["schemas"]["ApprovalEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["ChildEvent"] | components["schemas"]["WithdrawnEvent"] | components["schemas"]["ErrorEvent"] | components["schemas"]["EndEvent"];
+        Event: components["schemas"]["ChildEvent"] | components["schemas"]["ControlEvent"] | components["schemas"]["HandoverEvent"] | components["schemas"]["HistoryEvent"] | components["schemas"]["StatusEvent"] | components["schemas"]["ResponseEvent"] | components["schemas"]["ReasoningEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ToolProgressEvent"] | components["schemas"]["ToolLogEvent"] | components["schemas"]["ToolResultEvent"] | components["schemas"]["ApprovalEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["WithdrawnEvent"] | components["schemas"]["ErrorEvent"] | components["schemas"]["EndEvent"];
         /** @description An event that was logged. */
         EventFound: {
             created_at: string;
@@ -558,6 +586,24 @@ export interface components {
         Grants: {
             grants: components["schemas"]["PrivilegeGrant"][];
         };
+        /** @description Another agent continues the run. */
+        HandoverEvent: {
+            /** @description When it was numbered, UTC. */
+            at: string;
+            from_agent: string;
+            /** @description What the agent said about it, as a sentence. */
+            reason?: string;
+            run_id: string;
+            /** @description Its number in its run, from 1; the cursor of a reader that has it. */
+            seq: number;
+            thread_id: string;
+            to_agent: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "handover";
+        };
         /** @description The state of each part, for people; the status alone without a credential. */
         Health: {
             /** @description The calls that workers gave up and that have not ended, by tool; for callers who may know of machines. */
@@ -601,6 +647,28 @@ export interface components {
             response: string | {
                 [key: string]: unknown;
             };
+        };
+        /** @description What the thread says about its past changed. */
+        HistoryEvent: {
+            /** @description When it was numbered, UTC. */
+            at: string;
+            /** @description The first message that it is about, by its number in the thread. */
+            from_seq?: number;
+            /** @description compacted, rolled_back, forked or edited. */
+            kind: string;
+            run_id: string;
+            /** @description Its number in its run, from 1; the cursor of a reader that has it. */
+            seq: number;
+            /** @description With ``compacted``: what the model is given in their place; with ``edited``: the new text. */
+            summary?: string;
+            thread_id: string;
+            /** @description The last one. */
+            to_seq?: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "history";
         };
         /** @description An event outside, in the form that adapters of platforms give it. */
         InternalEvent: {

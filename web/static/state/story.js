@@ -54,6 +54,9 @@ const EVENTS = {
   approval: { fold: foldApproval, spoken: approvalSpoken },
   message: { fold: foldMessage },
   child: { fold: (story, event) => putItem(story, `child:${event.child_run_id}`, { kind: "child", ...pick(event, "child_run_id", "agent", "status") }) },
+  control: { fold: foldControl, spoken: (event) => event.state === "undelivered" && `Not delivered: ${event.content ?? event.verb}` },
+  handover: { fold: (story, event) => putItem(story, `handover:${event.seq}`, { kind: "handover", ...pick(event, "from_agent", "to_agent", "reason") }) },
+  history: { fold: (story, event) => putItem(story, `history:${event.seq}`, { kind: "history", change: event.kind, ...pick(event, "from_seq", "to_seq", "summary") }) },
   withdrawn: { fold: foldWithdrawn },
   error: { fold: foldError, spoken: (event) => event.message },
   end: { fold: foldEnd, spoken: (event, agent, story) => `${agent}, ${event.status}: ${story.items.findLast((item) => item.kind === "text")?.text.slice(0, 1500) ?? ""}` },
@@ -70,6 +73,11 @@ export function spokenOf(event, agent, story) {
 /** True for a piece of text, of which many come a second. */
 export function isPiece(event) {
   return Boolean(EVENTS[event.type]?.isPiece);
+}
+
+/** A control is one item, whatever becomes of it: a steer shows its text, the others what was requested. */
+function foldControl(story, event) {
+  return putItem(story, `control:${event.control_id}`, { kind: "control", ...pick(event, "control_id", "verb", "state", "by", "content", "reason") });
 }
 
 function approvalSpoken(event, agent) {

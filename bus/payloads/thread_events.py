@@ -1,0 +1,76 @@
+"""The events about a run's thread and its family: controls, hand-overs, child runs, and changes of the history."""
+
+from __future__ import annotations
+
+from bus.payloads.log_lines import given
+from bus.payloads.payload import Payload, Record, event
+
+
+@event("child")
+class ChildPayload(Payload):
+    """A child run's state changed."""
+
+    child_run_id: str
+    agent: str
+    status: str
+    call_id: str | None = None
+    """Of the call by which the parent delegated."""
+
+    @staticmethod
+    def log_line(record: Record) -> str:
+        return f"{record['agent']} {record['child_run_id']} {record['status']}"
+
+
+@event("control")
+class ControlPayload(Payload):
+    """What a client requested of the run, and what became of it."""
+
+    control_id: str
+    verb: str
+    """stop, steer, pause, resume, set or signal."""
+    state: str
+    """accepted, consumed, refused or undelivered."""
+    by: str | None = None
+    content: str | None = None
+    """Of a steer: its text."""
+    reason: str | None = None
+    """Why it was refused or not delivered, as a code."""
+    consumed_at: int | None = None
+    """The number of the event behind which it was consumed."""
+
+    @staticmethod
+    def log_line(record: Record) -> str:
+        why = f"{given(record, 'by', ' by {}')}{given(record, 'reason', ', {}')}"
+        return f"{record['verb']} {record['state']}{why}{given(record, 'content', ': {}')}"
+
+
+@event("handover")
+class HandoverPayload(Payload):
+    """Another agent continues the run."""
+
+    from_agent: str
+    to_agent: str
+    reason: str | None = None
+    """What the agent said about it, as a sentence."""
+
+    @staticmethod
+    def log_line(record: Record) -> str:
+        return f"{record['from_agent']} -> {record['to_agent']}{given(record, 'reason', ': {}')}"
+
+
+@event("history")
+class HistoryPayload(Payload):
+    """What the thread says about its past changed."""
+
+    kind: str
+    """compacted, rolled_back, forked or edited."""
+    from_seq: int | None = None
+    """The first message that it is about, by its number in the thread."""
+    to_seq: int | None = None
+    """The last one."""
+    summary: str | None = None
+    """With ``compacted``: what the model is given in their place; with ``edited``: the new text."""
+
+    @staticmethod
+    def log_line(record: Record) -> str:
+        return f"{record['kind']}{given(record, 'from_seq', ' {}')}{given(record, 'to_seq', '-{}')}"
