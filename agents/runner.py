@@ -17,7 +17,7 @@ from agents.prompt import check_call, check_objective, check_thread_id
 from agents.registry import AgentRegistry
 from bus.identity.credentials.grants import SECRET_NAME, GrantForm, PresentedGrant
 from bus.journal import Journal
-from bus.journal.clients import NO_MODEL, CallersTransaction, IdempotencyKey, NewCall, NewRun
+from bus.journal.clients import NO_MODEL, CallersTransaction, Fork, IdempotencyKey, NewCall, NewRun
 from bus.journal.errors import RunUnknown
 from bus.routes import INLINE, OTHERS, BrokerTransport, Dispatcher, InlineTransport
 from bus.sealing import Original, sealer_of
@@ -297,6 +297,19 @@ class Runner:
         return RunHandle(
             lambda: self.journal, accepted.run_id, accepted.thread_id, new.principal, is_new=accepted.is_new
         )
+
+    def fork(
+        self, thread_id: str, message: int, *, new_thread_id: str | None = None, principal: Principal | None = None
+    ) -> Fork:
+        """Make a thread that begins with copies of a thread's messages, up to and including this number.
+
+        Raises:
+            BadRequest: the new thread's name cannot be used.
+            FORBIDDEN, ThreadUnknown, MESSAGE_UNKNOWN, THREAD_EXISTS: see ``bus.journal.forks.fork``.
+        """
+        if new_thread_id is not None:
+            check_thread_id(new_thread_id)
+        return self.journal.clients.fork(principal or self.principal, thread_id, message, new_thread_id)
 
     def handle(self, run_id: str, principal: Principal | None = None) -> RunHandle:
         """Return a handle on a run that any process accepted.

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bus.journal.acceptance.callers_transaction import CallersTransaction
     from bus.journal.controls import CONTROLS, Control
     from bus.journal.decisions.decisions import Decided
+    from bus.journal.forks.fork import Fork
     from bus.journal.idempotency import IdempotencyKey
     from bus.journal.records.steps import NO_MODEL, TOOL, NewCall
     from bus.journal.states.codes import STOPPED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -24,7 +25,34 @@ MOST_ID_COLUMNS = 30
 """As wide as the ids that Callboard makes: a longer one of a client's does not widen all lines."""
 
 
-@click.command(cls=CommandGroup, members={"rm": rm_threads})
+@click.command("fork")
+@click.argument("thread_id", metavar="THREAD")
+@click.option(
+    "--at",
+    "message",
+    metavar="N",
+    type=options.WholeNumber(1, 2**31 - 1),
+    required=True,
+    help="The number of the last message that the fork gets.",
+)
+@click.option("--as", "new_thread_id", metavar="NAME", help="A name for the fork; default: a new id.")
+@options.as_json
+@options.state_dir
+def fork(thread_id: str, message: int, new_thread_id: str | None, as_json: bool, **flags: object) -> int:
+    """Make a thread with copies of the first messages of another one."""
+    with open_runner(options.apply(**flags)) as runner:
+        branch = runner.fork(thread_id, message, new_thread_id=new_thread_id)
+    if as_json:
+        print_json(asdict(branch))
+        return 0
+    earlier = "" if branch.at == message else f" (message {message} belongs to a call whose result is behind it)"
+    copied = f"{branch.messages} messages of {visible(branch.forked_from)}, up to number {branch.at}"
+    click.echo(f"{branch.thread_id} has {copied}{earlier}.")
+    click.echo(f'Continue it: ./callboard run AGENT "..." --thread {branch.thread_id}')
+    return 0
+
+
+@click.command(cls=CommandGroup, members={"fork": fork, "rm": rm_threads})
 @click.argument("thread_id", metavar="[THREAD]", required=False)
 @click.option("--search", help="Only threads whose title contains this.")
 @click.option("--limit", type=options.WholeNumber(1, 1000), default=20, show_default=True)

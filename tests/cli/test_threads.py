@@ -136,3 +136,16 @@ def test_it_says_that_there_are_more_messages(
     assert cut.err.startswith(
         "these are the first 1 messages; there are more: the page and GET /v1/threads/talk/messages"
     )
+
+
+def test_a_fork_says_where_it_ends_and_how_to_continue(
+    runner: Runner, journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    RunOwner(journal, accept(runner, "Hi", thread_id="talk")).finish("Hello")
+
+    assert status_of(["threads", "fork", "talk", "--at", "2", "--as", "branch"]) == 0
+    assert status_of(["threads", "fork", "talk", "--at", "7"]) != 0
+    captured = capsys.readouterr()
+
+    assert captured.out.splitlines()[0] == "branch has 2 messages of talk, up to number 2."
+    assert "has no message 7; its messages have numbers from 1 to 2" in captured.err

@@ -251,3 +251,21 @@ def test_a_run_with_a_long_output_waits_for_a_place(crowded, runner, journal, ch
     RunOwner(journal, run_id).finish("x" * chars)
 
     assert crowded.get(f"/v1/runs/{run_id}").status_code == status
+
+
+# --- forks
+
+
+def test_a_thread_is_forked_at_a_message(client, runner, journal) -> None:
+    RunOwner(journal, accept(runner, "Hi", thread_id="talk")).finish("Hello.")
+
+    forked = client.post("/v1/threads/talk/fork", json={"message": 2, "thread_id": "branch"})
+    unknown = client.post("/v1/threads/talk/fork", json={"message": 9})
+
+    assert (forked.status_code, forked.headers["Location"]) == (201, "/v1/threads/branch")
+    assert forked.json == {"thread_id": "branch", "forked_from": "talk", "at": 2, "messages": 2}
+    thread = client.get("/v1/threads/branch").json
+    assert (thread["forked_from"], thread["forked_at"], thread["runs"]) == ("talk", 2, [])
+    page = client.get("/v1/threads/branch/messages").json["messages"]
+    assert [message["content"] for message in page] == ["Hi", "Hello."]
+    assert (unknown.status_code, unknown.json["code"]) == (404, "message_unknown")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from flask import Blueprint, Response, url_for
 from pydantic import Field
 
 from agents.errors import AgentUnknown
-from bus.identity.errors import AGENT_FORBIDDEN
-from bus.journal.errors import RUN_OPEN, ThreadUnknown
+from bus.identity.errors import AGENT_FORBIDDEN, FORBIDDEN
+from bus.journal.errors import MESSAGE_UNKNOWN, RUN_OPEN, THREAD_EXISTS, ThreadUnknown
 from bus.journal.readers import MessagesUntil, RunStatus
 from bus.payloads import Outcome
 from config.definitions.errors import DefinitionInvalid
@@ -20,7 +21,7 @@ from web.calls.call import call
 from web.calls.fields import Answer, Input, Maybe
 from web.calls.parameters import Conditional, Filter, ListPlace, MessagePlace, PastState, Whole, next_place, place_of
 from web.process import current_process
-from web.schemas.paths import AgentName, ThreadId
+from web.schemas.paths import AgentName, ThreadId, ThreadName
 
 
 class ThreadSummary(Answer):
@@ -36,6 +37,10 @@ class ThreadSummary(Answer):
     """Whom it belongs to."""
     private: Maybe[bool] = None
     """True where its agent's definition hides it from the other principals of the tenant."""
+    forked_from: Maybe[str] = None
+    """Of a fork: the thread whose first messages it has."""
+    forked_at: Maybe[int] = None
+    """Of a fork: the highest number of the messages that were copied; absent where there are none."""
     created_at: str
     updated_at: str
     """When it was last used."""
@@ -178,6 +183,37 @@ def remove(thread_id: ThreadId, query: WhoseThread) -> Response:
     """Remove a thread with its messages and its runs."""
     current_process().journal.readers.threads.remove(current_principal(), [thread_id], query.owner or None)
     return Response(status=204)
+
+
+class ForkThread(Input):
+    """Where a thread is forked."""
+
+    message: Annotated[int, Whole(1, 2**31 - 1), Field(examples=[2])]
+    """The number of the last message that the fork gets."""
+    thread_id: Maybe[ThreadName] = None
+    """Your own name for the fork; absent: a new one."""
+
+
+class ForkedThread(Answer):
+    """A thread that begins with messages of another one."""
+
+    thread_id: str
+    forked_from: str
+    """The thread whose messages it has."""
+    at: int
+    """The number of the last message that was copied: the one that was named, or an earlier one where a call of a tool
+    would have lost its result. 0: none was."""
+    messages: int
+    """How many were copied."""
+
+
+@threads.post("/v1/threads/<thread_id>/fork")
+@call({201: ForkedThread}, problems=(ThreadUnknown, MESSAGE_UNKNOWN, THREAD_EXISTS, FORBIDDEN))
+def fork(thread_id: ThreadId, body: ForkThread) -> Response:
+    """Fork a thread of yours: 201 and a thread that begins with copies of its messages."""
+    runner = current_process().runner
+    branch = runner.fork(thread_id, body.message, new_thread_id=body.thread_id, principal=current_principal())
+    return answer(asdict(branch), 201, Location=url_for("threads.one", thread_id=branch.thread_id))
 
 
 class WhichMessages(WhoseThread):

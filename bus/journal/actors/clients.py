@@ -16,6 +16,7 @@ from bus.journal.controls import Control
 from bus.journal.decisions import decisions
 from bus.journal.decisions.decisions import Decided, Guard, guarded
 from bus.journal.decisions.links import UsedLink
+from bus.journal.forks.fork import Fork, fork_thread
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.outbox import announce
 from bus.journal.unowned.transitions import CommitResult
@@ -61,6 +62,10 @@ class Clients:
         if accepted.is_new:
             transaction.after_commit(partial(self._live.relay.publish_once_committed, accepted.run_id))
         return accepted
+
+    def fork(self, principal: Principal, thread_id: str, message: int, new_thread_id: str | None = None) -> Fork:
+        """Make a thread with copies of a thread's messages up to this number; see ``bus.journal.forks.fork``."""
+        return fork_thread(self._database, principal, thread_id, message, new_thread_id)
 
     def control(
         self,

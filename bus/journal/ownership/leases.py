@@ -32,7 +32,7 @@ from bus.journal.states.lease import Lease
 from bus.journal.states.owned import LEASE_COLUMNS, RESERVE
 from bus.journal.states.principal_now import roles_now
 from bus.journal.sticky import StickyApproval, require_valid, valid_of
-from bus.payloads import Payload, StatusPayload, WithdrawnPayload
+from bus.payloads import HistoryPayload, Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
 from config.database.engine import Database
 from config.database.tables import controls, runs, threads
@@ -53,9 +53,9 @@ def claim_on(
     if row is None:
         return None
     missed = undelivered(connection, run_id, row["owned_fence"], row["fence"]) if row["fence"] > 1 else []
-    of_thread = connection.execute(_OPEN_THREAD, {"key_": row["thread_key"], "run_": run_id}).scalar()
+    thread = connection.execute(_OPEN_THREAD, {"key_": row["thread_key"], "run_": run_id}).first()
     used_before = row["reserved_to"] - RESERVE
-    first_events = _first_events(connection, row, used_before)
+    first_events = _first_events(connection, row, used_before, thread.forked_to if thread is not None else None)
     notes = orjson.loads(row["crashes_json"] or "[]")
     insert_rows(connection, [event_row(payload, run_id, row["thread_id"], row["fence"]) for payload in first_events])
     return Lease(
@@ -65,7 +65,7 @@ def claim_on(
         age_ms=max(0, row["age_ms"]),
         roles=roles_now(row),
         is_disabled=row["is_disabled"],
-        labels=frozenset([*orjson.loads(row["labels_json"] or "[]"), *orjson.loads(of_thread or "[]")]),
+        labels=frozenset(orjson.loads(row["labels_json"] or "[]")) | _labels_of(thread),
         privileged_for_ms=row["privileged_for_ms"],
         observers=tuple(orjson.loads(row["observers_json"])),
         metadata=orjson.loads(row["metadata_json"]) if row["metadata_json"] else {},
@@ -92,18 +92,27 @@ _OPEN_THREAD = (
     update(threads)
     .where(threads.c.key == bindparam("key_"))
     .values(open_run=bindparam("run_"))
-    .returning(threads.c.labels_json)
+    .returning(threads.c.labels_json, threads.c.forked_to)
 )
 
 
-def _first_events(connection: Connection, row: RowMapping, used_before: int) -> list[Payload]:
-    at, seq, first = stamp(), used_before + 1, []
+def _labels_of(thread: Row[Any] | None) -> frozenset[str]:
+    return frozenset(orjson.loads(thread.labels_json or "[]")) if thread is not None else frozenset()
+
+
+def _first_events(connection: Connection, row: RowMapping, used_before: int, forked_to: int | None) -> list[Payload]:
+    at, seq = stamp(), used_before + 1
+    first: list[Payload] = []
     if row["fence"] > 1:
         ranges = undeclared(connection, row["id"], row["declared_to"], used_before)
         owned.note_owner(connection, row["id"], used_before)
         if ranges:
             first.append(WithdrawnPayload(seq=seq, at=at, ranges=ranges))
             seq += 1
+    elif forked_to is not None and row["turn"] == forked_to + 1:  # the fork's first run
+        copied = (1, forked_to) if forked_to else (None, None)
+        first.append(HistoryPayload(seq=seq, at=at, kind="forked", from_seq=copied[0], to_seq=copied[1]))
+        seq += 1
     return [*first, StatusPayload(seq=seq, at=at, status="running", attempt=row["fence"], agent=row["agent_id"])]
 
 

@@ -98,7 +98,7 @@ def record_of(connection: Connection, row: Any) -> RunRecord:
 # Built once: tests of the journal read a record after each operation.
 _MESSAGES = (
     select(messages.c.role, messages.c.data_json)
-    .where(messages.c.run_id == bindparam("run_"))
+    .where(messages.c.run_id == bindparam("run_"), messages.c.thread_key == bindparam("thread_"))  # forks have copies
     .order_by(messages.c.number)
 )
 _ROWS = (

@@ -183,6 +183,8 @@ def _summary(row: Any) -> dict[str, Any]:
             "principal": row.principal,
             "private": row.private or None,
             "open_run": row.open_run,
+            "forked_from": row.forked_from,
+            "forked_at": row.forked_to or None,
             "created_at": stamp(row.created_ms),
             "updated_at": stamp(row.updated_ms),
         }

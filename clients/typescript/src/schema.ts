@@ -566,6 +566,33 @@ export interface components {
              */
             tool_name: string;
         };
+        /** @description A thread that begins with messages of another one. */
+        ForkedThread: {
+            /**
+             * @description The number of the last message that was copied: the one that was named, or an earlier one where a call of a tool
+             *     would have lost its result. 0: none was.
+             */
+            at: number;
+            /** @description The thread whose messages it has. */
+            forked_from: string;
+            /** @description How many were copied. */
+            messages: number;
+            thread_id: string;
+        };
+        /** @description Where a thread is forked. */
+        ForkThread: {
+            /**
+             * @description The number of the last message that the fork gets.
+             * @example 2
+             */
+            message: number;
+            /**
+             * Format: thread-id
+             * @description Your own name for the fork; absent: a new one.
+             * @example sums
+             */
+            thread_id?: string;
+        };
         Found: components["schemas"]["EventFound"] | components["schemas"]["RunFound"];
         /** @description For which application, environment and initiator a run works. */
         GoldenContextShown: {
@@ -1808,6 +1835,10 @@ export interface components {
             /** @description The id of the agent that it was begun with. */
             agent: string;
             created_at: string;
+            /** @description Of a fork: the highest number of the messages that were copied; absent where there are none. */
+            forked_at?: number;
+            /** @description Of a fork: the thread whose first messages it has. */
+            forked_from?: string;
             /** @description The run that is at work in it. */
             open_run?: string;
             /** @description Whom it belongs to. */
@@ -1831,6 +1862,10 @@ export interface components {
             /** @description The id of the agent that it was begun with. */
             agent: string;
             created_at: string;
+            /** @description Of a fork: the highest number of the messages that were copied; absent where there are none. */
+            forked_at?: number;
+            /** @description Of a fork: the thread whose first messages it has. */
+            forked_from?: string;
             /** @description The run that is at work in it. */
             open_run?: string;
             /** @description Whom it belongs to. */

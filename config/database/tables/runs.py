@@ -33,6 +33,8 @@ threads = Table(
     Column("next_message", Integer, nullable=False),
     Column("open_run", Id),
     Column("labels_json", Text),  # what its runs have read, as their tools label it; NULL: nothing that has a label
+    Column("forked_from", String(128)),  # the id of the thread whose first messages it has; NULL: it is no fork
+    Column("forked_to", Integer),  # the highest number of those messages; 0: it has none
     Column("created_ms", BigInteger, nullable=False),
     Column("updated_ms", BigInteger, nullable=False, index=True),
     UniqueConstraint("tenant", "principal", "id"),
@@ -69,6 +71,8 @@ runs = Table(
     Column("labels_json", Text),  # what it has read, as its tools label it; NULL: nothing that has a label
     Column("private", Boolean, nullable=False, server_default=false()),  # seen by its principal and admins only
     Column("parent_id", Id),
+    Column("origin_id", Id),  # the run whose recorded steps and outcomes it continues from; NULL: it is a run by itself
+    Column("origin_json", Text),  # how: its kind, the first step that is not copied, and what tools are asked
     Column("kind", String(16), nullable=False),
     Column("agent_id", Id, nullable=False),
     Column("agent_name", Text, nullable=False),
@@ -119,6 +123,7 @@ runs = Table(
     partial_index("ix_runs_failed", "tenant", "ended_ms", where="error_code IS NOT NULL"),  # the board shows a day's
     partial_index("ix_runs_traced", "tenant", "trace_id", where="trace_id IS NOT NULL"),
     partial_index("ix_runs_correlated", "tenant", "correlation_id", where="correlation_id IS NOT NULL"),
+    partial_index("ix_runs_origin", "origin_id", where="origin_id IS NOT NULL"),
     Index(None, "status", "lease_until"),
     partial_index("ix_runs_untold", "observers_told", where="NOT observers_told"),
 )

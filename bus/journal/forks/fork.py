@@ -1,0 +1,146 @@
+"""A fork of a thread: another thread of the same principal that begins with copies of its first messages.
+
+The copies are one ``INSERT ... SELECT``, whatever the length. A fork inherits the labels and the privacy of the
+whole thread, also of messages that it leaves out: what was read later may be the reason why it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, Row, and_, func, insert, literal, or_, select, tuple_
+from sqlalchemy.exc import IntegrityError
+
+from bus.identity.errors import forbidden
+from bus.journal.errors import MESSAGE_UNKNOWN, THREAD_EXISTS, ThreadUnknown
+from bus.journal.paging import threads_of
+from config.database.engine import WALL_MS, Database
+from config.database.tables import messages, thread_agents, threads
+from config.identity.principal import Principal, Reach, Verb
+from config.ids import is_made, new_id
+
+Place = tuple[int, int]
+"""Turn and number of a message: messages are read in this order."""
+NOWHERE: Place = (0, 0)
+"""Before the first message."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fork:
+    """A new thread that begins with messages of another one."""
+
+    thread_id: str
+    forked_from: str
+    """The thread whose messages it has."""
+    at: int
+    """The number of the last message that was copied; 0: none was."""
+    messages: int
+    """How many were copied."""
+
+
+def fork_thread(
+    database: Database, principal: Principal, thread_id: str, number: int, new_thread_id: str | None = None
+) -> Fork:
+    """Make a thread with copies of a thread's messages, up to and including ``number``, and return it.
+
+    A call of a tool whose result is behind that message is left out with all calls of its answer, since models accept
+    no call without its result.
+
+    Raises:
+        FORBIDDEN: the credential of the principal starts nothing.
+        ThreadUnknown: the principal has no such thread, or its credential is not for all agents of it; or the new name
+            is an id as Callboard makes them.
+        MESSAGE_UNKNOWN: the thread has no message with this number.
+        THREAD_EXISTS: the principal has a thread called ``new_thread_id``.
+    """
+    if principal.reach(Verb.START) is Reach.NONE:
+        raise forbidden(principal, Verb.START, "runs, or fork threads")
+    if new_thread_id is not None and is_made("thr", new_thread_id):
+        raise ThreadUnknown(thread_id=new_thread_id)
+    try:
+        with database.write() as connection:
+            row = locked_thread(connection, principal, thread_id)
+            return insert_fork(connection, row, _place_of(connection, row, number), new_thread_id)
+    except IntegrityError as error:
+        raise THREAD_EXISTS(thread_id=new_thread_id) from error
+
+
+def locked_thread(connection: Connection, principal: Principal, thread_id: str) -> Row[Any]:
+    """Return the row of the principal's own thread; no run adds messages or labels to it until the transaction ends.
+
+    Raises:
+        ThreadUnknown: it has none, or its credential is not for all agents of it.
+    """
+    query = select(threads).where(threads.c.id == thread_id, threads_of(principal, None))
+    row = connection.execute(query.with_for_update()).first()
+    if row is None:
+        raise ThreadUnknown(thread_id=thread_id)
+    return row
+
+
+def insert_fork(connection: Connection, row: Row[Any], last: Place, thread_id: str | None = None) -> Fork:
+    """Insert a thread with the messages of ``row``'s thread up to the place ``last``, in their order and numbers."""
+    is_copied = and_(messages.c.thread_key == row.key, tuple_(messages.c.turn, messages.c.number) <= tuple_(*last))
+    count, highest = connection.execute(
+        select(func.count(), func.coalesce(func.max(messages.c.number), 0)).where(is_copied)
+    ).one()
+    fork_id = thread_id or new_id("thr")
+    values = {name: getattr(row, name) for name in _INHERITED} | {
+        "id": fork_id,
+        "next_message": highest + 1,
+        "forked_from": row.id,
+        "forked_to": highest,
+    }
+    insertion = insert(threads).values(**values, created_ms=WALL_MS, updated_ms=WALL_MS).returning(threads.c.key)
+    key = connection.execute(insertion).scalar_one()
+    _copy(connection, messages, key, is_copied)
+    _copy(connection, thread_agents, key, thread_agents.c.thread_key == row.key)
+    return Fork(thread_id=fork_id, forked_from=row.id, at=last[1] if count else 0, messages=count)
+
+
+_INHERITED = ("tenant", "principal", "private", "agent_id", "title", "labels_json")
+
+
+def _copy(connection: Connection, table: Any, thread_key: int, which: Any) -> None:
+    """Insert the rows of a table once more, for another thread."""
+    columns = [column for column in table.c if column.name != "thread_key"]
+    rows = select(literal(thread_key), *columns).where(which)
+    connection.execute(insert(table).from_select(["thread_key", *(column.name for column in columns)], rows))
+
+
+def _place_of(connection: Connection, row: Row[Any], number: int) -> Place:
+    """Return the place of the last message of a fork at ``number``: that one, or the one before an unfinished answer.
+
+    Raises:
+        MESSAGE_UNKNOWN: there is no such message.
+    """
+    its = messages.c.thread_key == row.key
+    message = connection.execute(select(messages.c.turn).where(its, messages.c.number == number)).first()
+    if message is None:
+        raise MESSAGE_UNKNOWN(thread_id=row.id, number=number, last=row.next_message - 1)
+    turn = select(*messages.c["number", "role", "data_json"]).where(its, messages.c.turn == message.turn)
+    rows = connection.execute(turn.where(messages.c.number <= number).order_by(messages.c.number)).all()
+    cut = _unfinished(rows)
+    if cut is None:
+        return message.turn, number
+    query = select(messages.c.turn, messages.c.number).where(
+        its, or_(messages.c.turn < message.turn, and_(messages.c.turn == message.turn, messages.c.number < cut))
+    )
+    before = connection.execute(query.order_by(messages.c.turn.desc(), messages.c.number.desc()).limit(1)).first()
+    return (before.turn, before.number) if before is not None else NOWHERE
+
+
+def _unfinished(rows: Iterable[Any]) -> int | None:
+    """Return the number of the message whose calls have no result among the rows of a turn; None where all have."""
+    unanswered: set[str] = set()
+    asked_by: int | None = None
+    for row in rows:
+        data = orjson.loads(row.data_json)
+        if row.role == "tool":
+            unanswered.discard(data.get("call_id"))
+        elif calls := data.get("tool_calls"):
+            unanswered, asked_by = {call["call_id"] for call in calls}, row.number
+    return asked_by if unanswered else None
