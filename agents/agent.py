@@ -16,6 +16,7 @@ from agents.models.call import ModelCall
 from agents.models.streams.tool_calls import ToolCall
 from agents.prompt import FINAL_TURN_PROMPT, messages_for, offered
 from agents.steps import open_calls
+from agents.steps.handover import PlannedHandover
 from agents.steps.model_step import ModelStep
 from agents.steps.tool_step import ToolStep
 from agents.tools.results import in_thread_if_large
@@ -48,6 +49,9 @@ class Agent:
     A run that had an owner before resumes after that owner's last commit: recorded steps are not repeated, an open
     model call is made again, and an open tool call is made again, checked or left unknown, by its effect's policy. If
     a call's outcome is unknown, the run waits for a person, fails, or gives the model that outcome (``on_unknown``).
+
+    A call that hands over to another agent is the only one of its answer. Its result is committed with the hand-over
+    and the run's release; the next owner continues with the other agent, and what the run has used counts on.
 
     A stop, a lost lease or the end of the process cancels the task at any point. Then ``finish`` ends the run with a
     valid history, or ``release`` gives it back for the next owner.
@@ -186,6 +190,7 @@ class Agent:
         """Run every call of the answer and return the next model step, committed as started."""
         await self._context.read_sticky(self._tools.get(call.name) for call in tool_calls)
         calls = [await self._checked(call) for call in tool_calls]
+        open_calls.refuse_handover_beside_others(calls)
         notes = await open_calls.ask_engine(self._context, calls)
         message = step.concluded(text, calls)
         release = self._context.release_as
@@ -231,7 +236,7 @@ class Agent:
                     continue
                 outcome = open_calls.outcomes([call], self._calls_of)
                 if left == 0 and self._calls == [call]:
-                    return await self._continue(outcome)
+                    return await self._continue(outcome, call.work.handover)
                 await self._context.save(outcome, then=partial(self._calls.remove, call))
         except BaseException:  # a stop, or another worker owns the run: every call is cancelled
             for task in tasks:
@@ -243,16 +248,18 @@ class Agent:
             return None
         return await self._continue(Commit())
 
-    async def _continue(self, change: Commit) -> ModelStep | None:
-        """Commit ``change`` with the start of the next model step, or with the release where this process ends."""
+    async def _continue(self, change: Commit, handover: PlannedHandover | None = None) -> ModelStep | None:
+        """Commit ``change`` with the start of the next model step, or with the release where this process ends, or
+        where another agent continues the run."""
         for item in change.history:
             self._context.chat_history.add(item)
-        release = self._context.release_as
+        release = self._context.release_as if handover is None else handover.release(self._context.release_as)
         following = self._model_step() if release is None else None
         notes = await following.ask_engine() if following is not None else ()
+        handed_over = [handover.event] if handover is not None else []
         change = replace(
             change,
-            events=[*change.events, *notes, *open_calls.moved(release)],
+            events=[*change.events, *notes, *handed_over, *open_calls.moved(release)],
             started=[following.started()] if following is not None else [],
             release=release,
         )

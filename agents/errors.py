@@ -189,6 +189,13 @@ GOLDEN_CONTEXT_MISSING = ModelVisible.row(
     remedy="An earlier release, or another program, has started the run; start it again ([contexts](contexts.md)).",
 )
 
+HANDOVER_REFUSED = ModelVisible.row(
+    "handover_refused",
+    "The run was not handed over: there is no such agent, or the run's principal may not start it.",
+    status=403,
+    remedy="Hand over to an agent that the sentence lists, in a call of its own; `access:` says who may start one.",
+)
+
 CALL_BLOCKED = ModelVisible.row(
     "call_blocked",
     "The policy blocks the call; the tool was not called.",

@@ -204,6 +204,7 @@ LEFT_OUT = (
     "This conversation has grown long, so older messages were left out and you see its newest part; if something you "
     "need is missing, say so."
 )
+EXAMPLE = "An example of such a conversation, which is not this one:"
 EDITED = "A person changed the arguments to {arguments} before the call was made.\n"
 RESULT_CUT = "\n[cut here: {shown:,} of {whole:,} characters are shown; ask for less at once to see the rest]"
 
@@ -213,6 +214,8 @@ def messages_for(
 ) -> list[Message]:
     """Return the messages of a model call; they state where the history or a result is truncated."""
     prompt = definition.system_prompt.rstrip()
+    if definition.example_conversation_history.strip():
+        prompt += f"\n\n{EXAMPLE}\n{definition.example_conversation_history.strip()}"
     if definition.output_schema is not None:
         schema = orjson.dumps(definition.output_schema).decode()
         prompt += f"\n\nAnswer with one JSON object and nothing else. It has to fit this JSON Schema:\n{schema}"

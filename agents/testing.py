@@ -45,6 +45,7 @@ from config.database.engine import Database, open_database
 from config.database.migrate import migrate
 from config.definitions.agent import AgentDefinition, pinned_definition
 from config.definitions.capability import CapabilityDefinition
+from config.definitions.errors import DefinitionInvalid
 from config.definitions.runner_spec import EndpointSpec
 from config.forks import after_fork
 from config.identity.contexts import GoldenContext, SecurityContext
@@ -201,6 +202,15 @@ class KitRegistry(AgentRegistry):
 
     def ids(self) -> list[str]:
         return sorted({*super().ids(), *self.defined})
+
+    def all(self) -> list[AgentDefinition | DefinitionInvalid]:
+        return [self._tried(agent_id) for agent_id in self.ids()]
+
+    def _tried(self, agent_id: str) -> AgentDefinition | DefinitionInvalid:
+        try:
+            return self.get(agent_id)
+        except DefinitionInvalid as error:
+            return error
 
     def get(self, agent_id: str) -> AgentDefinition:
         fields = self.defined.get(agent_id)

@@ -103,6 +103,13 @@ REFERENCE_RUNS: dict[str, ReferenceRun] = {
     "two unsafe at once": ReferenceRun(respond=_at_once(call("pay", "1"), call("pay", "2"))),
     "structured output": ReferenceRun(uses_tools=False, more=_SCHEMA, respond=_mended),
     "wrong calls": ReferenceRun(respond=_in_turn(Turn(calls=[Call(name="nothing_of_that_name")]), Turn(text="Sorry."))),
+    "hand-over": ReferenceRun(  # to the first of these
+        uses_tools=False,
+        more="tools: [ChangeGoal]\n",
+        respond=_in_turn(
+            Turn(calls=[Call(name="ChangeGoal", arguments={"goal": "reference-0"})]), Turn(text="Hello to you.")
+        ),
+    ),
     "stop in the middle": ReferenceRun(
         respond=lambda body: (
             Turn(text=["never ", "whole"], stall_after=2) if results_in(body) else Turn(calls=[call("send", "a")])

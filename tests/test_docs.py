@@ -185,7 +185,8 @@ def test_the_agents_of_the_pages_can_be_read(name, tmp_path):
     for number, text in enumerate(snippets):
         path = tmp_path / f"example-{number}.yaml"
         path.write_text(text)
-        assert load_definition(path).name == yaml.safe_load(text)["name"]
+        fields = yaml.safe_load(text)
+        assert load_definition(path).name == fields.get("name", fields.get("agent_name"))
     assert snippets
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from agents.context import RunContext
 from agents.errors import ToolTimeout
 from agents.steps.call_record import CallDecision, CallOutcome, CallRecord
+from agents.steps.handover import PlannedHandover, StartableAgents
 from agents.tools.call_context import CallReports, ToolContext
 from agents.tools.execution.executor import call_tool, check_call
 from agents.tools.isolation.call_folder import CallSandbox
@@ -48,6 +49,7 @@ class CallWork:
         self.asks: CallAsks | None = None
         """What its tool asked a person instead of returning: with the answer it is called again."""
         self._files: CallSandbox | None = None
+        self._agents: StartableAgents | None = None
         self.spans: list[Mapping[str, Any]] = []
         """The HTTP requests, statements and file operations of the call."""
         self.end: CallOutcome | None = None
@@ -57,6 +59,12 @@ class CallWork:
     def is_begun(self) -> bool:
         """Whether the tool may have been called by this owner."""
         return self._begun_s is not None
+
+    @property
+    def handover(self) -> PlannedHandover | None:
+        """The hand-over that the call has asked for; None where it asked for none, or has failed."""
+        is_done = self.end is not None and self.end.outcome == "done"
+        return self._agents.planned if self._agents is not None and is_done else None
 
     # --- the call
 
@@ -162,7 +170,13 @@ class CallWork:
             given=answer.given,
             state=answer.state,
             sample=context.sample,
+            find_agents=self._find_agents,
         )
+
+    def _find_agents(self) -> StartableAgents:
+        if self._agents is None:
+            self._agents = StartableAgents(self._context, self._tool.name, may_hand_over=self._tool.hands_over)
+        return self._agents
 
     # --- its task
 

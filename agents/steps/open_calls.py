@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from agents.context import RunContext
-from agents.errors import OUTCOME_UNKNOWN, POLICY_REFUSED
+from agents.errors import HANDOVER_REFUSED, OUTCOME_UNKNOWN, POLICY_REFUSED
 from agents.models.streams.tool_calls import ToolCall
 from agents.steps.tool_step import ToolStep
 from agents.tools.tool import Tool
@@ -110,6 +110,14 @@ async def ask_engine_about_begun(context: RunContext, calls: Sequence[ToolStep])
     await context.save(Commit(events=notes, decided=decided, planned=planned))
 
 
+def refuse_handover_beside_others(calls: Sequence[ToolStep]) -> None:
+    """Refuse a call that hands over unless it is the only one of its answer: the other agent has not made the rest."""
+    for call in calls if len(calls) > 1 else ():
+        if call.record.tool is not None and call.record.tool.hands_over and not call.is_settled:
+            name = call.record.call.name
+            call.refuse(HANDOVER_REFUSED(f"Not done: {name} has to be the only call of an answer; call it by itself."))
+
+
 def outcomes(calls: Iterable[ToolStep], message_id: str) -> Commit:
     """Return the ends of calls as one commit; ``message_id`` is the message that asked for them."""
     return joined([call.outcome(message_id) for call in calls])
@@ -167,7 +175,8 @@ async def _ask_a_person(
 
 def given_back(calls: Sequence[ToolStep], message_id: str) -> Commit:
     """Return the commit that releases a run in the middle of its calls; results of completed calls are in it."""
-    done = [call for call in calls if call.is_settled and not call.is_unknown]
+    # A hand-over is committed with its result alone; without it, the next owner makes the call again.
+    done = [call for call in calls if call.is_settled and not call.is_unknown and call.work.handover is None]
     unbegun = [call.id for call in calls if call.is_unbegun]
     waiting = {call.id: call.work.task.wait for call in calls if call.is_waiting and call.work.task is not None}
     results = outcomes(done, message_id)

@@ -17,6 +17,7 @@ from bus.journal.approvals import Question
 from bus.journal.owner import Commit, Ending, OpenStep, StepStarted, TaskWait, result_of_cut_off
 from bus.payloads import Payload, ToolPayload
 from config.effects import Recovery
+from config.errors import ModelVisible
 
 
 class ToolStep:
@@ -197,6 +198,11 @@ class ToolStep:
             work.end = accepted
         else:
             work.set_outcome(*accepted)
+
+    def refuse(self, error: ModelVisible) -> None:
+        """Set that the call is not made, before its start is committed."""
+        self.decision = self.decision.refused(error)
+        self._end_if_refused()
 
     def cut_off(self, ending: Ending) -> None:
         """Set the outcome of a call that is open when the run ends so; an outcome that is set already stays."""

@@ -12,17 +12,33 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from agents.tools.isolation.call_folder import CallSandbox
 from agents.tools.isolation.sandbox import Quota
 from agents.tools.requests import DEFAULT_FORM, QuestionAsked, Sample, require_few, require_question
 from bus.payloads import Payload, ToolLogPayload, ToolProgressPayload
+from config.definitions.agent import AgentDefinition
 from config.definitions.errors import SECRET_MISSING
 from config.definitions.secrets import required_secret
+from config.errors import ToolFailed
 from config.identity.contexts import GoldenContext, SecurityContext
 from config.redaction import redact_start
 from config.text.visible import visible
+
+
+class OtherAgents(Protocol):
+    """The agents that the run's principal may start with the run's credential."""
+
+    def startable(self) -> Sequence[AgentDefinition]:
+        """Return them, sorted by id."""
+
+    def hand_over(self, agent_id: str, reason: str) -> AgentDefinition:
+        """Have the agent continue the run once this call has returned, and return it.
+
+        Raises:
+            HANDOVER_REFUSED: it may not; the sentence lists those that may.
+        """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +74,8 @@ class ToolContext:
     """What this call kept with the newest question that was answered."""
     sample: Sample | None = None
     """Asks the model of the run's agent, for a server that may; None where there is no run."""
+    find_agents: Callable[[], OtherAgents] | None = None
+    """Returns ``agents``."""
     reports: CallReports | None = None
     """What the call says while it is under way; None where there is no run's log for it."""
 
@@ -69,6 +87,17 @@ class ToolContext:
             STORAGE_FULL: it cannot be made.
         """
         return self.files.for_all()
+
+    @property
+    def agents(self) -> OtherAgents:
+        """The agents that the run's principal may start, to which the run may be handed over.
+
+        Raises:
+            ToolFailed: there is no run.
+        """
+        if self.find_agents is None:
+            raise ToolFailed("there are no other agents here; call this in a run.")
+        return self.find_agents()
 
     def progress(self, done: float | None = None, total: float | None = None, message: str = "") -> None:
         """Say how far the call is, in a unit of the tool's own; the run's log gets the newest of each second."""

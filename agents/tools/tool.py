@@ -81,6 +81,8 @@ class Tool:
     """Whether its own requests are refused to all other hosts, so that an agent may narrow ``hosts``."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """Its name for a secret -> the deployment's reference, resolved at the call."""
+    hands_over: bool = False
+    """Whether its calls may hand the run over to another agent; such a call is the only one of its answer."""
     mcp: tuple[str, str] | None = None
     """The MCP server that has it, and its name there; ``implementation`` is the digest of its definition."""
     labels: frozenset[str] = frozenset()
@@ -185,6 +187,7 @@ class Marks(TypedDict, total=False):
     output_schema: Mapping[str, Any]
     secrets: Mapping[str, str]
     labels: Collection[str]
+    hands_over: bool
 
 
 @overload

@@ -7,12 +7,15 @@ its definition's ``access``.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
-from sqlalchemy import ColumnElement, Table, and_, false, or_
+import orjson
+from sqlalchemy import ColumnElement, Table, and_, false, or_, select
 
 from bus.identity.errors import forbidden
+from config.database.tables import thread_agents
 from config.identity.principal import LOCAL, Principal, Reach, Verb
 
 if TYPE_CHECKING:
@@ -40,10 +43,16 @@ def may(principal: Principal, verb: Verb, target: Protected) -> bool:
     """Return whether a principal may do this with an object."""
     if target.tenant != principal.tenant:
         return False
-    if principal.agents is not None and target.agent_id not in principal.agents:
+    if principal.agents is not None and not {target.agent_id, *_earlier_agents(target)} <= principal.agents:
         return False
     needed = Reach.OWN if target.principal == principal.id else Reach.TENANT if target.private else Reach.SHARED
     return principal.reach(verb) >= needed
+
+
+def _earlier_agents(target: Protected) -> list[str]:
+    """Return the agents that have handed a run over, whose events are in its log as well."""
+    handed_from = getattr(target, "handed_from_json", None)
+    return orjson.loads(handed_from) if handed_from is not None else []
 
 
 def require(principal: Principal, verb: Verb, target: Protected, what: str) -> None:
@@ -76,12 +85,20 @@ def rows_for(principal: Principal, verb: Verb, table: Table) -> ColumnElement[bo
     conditions = [table.c.tenant == principal.tenant]
     if principal.agents is not None:
         conditions.append(table.c.agent_id.in_(sorted(principal.agents)))
+        if "handed_from_json" in table.c:
+            conditions.append(or_(table.c.handed_from_json.is_(None), ~_is_of_others(principal.agents, table)))
     own = table.c.principal == principal.id
     if reach is Reach.OWN:
         conditions.append(own)
     elif reach is Reach.SHARED:
         conditions.append(or_(own, ~table.c.private))
     return and_(*conditions)
+
+
+def _is_of_others(agents: Collection[str], table: Table) -> ColumnElement[bool]:
+    """Return whether a run's thread has another agent, such as one that handed the run over: its log is theirs too."""
+    others = thread_agents.c.thread_key == table.c.thread_key, thread_agents.c.agent_id.not_in(sorted(agents))
+    return select(thread_agents.c.agent_id).where(*others).exists()
 
 
 def require_may_log(principal: Principal) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bus.journal.run_end import Took, end_commit, end_event, result_of_cut_off
     from bus.journal.states.codes import Ending, Reason
     from bus.journal.states.lease import Lease
-    from bus.journal.states.release import DRAINED, Release
+    from bus.journal.states.release import DRAINED, HANDED_OVER, Handover, Release
     from bus.journal.sticky import StickyApproval
     from bus.journal.unowned.task_waits import KnownWait
     from bus.journal.version import require_readable_journal

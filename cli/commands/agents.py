@@ -26,12 +26,17 @@ MAX_DESCRIPTION_CHARS = 60
 @click.command()
 @click.argument("agent_ids", metavar="[AGENT]...", nargs=-1)
 @click.option("--quick", is_flag=True, help="Read the files only; import no tool and ask for no model.")
+@click.option("--all", "is_all", is_flag=True, help="Also those that no list has (`listed: false`).")
 @options.as_json
-def agents(agent_ids: tuple[str, ...], quick: bool, as_json: bool) -> int:
+def agents(agent_ids: tuple[str, ...], quick: bool, is_all: bool, as_json: bool) -> int:
     """List the agents, and check the file, the model and the tools of each."""
     settings = options.apply()
     registry = AgentRegistry(settings.agent_folders)
-    definitions = [_look_up(registry, agent_id) for agent_id in agent_ids] or registry.all()
+    definitions = [_look_up(registry, agent_id) for agent_id in agent_ids] or [
+        definition
+        for definition in registry.all()
+        if is_all or isinstance(definition, DefinitionInvalid) or definition.listed
+    ]
     rows = [_row(settings, definition, deep=not quick) for definition in definitions]
     if as_json:
         print_json(rows)

@@ -12,12 +12,21 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import orjson
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
+from config.definitions.goal import in_our_words
 from config.definitions.guardrails.checks import Checks, CheckSection, GuardrailFields, PatternCheck
-from config.definitions.mcp.use import tool_lines
 from config.definitions.schemas.json_schema import SchemaRefused, check_schema
 from config.definitions.secrets import require_no_credentials
 from config.definitions.yaml_lines import LinedYaml, Mistakes, read_yaml
@@ -140,6 +149,10 @@ class DefinitionFields(_Section):
     """The name shown to people."""
     description: Annotated[_Readable, Field(max_length=500)] = ""
     """One sentence for lists, and for agents that hand over to this one."""
+    category_tag: Annotated[_Readable, Field(max_length=80)] = ""
+    """What the agent belongs to, for agents that list others: ``finance``."""
+    listed: Annotated[bool, Field(strict=True)] = True
+    """Whether lists of agents have it; it can be started by its name in any case."""
     model: _Text
     """A LiteLLM model, or ``auto``."""
     api_base: str | None = None
@@ -150,6 +163,8 @@ class DefinitionFields(_Section):
     """Passed to the model: temperature, max_tokens, ..."""
     system_prompt: _Text
     """The first message to the model."""
+    example_conversation_history: Annotated[str, Field(max_length=20_000)] = ""
+    """A conversation that the model is shown as an example, below the system prompt."""
     tools: tuple[Annotated[str, Field(pattern=_TOOL, max_length=200)], ...] = ()
     """Names of built-in tools, ``package.module:function``, ``celery:`` and the name of a Celery task, or ``mcp:`` and
     an MCP server, alone or with ``/`` and one of its tools."""
@@ -185,14 +200,9 @@ class DefinitionFields(_Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _uses_the_server(cls, data: Any) -> Any:
-        """Write the ``mcp_server_definition`` of the first design as lines of ``tools``."""
-        if not isinstance(data, dict) or "mcp_server_definition" not in data:
-            return data
-        lines = tool_lines(data["mcp_server_definition"])
-        tools = data.get("tools") or ()
-        rest = {name: value for name, value in data.items() if name != "mcp_server_definition"}
-        return rest | {"tools": [*tools, *lines]} if isinstance(tools, list | tuple) else rest
+    def _as_ours(cls, data: Any, info: ValidationInfo) -> Any:
+        """Write the fields of the first design's goals as ours; the context is the agent's id, for what a file has."""
+        return in_our_words(data, info.context) if isinstance(data, dict) and info.context is not None else data
 
     @field_validator("api_base")
     @classmethod
@@ -310,7 +320,7 @@ def _definition(
     agent_id: str, file: str, content: Mapping[str, Any], written: LinedYaml | None = None
 ) -> AgentDefinition:
     try:
-        fields = DefinitionFields.model_validate(content)
+        fields = DefinitionFields.model_validate(content, context=agent_id)
     except ValidationError as error:
         raise _MISTAKES.first(error, written).refusal(file, written) from error
     if fields.api_key_env is not None:

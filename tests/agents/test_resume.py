@@ -43,6 +43,7 @@ class Lives:
     """Plays a run of reference whose owner is lost at the k-th passing of a failpoint."""
 
     def __init__(self, kit: AgentKit, run: ReferenceRun, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        kit.agent("reference-0")
         kit.agent(**(yaml.safe_load(run.definition("tests.soak.tools")) or {}))
         kit.model.respond = self._respond
         self.passed: list[str] = []

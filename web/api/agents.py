@@ -19,7 +19,7 @@ from config.ids import canonical_digest
 from web.api.answers import answer
 from web.auth.authentication import current_principal
 from web.calls.call import call
-from web.calls.fields import Answer
+from web.calls.fields import Answer, Input
 from web.calls.parameters import Conditional
 from web.process import current_process
 from web.schemas.paths import AgentId
@@ -67,9 +67,16 @@ _ELSEWHERE = ("celery:", "mcp:")
 """How the tools are named of which no module is imported: operators' files say what may be used of them."""
 
 
+class WhichAgents(Input):
+    """Which agents are listed."""
+
+    unlisted: bool = False
+    """Whether those with ``listed: false`` are in the list too."""
+
+
 @agents.get("/v1/agents")
 @call({200: AgentList})
-def many() -> Response:
+def many(query: WhichAgents) -> Response:
     """Return the agents that the caller may start; administrators of the tenant ``default`` also see each problem.
 
     No tool is imported.
@@ -82,6 +89,8 @@ def many() -> Response:
             problems.append({"id": stem, "code": definition.code, "detail": str(definition)})
         elif problem := _refused_tool(definition):
             problems.append(problem)
+        elif not (definition.listed or query.unlisted):
+            continue
         elif sees_agent(principal, definition) and may_start(principal, definition):
             usable.append(agent_data(definition))
     return answer({"agents": usable, "problems": problems if registry.shows_problems(principal) else []})

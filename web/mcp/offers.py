@@ -93,7 +93,7 @@ class Offers:
         if snapshot is not None and now_s - snapshot.at_s < (FRESH_S if snapshot.is_complete else START_LOOK_S / 2):
             return snapshot
         registry = self._service.runner.registry
-        agents = [agent for agent in registry.seen_by(principal) if may_start(principal, agent)]
+        agents = [agent for agent in registry.seen_by(principal) if agent.listed and may_start(principal, agent)]
         tools = self._service.tools_of([agent.id for agent in agents])
         usable = [tool for tool in tools if _is_for(principal, tool)]
         withheld = {

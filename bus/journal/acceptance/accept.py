@@ -9,20 +9,20 @@ from typing import Any
 
 import orjson
 from sqlalchemy import Boolean, Connection, bindparam, insert, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from bus.identity.audit.entry import Action
 from bus.identity.audit.recording import acting_with, record_state
 from bus.identity.audit.recording import record as audit
 from bus.identity.credentials.grants import Grant, PresentedGrant, use
-from bus.journal.acceptance.definition_store import pin, remember_pinned
 from bus.journal.acceptance.run_limits import RunLimits, require_room
 from bus.journal.errors import THREAD_OF_OTHER_AGENT, ThreadUnknown
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
+from bus.journal.log.commit import add_agent
 from bus.journal.log.events import event_row
 from bus.journal.outbox import announce
 from bus.journal.paging import agents_beside
+from bus.journal.records.definition_store import pin, remember_pinned
 from bus.journal.records.originals import write_originals
 from bus.journal.records.steps import AGENT, TOOL, NewCall
 from bus.journal.states.conditions import insert_run
@@ -217,6 +217,7 @@ def _run_row(
         "roles_json": _names(new.principal.roles),
         "credential": credential,
         "credential_id": credential_id[:64] or None,
+        "agents_json": None if new.principal.agents is None else _names(new.principal.agents) or "[]",
         "grant_id": grant.id if grant is not None else None,
         "trace_id": current_trace_id() or new_trace_id(),
         "context_json": new.declared.to_json() if new.declared is not None else None,
@@ -324,7 +325,7 @@ def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, 
                     is_ours = is_made(THREAD, new.thread_id)
                     raise (ThreadUnknown if is_ours else THREAD_OF_OTHER_AGENT)(thread_id=new.thread_id)
             if row.agent_id != new.agent_id:
-                _add_agent(connection, row.key, new.agent_id)
+                add_agent(connection, row.key, new.agent_id)
             return row.key, new.thread_id, row.next_message - 1, row.private
         if is_made(THREAD, new.thread_id):  # removed, or another's: the run would lack its messages
             raise ThreadUnknown(thread_id=new.thread_id)
@@ -340,12 +341,6 @@ def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, 
     }
     key = connection.execute(_NEW_THREAD, values).scalar_one()
     return key, thread_id, 1, new.is_private
-
-
-def _add_agent(connection: Connection, thread_key: int, agent_id: str) -> None:
-    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    adding = dialect.insert(thread_agents).values(thread_key=thread_key, agent_id=agent_id)
-    connection.execute(adding.on_conflict_do_nothing())
 
 
 # --- with which definition a tenant's runs are accepted ---------------------------------------------

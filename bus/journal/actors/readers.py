@@ -10,13 +10,13 @@ from typing import Concatenate, ParamSpec, TypeVar
 from sqlalchemy import Connection
 
 from bus.errors import LOOP_BLOCKED
-from bus.journal.acceptance.definition_store import read_pinned
 from bus.journal.live.hotlog import HotLog
 from bus.journal.live.reader import Reader, with_live
 from bus.journal.log.events import last_committed, log_page
 from bus.journal.log.line import Line
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
+from bus.journal.records.definition_store import read_pinned
 from bus.journal.states.codes import RunStatus
 from bus.loop import ProcessLoop
 from config.database.engine import Database

@@ -10,10 +10,17 @@ from collections.abc import Collection
 from sqlalchemy import Connection, select
 
 from bus.identity.audit.entry import Action
-from bus.identity.audit.recording import record
+from bus.identity.audit.recording import record, record_state
 from bus.journal.states.lease import Lease
+from bus.journal.states.release import Handover
 from config.database.tables import steps
 from config.identity.principal import Principal
+
+
+def audit_definition(connection: Connection, lease: Lease, handover: Handover) -> None:
+    """Add an entry if a run was handed over to a definition that is not the last one recorded for its agent."""
+    principal, state = Principal(tenant=lease.tenant, id=lease.principal), {"definition": handover.definition_digest}
+    record_state(connection, principal, Action.AGENT_CONFIGURED, "agent", handover.agent_id, state)
 
 
 def audit_calls(connection: Connection, lease: Lease, step_ids: Collection[str]) -> None:

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, bindparam, insert, select, update
+from sqlalchemy import Boolean, Connection, Row, bindparam, insert, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from bus.journal.approvals import give_back
 from bus.journal.log.events import event_row, insert_rows
 from bus.journal.log.results import refer_to_messages
 from bus.journal.outbox import announce
+from bus.journal.records.definition_store import pin
 from bus.journal.records.originals import write_originals
 from bus.journal.records.steps import StepEnded, StepStarted, decide_steps, end_steps, leave_steps, start_steps
 from bus.journal.records.task_wait import TaskWait, keep_backends
@@ -20,13 +22,13 @@ from bus.journal.records.threads import HistoryItem
 from bus.journal.states import owned
 from bus.journal.states.conditions import is_open
 from bus.journal.states.lease import Lease
-from bus.journal.states.release import Release
+from bus.journal.states.release import Handover, Release
 from bus.journal.sticky import require_valid
 from bus.payloads import EndPayload, Payload
 from bus.sealing import Original
 from config.clock import epoch_ms
 from config.database.engine import WALL_MS
-from config.database.tables import messages, runs, threads
+from config.database.tables import messages, runs, thread_agents, threads
 from config.policy_decision import PolicyDecision
 
 
@@ -90,8 +92,36 @@ def record(
     _add_messages(connection, run, change.history)
     write_originals(connection, run.run_id, change.originals)
     _add_labels(connection, run, fence, change.labels)
+    if change.release is not None and change.release.handover is not None:
+        _hand_thread_over(connection, run, change.release.handover)
     is_over = any(isinstance(payload, EndPayload) for payload in numbered)
     return close_thread(connection, run) if is_over else None
+
+
+def _hand_thread_over(connection: Connection, run: Lease | Row[Any], handover: Handover) -> None:
+    """Store the definition, and make its agent the thread's, so that the thread's next turns are for it."""
+    pin(connection, handover.definition_digest, handover.agent_id, handover.definition_json)
+    values = {"key_": run.thread_key, "agent": handover.agent_id, "private_": handover.private}
+    connection.execute(_THREADS_AGENT, values)
+    add_agent(connection, run.thread_key, run.agent_id)
+
+
+def add_agent(connection: Connection, thread_key: int, agent_id: str) -> None:
+    """Note that the agent has worked in the thread."""
+    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    adding = dialect.insert(thread_agents).values(thread_key=thread_key, agent_id=agent_id)
+    connection.execute(adding.on_conflict_do_nothing())
+
+
+_THREADS_AGENT = (
+    update(threads)
+    .where(threads.c.key == bindparam("key_"))
+    .values(
+        agent_id=bindparam("agent"),
+        private=or_(threads.c.private, bindparam("private_", type_=Boolean)),
+        updated_ms=WALL_MS,
+    )
+)
 
 
 def _add_labels(connection: Connection, run: Lease | Row[Any], fence: int, labels: frozenset[str]) -> None:

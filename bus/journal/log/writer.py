@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from bus.journal.errors import StaleOwner
-from bus.journal.log.audited import audit_calls
+from bus.journal.log.audited import audit_calls, audit_definition
 from bus.journal.log.commit import Commit, record
 from bus.journal.log.events import UnfinishedDeltas
 from bus.journal.log.group_commit import GroupCommit, Last
@@ -292,12 +292,17 @@ class RunWriter:
     def _audit_of(self, change: Commit) -> Last | None:
         """Return what records the calls that a change begins; None where it begins none, or none is recorded."""
         begun = [*change.started, *(step for step, _ in change.recorded)]
-        if not self._is_audited or not begun:
+        handover = change.release.handover if change.release is not None else None
+        if handover is None and not (self._is_audited and begun):
             return None
 
         def audit(connection: Connection) -> None:
-            if not self._is_repeated:
+            if self._is_repeated:
+                return
+            if self._is_audited and begun:
                 audit_calls(connection, self.lease, [step.id for step in begun])
+            if handover is not None:
+                audit_definition(connection, self.lease, handover)
 
         return audit
 

@@ -64,6 +64,7 @@ def claim_on(
         owner=owner,
         age_ms=max(0, row["age_ms"]),
         roles=roles_now(row),
+        agents=None if row["agents_json"] is None else frozenset(orjson.loads(row["agents_json"])),
         is_disabled=row["is_disabled"],
         labels=frozenset(orjson.loads(row["labels_json"] or "[]")) | _labels_of(thread),
         privileged_for_ms=row["privileged_for_ms"],

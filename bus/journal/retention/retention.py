@@ -248,7 +248,7 @@ def _portion(rows: Sequence[Any]) -> Sequence[Any]:
 def _definitions(database: Database, before_ms: int) -> int:
     """Delete stored definitions that no run refers to and that were not written since ``before_ms``.
 
-    Accepting a run writes its definition at most ``RENEW_S`` before (bus/journal/acceptance/definition_store.py). So an
+    Accepting a run writes its definition at most ``RENEW_S`` before (bus/journal/records/definition_store.py). So an
     old one is not about to be used, and one that is written at this moment is evaluated again.
     """
     is_used = exists(select(runs.c.id).where(runs.c.definition_digest == definitions.c.digest))

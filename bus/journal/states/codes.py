@@ -39,6 +39,8 @@ class Reason(StrEnum):
     """waiting: its principal is disabled; queued: it is enabled again."""
     DRAIN = "drain"
     """queued: its worker ends."""
+    HANDOVER = "handover"
+    """queued: its agent handed it over to another one."""
     WORKER_LOST = "worker_lost"
     """queued: its worker's lease expired, or its process ended."""
     STOPPED = "stopped"

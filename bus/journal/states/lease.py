@@ -26,6 +26,8 @@ class Lease:
     principal: str
     roles: frozenset[Role]
     """With which its principal started it, as far as it has them now."""
+    agents: frozenset[str] | None
+    """The agents for which its credential is; None: all."""
     is_disabled: bool
     """Whether its principal is disabled now."""
     privileged_for_ms: int | None
@@ -35,6 +37,8 @@ class Lease:
     agent_id: str
     agent_name: str
     definition_digest: str
+    handed_from_json: str | None
+    """The agents that worked on it before, in order, as JSON; None: none."""
     queue: str | None
     """The queue named in its agent's definition; None is the deployment's default queue."""
     model: str

@@ -94,11 +94,11 @@ LEASE_COLUMNS = tuple(
     """
     kind thread_id thread_key turn tenant principal agent_id agent_name definition_digest queue model detached title
     fence reserved_to stop_requested created_ms steps commits crashes journal trace_id correlation_id
-    credential credential_id context_json work_ms
+    credential credential_id context_json work_ms handed_from_json
     """.split()
 )
 """What a lease says of its run, each under the column's name."""
-_DECODED = ("roles_json", "labels_json", "observers_json", "metadata_json", "crashes_json")
+_DECODED = ("roles_json", "agents_json", "labels_json", "observers_json", "metadata_json", "crashes_json")
 _CLAIMED = ("id", "declared_to", "owned_fence", *_DECODED, *LEASE_COLUMNS)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from sqlalchemy import Connection, bindparam, case, insert, update
+import orjson
+from sqlalchemy import Boolean, Connection, bindparam, case, insert, or_, update
 
 from bus.journal.approvals import Question, ask
 from bus.journal.outbox import announce
@@ -15,6 +16,32 @@ from config.database.engine import WALL_MS
 from config.database.tables import controls, runs, timers
 from config.ids import new_id
 from config.redaction import redact
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Handover:
+    """The agent that continues a run, as the run's row names it from then on."""
+
+    agent_id: str
+    agent_name: str
+    definition_digest: str
+    definition_json: str = field(repr=False)
+    """Stored by its digest, as that of an accepted run."""
+    model: str
+    observers: tuple[str, ...]
+    queue: str | None = None
+    private: bool = False
+    """Whether only the run's principal and admins see the run and its thread from now on."""
+    handed_from: tuple[str, ...] = ()
+    """The agents that worked on the run so far, in order; the last one hands over."""
+
+    def columns(self) -> dict[str, str | None]:
+        """Return what the run's row has of it, besides ``private``."""
+        names = ("agent_id", "agent_name", "definition_digest", "model", "queue")
+        lists = {"observers_json": self.observers, "handed_from_json": self.handed_from}
+        return {name: getattr(self, name) for name in names} | {
+            name: orjson.dumps(value).decode() for name, value in lists.items()
+        }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,23 +58,32 @@ class Release:
     """When a run that waits for code expires, in ms since 1970 by the database's clock."""
     control: str | None = None
     """The kind of the client's request that this release fulfils; it counts as taken then."""
+    handover: Handover | None = None
+    """The agent that continues the run; None: the same one."""
 
 
 DRAINED = Release(status="queued", reason=Reason.DRAIN)
 """The owner's process ends soon."""
+HANDED_OVER = Release(status="queued", reason=Reason.HANDOVER)
+"""Another agent continues the run, on a worker that has it."""
 
 
 def release(connection: Connection, owned: Owned, change: Release, last: int, work_ms: int | None) -> bool:
     """running -> queued or waiting: the run has no owner, and ``last`` is its last number.
 
     Guard: it is still owned as ``owned`` says; returns whether it was. A run that was asked to stop meanwhile is
-    queued in any case, so that its next owner ends it. Questions, their timers and the wake-up are written with it.
+    queued in any case, so that its next owner ends it. Questions, their timers and the wake-up are written with it,
+    and the agent that continues the run. A privilege grant is for one agent, and does not hold for another.
     """
     detail = redact(change.detail) if change.detail is not None else None
     values = {"reason": change.reason, "detail": detail, "reserved_to": last, "declared_to": last}
     values |= {"new_status": change.status, "lease_until": None, "owner": None}
     values["work_ms_"] = work_ms
-    status = connection.execute(_RELEASE, owned | values).scalar()
+    if change.handover is None:
+        status = connection.execute(_RELEASE, owned | values).scalar()
+    else:
+        values |= change.handover.columns() | {"private_": change.handover.private}
+        status = connection.execute(_HAND_OVER, owned | values).scalar()
     if status is None:
         return False
     run_id = owned["id_"]
@@ -71,3 +107,4 @@ _TAKEN = (
 _RELEASE = COMMIT.values(
     status=case((runs.c.stop_requested, "queued"), else_=bindparam("new_status")), work_ms=bindparam("work_ms_")
 ).returning(runs.c.status)
+_HAND_OVER = _RELEASE.values(private=or_(runs.c.private, bindparam("private_", type_=Boolean)))

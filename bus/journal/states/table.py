@@ -102,6 +102,13 @@ TABLE = (
         writes="`status moved`, outbox row",
     ),
     Transition(
+        name="hand over",
+        to={RUNNING: (QUEUED,), LOST: (QUEUED,)},
+        by="owner whose agent hands over",
+        guard="fence, number of commits",
+        writes="the agent, its definition, model and queue; `handover`, `status moved`, outbox row; the thread's agent",
+    ),
+    Transition(
         name="wait",
         to={RUNNING: (WAITING, QUEUED), LOST: (WAITING, QUEUED)},
         by="owner",

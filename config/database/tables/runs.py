@@ -28,7 +28,7 @@ threads = Table(
     Column("tenant", Id, nullable=False),
     Column("principal", Id, nullable=False),
     Column("private", Boolean, nullable=False, server_default=false()),
-    Column("agent_id", Id, nullable=False),  # of its first run
+    Column("agent_id", Id, nullable=False),  # of its first run, or to which one was handed over
     Column("title", Text, nullable=False),
     Column("next_message", Integer, nullable=False),
     Column("open_run", Id),
@@ -41,7 +41,7 @@ threads = Table(
     Index(None, "tenant", "principal", "updated_ms"),
 )
 
-# Agents other than its first that ever had a run in a thread, also where the run was removed: its messages stay.
+# Agents other than that one that ever had a run in a thread, also where the run was removed: its messages stay.
 
 thread_agents = Table(
     "thread_agents",
@@ -63,6 +63,7 @@ runs = Table(
     Column("roles_json", Text),  # the roles with which its principal started it; NULL: none
     Column("credential", String(16)),  # the kind of credential that started it; NULL: an earlier release did
     Column("credential_id", Id),
+    Column("agents_json", Text),  # the agents for which that credential is; NULL: all
     Column("grant_id", Id),  # the privilege grant that it was started with
     Column("trace_id", String(32)),  # of the request that started it, or its own; NULL: an earlier release started it
     Column(
@@ -76,6 +77,7 @@ runs = Table(
     Column("kind", String(16), nullable=False),
     Column("agent_id", Id, nullable=False),
     Column("agent_name", Text, nullable=False),
+    Column("handed_from_json", Text),  # the agents that worked on it before, in order; NULL: none
     Column("definition_digest", String(64), nullable=False),
     Column("model", Text, nullable=False),
     Column("title", Text, nullable=False),

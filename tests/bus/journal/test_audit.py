@@ -11,11 +11,11 @@ from bus.identity.audit.chain import entries, verify
 from bus.identity.audit.entry import AuditEntry
 from bus.identity.errors import FORBIDDEN
 from bus.journal.acceptance import accept as accepting
-from bus.journal.acceptance import definition_store as pinned
 from bus.journal.approvals import Decision
 from bus.journal.decisions.decisions import decide
 from bus.journal.errors import RunUnknown
 from bus.journal.queries.runs import Runs
+from bus.journal.records import definition_store as pinned
 from bus.journal.retention.removal import remove_runs, remove_threads
 from bus.journal.retention.retention import sweep
 from config.database.tables import audit, metadata

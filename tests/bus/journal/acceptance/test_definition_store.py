@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import event, select
 
 from bus.journal.acceptance import accept as accepting
-from bus.journal.acceptance import definition_store as pinned
-from bus.journal.acceptance.definition_store import RENEW_S, read_pinned
+from bus.journal.records import definition_store as pinned
+from bus.journal.records.definition_store import RENEW_S, read_pinned
 from config.database.tables import definitions
 from tests.bus.journal_harness import JournalHarness
 from tests.bus.racing import at_once

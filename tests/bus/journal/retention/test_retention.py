@@ -11,8 +11,8 @@ import orjson
 import pytest
 from sqlalchemy import insert, select, update
 
-from bus.journal.acceptance import definition_store as pinned
 from bus.journal.queries.threads import Threads
+from bus.journal.records import definition_store as pinned
 from bus.journal.retention import retention
 from bus.journal.retention.removal import remove_runs, remove_threads
 from bus.journal.retention.retention import Swept, sweep

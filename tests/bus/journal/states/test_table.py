@@ -21,7 +21,7 @@ from bus.journal.retention.removal import remove_runs
 from bus.journal.run_end import fail_owned
 from bus.journal.states import owned
 from bus.journal.states.codes import Reason, RunStatus
-from bus.journal.states.release import Release, release
+from bus.journal.states.release import Handover, Release, release
 from bus.journal.states.table import ENDED, LOST, NONE, PAGE, STATES, TABLE, Transition, document
 from bus.journal.unowned.runs import UnownedRuns
 from bus.journal.unowned.task_waits import TaskWaits
@@ -34,6 +34,15 @@ from tests.bus.questions import question
 
 ME = Principal()
 KEY = IdempotencyKey(key="k", method="POST", path="/v1/runs", body_digest="a" * 64)
+BILLING = Handover(
+    agent_id="billing",
+    agent_name="Billing",
+    definition_digest="b" * 64,
+    definition_json="{}",
+    model="demo/assistant",
+    observers=("sse",),
+    handed_from=("assistant",),
+)
 BY_NAME = {transition.name: transition for transition in TABLE}
 
 
@@ -79,10 +88,12 @@ class Scene:
         self.harness.expire_lease(self.run_id)
 
     def release_for(self, reason: Reason) -> None:
-        status: Literal["queued", "waiting"] = "queued" if reason is Reason.DRAIN else "waiting"
+        is_queued = reason in (Reason.DRAIN, Reason.HANDOVER)
+        status: Literal["queued", "waiting"] = "queued" if is_queued else "waiting"
         questions = (question(expires_in_s=60),) if reason is Reason.APPROVAL else ()
         ends_ms = 0 if reason is Reason.CODE_VERSION else None
-        change = Release(status=status, reason=reason, questions=questions, ends_ms=ends_ms)
+        handover = BILLING if reason is Reason.HANDOVER else None
+        change = Release(status=status, reason=reason, questions=questions, ends_ms=ends_ms, handover=handover)
         self.asked = questions[0].id if questions else self.asked
         self.write(release, self.owned, change, self.last, 0)
 
@@ -172,6 +183,7 @@ ATTEMPT: dict[str, Callable[[Scene], object]] = {
     "clear suspicion": lambda scene: scene.write(owned.set_crashes, scene.run_id, scene.fence, '["noted"]'),
     "finish": lambda scene: scene.finish(),
     "release": lambda scene: scene.release_for(Reason.DRAIN),
+    "hand over": lambda scene: scene.release_for(Reason.HANDOVER),
     "wait": lambda scene: scene.release_for(Reason.APPROVAL),
     "stop": lambda scene: cancel(scene.harness.database, ME, scene.run_id, "ann"),
     "requeue": lambda scene: reap(scene.harness.database, scene.run_id),
@@ -217,6 +229,7 @@ def test_a_cell(harness: JournalHarness, transition: Transition, state: str) -> 
         ("stop", "waiting"),
         ("fail claimed", "running"),
         ("release", "running"),
+        ("hand over", "running"),
         ("wait", "running"),
         ("answer", "waiting"),
         ("expire", "waiting"),
