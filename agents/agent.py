@@ -69,6 +69,9 @@ class Agent:
         self._context = context
         self._progress = progress
         self._rounds = progress.rounds
+        of_parent = context.lease.max_rounds
+        self._max_rounds = definition.max_iterations if of_parent is None else min(definition.max_iterations, of_parent)
+        context.spending.rounds_left = self._max_rounds - self._rounds + 1
         self._step: ModelStep | None = None
         self._calls: list[ToolStep] = []
         self._calls_of = progress.calls_of
@@ -124,7 +127,7 @@ class Agent:
     @property
     def _is_last(self) -> bool:
         """Whether every round with tools is used up, so that the model has to answer without tools."""
-        return self._rounds >= self._definition.max_iterations
+        return self._rounds >= self._max_rounds
 
     # --- asking
 
@@ -219,6 +222,7 @@ class Agent:
         self._step = None
         self._calls, self._calls_of = calls, step.message_id
         self._rounds += 1
+        self._context.spending.rounds_left = self._max_rounds - self._rounds + 1
 
     async def _run_calls(self) -> ModelStep | None:
         """Run the calls at once and commit each result, the last one with the step that follows.
@@ -226,6 +230,9 @@ class Agent:
         Returns None where the run was released: this process ends, or the outcome of a call is unknown.
         """
         open_calls.require_wanted(self._calls)
+        taken = await self._take_children()
+        if taken is not None:
+            return await self._continue(taken)
         limit, left = asyncio.Semaphore(CALLS_AT_ONCE), len(self._calls)
         tasks = [asyncio.create_task(_run(call, limit)) for call in self._calls]
         try:
@@ -247,6 +254,24 @@ class Agent:
             await open_calls.wait(self._context, self._calls, self._definition.on_unknown)
             return None
         return await self._continue(Commit())
+
+    async def _take_children(self) -> Commit | None:
+        """Take the results of child runs that have ended, in the order of the calls, and commit them together.
+
+        Where no other call is open, they are returned instead, to be committed with what follows.
+        """
+        ended = open_calls.in_order(self._calls)
+        left = [call for call in self._calls if call not in ended]
+        for call in ended:
+            await call.run()
+        taken = open_calls.outcomes(ended, self._calls_of)
+        if not ended or not left:
+            return taken if ended else None
+        await self._context.save(taken, then=partial(self._keep, left))
+        return None
+
+    def _keep(self, left: list[ToolStep]) -> None:
+        self._calls = left
 
     async def _continue(self, change: Commit, handover: PlannedHandover | None = None) -> ModelStep | None:
         """Commit ``change`` with the start of the next model step, or with the release where this process ends, or

@@ -2,8 +2,8 @@
 
 A tool is a capability that a YAML file declares (``agents/capabilities``), an entry point of the group
 ``callboard.tools``, a plugin of the settings, or a dotted path, ``package.module:function``
-(``config/definitions/plugins.py``); ``celery:<task>`` is a task of a Celery application, ``mcp:<server>/<tool>`` a tool
-of an MCP server, and ``mcp:<server>`` stands for all of them.
+(``config/definitions/plugins.py``); ``agent:<id>`` is another agent, ``celery:<task>`` a task of a Celery application,
+``mcp:<server>/<tool>`` a tool of an MCP server, and ``mcp:<server>`` stands for all of them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import Any
 
 from agents.capabilities import folder
 from agents.capabilities.folder import get_capability
+from agents.delegation.agent_tool import PREFIX as AGENT
+from agents.delegation.agent_tool import agent_tool, versions
 from agents.tools import mcp
 from agents.tools.mcp.tool_names import Accepted, Origin, accepted_by_persons, first_seen, names_of
 from agents.tools.schema import build_tool
@@ -50,7 +52,7 @@ def _renew() -> None:
     _lock = threading.RLock()
 
 
-_kept: dict[tuple[str, Settings, Accepted], dict[str, Tool]] = {}
+_kept: dict[tuple[str, Settings, Accepted, tuple[str, ...]], dict[str, Tool]] = {}
 _wrap: Callable[[Tool], Tool] | None = None
 
 
@@ -64,6 +66,8 @@ def find_tool(path: str, settings: Settings) -> Tool:
     try:
         if path.startswith(CELERY):
             return _celery_tool(path, settings)
+        if path.startswith(AGENT):
+            return agent_tool(path, settings)
         return _declared(path, settings) or TOOLS.find(path, settings)
     except ToolUnknown:
         raise
@@ -141,7 +145,8 @@ def tools_of(
     """
     if tools_by_path:
         return _build(definition, settings, tools_by_path)
-    key = (definition.digest, settings, accepted_by_persons(definition.tools))
+    others = versions(definition.tools, settings)
+    key = (definition.digest, settings, accepted_by_persons(definition.tools), others)
     with _lock:
         tools = _kept.get(key)
     if tools is not None:

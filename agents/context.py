@@ -46,6 +46,8 @@ class Spending:
         """``ended``: what earlier owners used."""
         self._ended = ended or Totals()
         self._open: Callable[[], Totals] = Totals
+        self.rounds_left: int | None = None
+        """Rounds with tools that its child runs may use, the present one included; None: nothing limits them."""
 
     @property
     def total(self) -> Totals:

@@ -8,8 +8,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
+from agents.delegation.router import routed_call
 from agents.errors import observer_travels
-from agents.governance.guardrails.guardrails import Guardrails, guardrails_of
+from agents.governance.guardrails.guardrails import Guardrails, sealing_guardrails
 from agents.handle import RunHandle
 from agents.models.auto import resolve_model
 from agents.process import Process, current_process, open_process, use_process
@@ -20,7 +21,6 @@ from bus.journal import Journal
 from bus.journal.clients import NO_MODEL, CallersTransaction, Fork, IdempotencyKey, NewCall, NewRun
 from bus.journal.errors import RunUnknown
 from bus.routes import INLINE, OTHERS, BrokerTransport, Dispatcher, InlineTransport
-from bus.sealing import Original, sealer_of
 from config.database.shared_secret import shared_secret
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
@@ -225,18 +225,19 @@ class Runner:
                 check_thread_id(thread_id)
             definition = self.registry.startable(principal, agent) if isinstance(agent, str) else agent
             presented = self._presented(grant)
-            guardrails, originals = self._guardrails(definition)
+            guardrails, originals = sealing_guardrails(self.settings, definition.guardrails)
             new_kind = kind(objective, guardrails)
         except CallboardError:
             earlier = self._earlier(principal, idempotency)
             if earlier is None:
                 raise
             return earlier
+        call = new_kind.call or routed_call(definition, new_kind.objective, self.registry, principal)
         new = NewRun(
-            **_fields_of(definition, observers),
+            **definition.run_fields([name for name in observers if isinstance(name, str)]),
             objective=new_kind.objective,
-            call=new_kind.call,
-            model=resolve_model(definition.model, os.environ) if new_kind.call is None else NO_MODEL,
+            call=call,
+            model=resolve_model(definition.model, os.environ) if call is None else NO_MODEL,
             thread_id=thread_id,
             principal=principal,
             grant=presented,
@@ -252,17 +253,6 @@ class Runner:
     def _declared(self, principal: Principal) -> DeclaredContext:
         """Return what is declared of a new run: by the run or the entry point that starts it, else by settings."""
         return declared_for(principal.tenant) or self.settings.declared_context(principal.tenant)
-
-    def _guardrails(self, definition: AgentDefinition) -> tuple[Guardrails, list[Original]]:
-        """Return the guardrails of a new run, and the list to which they add the originals that are to be sealed."""
-        sealer, originals = sealer_of(self.settings), list[Original]()
-
-        def seal(what: str, value: Any) -> None:
-            assert sealer is not None
-            originals.append(Original(what=what, value=value, sealer=sealer))
-
-        fields = guardrails_of(self.settings, definition.guardrails)
-        return Guardrails(fields, seal if sealer is not None else None), originals
 
     def _presented(self, grant: str | None) -> PresentedGrant | None:
         """Return the grant of a start, if it has one; raise ``GRANT_REFUSED`` for what is none."""
@@ -338,17 +328,3 @@ class _Kind(NamedTuple):
     objective: str
     call: NewCall | None = None
     """The call of a run of kind ``tool``."""
-
-
-def _fields_of(definition: AgentDefinition, observers: Sequence[AgentObserver | str] = ()) -> dict[str, Any]:
-    """Return what a new run takes from its agent's definition; ``observers`` are named besides those of it."""
-    named = [name for name in observers if isinstance(name, str)]
-    return {
-        "agent_id": definition.id,
-        "agent_name": definition.name,
-        "definition_digest": definition.digest,
-        "definition_json": definition.content_json,
-        "observers": tuple(dict.fromkeys([*definition.observers, *named])),
-        "queue": definition.queue,
-        "is_private": definition.access.runs == "private",
-    }

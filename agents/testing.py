@@ -110,7 +110,7 @@ class AgentKit:
     def __init__(
         self,
         *,
-        tools: Sequence[Callable[..., Any] | Tool] = (),
+        tools: Sequence[Callable[..., Any] | Tool | str] = (),
         agents_dir: str | Path | None = None,
         settings: dict[str, Any] | None = None,
         **fields: Any,

@@ -73,6 +73,7 @@ class InlineRun:
                 from handlers.worker.task_watcher import TaskWatcher  # with the clients of Celery applications
 
                 await TaskWatcher(self._process).look(self._message.run_id)
+                await self._follow_children()
             elif status == "running":
                 await self._requeue_if_lost()
             new_status = await self.read_status()
@@ -83,6 +84,11 @@ class InlineRun:
             log.warning("could not read or claim a run yet run_id=%s: %s", self._message.run_id, error)
             await asyncio.sleep(PAUSE_S)
             return status
+
+    async def _follow_children(self) -> None:
+        """Execute the children that the run waits for, unless workers do; return when these have ended."""
+        children = await self._journal.loop.read(self._journal.readers.runs.messages_of_children, self._message.run_id)
+        await asyncio.gather(*(InlineRun(self._process, message, self._claim).follow() for message in children))
 
     async def _defer_polling(self) -> None:
         """Keep pollers from the run while it waits for its thread; renewed at the interval of heartbeats."""

@@ -10,6 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from agents.context import RunContext
+from agents.delegation.agent_tool import MESSAGE
+from agents.delegation.child_work import ChildWork
 from agents.errors import ToolTimeout
 from agents.steps.call_record import CallDecision, CallOutcome, CallRecord
 from agents.steps.handover import PlannedHandover, StartableAgents
@@ -43,8 +45,12 @@ class CallWork:
         task = record.tool.task if record.tool is not None else None
         self.task = TaskWork(task, record.key, timeout_s, record.prior) if task is not None else None
         """The task that the call begins, where another system does its work."""
+        tool, ids = record.tool, (record.id, record.call.id)
+        is_child = tool is not None and tool.child is not None
+        self.child = ChildWork(context, tool, *ids, record.prior) if tool is not None and is_child else None
+        """The child run that the call is delegated to."""
         self.is_pending = False
-        """Whether its task is under way, so that the run can wait for it without a worker."""
+        """Whether its task or its child run is under way, so that the run can wait for it without a worker."""
         self._begun_s: float | None = None
         self.asks: CallAsks | None = None
         """What its tool asked a person instead of returning: with the answer it is called again."""
@@ -74,6 +80,10 @@ class CallWork:
         ``repeats``: how often it is called again where it gives no reply and its effect allows that.
         """
         await self._context.require_go()
+        if self.child is not None:
+            self._note_begin()
+            await self._begin_child(self.child, decision)
+            return
         if self.task is not None:
             self._note_begin()
             await self._start_task(self.task, decision)
@@ -178,6 +188,35 @@ class CallWork:
             self._agents = StartableAgents(self._context, self._tool.name, may_hand_over=self._tool.hands_over)
         return self._agents
 
+    # --- its child run
+
+    async def _begin_child(self, child: ChildWork, decision: CallDecision) -> None:
+        try:
+            failpoint("tool")
+            await child.begin(decision.arguments[MESSAGE], _own_limit_s(self._tool, decision))
+            failpoint("tool-after")
+        except ModelVisible as error:
+            self.set_outcome("failed", f"Error: {error}", error)
+            return
+        self.is_pending = True
+
+    async def resume_child(self, child: ChildWork, decision: CallDecision) -> None:
+        """Continue with an earlier owner's child; it is begun where there is none, since it is committed or not."""
+        if not child.is_over and child.run is None:
+            await self.call(decision)
+            return
+        if not child.is_over or child.is_held:
+            self.is_pending = True
+            return
+        error = child.failure
+        if error is None and child.run is not None:
+            await self._store_result(child.run.output)
+        else:
+            self.set_outcome("failed", f"Error: {error}", error)
+        assert self.end is not None
+        labels = child.run.labels if child.run is not None else frozenset()
+        self.end = replace(self.end, labels=self.end.labels | labels, notes=[*self.end.notes, *child.notes])
+
     # --- its task
 
     async def _start_task(self, task: TaskWork, decision: CallDecision) -> None:
@@ -244,6 +283,13 @@ class CallWork:
         self.end = CallOutcome(
             outcome=outcome, result=result, error=error, duration_ms=took_ms, labels=labels, notes=notes
         )
+
+
+def _own_limit_s(tool: Tool, decision: CallDecision) -> float | None:
+    """Return the time limit that the agent's file or the policy sets for a child; the usual one of tools is not its."""
+    judged = decision.policy_decision
+    limits = [tool.timeout_s, judged.timeout_s if judged is not None else None]
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 # --- the task that a call began in another system

@@ -123,6 +123,19 @@ def outcomes(calls: Iterable[ToolStep], message_id: str) -> Commit:
     return joined([call.outcome(message_id) for call in calls])
 
 
+def in_order(calls: Sequence[ToolStep]) -> list[ToolStep]:
+    """Return the calls whose child runs have ended, up to the first one that has not; the others wait for that one."""
+    ended: list[ToolStep] = []
+    is_held = False
+    for call in calls:
+        if call.work.child is None:
+            continue
+        is_held = is_held or not call.work.child.is_over
+        call.work.child.is_held = is_held
+        ended += [] if is_held else [call]
+    return ended
+
+
 async def wait(context: RunContext, calls: Sequence[ToolStep], on_unknown: str) -> None:
     """Release the run until a person has answered what these calls need, and their tasks have ended.
 
@@ -130,23 +143,24 @@ async def wait(context: RunContext, calls: Sequence[ToolStep], on_unknown: str) 
         OUTCOME_UNKNOWN: the outcome of one is unknown, and ``on_unknown`` says that the run fails then.
     """
     asking = [call for call in calls if not call.work.is_pending]
-    pending = {call.id: call.work.task.wait for call in calls if call.work.is_pending and call.work.task is not None}
+    pending = {call.id: call.wait for call in calls if call.work.is_pending}
     if asking:
         await _ask_a_person(context, asking, on_unknown, pending)
     else:
-        release = Release(status="waiting", reason=Reason.TASK, detail=_awaited(calls))
-        waits = StatusPayload(status="waiting", reason=Reason.TASK)
+        reason = Reason.CHILD if all(call.work.child is not None for call in calls) else Reason.TASK
+        release = Release(status="waiting", reason=reason, detail=_awaited(calls))
+        waits = StatusPayload(status="waiting", reason=reason)
         await context.save(Commit(events=[waits], waiting=pending, release=release))
-    if pending:
+    if any(wait is not None for wait in pending.values()):
         context.note_task_waits()
 
 
 async def _ask_a_person(
-    context: RunContext, calls: Sequence[ToolStep], on_unknown: str, pending: Mapping[str, TaskWait]
+    context: RunContext, calls: Sequence[ToolStep], on_unknown: str, pending: Mapping[str, TaskWait | None]
 ) -> None:
     """Release the run until a person has answered what these calls need, and what is asked about unknown ones.
 
-    ``pending``: by their steps, the tasks that are under way meanwhile.
+    ``pending``: by their steps, the tasks and child runs (None) that are under way meanwhile.
 
     Raises:
         OUTCOME_UNKNOWN: the outcome of one is unknown, and ``on_unknown`` says that the run fails then.
@@ -178,7 +192,7 @@ def given_back(calls: Sequence[ToolStep], message_id: str) -> Commit:
     # A hand-over is committed with its result alone; without it, the next owner makes the call again.
     done = [call for call in calls if call.is_settled and not call.is_unknown and call.work.handover is None]
     unbegun = [call.id for call in calls if call.is_unbegun]
-    waiting = {call.id: call.work.task.wait for call in calls if call.is_waiting and call.work.task is not None}
+    waiting = {call.id: call.wait for call in calls if call.is_waiting}
     results = outcomes(done, message_id)
     events = [*results.events, *moved(DRAINED)]
     return replace(results, events=events, planned=unbegun, waiting=waiting, release=DRAINED)
@@ -213,9 +227,11 @@ def _names(calls: Iterable[ToolStep]) -> str:
 
 
 def _awaited(calls: Sequence[ToolStep]) -> str:
-    """Return which tasks a run waits for, as a sentence for lists of runs."""
-    tasks = ", ".join(call.work.task.wait.task for call in calls if call.work.task is not None)
-    return f"Waits for the result of {tasks}, of a Celery application."
+    """Return which tasks and agents a run waits for, as a sentence for lists of runs."""
+    tasks = ", ".join(call.wait.task for call in calls if call.wait is not None)
+    agents = ", ".join(counted_names(call.record.call.name for call in calls if call.work.child is not None))
+    what = [f"the result of {tasks}, of a Celery application"] if tasks else []
+    return f"Waits for {' and '.join([*what, f'the answer of {agents}'] if agents else what)}."
 
 
 def _asked_of(calls: Sequence[ToolStep]) -> str:

@@ -101,8 +101,15 @@ class ToolStep:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether its task is, or may be, under way, whatever becomes of this owner."""
-        return self.work.task is not None and self.work.task.is_sent and not self.is_settled
+        """Whether its task or its child is, or may be, under way, whatever becomes of this owner."""
+        task, child = self.work.task, self.work.child
+        is_sent = (task is not None and task.is_sent) or (child is not None and child.is_begun)
+        return is_sent and not self.is_settled
+
+    @property
+    def wait(self) -> TaskWait | None:
+        """The wait for its task; None where it has none."""
+        return self.work.task.wait if self.work.task is not None else None
 
     @property
     def sticky_id(self) -> str | None:
@@ -163,6 +170,9 @@ class ToolStep:
             return
         if work.task is not None and not self.is_settled and record.is_under_way:
             await work.resume_task(work.task, self.decision)
+            await self._report_to_engine()
+        elif work.child is not None and not self.is_settled and record.is_under_way:
+            await work.resume_child(work.child, self.decision)
             await self._report_to_engine()
         elif self.will_run:
             is_checked = record.is_open and record.effect.policy.when_lost is Recovery.CHECK

@@ -56,6 +56,9 @@ class Tool:
     task: TaskCall | None = None
     """For work that another system does: how a call is begun there and its result comes back, while the run waits
     without a worker. ``function`` is not called then."""
+    child: str | None = None
+    """The agent to whose child run its calls are delegated, while the run waits without a worker. ``function`` is not
+    called then."""
     sticky: tuple[str, ...] = ()
     """For which later calls an approval may hold too: ``thread``, ``tool``; none: each call needs its own."""
     sticky_s: int = 3600

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from config.errors import CallboardError, Permanent, Retryable, Topic
+from config.errors import CallboardError, ModelVisible, Permanent, Retryable, Topic
 from config.identity.principal import Principal
 from config.settings.limits import LimitName
 
@@ -103,6 +103,20 @@ def too_many_runs(principal: Principal, name: LimitName, limit: int) -> Callboar
         retry_after_s=RETRY_AFTER_S,
     )
 
+
+DELEGATION_REFUSED = ModelVisible.row(
+    "delegation_refused",
+    "A call of another agent was not made: the run's principal may not start that agent, the agent is at work above "
+    "this run already, the message is refused, or there are as many child runs as there may be.",
+    remedy="The model reads the sentence. `CALLBOARD_CHILD_RUNS` and `CALLBOARD_CHILD_DEPTH` are the limits, and "
+    "`access:` of the other agent says who may start it.",
+)
+
+CHILD_FAILED = ModelVisible.row(
+    "child_failed",
+    "The child run of a call failed, was stopped, or was removed.",
+    remedy="`./callboard runs` shows the child run with its own error.",
+)
 
 CURSOR_INVALID = Permanent.row(
     "cursor_invalid",

@@ -15,13 +15,13 @@ from sqlalchemy import Connection, Row, select
 from bus.identity.audit.entry import Action
 from bus.identity.audit.recording import record
 from bus.journal.approvals import NO_ANSWER, Decision, answers
-from bus.journal.controls import Control
+from bus.journal.controls import STOP, Control
 from bus.journal.errors import StaleOwner
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.log.commit import Commit
 from bus.journal.records.steps import StepEnded, Totals, read_totals
 from bus.journal.records.threads import HistoryItem, error_item
-from bus.journal.states.codes import Ending, RunStatus
+from bus.journal.states.codes import STOPPED, Ending, RunStatus
 from bus.journal.states.conditions import has_live_owner
 from bus.journal.states.release import Release
 from bus.journal.unowned.transitions import CommitResult, end, lock_allowed_run, lock_run, move, request, untouched
@@ -148,6 +148,28 @@ def _do(connection: Connection, row: Row[Any], to: Ending | Release) -> CommitRe
 def _record(connection: Connection, principal: Principal, run: Row[Any], command: Control, by: str) -> None:
     facts = {"verb": command.verb, "agent": run.agent_id, "by": by if by != principal.id else None}
     record(connection, principal, Action.RUN_CONTROLLED, "run", run.id, **facts)
+
+
+def stop_child(database: Database, run_id: str) -> CommitResult | None:
+    """Stop a child whose parent has ended, as a client would; None where it has ended.
+
+    In a transaction of its own: the parent's has locked the parent's row, and an end locks a child's row first.
+    """
+    with database.write() as connection:
+        row = lock_run(connection, run_id)
+        written = stop_locked(database, connection, row) if row is not None else None
+    failpoint("unowned")
+    return written
+
+
+def stop_locked(database: Database, connection: Connection, row: Row[Any]) -> CommitResult | None:
+    """Stop a locked child in the name of its parent; None where it has ended."""
+    if row.status in TERMINAL:
+        return None
+    if has_live_owner(database, connection, row):
+        request(connection, row, STOP.kind, row.parent_id or "", is_stop=True)
+        return untouched(row)
+    return end_run(connection, row, STOPPED)
 
 
 def fail_owned(database: Database, run_id: str, fence: int, error: CallboardError) -> CommitResult:

@@ -138,7 +138,8 @@ def _facts(run: dict[str, Any], agent_width: int, took_width: int) -> str:
 
 def _title(run: dict[str, Any]) -> str:
     why = f"  ({run['reason']})" if run.get("reason") and run["status"] != "succeeded" else ""
-    return f"{'⚙ ' if run['kind'] == 'tool' else ''}{visible(run['title'])}{why}"
+    mark = "↳ " if "parent_run_id" in run else ""
+    return f"{mark}{'⚙ ' if run['kind'] == 'tool' else ''}{visible(run['title'])}{why}"
 
 
 _COLOURS = {"constrain": "yellow", "require_approval": "yellow", "block": "red", "halt": "red"}

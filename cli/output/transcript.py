@@ -13,6 +13,7 @@ import orjson
 from bus.payloads import (
     EXPIRED,
     ApprovalPayload,
+    ChildPayload,
     EndPayload,
     ErrorPayload,
     MessagePayload,
@@ -43,6 +44,7 @@ MARKS = {
 }
 WAITS = {
     "task": "a Celery application is at work on its call; it continues by itself",
+    "child": "its child runs are at work; it continues by itself",
     "code_version": "no worker has the code or the key for this run; `./callboard runs --why` names what is missing",
     "principal_disabled": "the run's principal is disabled; `./callboard runs --why` names it",
 }
@@ -138,6 +140,11 @@ class Transcript:
         self._failure = "" if more or payload.outcome == "done" else first
         took = f"  {payload.duration_ms} ms" if payload.duration_ms is not None else ""
         self._note(f"  {mark} {first[:limit]}{more}{took}", colour)
+
+    @take.register
+    def _(self, payload: ChildPayload) -> None:
+        hint = f"; answer it: `./callboard approve {payload.child_run_id}`" if payload.status == "waiting" else ""
+        self._note(f"  ↳ {visible(payload.agent)} {payload.child_run_id} {payload.status}{hint}", "cyan")
 
     @take.register
     def _(self, payload: ErrorPayload) -> None:

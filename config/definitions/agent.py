@@ -27,6 +27,7 @@ from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
 from config.definitions.goal import in_our_words
 from config.definitions.guardrails.checks import Checks, CheckSection, GuardrailFields, PatternCheck
+from config.definitions.router import Route, with_routes
 from config.definitions.schemas.json_schema import SchemaRefused, check_schema
 from config.definitions.secrets import require_no_credentials
 from config.definitions.yaml_lines import LinedYaml, Mistakes, read_yaml
@@ -67,7 +68,7 @@ OURS = {name: remedy for remedy, names in _REMEDIES.items() for name in names.sp
 
 Seconds = Annotated[float, Field(strict=True, gt=0, le=86_400)]
 _Text = Annotated[str, Field(min_length=1)]
-_TOOL = r"^([A-Za-z_][\w.-]*(:[A-Za-z_]\w*)?|celery:[\w.:/-]+|mcp:[\w.:/-]+)$"
+_TOOL = r"^([A-Za-z_][\w.-]*(:[A-Za-z_]\w*)?|agent:[A-Za-z0-9_.-]{1,64}|celery:[\w.:/-]+|mcp:[\w.:/-]+)$"
 _RESOURCE = r"^mcp:[A-Za-z][A-Za-z0-9_-]{0,31}(/[^\s\x00-\x1f]+)?$"
 _PROMPT = r"^mcp:[A-Za-z][A-Za-z0-9_-]{0,31}(/[^\x00-\x1f*]+)?$"
 _Name = Annotated[str, Field(pattern=rf"^{NAME}$")]
@@ -166,8 +167,8 @@ class DefinitionFields(_Section):
     example_conversation_history: Annotated[str, Field(max_length=20_000)] = ""
     """A conversation that the model is shown as an example, below the system prompt."""
     tools: tuple[Annotated[str, Field(pattern=_TOOL, max_length=200)], ...] = ()
-    """Names of built-in tools, ``package.module:function``, ``celery:`` and the name of a Celery task, or ``mcp:`` and
-    an MCP server, alone or with ``/`` and one of its tools."""
+    """Names of built-in tools, ``package.module:function``, ``agent:`` and the id of another agent, ``celery:`` and the
+    name of a Celery task, or ``mcp:`` and an MCP server, alone or with ``/`` and one of its tools."""
     resources: tuple[Annotated[str, Field(pattern=_RESOURCE, max_length=2000)], ...] = ()
     """``mcp:`` and an MCP server whose resources the agent may read, alone or with ``/`` and a URI; ``*`` in it is any
     text."""
@@ -175,6 +176,8 @@ class DefinitionFields(_Section):
     """``mcp:`` and an MCP server whose prompts the agent may get, alone or with ``/`` and the name of one."""
     tool_overrides: dict[str, ToolOverride] = Field(default_factory=dict)
     """By the tool's name."""
+    router: tuple[Route, ...] = ()
+    """Which messages go to another agent without a question to the model; the first route that fits is taken."""
     databases: tuple[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$")], ...] = ()
     """The databases of the deployment that the agent's ``sql_query`` may ask, by name."""
     max_iterations: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 8
@@ -201,8 +204,13 @@ class DefinitionFields(_Section):
     @model_validator(mode="before")
     @classmethod
     def _as_ours(cls, data: Any, info: ValidationInfo) -> Any:
-        """Write the fields of the first design's goals as ours; the context is the agent's id, for what a file has."""
-        return in_our_words(data, info.context) if isinstance(data, dict) and info.context is not None else data
+        """Write the fields of the first design's goals as ours, and the agents of routes as lines of ``tools``.
+
+        The context is the agent's id, for what a file has.
+        """
+        if not isinstance(data, dict):
+            return data
+        return with_routes(in_our_words(data, info.context) if info.context is not None else data)
 
     @field_validator("api_base")
     @classmethod
@@ -261,6 +269,18 @@ class AgentDefinition(DefinitionFields):
     """The same content as JSON, stored by its digest when a run is accepted."""
     file: str
     """The file it was read from."""
+
+    def run_fields(self, observers: Sequence[str] = ()) -> dict[str, Any]:
+        """Return what a new run takes from it; ``observers`` are named besides its own."""
+        return {
+            "agent_id": self.id,
+            "agent_name": self.name,
+            "definition_digest": self.digest,
+            "definition_json": self.content_json,
+            "observers": tuple(dict.fromkeys([*self.observers, *observers])),
+            "queue": self.queue,
+            "is_private": self.access.runs == "private",
+        }
 
 
 def pinned_definition(agent_id: str, digest: str, content_json: str) -> AgentDefinition:
@@ -348,6 +368,7 @@ _SENTENCES = {
     "string_pattern_mismatch databases": "has to be the name of a database, as CALLBOARD_SQL_DATABASES has it.",
     "string_pattern_mismatch resources": "has to be `mcp:server` or `mcp:server/uri`; `*` in the URI is any text.",
     "string_pattern_mismatch prompts": "has to be `mcp:server` or `mcp:server/name`.",
+    "string_pattern_mismatch agent": "has to be the id of an agent, its file's name without `.yaml`.",
     "string_pattern_mismatch queue": f"has to be {QUEUE_NAME_FORM}.",
     "tuple_type": "has to be a list, for example `{name}: [one, two]`.",
     "list_type": "has to be a list, for example `{name}: [one, two]`.",
@@ -363,7 +384,7 @@ def _section(location: Sequence[Any]) -> type[_Section | CheckSection]:
         return DefinitionFields
     if location[0] == "guardrails":
         return (GuardrailFields, Checks, PatternCheck)[min(len(location) - 2, 2)]
-    sections: dict[Any, type[_Section]] = {"timeouts": Timeouts, "access": Access}
+    sections: dict[Any, type[_Section | CheckSection]] = {"timeouts": Timeouts, "access": Access, "router": Route}
     return sections.get(location[0], ToolOverride)
 
 

@@ -112,6 +112,10 @@ class LimitSettings(CallerSettings):
     """Streams that one tenant may follow."""
     tenant_hot_log_max_bytes: HotLogBudget = 0
     """Bytes that the runs of one tenant hold in Redis together, open and ended ones; 0: any number."""
+    child_depth: int = Field(default=3, ge=1, le=10)
+    """Most levels of child runs below a run that no agent started."""
+    child_runs: int = Field(default=16, ge=1, le=1000)
+    """Most child runs that one run may have at a time."""
     questions_per_hour: Limit = 120
     """Questions that the runs of one principal ask persons within an hour, besides those about unknown outcomes; 0: any
     number."""

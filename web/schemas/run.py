@@ -87,6 +87,8 @@ class RunSummary(Answer):
     """Tokens by kind."""
     cost_usd: Maybe[float] = None
     """What its model calls cost; absent where that is not known."""
+    parent_run_id: Maybe[str] = None
+    """The run that delegated it; absent where no run did."""
     principal: str
     """Whom it belongs to."""
     private: Maybe[bool] = None
@@ -109,8 +111,28 @@ class ListedRun(RunSummary):
     """What was stored with it at its start."""
 
 
+class ChildRunShown(Answer):
+    """A run to which a call of another run was delegated."""
+
+    run_id: str
+    parent_run_id: str
+    """The run that asked: the one that is shown, or one of its children."""
+    call_id: Maybe[str] = None
+    """The call of the parent whose result it is."""
+    agent: str
+    title: str
+    """The beginning of what it was asked, on one line."""
+    status: RunStatus
+    reason: Maybe[str] = None
+    """Why it is in this state; the code of its error where it failed."""
+    approvals: Maybe[list[str]] = None
+    """The ids of the questions it waits for; they are answered at this run, not at its parent."""
+    created_at: str
+    ended_at: Maybe[str] = None
+
+
 class Run(ListedRun):
-    """One run with its open questions."""
+    """One run with its open questions and its child runs."""
 
     context: Maybe[GoldenContextShown] = None
     """For which application and environment it works; absent where an earlier release started it."""
@@ -118,6 +140,8 @@ class Run(ListedRun):
     """Who asked for it; absent where an earlier release started it."""
     approvals: Maybe[list[Approval]] = None
     """The questions it waits for."""
+    children: Maybe[list[ChildRunShown]] = None
+    """The runs to which its calls were delegated, and theirs below them."""
     why: Maybe[str] = None
     """What an open run waits for, as a sentence; with ``why=1``."""
 

@@ -19,6 +19,7 @@ from agents.governance.guardrails.errors import (
 )
 from agents.governance.guardrails.scan import Scan, scan_of
 from agents.governance.guardrails.stream import StreamRedactor
+from bus.sealing import Original, sealer_of
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
 from config.definitions.guardrails.checks import Checks, GuardrailFields
 from config.definitions.yaml_lines import dotted, read_yaml
@@ -251,6 +252,21 @@ def guardrails_of(settings: Settings, agent: GuardrailFields = PLAIN) -> Guardra
     except OSError as error:
         raise DefinitionUnreadable.of(path, error) from error
     return _joined(_read(path, stamp), agent)
+
+
+def sealing_guardrails(settings: Settings, agent: GuardrailFields) -> tuple[Guardrails, list[Original]]:
+    """Return the guardrails of a new run, and the list to which they add the originals that are to be sealed.
+
+    Raises:
+        SettingInvalid, DefinitionUnreadable: as ``guardrails_of``.
+    """
+    sealer, originals = sealer_of(settings), list[Original]()
+
+    def seal(what: str, value: Any) -> None:
+        assert sealer is not None
+        originals.append(Original(what=what, value=value, sealer=sealer))
+
+    return Guardrails(guardrails_of(settings, agent), seal if sealer is not None else None), originals
 
 
 def guard_of(settings: Settings) -> Guardrails:

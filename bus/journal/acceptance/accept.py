@@ -22,8 +22,9 @@ from bus.journal.log.commit import add_agent
 from bus.journal.log.events import event_row
 from bus.journal.outbox import announce
 from bus.journal.paging import agents_beside
-from bus.journal.records.definition_store import pin, remember_pinned
+from bus.journal.records.definition_store import is_pinned, pin, remember_pinned
 from bus.journal.records.originals import write_originals
+from bus.journal.records.parent import Parent
 from bus.journal.records.steps import AGENT, TOOL, NewCall
 from bus.journal.states.conditions import insert_run
 from bus.journal.version import OF_KIND
@@ -73,6 +74,8 @@ class NewRun:
     """What its entry point declares of it; None: nothing, as an earlier release."""
     metadata: Mapping[str, Any] | None = None
     idempotency: IdempotencyKey | None = None
+    parent: Parent | None = None
+    """Of a child run: whose it is."""
     originals: Sequence[Original] = field(default=(), repr=False)
     """What guardrails removed something from, to be sealed."""
 
@@ -192,6 +195,11 @@ def _accept(connection: Connection, new: NewRun, record: Record, limits: RunLimi
     return Accepted(run_id=run["id"], thread_id=run["thread_id"], message=message, outbox_row=row)
 
 
+def insert_child(connection: Connection, new: NewRun) -> None:
+    """Insert a child run with a thread of its own; its caller checks the limits and announces it."""
+    _insert(connection, new, None)
+
+
 def _insert(connection: Connection, new: NewRun, grant: Grant | None) -> dict[str, Any]:
     """Insert the run, the user's message and event 1, and return the run's row."""
     now_ms, title = epoch_ms(), stored_line(new.objective)
@@ -233,6 +241,7 @@ def _run_row(
         "observers_json": orjson.dumps(new.observers).decode(),
         **_columns_of(new.metadata or {}),
         "journal": OF_KIND[new.kind],
+        **(new.parent.columns() if new.parent is not None else {}),
     }
 
 
@@ -339,6 +348,8 @@ def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, 
         "title": title,
         "next_message": 2,
     }
+    if new.parent is not None:
+        values |= {"parent_id": new.parent.run_id, "labels_json": _names(new.parent.labels)}
     key = connection.execute(_NEW_THREAD, values).scalar_one()
     return key, thread_id, 1, new.is_private
 
@@ -357,6 +368,12 @@ def record_configuration(connection: Connection, principal: Principal, agent_id:
     if _recorded.get((str(connection.engine.url), principal.tenant, agent_id)) == digest:
         return
     record_state(connection, principal, Action.AGENT_CONFIGURED, "agent", agent_id, {"definition": digest})
+
+
+def is_prepared(database: Database, new: NewRun) -> bool:
+    """Return whether a run with this definition needs nothing stored but its own rows."""
+    key = str(database.engine.url), new.principal.tenant, new.agent_id
+    return is_pinned(database, new.definition_digest) and _recorded.get(key) == new.definition_digest
 
 
 def remember_configuration(database: Database, tenant: str, agent_id: str, digest: str) -> None:

@@ -10,8 +10,12 @@ from typing import Generic, TypeVar
 from sqlalchemy import Connection
 
 from bus.journal import run_end
+from bus.journal.acceptance.accept import NewRun
+from bus.journal.acceptance.children import AcceptedChild, new_child
+from bus.journal.actors.family import RunFamily
 from bus.journal.actors.live import Live
 from bus.journal.log.audited import audit_calls
+from bus.journal.log.children import lineage
 from bus.journal.log.group_commit import GroupCommit
 from bus.journal.log.writer import Notify, RunWriter
 from bus.journal.ownership.claims import Admission, Begun, ClaimTerms, Refused, Waiting, why_not
@@ -53,6 +57,8 @@ class Owner:
         self.id = new_owner_id()
         """The name of this process in the rows of its runs, and among the workers."""
         self.lease_manager = LeaseManager(self.id, settings, database, loop, live.hot_log, live.keys)
+        self._family = RunFamily(database, loop, live, self.lease_manager.control_local)
+        live.on_ended = self._family.stop_children
         self.commits = GroupCommit(database, 1 if database.is_sqlite else POSTGRES_WRITERS)
         self.admission = Admission(self._delay_s, settings.lease_s * SLOW)
         self.reaper = Reaper(database, settings, live.publish)
@@ -124,8 +130,21 @@ class Owner:
             notify,
             on_wake=self._live.relay.publish_soon,
             on_left=self._live.hot_log.hint_stored,
+            family=self._family,
             is_audited=self._settings.audit_calls,
         )
+
+    def new_child(self, new: NewRun) -> AcceptedChild:
+        """Return a child run for a commit of its parent; what other runs of its agent need too is stored now. Blocks.
+
+        See ``bus.journal.acceptance.children``.
+        """
+        return new_child(self._database, new, self._settings)
+
+    def lineage(self, run_id: str) -> list[str]:
+        """Return the agents of a run and of the runs above it, its own first. Blocks."""
+        with self._database.read() as connection:
+            return lineage(connection, run_id)
 
     def begin_writing(self, lease: Lease, writer: RunWriter) -> None:
         """Let the events of a claimed run reach the hot log; called on the loop."""

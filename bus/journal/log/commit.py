@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 from sqlalchemy import Boolean, Connection, Row, bindparam, insert, or_, select, update
@@ -32,6 +32,23 @@ from config.database.tables import messages, runs, thread_agents, threads
 from config.policy_decision import PolicyDecision
 
 
+class NewChild(Protocol):
+    """A child run that is about to be accepted with a commit of its parent."""
+
+    @property
+    def run_id(self) -> str: ...
+
+    def insert(self, connection: Connection) -> None:
+        """Insert it; the parent's row is locked.
+
+        Raises:
+            DELEGATION_REFUSED: the parent, or its principal, has as many as it may.
+        """
+
+    def audit(self, connection: Connection) -> None:
+        """Record its start in the audit log, behind everything else of the transaction."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Commit:
     """What one transaction adds to a run."""
@@ -48,8 +65,10 @@ class Commit:
     """Ids of steps whose outcome is unknown; they stay open until a person decides."""
     decided: Mapping[str, PolicyDecision] = field(default_factory=dict)
     """Step id -> what was decided about a step that is recorded as started, before its call is made."""
-    waiting: Mapping[str, TaskWait] = field(default_factory=dict)
-    """Step id -> its task, which is under way while the run is released."""
+    waiting: Mapping[str, TaskWait | None] = field(default_factory=dict)
+    """Step id -> its task, which is under way while the run is released; None: a child run is."""
+    children: Sequence[NewChild] = ()
+    """Child runs that exist from now on."""
     sticky: Sequence[str] = ()
     """Ids of sticky approvals by which steps start; the commit is refused where one has ended."""
     release: Release | None = None
@@ -89,6 +108,8 @@ def record(
     leave_steps(connection, change.unknown, "unknown")
     leave_steps(connection, list(change.waiting), "waiting")
     keep_backends(connection, change.waiting)
+    for child in change.children:
+        child.insert(connection)
     _add_messages(connection, run, change.history)
     write_originals(connection, run.run_id, change.originals)
     _add_labels(connection, run, fence, change.labels)

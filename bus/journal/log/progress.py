@@ -10,6 +10,7 @@ import orjson
 from sqlalchemy import Connection, bindparam, case, select
 
 from bus.journal.approvals import NO_ANSWER, Decision, PersonAnswer, answers
+from bus.journal.log.children import ChildRun, children_of
 from bus.journal.records.steps import Totals, read_call, total_of
 from bus.journal.records.task_wait import TaskWait, waits_of
 from config.database.tables import messages, steps
@@ -43,6 +44,8 @@ class OpenStep:
     wait: TaskWait | None = None
     """The task that it began, where another system does its work. With the status ``waiting`` it is known to be sent.
     """
+    child: ChildRun | None = None
+    """The child run to which it was delegated."""
     arguments_text: str | None = None
     """The arguments as the model wrote them; None where the message that made the call cannot be read."""
 
@@ -99,11 +102,15 @@ def read_progress(connection: Connection, run_id: str) -> Progress:
         calls_of = call.message_id if call is not None else ""
     written = _written(connection, run_id, calls_of) if tools else {}
     waits = waits_of(connection, run_id) if tools else {}
+    children = children_of(connection, run_id, [row.id for row in tools])
     return Progress(
         totals=total_of(rows),
         rounds=sum(1 for result in results if result.get("calls")),
         asking=next((_open(row) for row in reversed(unended) if row.kind == "model"), None),
-        calls=tuple(_open(row, answered.get(row.id), written.get(row.call_id), waits.get(row.id)) for row in tools),
+        calls=tuple(
+            _open(row, answered.get(row.id), written.get(row.call_id), waits.get(row.id), children.get(row.id))
+            for row in tools
+        ),
         calls_of=calls_of,
         repair=next((result["repair"] for result in results if "repair" in result), None),
     )
@@ -133,7 +140,11 @@ def _written(connection: Connection, run_id: str, message_id: str) -> dict[str, 
 
 
 def _open(
-    row: Any, answer: PersonAnswer | None = None, text: str | None = None, wait: TaskWait | None = None
+    row: Any,
+    answer: PersonAnswer | None = None,
+    text: str | None = None,
+    wait: TaskWait | None = None,
+    child: ChildRun | None = None,
 ) -> OpenStep:
     decided = orjson.loads(row.decision_json) if row.decision_json is not None else {}
     return OpenStep(
@@ -144,6 +155,7 @@ def _open(
         status=row.status,
         key=row.idempotency_key,
         wait=wait,
+        child=child,
         attempt=row.attempt,
         arguments_digest=row.arguments_digest,
         answer=answer or NO_ANSWER,

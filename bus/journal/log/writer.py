@@ -21,17 +21,14 @@ from bus.journal.errors import StaleOwner
 from bus.journal.log.audited import audit_calls, audit_definition
 from bus.journal.log.commit import Commit, record
 from bus.journal.log.events import UnfinishedDeltas
+from bus.journal.log.family import NO_FAMILY, Family
 from bus.journal.log.group_commit import GroupCommit, Last
 from bus.journal.states import owned
 from bus.journal.states.lease import Lease
 from bus.journal.states.owned import RESERVE, Owned
 from bus.journal.states.release import release
 from bus.loop import ProcessLoop
-from bus.payloads import (
-    EndPayload,
-    MessagePayload,
-    Payload,
-)
+from bus.payloads import EndPayload, MessagePayload, Payload
 from bus.sealing import Original
 from config.clock import epoch_ms, stamp
 from config.errors import CallboardError, Retryable
@@ -59,18 +56,18 @@ class RunWriter:
         *,
         on_wake: Callable[[str], None],
         on_left: Callable[[str, int], None],
+        family: Family = NO_FAMILY,
         is_audited: bool = False,
     ) -> None:
         """``on_wake`` gets the run that a commit made claimable; ``on_left`` the run's id and its last number, after
-        the commit that ended or released it. ``is_audited``: its calls are entries of the audit log."""
-        self._is_audited = is_audited
-        self.lease = lease
+        its end or release, of which ``family`` is notified; ``is_audited``: its calls are in the audit log."""
+        self._is_audited, self._family, self.lease = is_audited, family, lease
+        self._noted: Any = None  # what the last commit has for the run's parent and children
         self._group, self._loop, self._notify = commits, loop, notify
         self._on_wake, self._on_left = on_wake, on_left
         self.claimed_s = time.monotonic()
         """When the run was claimed (monotonic): a writer is made in that transaction."""
-        self._next = lease.next_seq
-        self._commits = lease.commits
+        self._next, self._commits = lease.next_seq, lease.commits
         self._may_be_written = False  # whether a commit was tried whose reply may have been lost
         self._is_repeated = False  # whether the last try found that an earlier one was committed
         self._top = lease.reserved_to
@@ -265,8 +262,10 @@ class RunWriter:
             self._notify(payload)
         if is_last:
             self._on_left(self.lease.run_id, self._next - 1)
-        if woken is not None:
-            self._on_wake(woken)
+            self._family.publish(self._noted)
+        for run_id in (woken, *(child.run_id for child in change.children)):
+            if run_id is not None:
+                self._on_wake(run_id)
         return numbered
 
     def _blocks(self, message_ids: Iterable[str]) -> list[dict[str, Any]]:
@@ -293,7 +292,7 @@ class RunWriter:
         """Return what records the calls that a change begins; None where it begins none, or none is recorded."""
         begun = [*change.started, *(step for step, _ in change.recorded)]
         handover = change.release.handover if change.release is not None else None
-        if handover is None and not (self._is_audited and begun):
+        if handover is None and not (self._is_audited and (begun or change.children)):
             return None
 
         def audit(connection: Connection) -> None:
@@ -301,6 +300,8 @@ class RunWriter:
                 return
             if self._is_audited and begun:
                 audit_calls(connection, self.lease, [step.id for step in begun])
+            for child in change.children if self._is_audited else ():
+                child.audit(connection)
             if handover is not None:
                 audit_definition(connection, self.lease, handover)
 
@@ -358,9 +359,10 @@ class RunWriter:
         self._is_repeated = False
         lease, end = self.lease, next((p for p in numbered if isinstance(p, EndPayload)), None)
         ours: Owned = {"id_": lease.run_id, "fence_": lease.fence, "commits_": self._commits}
-        work_ms = lease.work_ms_of_all(self.claimed_s)
+        work_ms, left_as = lease.work_ms_of_all(self.claimed_s), None
         if change.release is not None:  # each locks the run's row
-            is_ours = release(connection, ours, change.release, self._next + len(numbered) - 1, work_ms)
+            left_as = release(connection, ours, change.release, self._next + len(numbered) - 1, work_ms)
+            is_ours = left_as is not None
         elif end is not None:
             is_ours = owned.finish(connection, ours, end, change.error_code)
         else:
@@ -373,8 +375,9 @@ class RunWriter:
             raise StaleOwner(lease.run_id, lease.fence)
         self._may_be_written = True
         woken = record(connection, lease, lease.fence, change, numbered, blocks)
+        self._noted = self._family.note(connection, lease, end, change.release)
         failpoint("commit-before")
-        return lease.run_id if change.release is not None and change.release.status == "queued" else woken
+        return lease.run_id if left_as == "queued" else woken
 
     async def _seal_all(self) -> None:
         async with self._busy:

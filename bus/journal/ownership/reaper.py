@@ -19,12 +19,13 @@ from sqlalchemy import Connection, Row, bindparam, select
 from bus.journal.approvals import EXPIRY
 from bus.journal.decisions.decisions import decide_by_expiry
 from bus.journal.errors import APPROVAL_EXPIRED, RUN_CRASHED, CodeVersion, PrincipalDisabled
+from bus.journal.log.children import orphans
 from bus.journal.ownership.lease_manager import RETRY_S
 from bus.journal.ownership.workers import is_gone
 from bus.journal.records.task_wait import TASK
 from bus.journal.retention.retention import sweep
-from bus.journal.run_end import end_run
-from bus.journal.states.codes import CODE, STOPPED, Ending
+from bus.journal.run_end import end_run, stop_child, stop_locked
+from bus.journal.states.codes import CODE, LIMIT, STOPPED, Ending
 from bus.journal.states.conditions import expired, has_live_owner
 from bus.journal.states.crashes import (
     GRACE_BEATS,
@@ -102,6 +103,10 @@ class Reaper:
         self._grace.keep(run_ids)
         for run_id in run_ids:
             done += self._done(run_id, partial(self.reap, run_id))
+        with self._database.read() as connection:
+            orphaned = orphans(connection, BATCH)
+        for run_id in orphaned:  # the process that ended the parent did not come to it
+            done += self._done(run_id, partial(stop_child, self._database, run_id))
         for run_id, timer_id in due(self._database):
             done += self._done(run_id, partial(fire, self._database, run_id, timer_id))
         return done
@@ -251,6 +256,8 @@ def fire(database: Database, run_id: str, timer_id: str) -> CommitResult | None:
         if row is None or timer is None:
             return None
         connection.execute(timers.delete().where(timers.c.id == timer_id))
+        if timer.kind == LIMIT:
+            return stop_locked(database, connection, row)
         question = connection.execute(_UNANSWERED, {"id_": timer.id}).first()
         if row.status == "waiting" and question is not None and question.on_expiry is not None:
             return decide_by_expiry(connection, row, question)

@@ -1,7 +1,8 @@
-"""What is read of many runs at once: the board, the open questions, and what the policy decided about calls."""
+"""What is read of many runs at once: the board, open questions, child runs, and what the policy decided about calls."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -245,3 +246,55 @@ def _decoded(text: str) -> dict[str, Any]:
 
 RUN_COLUMNS = runs.c["id", "principal", "tenant", "roles_json", "agent_id", "model", "context_json", "trace_id"]
 """What ``decided_calls`` reads of a run's row."""
+
+
+# --- the child runs of a run, and those below them
+
+MOST_CHILDREN = 1000
+"""Most runs that are shown, those of the upper levels first."""
+
+
+def children_shown(connection: Connection, principal: Principal, run_id: str) -> list[dict[str, Any]]:
+    """Return the children that the principal sees, level by level, each level in the order of acceptance."""
+    children: list[Any] = []
+    above = [run_id]
+    while above and len(children) < MOST_CHILDREN:
+        level = select(*_CHILD_COLUMNS, steps.c.call_id).outerjoin(steps, steps.c.id == runs.c.parent_step)
+        level = level.where(runs.c.parent_id.in_(above), rows_for(principal, Verb.SEE, runs))
+        rows = connection.execute(
+            level.order_by(runs.c.created_ms, runs.c.id).limit(MOST_CHILDREN - len(children))
+        ).all()
+        above = [row.id for row in rows]
+        children += rows
+    questions = _questions_of(connection, [row.id for row in children if row.status == "waiting"])
+    return [_child_shown(row, questions.get(row.id)) for row in children]
+
+
+_CHILD_COLUMNS = runs.c["id", "parent_id", "agent_id", "title", "status", "reason", "created_ms", "ended_ms"]
+
+
+def _questions_of(connection: Connection, run_ids: Sequence[str]) -> dict[str, list[str]]:
+    """Return the ids of the open questions of these runs."""
+    questions = defaultdict[str, list[str]](list)
+    if run_ids:
+        query = select(approvals.c.run_id, approvals.c.id).where(approvals.c.run_id.in_(run_ids), UNANSWERED)
+        for row in connection.execute(query.order_by(approvals.c.created_ms, approvals.c.id)):
+            questions[row.run_id].append(row.id)
+    return questions
+
+
+def _child_shown(row: Any, questions: list[str] | None) -> dict[str, Any]:
+    return present(
+        {
+            "run_id": row.id,
+            "parent_run_id": row.parent_id,
+            "call_id": row.call_id,
+            "agent": row.agent_id,
+            "title": row.title,
+            "status": row.status,
+            "reason": row.reason,
+            "approvals": questions,
+            "created_at": stamp(row.created_ms),
+            "ended_at": stamp(row.ended_ms) if row.ended_ms else None,
+        }
+    )

@@ -21,6 +21,7 @@ from bus.journal.queries.board import (
     DecidedCall,
     asked_lately,
     board_rows,
+    children_shown,
     decided_calls,
     decisions_of,
     inbox,
@@ -29,6 +30,7 @@ from bus.journal.queries.run_contexts import CONTEXT_COLUMNS, golden_of, run_con
 from bus.journal.queries.wait_reasons import WaitReason, explain
 from bus.journal.retention.removal import remove_runs, require_over
 from bus.journal.states.conditions import OPEN
+from bus.messages.run_agent import FIELDS, RunAgentMessage
 from bus.payloads import TERMINAL, ErrorPayload
 from config.clock import stamp
 from config.database.engine import Database
@@ -124,6 +126,13 @@ class Runs:
     def model(self, run_id: str) -> str | None:
         """Return the model that a run of any principal was accepted with; None where there is no such run."""
         return self._scalar(select(runs.c.model).where(runs.c.id == run_id))
+
+    def messages_of_children(self, run_id: str) -> list[RunAgentMessage]:
+        """Return the messages of the open child runs of a run."""
+        its = runs.c.parent_id == run_id, runs.c.ended_ms.is_(None)
+        with self._database.read() as connection:
+            rows = connection.execute(select(runs.c.id, *(runs.c[name] for name in FIELDS)).where(*its))
+            return [RunAgentMessage.of_run(row) for row in rows]
 
     def _scalar(self, query: Select[Any]) -> str | None:
         with self._database.read() as connection:
@@ -248,7 +257,9 @@ def _find(connection: Connection, principal: Principal, run_id: str, *columns: C
 
 def _whole(connection: Connection, principal: Principal, row: Row[Any]) -> dict[str, Any]:
     questions = _asked(connection, row)
-    return _summary(row) | run_contexts(row, principal) | ({"approvals": questions} if questions else {})
+    whole = _summary(row) | run_contexts(row, principal) | ({"approvals": questions} if questions else {})
+    children = children_shown(connection, principal, row.id)
+    return whole | ({"children": children} if children else {})
 
 
 def _asked(connection: Connection, row: Row[Any]) -> list[dict[str, Any]]:
@@ -302,6 +313,7 @@ def _brief(row: Any) -> dict[str, Any]:
         "thread_id": row.thread_id,
         "kind": row.kind,
         "agent": row.agent_id,
+        "parent_run_id": row.parent_id,
         "principal": row.principal,
         "private": row.private or None,
         "agent_name": row.agent_name,

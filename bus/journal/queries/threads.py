@@ -45,9 +45,10 @@ class Threads:
     ) -> list[dict[str, Any]]:
         """Return threads, the last used one first; the next page begins after the last one's time and id.
 
-        The ``owner`` ``ANY_OWNER`` stands for all principals.
+        The ``owner`` ``ANY_OWNER`` stands for all principals. The threads of child runs are left out: their parents
+        show them.
         """
-        query = select(threads).where(threads_of(principal, owner))
+        query = select(threads).where(threads_of(principal, owner), threads.c.parent_id.is_(None))
         if search:
             query = query.where(threads.c.title.icontains(search, autoescape=True))
         order = threads.c.updated_ms, threads.c.id

@@ -32,7 +32,7 @@ class WaitReason:
     title: str
     status: str
     waits_for: str
-    """For programs: turn, worker, slot, wake_up, step, owner, stop, answer, task, code, principal or event."""
+    """For programs: turn, worker, slot, wake_up, step, owner, stop, answer, task, child, code, principal or event."""
     sentence: str
     created_ms: int
     """When it was accepted, in ms since 1970 by the database's clock."""
@@ -154,6 +154,8 @@ class _Explainer:
             return "code", run.detail or "waits for a worker whose code fits its journal."
         if run.reason == "task":
             return "task", run.detail or "waits for tasks of a Celery application."
+        if run.reason == "child":
+            return "child", run.detail or "waits for its child runs."
         if run.reason == "principal_disabled":
             return "principal", run.detail or "waits until its principal is enabled."
         return "event", run.detail or f"waits: {run.reason or 'no reason is recorded'}."

@@ -26,6 +26,11 @@ def pin(connection: Connection, digest: str, agent_id: str, content_json: str) -
     connection.execute(fresh.on_conflict_do_update(index_elements=["digest"], set_={"created_ms": WALL_MS}))
 
 
+def is_pinned(database: Database, digest: str) -> bool:
+    """Return whether this process has stored the definition lately, so that ``pin`` would write nothing."""
+    return time.monotonic() - _known.get((str(database.engine.url), digest), -RENEW_S) < RENEW_S
+
+
 def remember_pinned(database: Database, digest: str) -> None:
     """Remember that the definition is stored; to be called after the transaction was committed.
 

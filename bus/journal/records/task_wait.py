@@ -47,10 +47,10 @@ class TaskWait:
 _KEPT = ("task_id", "application", "task", "has_begun", "backend", "timeout_ms")
 
 
-def keep_backends(connection: Connection, waits: Mapping[str, TaskWait]) -> None:
+def keep_backends(connection: Connection, waits: Mapping[str, TaskWait | None]) -> None:
     """Add the backends' incarnations to the timers of tasks that runs are released for, by the ids of their steps."""
     for step_id, wait in waits.items():
-        if wait.backend is not None:
+        if wait is not None and wait.backend is not None:
             timer = update(timers).where(timers.c.id == step_id, timers.c.kind == TASK)
             connection.execute(timer.values(data_json=wait.facts_json))
 

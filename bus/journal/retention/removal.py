@@ -78,6 +78,7 @@ def require_over(connection: Connection, principal: Principal, run_ids: Sequence
         require(principal, Verb.CONTROL, by_id[run_id], "this run" if len(run_ids) == 1 else run_id)
         if by_id[run_id].status not in TERMINAL:
             raise run_open(run_id, by_id[run_id].status)
+    _require_parents_over(connection, runs.c.id.in_(run_ids))
 
 
 def _of(table: Table) -> list[ColumnElement[Any]]:
@@ -106,7 +107,17 @@ def require_no_open_run(
     first = connection.execute(going.order_by(runs.c.turn).limit(1)).first()
     if first is not None:
         raise run_open(first.id, first.status, first.thread_id)
+    _require_parents_over(connection, runs.c.thread_key.in_(keys))
     return keys
+
+
+def _require_parents_over(connection: Connection, which: ColumnElement[bool]) -> None:
+    """Check that no parent of these runs is open: it would take a child that is gone for one that was never begun."""
+    parent = runs.alias("parent")
+    query = select(parent.c.id, parent.c.status).join(runs, runs.c.parent_id == parent.c.id)
+    first = connection.execute(query.where(which, is_open(parent)).limit(1)).first()
+    if first is not None:
+        raise run_open(first.id, first.status)
 
 
 def delete_threads(connection: Connection, keys: Sequence[int]) -> None:

@@ -47,12 +47,16 @@ class Reason(StrEnum):
     """cancelled: a client asked it to stop."""
     TASK = "task"
     """waiting: for tasks of a Celery application; queued: they have ended, or their time is over."""
+    CHILD = "child"
+    """waiting: for child runs; queued: they have ended."""
     MAX_ITERATIONS = "max_iterations"
     """succeeded: it used up its rounds with tools, and answered with what it had."""
 
 
 CODE = "code"
 """The kind of the timer that ends a run for which no compatible worker came."""
+LIMIT = "limit"
+"""The kind of the timer that stops a child run whose call has a time limit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

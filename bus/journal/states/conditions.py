@@ -46,6 +46,14 @@ def is_first_of_thread() -> ColumnElement[bool]:
     )
 
 
+def has_open_child(connection: Connection, run_id: str) -> bool:
+    """Return whether a run has a child that has not ended."""
+    return connection.execute(_OPEN_CHILD, {"parent_": run_id}).first() is not None
+
+
+_OPEN_CHILD = select(runs.c.id).where(runs.c.parent_id == bindparam("parent_"), runs.c.ended_ms.is_(None)).limit(1)
+
+
 def expired(database: Database) -> Any:
     """Return the condition that a run's lease has expired, by the database's clock."""
     past = runs.c.lease_until < database.lease_clock()

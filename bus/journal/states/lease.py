@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from bus.journal.states.crashes import SUSPECT_AFTER
 from bus.payloads import Payload
-from config.identity.principal import Role
+from config.identity.principal import Principal, Role
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,10 +78,26 @@ class Lease:
     """What its entry point declared of it (``config.identity.contexts``); None: an earlier release started it."""
     work_ms: int | None
     """Milliseconds for which its earlier owners worked on it; None: an earlier release began it."""
+    private: bool = False
+    """Whether only its principal and admins see it."""
+    parent_id: str | None = None
+    """The run that delegated it; None: no run did."""
+    budget_json: str | None = None
+    """What a child run may use of its parent's limits (``max_rounds``); None: all of its own agent's."""
     undelivered: tuple[Payload, ...]
     """Events written without an owner since the last one; this owner delivers them to observers first."""
     first_events: tuple[Payload, ...]
     """Events that the claim committed; this owner delivers them to observers."""
+
+    @property
+    def starter(self) -> Principal:
+        """Its principal, with the roles of now and the agents of the credential: who starts its children."""
+        return Principal(tenant=self.tenant, id=self.principal, roles=self.roles, agents=self.agents)
+
+    @property
+    def max_rounds(self) -> int | None:
+        """Most rounds with tools that its parent had left for it; None: no parent limits it."""
+        return orjson.loads(self.budget_json).get("rounds") if self.budget_json is not None else None
 
     @property
     def can_be_cleared(self) -> bool:

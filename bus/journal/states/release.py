@@ -11,6 +11,7 @@ from sqlalchemy import Boolean, Connection, bindparam, case, insert, or_, update
 from bus.journal.approvals import Question, ask
 from bus.journal.outbox import announce
 from bus.journal.states.codes import CODE, Reason
+from bus.journal.states.conditions import has_open_child
 from bus.journal.states.owned import COMMIT, Owned
 from config.database.engine import WALL_MS
 from config.database.tables import controls, runs, timers
@@ -68,12 +69,13 @@ HANDED_OVER = Release(status="queued", reason=Reason.HANDOVER)
 """Another agent continues the run, on a worker that has it."""
 
 
-def release(connection: Connection, owned: Owned, change: Release, last: int, work_ms: int | None) -> bool:
+def release(connection: Connection, owned: Owned, change: Release, last: int, work_ms: int | None) -> str | None:
     """running -> queued or waiting: the run has no owner, and ``last`` is its last number.
 
-    Guard: it is still owned as ``owned`` says; returns whether it was. A run that was asked to stop meanwhile is
-    queued in any case, so that its next owner ends it. Questions, their timers and the wake-up are written with it,
-    and the agent that continues the run. A privilege grant is for one agent, and does not hold for another.
+    Guard: it is still owned as ``owned`` says; returns its new status, or None where it was not. A run that was asked
+    to stop meanwhile is queued in any case, so that its next owner ends it, and so is one whose children have all
+    ended. Questions, their timers and the wake-up are written with it, and the agent that continues the run. A
+    privilege grant is for one agent, and does not hold for another.
     """
     detail = redact(change.detail) if change.detail is not None else None
     values = {"reason": change.reason, "detail": detail, "reserved_to": last, "declared_to": last}
@@ -85,8 +87,12 @@ def release(connection: Connection, owned: Owned, change: Release, last: int, wo
         values |= change.handover.columns() | {"private_": change.handover.private}
         status = connection.execute(_HAND_OVER, owned | values).scalar()
     if status is None:
-        return False
+        return None
     run_id = owned["id_"]
+    if status == "waiting" and change.reason is Reason.CHILD and not has_open_child(connection, run_id):
+        # A statement of its own: it sees each child that ended before this transaction got the lock of the run's row.
+        connection.execute(_QUEUED, {"id_": run_id})
+        status = "queued"
     ask(connection, run_id, change.questions)
     if change.control is not None:
         connection.execute(_TAKEN, {"run_": run_id, "kind_": change.control})
@@ -95,7 +101,10 @@ def release(connection: Connection, owned: Owned, change: Release, last: int, wo
         connection.execute(insert(timers).values(**timer))
     if status == "queued":
         announce(connection, run_id)
-    return True
+    return str(status)
+
+
+_QUEUED = update(runs).where(runs.c.id == bindparam("id_")).values(status="queued")
 
 
 _TAKEN = (

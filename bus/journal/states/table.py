@@ -112,7 +112,7 @@ TABLE = (
         name="wait",
         to={RUNNING: (WAITING, QUEUED), LOST: (WAITING, QUEUED)},
         by="owner",
-        guard="fence, number of commits; queued where a stop was requested meanwhile",
+        guard="fence, number of commits; queued where a stop was requested meanwhile, or its children have all ended",
         writes="`approval`, `status waiting`, questions, timers",
     ),
     Transition(
@@ -120,7 +120,7 @@ TABLE = (
         to={QUEUED: (CANCELLED,), RUNNING: (RUNNING,), LOST: (CANCELLED,), WAITING: (CANCELLED,)},
         by="client",
         guard="",
-        writes="with a live owner: the request; else results of open calls, `end`, totals",
+        writes="with a live owner: the request; else results of open calls, `end`, totals; then children stop",
     ),
     Transition(
         name="requeue",
@@ -163,6 +163,13 @@ TABLE = (
         by="worker that sees that the run's tasks have ended",
         guard="the reason is `task`",
         writes="`status queued`, outbox row",
+    ),
+    Transition(
+        name="child ends",
+        to={WAITING: (QUEUED, WAITING)},
+        by="the owner, client or reaper that ends a child, in the same transaction",
+        guard="the reason is `child`, and no other child is open; else it stays waiting",
+        writes="`child`; where it was the last one `status queued`, outbox row",
     ),
     Transition(
         name="notify observers",

@@ -20,13 +20,15 @@ from bus.journal.log.events import undeclared
 from bus.journal.outbox import announce
 from bus.journal.records.task_wait import has_waits
 from bus.journal.states.codes import Reason, RunStatus
+from bus.journal.states.conditions import has_open_child
+from bus.journal.states.lease import Lease
 from bus.journal.states.owned import ended
 from bus.messages.look_at_tasks import LookAtTasksMessage
 from bus.messages.message import BusMessage
-from bus.payloads import EndPayload, Payload, StatusPayload, WithdrawnPayload
+from bus.payloads import TERMINAL, ChildPayload, EndPayload, Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
 from config.database.engine import WALL_MS
-from config.database.tables import controls, runs
+from config.database.tables import controls, runs, steps
 from config.identity.principal import Principal, Verb
 
 
@@ -46,6 +48,13 @@ class CommitResult:
     """The run whose wake-up the caller publishes: this one, the thread's next one, or None."""
     messages: tuple[BusMessage, ...] = ()
     """What else the caller publishes; a message that is lost delays what it asks for."""
+    parent: CommitResult | None = None
+    """What was written for the run's parent in the same transaction."""
+
+    @property
+    def is_end(self) -> bool:
+        """Whether the run ended with it."""
+        return bool(self.events) and isinstance(self.events[-1], EndPayload)
 
 
 def lock_run(connection: Connection, run_id: str, *conditions: ColumnElement[bool]) -> Row[Any] | None:
@@ -135,7 +144,8 @@ def end(
     assert isinstance(last, EndPayload)
     values = {"detail": None, "stop_requested": True, "observers_told": False, "ended_ms": WALL_MS}
     written = write(connection, row, change, **ended(last, change.error_code), **values, **counted(crashes))
-    return replace(written, messages=_for_tasks(connection, row))
+    parent = note_parent(connection, row, written.status)
+    return replace(written, messages=_for_tasks(connection, row), parent=parent)
 
 
 def _for_tasks(connection: Connection, row: Row[Any]) -> tuple[BusMessage, ...]:
@@ -150,7 +160,8 @@ def answer(connection: Connection, row: Row[Any], event: Payload, *, is_last: bo
     """waiting -> waiting, or queued where ``is_last``: no other question of the run is open."""
     if not is_last:
         return write(connection, row, Commit(events=[event]))
-    return move(connection, row, RunStatus.QUEUED, Reason.ANSWERED, event)
+    written = move(connection, row, RunStatus.QUEUED, Reason.ANSWERED, event)
+    return replace(written, parent=note_parent(connection, row, written.status))
 
 
 def move(
@@ -163,3 +174,25 @@ def move(
         return written
     announce(connection, row.id)
     return replace(written, wake=row.id)
+
+
+def note_parent(connection: Connection, child: Lease | Row[Any], status: str) -> CommitResult | None:
+    """waiting -> waiting, or queued where ``child`` was the last open child of a parent that waits for its children.
+
+    Part of the transaction that changes the child, which has locked the child's row; the parent's is locked behind it,
+    and no transaction locks them the other way round. A parent with an owner, or with one to come, reads the child's
+    state by itself, so nothing is written for it.
+    """
+    if child.parent_id is None:
+        return None
+    parent = lock_run(connection, child.parent_id)
+    if parent is None or parent.status != RunStatus.WAITING:
+        return None
+    call_id = connection.execute(_CALL_OF, {"run_": child.run_id}).scalar()
+    event = ChildPayload(child_run_id=child.run_id, agent=child.agent_id, status=status, call_id=call_id)
+    if status in TERMINAL and parent.reason == Reason.CHILD and not has_open_child(connection, parent.id):
+        return move(connection, parent, RunStatus.QUEUED, Reason.CHILD, event)
+    return write(connection, parent, Commit(events=[event]))
+
+
+_CALL_OF = select(steps.c.call_id).join(runs, runs.c.parent_step == steps.c.id).where(runs.c.id == bindparam("run_"))

@@ -18,6 +18,6 @@ Key = BigInteger().with_variant(Integer, "sqlite")
 Id = String(64)
 
 
-def partial_index(name: str, *columns: str, where: str) -> Index:
+def partial_index(name: str, *columns: str, where: str, unique: bool = False) -> Index:
     """Return an index on the rows for which a condition of SQL holds."""
-    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
+    return Index(name, *columns, unique=unique, sqlite_where=text(where), postgresql_where=text(where))

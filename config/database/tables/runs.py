@@ -35,6 +35,7 @@ threads = Table(
     Column("labels_json", Text),  # what its runs have read, as their tools label it; NULL: nothing that has a label
     Column("forked_from", String(128)),  # the id of the thread whose first messages it has; NULL: it is no fork
     Column("forked_to", Integer),  # the highest number of those messages; 0: it has none
+    Column("parent_id", Id),  # the run for whose child it was made; NULL: it is no child's, so that lists show it
     Column("created_ms", BigInteger, nullable=False),
     Column("updated_ms", BigInteger, nullable=False, index=True),
     UniqueConstraint("tenant", "principal", "id"),
@@ -71,9 +72,10 @@ runs = Table(
     ),  # what its entry point declared of it (config/identity/contexts.py); NULL: an earlier release
     Column("labels_json", Text),  # what it has read, as its tools label it; NULL: nothing that has a label
     Column("private", Boolean, nullable=False, server_default=false()),  # seen by its principal and admins only
-    Column("parent_id", Id),
     Column("origin_id", Id),  # the run whose recorded steps and outcomes it continues from; NULL: it is a run by itself
     Column("origin_json", Text),  # how: its kind, the first step that is not copied, and what tools are asked
+    Column("parent_id", Id),  # the run that delegated it; NULL: no run did
+    Column("parent_step", Id),  # the parent's step whose result it is: one child at most
     Column("kind", String(16), nullable=False),
     Column("agent_id", Id, nullable=False),
     Column("agent_name", Text, nullable=False),
@@ -127,6 +129,8 @@ runs = Table(
     partial_index("ix_runs_correlated", "tenant", "correlation_id", where="correlation_id IS NOT NULL"),
     partial_index("ix_runs_origin", "origin_id", where="origin_id IS NOT NULL"),
     Index(None, "status", "lease_until"),
+    partial_index("ix_runs_children", "parent_id", where="parent_id IS NOT NULL"),
+    partial_index("uq_runs_parent_step", "parent_step", where="parent_step IS NOT NULL", unique=True),
     partial_index("ix_runs_untold", "observers_told", where="NOT observers_told"),
 )
 

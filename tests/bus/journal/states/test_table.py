@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from agents.errors import OUTCOME_UNKNOWN
 from bus.journal.approvals import Decision
@@ -115,8 +115,23 @@ def queued(scene: Scene, _: str) -> None:
 
 
 def waiting(scene: Scene, transition: str) -> None:
-    reasons = {"resume": Reason.CODE_VERSION, "take results": Reason.TASK}
+    reasons = {"resume": Reason.CODE_VERSION, "take results": Reason.TASK, "child ends": Reason.CHILD}
+    if transition == "child ends":
+        begin_child(scene)
     scene.release_for(reasons.get(transition, Reason.APPROVAL))
+
+
+def begin_child(scene: Scene) -> str:
+    child = scene.harness.accept(thread_id=f"child of {scene.run_id}").run_id
+    scene.write(
+        lambda connection: connection.execute(update(runs).where(runs.c.id == child).values(parent_id=scene.run_id))
+    )
+    return child
+
+
+def end_child(scene: Scene) -> None:
+    rows = scene.harness.rows(select(runs.c.id).where(runs.c.parent_id == scene.run_id))
+    cancel(scene.harness.database, ME, rows[0].id if rows else begin_child(scene), "ann")
 
 
 def failed(scene: Scene, transition: str) -> None:
@@ -196,6 +211,7 @@ ATTEMPT: dict[str, Callable[[Scene], object]] = {
     "expire": lambda scene: fire(scene.harness.database, scene.run_id, scene.asked),
     "resume": lambda scene: unowned_runs(scene).resume(scene.run_id),
     "take results": lambda scene: task_waits(scene).resume(scene.run_id),
+    "child ends": end_child,
     "notify observers": tell,
     "remove": lambda scene: remove_runs(scene.harness.database, ME, [scene.run_id]),
 }
@@ -235,6 +251,7 @@ def test_a_cell(harness: JournalHarness, transition: Transition, state: str) -> 
         ("expire", "waiting"),
         ("resume", "waiting"),
         ("take results", "waiting"),
+        ("child ends", "waiting"),
     ],
 )
 def test_a_reason_is_a_code_in_the_row_and_in_the_log(harness: JournalHarness, name: str, state: str) -> None:

@@ -1,0 +1,162 @@
+"""The child run of one call: accepted with a commit of its parent, and read back when it has ended."""
+
+from __future__ import annotations
+
+import os
+
+from agents.context import RunContext
+from agents.delegation.router import routed_call
+from agents.governance.guardrails.guardrails import sealing_guardrails
+from agents.models.auto import resolve_model
+from agents.process import Process, opened_process
+from agents.prompt import check_objective
+from agents.tools.tool import Tool
+from bus.journal.clients import NO_MODEL, NewRun
+from bus.journal.errors import CHILD_FAILED, DELEGATION_REFUSED, StaleOwner
+from bus.journal.owner import AcceptedChild, ChildRun, Commit, OpenStep, Parent
+from bus.payloads import ChildPayload, Payload
+from config.definitions.agent import AgentDefinition
+from config.errors import CallboardError, ModelVisible
+from config.identity.contexts import DeclaredContext, declared_for
+from config.ids import new_id
+
+REMOVED = "the child run of this call was removed, so its result is not known."
+CHANGED = "agent '{agent}' has changed since this call was approved; call it again."
+
+
+class ChildWork:
+    """One call's child run; a later owner of the parent continues with the child that an earlier one began."""
+
+    def __init__(self, context: RunContext, tool: Tool, step_id: str, call_id: str, prior: OpenStep | None) -> None:
+        """``prior``: the step as an earlier owner left it."""
+        assert tool.child is not None
+        self._context, self._tool, self._agent_id = context, tool, tool.child
+        self._step_id, self._call_id, self._prior = step_id, call_id, prior
+        self.run: ChildRun | None = prior.child if prior is not None else None
+        """The child as it was when this owner claimed the parent."""
+        self.is_begun = self.run is not None
+        """Whether there is a child."""
+        self.is_held = False
+        """Whether its result has to wait for that of an earlier call."""
+
+    @property
+    def was_removed(self) -> bool:
+        """Whether the parent waited for a child that is not there any more."""
+        return self.run is None and self._prior is not None and self._prior.status == "waiting"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the child had ended when this owner claimed the parent, or is gone."""
+        return self.run.is_over if self.run is not None else self.was_removed
+
+    async def begin(self, message: str, timeout_s: float | None) -> None:
+        """Commit the child run together with the event that says so; it is stopped after ``timeout_s``.
+
+        Raises:
+            ModelVisible: there is none: the agent may not be started, or the message may not be kept.
+            StaleOwner: another worker owns the parent now.
+        """
+        declared = declared_for(self._context.lease.tenant)
+        try:
+            child = await self._context.loop.wait(self._accepted, message, timeout_s, declared)
+            event = self._event(child.run_id, "queued")
+            await self._context.save(Commit(events=[event], children=[child]), then=self._note_begun)
+        except (ModelVisible, StaleOwner):
+            raise
+        except CallboardError as error:
+            raise DELEGATION_REFUSED(f"agent '{self._agent_id}' was not asked: {error}") from error
+
+    def _note_begun(self) -> None:
+        self.is_begun = True
+
+    def _accepted(self, message: str, timeout_s: float | None, declared: DeclaredContext | None) -> AcceptedChild:
+        """Return the run that is to be inserted; blocks."""
+        process = opened_process()
+        assert process is not None, "a run is executed by a process that was opened"
+        lease, settings = self._context.lease, self._context.settings
+        self._require_below(process)
+        definition = process.registry.startable(lease.starter, self._agent_id)
+        self._require_approved(definition)
+        check_objective(message, settings.max_input_chars)
+        guardrails, originals = sealing_guardrails(settings, definition.guardrails)
+        fields = definition.run_fields()
+        fields["is_private"] |= lease.private
+        text = guardrails.input(message)
+        call = routed_call(definition, text, process.registry, lease.starter)
+        new = NewRun(
+            **fields,
+            objective=text,
+            call=call,
+            model=resolve_model(definition.model, os.environ) if call is None else NO_MODEL,
+            principal=lease.starter,
+            detached=True,
+            declared=declared,
+            parent=self._inherited(timeout_s),
+            originals=originals,
+        )
+        return process.journal.owner.new_child(new)
+
+    def _require_below(self, process: Process) -> None:
+        """Check the child's place below the runs above it.
+
+        Raises:
+            DELEGATION_REFUSED: it is too deep, or one of them is a run of the same agent.
+        """
+        lease, most = self._context.lease, self._context.settings.child_depth
+        agents = [lease.agent_id] if lease.parent_id is None else process.journal.owner.lineage(lease.run_id)
+        if self._agent_id in agents:
+            chain = " -> ".join([*reversed(agents), self._agent_id])
+            raise DELEGATION_REFUSED(
+                f"agent '{self._agent_id}' is at work above this run already ({chain}) and would wait for itself; "
+                "do this yourself, or ask another agent."
+            )
+        if len(agents) > most:
+            raise DELEGATION_REFUSED(
+                f"this run is {most} levels below the first one, as deep as child runs may be "
+                "(CALLBOARD_CHILD_DEPTH); do this yourself."
+            )
+
+    def _require_approved(self, definition: AgentDefinition) -> None:
+        """Check that a call which a person approved goes to the agent as it was then."""
+        is_approved = self._prior is not None and self._prior.decision is not None
+        if is_approved and definition.digest != self._tool.implementation:
+            raise DELEGATION_REFUSED(CHANGED.format(agent=self._agent_id))
+
+    def _inherited(self, timeout_s: float | None) -> Parent:
+        lease = self._context.lease
+        return Parent(
+            child_id=new_id("run"),
+            run_id=lease.run_id,
+            step_id=self._step_id,
+            credential=lease.credential,
+            credential_id=lease.credential_id,
+            trace_id=lease.trace_id,
+            correlation_id=lease.correlation_id,
+            labels=frozenset(self._context.labels),
+            max_rounds=self._context.spending.rounds_left,
+            timeout_ms=round(timeout_s * 1000) if timeout_s is not None else None,
+        )
+
+    # --- its end
+
+    @property
+    def failure(self) -> ModelVisible | None:
+        """Why the child that has ended has no result; None where it has one."""
+        if self.run is None:
+            return CHILD_FAILED(REMOVED)
+        if self.run.status == "succeeded":
+            return None
+        what = {"cancelled": "was stopped", "dead": "ended, since its workers were lost again and again"}
+        ending = what.get(self.run.status, "failed")
+        problem = f" ({self.run.problem})" if self.run.problem else ""
+        return CHILD_FAILED(f"the run {self.run.run_id} of agent '{self._agent_id}' {ending}{problem}.")
+
+    @property
+    def notes(self) -> list[Payload]:
+        """The event of the child's end, where the parent's log lacks it."""
+        if self.run is None or self.run.is_in_log:
+            return []
+        return [self._event(self.run.run_id, self.run.status)]
+
+    def _event(self, run_id: str, status: str) -> ChildPayload:
+        return ChildPayload(child_run_id=run_id, agent=self._agent_id, status=status, call_id=self._call_id)

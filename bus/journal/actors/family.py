@@ -1,0 +1,99 @@
+"""Parents and children: a run's end reaches its parent in the same transaction, and its open children right after it.
+
+A run that is stopped or fails has its children stopped, each in a transaction of its own behind the parent's, and so
+on down to the last descendant. If this process dies between two of them, any process's reaper finds open children of
+an ended parent and does the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from bus.journal.actors.live import Live
+from bus.journal.controls import STOP, Control
+from bus.journal.log.children import open_children
+from bus.journal.log.family import Family
+from bus.journal.run_end import stop_child
+from bus.journal.states.conditions import has_open_child
+from bus.journal.states.lease import Lease
+from bus.journal.states.release import Release
+from bus.journal.unowned.transitions import CommitResult, note_parent
+from bus.loop import ProcessLoop
+from bus.payloads import EndPayload
+from config.database.engine import Database
+from config.errors import CallboardError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Noted:
+    """What is to be done behind a run's last commit."""
+
+    parent: CommitResult | None = None
+    """What was written for its parent."""
+    orphaned: str | None = None
+    """The run itself, where it has left open children."""
+
+
+class RunFamily(Family):
+    """The parents and the children of the runs of one process's database."""
+
+    def __init__(
+        self, database: Database, loop: ProcessLoop, live: Live, control_local: Callable[[str, Control], bool]
+    ) -> None:
+        self._database, self._loop, self._live, self._control_local = database, loop, live, control_local
+
+    def note(
+        self, connection: Connection, lease: Lease, end: EndPayload | None, release: Release | None
+    ) -> Noted | None:
+        """Write for the parent that its child has ended, or asks a person."""
+        if end is not None:
+            is_cut_off = end.status != "succeeded" and has_open_child(connection, lease.run_id)
+            parent = note_parent(connection, lease, end.status)
+            return Noted(parent=parent, orphaned=lease.run_id if is_cut_off else None)
+        if release is not None and release.questions:
+            return Noted(parent=note_parent(connection, lease, release.status))
+        return None
+
+    def publish(self, noted: Noted | None) -> None:
+        """Publish what ``note`` has written, and stop the children of a run that was cut off."""
+        if noted is None:
+            return
+        if noted.parent is not None:
+            self._live.publish(noted.parent)
+        if noted.orphaned is not None:
+            self.stop_children(noted.orphaned)
+
+    def stop_children(self, run_id: str) -> None:
+        """Stop the open children of a run that has ended: before this returns, or soon where the loop calls it."""
+        if self._loop.is_loop_thread():
+            self._loop.submit(self._loop.wait(self._stop_children, run_id))
+        else:
+            self._stop_children(run_id)
+
+    def _stop_children(self, run_id: str) -> None:
+        try:
+            with self._database.read() as connection:
+                children = open_children(connection, run_id)
+            for child in children:
+                self._stop(child)
+        except CallboardError as error:
+            log.warning("a reaper stops the children of a run run_id=%s: %s", run_id, error)
+
+    def _stop(self, child: str) -> None:
+        written = stop_child(self._database, child)
+        if written is None:
+            return
+        self._live.publish(written)  # which stops the child's own children, where the child has ended by it
+        if not written.is_end:
+            self._loop.call_soon(lambda: self._reach(child))
+
+    def _reach(self, child: str) -> None:
+        """Stop the child if this process owns it; otherwise nudge its owner to read the request now."""
+        if not self._control_local(child, STOP):
+            self._live.hot_log.nudge(self._live.keys.nudges, f"{STOP.kind} {child}")
