@@ -23,6 +23,7 @@ from config.redaction import Redactor
 ROOT = Path(__file__).resolve().parents[2]
 """The checkout's folder, from which Callboard runs."""
 SEED_NAMES = {
+    "AGENT_GOAL": "default_agent",
     "TEMPORAL_NAMESPACE": "deployment",
     "TEMPORAL_TASK_QUEUE": "queue",
     "TEMPORAL_UI_URL": "mcp_status_url",
@@ -45,7 +46,6 @@ SEED_NAMES = {
 }
 """Variables of Callboard's predecessors -> the setting that each one sets."""
 SEED_NAMES_UNREAD = {
-    "AGENT_GOAL": "all agents are offered; CALLBOARD_DEFAULT_AGENT names that of runs that name none",
     "TEMPORAL_ADDRESS": "Callboard has no Temporal server; CALLBOARD_DATABASE_URL and CALLBOARD_REDIS_URL name its own",
 }
 """Variables of Callboard's predecessors that set nothing -> why."""

@@ -82,6 +82,7 @@ def many(query: WhichAgents) -> Response:
     No tool is imported.
     """
     principal, registry = current_principal(), current_process().runner.registry
+    default = current_process().settings.default_agent
     usable, problems = [], []
     for definition in registry.all():
         if isinstance(definition, DefinitionInvalid):
@@ -89,7 +90,7 @@ def many(query: WhichAgents) -> Response:
             problems.append({"id": stem, "code": definition.code, "detail": str(definition)})
         elif problem := _refused_tool(definition):
             problems.append(problem)
-        elif not (definition.listed or query.unlisted):
+        elif not (definition.listed or query.unlisted or definition.id == default):
             continue
         elif sees_agent(principal, definition) and may_start(principal, definition):
             usable.append(agent_data(definition))

@@ -15,6 +15,7 @@ from functools import lru_cache
 from itertools import count, cycle, islice
 from typing import TYPE_CHECKING, Any
 
+from agents.models.demo.goals import HANDED_OVER, left_of
 from agents.models.demo.schema_filler import fill
 from agents.models.demo.tool_calls import RULES, Offer, calls_in, command_in, lookup_in, offers_of
 from agents.models.errors import ModelFailed
@@ -94,6 +95,8 @@ def answer(call: ModelCall) -> Turn:
     before, questions, after = call.messages[:start], call.messages[start : start + 1], call.messages[start + 1 :]
     sentence = "".join(map(text_of, questions)).strip()[:MAX_CHARS]
     results = _results(after)
+    if (at := _handed_over(results)) is not None:
+        sentence, results = left_of(sentence), results[at + 1 :]
     calls, text = _plan(call, sentence, results)
     reasoning = THOUGHTS if "think hard" in sentence.lower() and not results else ""
     if calls:
@@ -176,6 +179,12 @@ def _results(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, Any]]:
     names = {call.get("id"): call["function"]["name"] for each in messages for call in each.get("tool_calls") or ()}
     answered = [message for message in messages if message.get("role") == "tool"]
     return [(names.get(each.get("tool_call_id"), "tool"), _data(text_of(each))) for each in answered]
+
+
+def _handed_over(results: Sequence[tuple[str, Any]]) -> int | None:
+    """Return which result is the last hand-over: before it another agent had the conversation. None: there is none."""
+    handovers = (at for at, (name, result) in enumerate(results) if name == "ChangeGoal" and HANDED_OVER in str(result))
+    return max(handovers, default=None)
 
 
 def _data(text: str) -> Any:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from agents.models.demo.goals import GOAL_RULES, WITH_EFFECT, Arguments, Rule
 from agents.models.demo.schema_filler import shape_of, types_of
 from config.effects import Changes, Effect
 
@@ -168,9 +169,6 @@ def _stems(text: str) -> set[str]:
 # --- the tools that Callboard ships
 
 
-Arguments = Mapping[str, Any]
-Rule = Callable[[str], Iterator[Arguments]]
-"""Yields the arguments of each call of a tool that a sentence asks for."""
 _COUNTS = {word: str(number) for number, word in enumerate(("one", "two", "three", "four", "five", "six"), 1)}
 _COUNT = rf"\d{{1,3}}|{'|'.join(_COUNTS)}"
 _BOXES = rf"({_COUNT}) (?:box(?:es)? )?(?:of )?(paper|pens|coffee|envelopes|toner|notebooks)"
@@ -205,7 +203,7 @@ def calls_in(sentence: str, offers: Mapping[str, Offer], results: Mapping[str, A
 
 def _is_shipped(offer: Offer, arguments: Arguments) -> bool:
     """Return whether this is the tool that ships, and not another one of its name or with another effect."""
-    may_have_effect = offer.name in ("write_file", "order_supplies")
+    may_have_effect = offer.name in ("write_file", "order_supplies", *WITH_EFFECT)
     return set(arguments) <= set(offer.kinds) and may_have_effect >= offer.has_effect
 
 
@@ -270,5 +268,6 @@ RULES: Mapping[str, tuple[str, Rule]] = {
     "calculator": ("What is 17 * 23?", _calculate),
     "clock": ("What time is it in Tokyo and Lima?", _clock),
     "query_countries": ("Which five countries have the largest population?", _query),
+    **GOAL_RULES,
 }
 """A sentence that calls the tool, and the rule by which others do."""
