@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,7 +23,18 @@ from agents.steps.tool_step import ToolStep
 from agents.tools.results import in_thread_if_large
 from agents.tools.tool import Tool
 from bus.journal.errors import StickyOver
-from bus.journal.owner import Commit, Ending, FirstCommit, OpenStep, Progress, Reason, end_commit, end_event
+from bus.journal.owner import (
+    Commit,
+    ControlsChanged,
+    Ending,
+    FirstCommit,
+    HistoryItem,
+    OpenStep,
+    Progress,
+    Reason,
+    end_commit,
+    end_event,
+)
 from config.definitions.agent import AgentDefinition
 from config.definitions.schemas.json_schema import schema_errors
 
@@ -68,10 +80,10 @@ class Agent:
         self._tools = tools
         self._context = context
         self._progress = progress
-        self._rounds = progress.rounds
+        self._rounds, self._rounds_bought = progress.rounds, progress.rounds_bought
         of_parent = context.lease.max_rounds
         self._max_rounds = definition.max_iterations if of_parent is None else min(definition.max_iterations, of_parent)
-        context.spending.rounds_left = self._max_rounds - self._rounds + 1
+        context.spending.rounds_left = self._max_rounds + self._rounds_bought - self._rounds + 1
         self._step: ModelStep | None = None
         self._calls: list[ToolStep] = []
         self._calls_of = progress.calls_of
@@ -93,7 +105,10 @@ class Agent:
             self._step = step = self._model_step(prior=progress.asking)
             self._context.spending.resume(lambda: step.spent)
             return FirstCommit(restarted=[self._step.id], decided={self._step.id: self._step.policy_decision})
-        return FirstCommit(started=[self._begin(self._model_step()).started()])
+        steered = self._context.inbox.steered(at_claim=True)
+        step = self._begin(self._model_step(steered=steered.history))
+        self._take_up(steered)
+        return FirstCommit(events=steered.events, history=steered.history, started=[step.started()])
 
     async def run(self) -> None:
         """Execute the run from its present state until it has ended or is released.
@@ -127,20 +142,28 @@ class Agent:
     @property
     def _is_last(self) -> bool:
         """Whether every round with tools is used up, so that the model has to answer without tools."""
-        return self._rounds >= self._max_rounds
+        return self._rounds >= self._max_rounds + self._rounds_bought
+
+    def _take_up(self, steered: Commit) -> None:
+        """Count the round that texts of clients buy, and keep these for the calls of the model to come."""
+        for item in steered.history:
+            self._context.chat_history.add(item)
+        self._rounds_bought += bool(steered.history)
 
     # --- asking
 
-    def _model_step(self, prior: OpenStep | None = None) -> ModelStep:
+    def _model_step(self, prior: OpenStep | None = None, steered: Sequence[HistoryItem] = ()) -> ModelStep:
+        """Return a call of the model with the conversation so far, and with the texts of clients behind it."""
         definition, context = self._definition, self._context
+        is_last = self._is_last and not steered
         messages = messages_for(
             definition,
-            context.chat_history.items,
+            [*context.chat_history.items, *steered],
             is_cut=context.chat_history.is_cut,
             max_result_chars=context.settings.max_result_chars,
         )
         messages += self._repair
-        if self._is_last:
+        if is_last:
             messages.append({"role": "system", "content": FINAL_TURN_PROMPT})
         roles = context.lease.roles
         offered_tools = {name: tool for name, tool in self._tools.items() if tool.may_be_called_with(roles)}
@@ -150,7 +173,7 @@ class Agent:
             tools=offered(offered_tools) or None,
             effects={name: tool.effect for name, tool in offered_tools.items()},
             starters=definition.starters,
-            tool_choice="none" if self._is_last and offered_tools else None,
+            tool_choice="none" if is_last and offered_tools else None,
             params=definition.params,
             response_format=response_format(definition.output_schema) if definition.output_schema else None,
             api_base=definition.api_base,
@@ -184,8 +207,13 @@ class Agent:
         change = step.concluded(output if isinstance(output, str) else text)
         reason = Reason.MAX_ITERATIONS if self._is_last else None
         end = end_event("succeeded", self._context.spending.total, self._context.took, reason=reason, output=output)
-        await self._context.save(replace(change, events=[*change.events, end]))
-        return None
+        inbox = self._context.inbox
+        await inbox.settle()
+        if not inbox.has_steers:
+            with suppress(ControlsChanged):  # a text arrived meanwhile
+                await inbox.end(replace(change, events=[*change.events, end]))
+                return None
+        return await self._continue(change)
 
     # --- using tools
 
@@ -196,18 +224,19 @@ class Agent:
         open_calls.refuse_handover_beside_others(calls)
         notes = await open_calls.ask_engine(self._context, calls)
         message = step.concluded(text, calls)
-        release = self._context.release_as
+        release, answers = await self._context.inbox.departure()
         call_events = (call.call_event(step.message_id) for call in calls)
         change = replace(
             message,
-            events=[*message.events, *notes, *call_events, *open_calls.moved(release)],
+            events=[*message.events, *notes, *call_events, *answers, *open_calls.moved(release)],
             started=[call.started("planned" if release else "started") for call in calls],
             sticky=() if release else open_calls.sticky_of(calls),
             release=release,
         )
         try:
             await self._context.save(change, then=lambda: self._track_calls(calls, step))
-        except StickyOver:  # revoked since it was read
+        except (StickyOver, ControlsChanged):  # revoked, or taken back, since it was read
+            await self._context.inbox.refresh()
             return await self._use_tools(step, text, tool_calls)
         return None if release else await self._run_calls()
 
@@ -278,24 +307,46 @@ class Agent:
         where another agent continues the run."""
         for item in change.history:
             self._context.chat_history.add(item)
-        release = self._context.release_as if handover is None else handover.release(self._context.release_as)
-        following = self._model_step() if release is None else None
+        while True:
+            try:
+                following = await self._leave_step(change, handover)
+            except ControlsChanged:
+                await self._context.inbox.refresh()
+            else:
+                await self._context.note_calls_over()
+                return following
+
+    async def _leave_step(self, change: Commit, handover: PlannedHandover | None) -> ModelStep | None:
+        """Commit what follows a step: the next one, with the texts of clients that have arrived, or the release.
+
+        Raises:
+            ControlsChanged: a client has taken something back meanwhile; nothing is committed.
+        """
+        inbox = self._context.inbox
+        await inbox.settle()
+        release, answers = await inbox.departure()
+        if handover is not None:
+            release = handover.release(release)
+        steered = inbox.steered() if release is None else Commit()
+        following = self._model_step(steered=steered.history) if release is None else None
         notes = await following.ask_engine() if following is not None else ()
         handed_over = [handover.event] if handover is not None else []
         change = replace(
             change,
-            events=[*change.events, *notes, *handed_over, *open_calls.moved(release)],
+            events=[*change.events, *steered.events, *notes, *handed_over, *answers, *open_calls.moved(release)],
+            history=[*change.history, *steered.history],
             started=[following.started()] if following is not None else [],
             release=release,
         )
-        await self._context.writer.commit(change, then=partial(self._leave, following))
-        await self._context.note_calls_over()
+        await self._context.writer.commit(change, then=partial(self._step_on, following, steered))
         return following
 
-    def _leave(self, following: ModelStep | None) -> None:
+    def _step_on(self, following: ModelStep | None, steered: Commit) -> None:
         """Begin the step that follows, where this process makes it."""
         if following is not None:
             self._begin(following)
+            self._take_up(steered)
+        self._context.inbox.committed(steered.events)
 
     # --- ending early
 
@@ -309,7 +360,7 @@ class Agent:
         await self._context.writer.settle()  # which calls are open depends on the commit under way
         parts = [self._step.cut_off(ending.step_status)] if self._step is not None else []
         closed = open_calls.joined([*parts, open_calls.cut_off(self._calls, self._calls_of, ending)])
-        await self._context.save(end_commit(ending, closed, self._context.spending.total, self._context.took))
+        await self._context.inbox.end(end_commit(ending, closed, self._context.spending.total, self._context.took))
 
 
 async def _run(call: ToolStep, limit: asyncio.Semaphore) -> ToolStep:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from agents.errors import TOO_MANY_QUESTIONS
 from agents.governance.engine.governance import Governance, governance_of
 from agents.governance.guardrails.guardrails import UNGUARDED, Guardrails, Seal
+from agents.inbox import Inbox
 from agents.prompt import Window
 from agents.run_contexts import RunContexts, contexts_of, facts_of
 from agents.tools.isolation.sandbox import Quota
@@ -22,8 +23,20 @@ from agents.tools.requests import Sample
 from agents.tools.spans.collector import collecting
 from agents.tools.tool import Tool
 from bus.journal import Journal
+from bus.journal.clients import STOP
 from bus.journal.errors import StaleOwner
-from bus.journal.owner import DRAINED, Commit, Lease, Past, Release, RunWriter, StickyApproval, Took, Totals
+from bus.journal.owner import (
+    DRAINED,
+    Commit,
+    ControlRequest,
+    Lease,
+    Past,
+    Release,
+    RunWriter,
+    StickyApproval,
+    Took,
+    Totals,
+)
 from bus.loop import ProcessLoop
 from bus.payloads import EndPayload, Payload
 from bus.sealing import Original, sealer_of
@@ -120,10 +133,8 @@ class RunContext:
         """What the run has read so far, as the labels of its tools."""
         self.end: EndPayload | None = None
         """The run's last event, once it is committed."""
-        self.is_stopped = False
-        """Whether a client asked this run to stop."""
-        self.release_as: Release | None = None
-        """How to release the run after its current step: this process ends soon, or a client requested it."""
+        self.inbox = Inbox(journal, lease, self.save)
+        """What clients have requested of the run."""
         self._deadlines: dict[object, float] = {}
         self._work: asyncio.Task[None] | None = None
         self._on_cleared: Callable[[], object] | None = on_cleared if lease.can_be_cleared else None
@@ -131,6 +142,16 @@ class RunContext:
     @property
     def settings(self) -> Settings:
         return self._journal.settings
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a client asked this run to stop."""
+        return self.inbox.is_stopped
+
+    @property
+    def release_as(self) -> Release | None:
+        """How to release the run after its current step; None: the run continues."""
+        return self.inbox.release_as
 
     @property
     def loop(self) -> ProcessLoop:
@@ -269,6 +290,7 @@ class RunContext:
         numbered = await self.writer.commit(change, then)
         for item in change.history:
             self.chat_history.add(item)
+        self.inbox.committed(numbered)
         return numbered
 
     def note_task_waits(self) -> None:
@@ -339,7 +361,13 @@ class RunContext:
 
     def release(self, change: Release = DRAINED) -> None:
         """Release the run at the end of its current step; a second call does nothing."""
-        self.release_as = self.release_as or change
+        self.inbox.release(change)
+
+    def receive(self, request: ControlRequest) -> None:
+        """Take what a client requested of the run."""
+        self.inbox.receive(request)
+        if request.kind == STOP.kind:
+            self.stop()
 
     def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Begin the work on the run; a stop, a cut and the loss of the run cancel it."""
@@ -358,8 +386,8 @@ class RunContext:
 
     def stop(self) -> None:
         """Stop the work as soon as possible; a second call does nothing."""
-        if not self.is_stopped:
-            self.is_stopped = True
+        if not self.inbox.is_stopped:
+            self.inbox.is_stopped = True
             self._cancel()
 
 

@@ -122,6 +122,7 @@ def begin_run(
         sticky=claim.sticky() if has_calls and may_be_sticky(policy, tools.values()) else (),
         on_cleared=on_cleared,
     )
+    context.inbox.unread_at_claim = claim.unread_controls()
     return _begin_work(claim, process, (definition, tools), context, progress, accepted)
 
 
@@ -275,7 +276,7 @@ async def _give_up(journal: Journal, context: RunContext, error: CallboardError)
     elif context.lease.fence > 1:  # an earlier owner may have left open calls and costs
         await journal.owner.fail_owned(context.lease, error)
     else:
-        await context.save(end_commit(Ending.failed(error), Commit(), Totals(), context.took))
+        await context.inbox.end(end_commit(Ending.failed(error), Commit(), Totals(), context.took))
 
 
 async def _has_key_elsewhere(journal: Journal, lease: Lease, error: ModelKeyMissing) -> bool:

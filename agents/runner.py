@@ -18,11 +18,11 @@ from agents.prompt import check_call, check_objective, check_thread_id
 from agents.registry import AgentRegistry
 from bus.identity.credentials.grants import SECRET_NAME, GrantForm, PresentedGrant
 from bus.journal import Journal
-from bus.journal.clients import NO_MODEL, CallersTransaction, Fork, IdempotencyKey, NewCall, NewRun
+from bus.journal.clients import NO_MODEL, STEER, CallersTransaction, CommitResult, Fork, IdempotencyKey, NewCall, NewRun
 from bus.journal.errors import RunUnknown
 from bus.routes import INLINE, OTHERS, BrokerTransport, Dispatcher, InlineTransport
 from config.database.shared_secret import shared_secret
-from config.definitions.agent import AgentDefinition
+from config.definitions.agent import AgentDefinition, pinned_definition
 from config.errors import CallboardError
 from config.forks import leave_to_parent
 from config.identity.contexts import DeclaredContext, declared_for
@@ -310,6 +310,44 @@ class Runner:
         principal = principal or self.principal
         thread_id = self.journal.readers.runs.row(principal, run_id).thread_id
         return RunHandle(lambda: self.journal, run_id, thread_id, principal, is_new=False)
+
+    def steer(
+        self,
+        run_id: str,
+        content: str,
+        *,
+        principal: Principal | None = None,
+        by: str | None = None,
+        idempotency: IdempotencyKey | None = None,
+    ) -> CommitResult:
+        """Give an open run a message, which its model gets between two steps; see ``bus.journal.mailbox.control``.
+
+        The text passes the guardrails of the run's agent, as the run's own input did.
+
+        Raises:
+            RunUnknown, FORBIDDEN, CONTROL_REFUSED, TOO_MANY_CONTROLS: see ``bus.journal.mailbox.control``.
+            INPUT_EMPTY, INPUT_TOO_LARGE, BadRequest, INPUT_BLOCKED: the text cannot be used.
+        """
+        principal = principal or self.principal
+        check_objective(content, self.settings.max_input_chars)
+        run = self.journal.readers.runs.row(principal, run_id)
+        recorded = self._recorded(run.agent_id, run.definition_digest)
+        guardrails, originals = sealing_guardrails(self.settings, recorded.guardrails)
+        text = guardrails.input(content)
+        return self.journal.clients.control(
+            principal,
+            run_id,
+            STEER,
+            by=by or principal.id,
+            idempotency=idempotency,
+            data={"content": text},
+            originals=originals,
+        )
+
+    def _recorded(self, agent_id: str, digest: str) -> AgentDefinition:
+        """Return the definition that a run was accepted with."""
+        content_json = self.journal.readers.recorded_definition(digest)
+        return pinned_definition(agent_id, digest, content_json) if content_json else self.registry.get(agent_id)
 
     def settle(self, timeout_s: float) -> None:
         """Wait until the inline runs of this process have ended."""

@@ -41,7 +41,7 @@ class PlannedHandover:
     def release(self, planned: Release | None) -> Release:
         """Return the release that hands the run over; ``planned``: how it was to be released anyway."""
         if planned is None or planned.status == "queued":
-            planned = replace(HANDED_OVER, control=planned.control if planned is not None else None)
+            planned = HANDED_OVER
         return replace(planned, handover=self.handover)
 
 

@@ -10,7 +10,7 @@ from bus.journal.on_demand import on_demand
 if TYPE_CHECKING:
     from bus.journal.acceptance.accept import NewRun
     from bus.journal.acceptance.callers_transaction import CallersTransaction
-    from bus.journal.controls import CONTROLS, Control
+    from bus.journal.controls import CONTROLS, STEER, STOP, Control
     from bus.journal.decisions.decisions import Decided
     from bus.journal.forks.fork import Fork
     from bus.journal.idempotency import IdempotencyKey

@@ -118,6 +118,41 @@ CHILD_FAILED = ModelVisible.row(
     remedy="`./callboard runs` shows the child run with its own error.",
 )
 
+TOO_MANY_CONTROLS = Retryable.row(
+    "too_many_controls",
+    "The run has as many unread controls as it may.",
+    status=429,
+    text="this run has {limit} controls that its owner has not read yet; send this one when it has.",
+    remedy="Wait until the run's owner has read some, or `cancel` the run, which always works.",
+)
+
+CONTROL_REFUSED = Permanent.row(
+    "control_refused",
+    "The run's state does not allow what was requested.",
+    status=409,
+    text="this run cannot be asked {request}: {problem}.",
+    remedy="The sentence says what to do instead.",
+)
+
+THREAD_BUSY = Permanent.row(
+    "thread_busy",
+    'The thread has an open run, and the message was sent with `"if_busy": "reject"`.',
+    status=409,
+    text=(
+        "thread '{thread_id:.80}' is busy: run {run_id} is {status}. Send the message when it has ended, or with "
+        'another `"if_busy"`.'
+    ),
+    remedy='Wait for the run that the answer names, or send another `"if_busy"`.',
+)
+
+MESSAGE_TAKEN = Permanent.row(
+    "message_taken",
+    "The queued message is not queued any more: its run has begun or ended.",
+    status=409,
+    text="the message of run {run_id} is not queued any more: the run is {status}; steer the run, or send another.",
+    remedy="Steer the run (`POST /v1/runs/{id}/steer`), or send another message.",
+)
+
 CURSOR_INVALID = Permanent.row(
     "cursor_invalid",
     "The cursor is not a valid number.",
@@ -216,6 +251,17 @@ APPROVAL_EXPIRED = Permanent.row(
     over_http=False,
     text="no person answered this run's question in time, so it ended; start a new run.",
     remedy="The run fails; start a new one.",
+)
+
+
+PAUSE_EXPIRED = Permanent.row(
+    "pause_expired",
+    "The run was paused and not resumed in time.",
+    status=410,
+    topic=Topic.RUN,
+    over_http=False,
+    text="this run was paused and no client resumed it in time, so it ended; send its message again.",
+    remedy="The run fails; send its message again.",
 )
 
 

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from bus.journal.log.writer import RunWriter
     from bus.journal.ownership.claims import Begun, ClaimTerms, Refused, Waiting
     from bus.journal.ownership.leases import Claim, FirstCommit
+    from bus.journal.records.control_requests import ControlRequest, ControlsChanged
     from bus.journal.records.parent import Parent
     from bus.journal.records.steps import AcceptedCall, StepEnded, StepStarted, Totals
     from bus.journal.records.task_wait import TaskWait
     from bus.journal.records.threads import HistoryItem, Past
-    from bus.journal.run_end import Took, end_commit, end_event, result_of_cut_off
+    from bus.journal.run_end import Took, answering, end_commit, end_event, result_of_cut_off
     from bus.journal.states.codes import Ending, Reason
     from bus.journal.states.lease import Lease
-    from bus.journal.states.release import DRAINED, HANDED_OVER, Handover, Release
+    from bus.journal.states.release import DRAINED, HANDED_OVER, PAUSED, Handover, Release
     from bus.journal.sticky import StickyApproval
     from bus.journal.unowned.task_waits import KnownWait
     from bus.journal.version import require_readable_journal

@@ -12,26 +12,19 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, select
 
-from bus.identity.audit.entry import Action
-from bus.identity.audit.recording import record
 from bus.journal.approvals import NO_ANSWER, Decision, answers
-from bus.journal.controls import STOP, Control
 from bus.journal.errors import StaleOwner
-from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.log.commit import Commit
+from bus.journal.records.control_requests import STOP, ControlRequest, answers_at_end, unread_controls
 from bus.journal.records.steps import StepEnded, Totals, read_totals
 from bus.journal.records.threads import HistoryItem, error_item
-from bus.journal.states.codes import STOPPED, Ending, RunStatus
-from bus.journal.states.conditions import has_live_owner
-from bus.journal.states.release import Release
-from bus.journal.unowned.transitions import CommitResult, end, lock_allowed_run, lock_run, move, request, untouched
-from bus.payloads import TERMINAL, EndPayload, EndStatus, ErrorPayload, Outcome, Payload, ToolResultPayload
+from bus.journal.states.codes import Ending, RunStatus
+from bus.journal.unowned.transitions import CommitResult, end, lock_run
+from bus.payloads import EndPayload, EndStatus, ErrorPayload, HistoryPayload, Outcome, Payload, ToolResultPayload
 from config.database.engine import Database
 from config.database.tables import steps
 from config.effects import recorded_policy
 from config.errors import CallboardError
-from config.failpoints import failpoint
-from config.identity.principal import Principal, Verb
 from config.ids import new_id
 
 NOT_FINISHED = "The run ended before this call was finished."
@@ -48,17 +41,31 @@ class Took(NamedTuple):
     """Of it, how long workers owned the run; None: an earlier release began it."""
 
 
-def end_commit(ending: Ending, closed: Commit, totals: Totals, took: Took) -> Commit:
+def end_commit(
+    ending: Ending, closed: Commit, totals: Totals, took: Took, unread: Sequence[ControlRequest] = ()
+) -> Commit:
     """Return the commit that ends a run: ``closed``, the error event if there is one, and the end event last.
 
-    ``closed`` has a result for every open call, so that the thread's history stays valid.
+    ``closed`` has a result for every open call, so that the thread's history stays valid. ``unread``: the controls
+    that it answers.
     """
     error = ending.error
     errors = [ErrorPayload(code=error.code, message=str(error), retryable=False)] if error is not None else []
     end = end_event(ending.status, totals, took, reason=ending.reason)
     code = error.code if error is not None else None
     history = [*closed.history, error_item(ending.note, code)]
-    return replace(closed, events=[*closed.events, *errors, end], history=history, error_code=code)
+    change = replace(closed, events=[*closed.events, *errors, end], history=history, error_code=code)
+    return answering(change, unread)
+
+
+def answering(change: Commit, unread: Sequence[ControlRequest]) -> Commit:
+    """Return a run's last commit with an answer to each of its unread controls; a stop may undo the turn with it."""
+    end = change.events[-1]
+    assert isinstance(end, EndPayload)
+    answers = answers_at_end(unread, end.status)
+    is_undone = end.status == "cancelled" and any(r.kind == STOP and r.data.get("rollback") for r in unread)
+    undone = [HistoryPayload(kind="rolled_back")] if is_undone else []
+    return replace(change, events=[*change.events[:-1], *answers, *undone, end], undoes_turn=is_undone)
 
 
 def result_of_cut_off(
@@ -99,79 +106,6 @@ def end_event(
 # --- without an owner -----------------------------------------------------------------------------
 
 
-def control(
-    database: Database,
-    principal: Principal,
-    run_id: str,
-    command: Control,
-    by: str,
-    idempotency: IdempotencyKey | None = None,
-) -> CommitResult:
-    """Request something of the run's owner, or do it where the run has none. A second request changes nothing.
-
-    Where an owner has a valid lease, only a row in ``controls`` is written (and the run's flag for a stop), and the
-    owner does the rest. Otherwise it is done here, where the run's state allows it.
-
-    Raises:
-        RunUnknown: there is no such run, or the principal does not see it.
-        FORBIDDEN: the principal may not do this with it.
-        IDEMPOTENCY_CONFLICT: the key was used with another body.
-    """
-    with database.write() as connection:
-        row = lock_allowed_run(connection, principal, Verb.CONTROL, run_id)
-        if idempotency is not None:
-            if used_before(connection, principal, idempotency) is not None:
-                return untouched(row)
-            remember(connection, principal, idempotency, run_id)
-        if row.status in TERMINAL:
-            return untouched(row)
-        is_owned = has_live_owner(database, connection, row)
-        if isinstance(command.to, Release):
-            is_owned = row.status == RunStatus.RUNNING  # of a lost owner, the next one does it
-            if not is_owned and row.status != command.before:
-                return untouched(row)
-        if is_owned:
-            if request(connection, row, command.kind, by, is_stop=isinstance(command.to, Ending)):
-                _record(connection, principal, row, command, by)
-            return untouched(row)
-        written = _do(connection, row, command.to)
-        _record(connection, principal, row, command, by)
-    failpoint("unowned")
-    return written
-
-
-def _do(connection: Connection, row: Row[Any], to: Ending | Release) -> CommitResult:
-    """End a run without an owner, or leave it in another state."""
-    return end_run(connection, row, to) if isinstance(to, Ending) else move(connection, row, to.status, to.reason)
-
-
-def _record(connection: Connection, principal: Principal, run: Row[Any], command: Control, by: str) -> None:
-    facts = {"verb": command.verb, "agent": run.agent_id, "by": by if by != principal.id else None}
-    record(connection, principal, Action.RUN_CONTROLLED, "run", run.id, **facts)
-
-
-def stop_child(database: Database, run_id: str) -> CommitResult | None:
-    """Stop a child whose parent has ended, as a client would; None where it has ended.
-
-    In a transaction of its own: the parent's has locked the parent's row, and an end locks a child's row first.
-    """
-    with database.write() as connection:
-        row = lock_run(connection, run_id)
-        written = stop_locked(database, connection, row) if row is not None else None
-    failpoint("unowned")
-    return written
-
-
-def stop_locked(database: Database, connection: Connection, row: Row[Any]) -> CommitResult | None:
-    """Stop a locked child in the name of its parent; None where it has ended."""
-    if row.status in TERMINAL:
-        return None
-    if has_live_owner(database, connection, row):
-        request(connection, row, STOP.kind, row.parent_id or "", is_stop=True)
-        return untouched(row)
-    return end_run(connection, row, STOPPED)
-
-
 def fail_owned(database: Database, run_id: str, fence: int, error: CallboardError) -> CommitResult:
     """End a run for an owner that cannot resume it; the results of its open calls are built from SQL.
 
@@ -189,8 +123,9 @@ def end_run(
     connection: Connection, row: Row[Any], ending: Ending, crashes: Sequence[dict[str, Any]] | None = None
 ) -> CommitResult:
     """End a locked run without a live owner: write results for open calls, its end, and the thread's next wake-up."""
-    closed = _close(connection, row, ending)
-    change = end_commit(ending, closed, read_totals(connection, row.id), Took(max(0, row.age_ms), row.work_ms))
+    closed, unread = _close(connection, row, ending), unread_controls(connection, row.id)
+    took = Took(max(0, row.age_ms), row.work_ms)
+    change = end_commit(ending, closed, read_totals(connection, row.id), took, unread)
     return end(connection, row, change, crashes)
 
 

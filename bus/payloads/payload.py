@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from dataclasses import MISSING, dataclass, field, fields, replace
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import orjson
 
@@ -46,6 +46,10 @@ class Payload:
     @property
     def event_type(self) -> str:
         return type(self).type
+
+    def numbered(self, seq: int, at: str) -> Self:
+        """Return the event with its number and its time."""
+        return replace(self, seq=seq, at=at)
 
     @staticmethod
     def log_line(record: Record) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bus.payloads.log_lines import given
 from bus.payloads.payload import Payload, Record, event
 
@@ -36,7 +38,11 @@ class ControlPayload(Payload):
     reason: str | None = None
     """Why it was refused or not delivered, as a code."""
     consumed_at: int | None = None
-    """The number of the event behind which it was consumed."""
+    """The number of the event by which it was consumed."""
+
+    def numbered(self, seq: int, at: str) -> ControlPayload:
+        """Return the event with its number, which is the place at which a control is consumed."""
+        return replace(self, seq=seq, at=at, consumed_at=seq if self.state == "consumed" else None)
 
     @staticmethod
     def log_line(record: Record) -> str:

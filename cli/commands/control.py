@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from bus.journal.clients import CONTROLS
+from bus.journal.clients import CONTROLS, CommitResult, Control
 from bus.payloads import TERMINAL
 from cli import options
 from cli.open_runner import open_runner
@@ -21,19 +21,28 @@ def __getattr__(verb: str) -> click.Command:
     @click.argument("run_id", metavar="RUN")
     @options.as_json
     @options.state_dir
-    def command(run_id: str, as_json: bool, **flags: object) -> int:
+    def command(run_id: str, as_json: bool, text: str = "", **flags: object) -> int:
         with open_runner(options.apply(**flags)) as runner:
             handle = runner.handle(run_id)
             before = handle.status()
-            now = handle.control(control, by="terminal").status
-            if as_json:
-                print_json({"run_id": run_id, "status": now}, lines=True)
-            elif before in TERMINAL:
-                click.echo(f"{run_id} had ended already: {before}.")
-            elif control.is_done(now):
-                click.echo(f"{run_id} is {now}.")
+            if control.takes_text:
+                written = runner.steer(run_id, text, by="terminal")
             else:
-                click.echo(f"{run_id} was asked {control.request}; ./callboard watch {run_id} shows its end.")
+                written = handle.control(control, by="terminal")
+            if as_json:
+                facts = {"run_id": run_id, "status": written.status, "control_id": written.control_id}
+                print_json({name: value for name, value in facts.items() if value is not None}, lines=True)
+            else:
+                click.echo(_sentence(control, written, before))
         return 0
 
-    return command
+    return click.argument("text", metavar="TEXT")(command) if control.takes_text else command
+
+
+def _sentence(control: Control, written: CommitResult, before: str) -> str:
+    run_id = written.run_id
+    if before in TERMINAL:
+        return f"{run_id} had ended already: {before}."
+    if control.is_done(written.status):
+        return f"{run_id} is {written.status}."
+    return f"{run_id} was asked {control.request}; ./callboard watch {run_id} shows its end."

@@ -16,12 +16,12 @@ from agents.models.errors import MODEL_REFUSED, ModelFailed
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import tool
 from bus.errors import LOOP_BLOCKED
-from bus.journal.clients import Control
+from bus.journal.clients import CONTROLS
 from bus.journal.errors import CURSOR_AHEAD, CURSOR_INVALID
-from bus.journal.owner import Reason, Release
 from bus.journal.readers import steps_of
 from bus.journal.run_end import NOT_KNOWN
 from bus.payloads import (
+    ControlPayload,
     EndPayload,
     ErrorPayload,
     MessagePayload,
@@ -417,18 +417,18 @@ def test_a_run_is_left_at_the_end_of_its_step_where_a_client_requested_it(kit: A
     begun, may_return = threading.Event(), threading.Event()
     kit.agent(tools=[slow_payment(begun, may_return)])
     kit.model.script(Turn(calls=[Call(name="pay")]), Turn(text="Paid."))
-    left = Release(status="waiting", reason=Reason.CODE_VERSION, control="leave")
     handle = kit.run()
     assert begun.wait(10)
 
-    response = handle.control(Control(verb="leave", kind="leave", to=left, request="to leave", help=""))
-    may_return.set()
+    response = handle.control(CONTROLS["pause"])
 
     assert response.status == "running"
     for event in handle.events():
+        if isinstance(event, ControlPayload) and event.state == "accepted":
+            may_return.set()
         if isinstance(event, StatusPayload) and event.status == "waiting":
             assert handle.status() == "waiting"
-            kit.runner.journal.owner.unowned.resume(handle.run_id)
+            handle.control(CONTROLS["resume"])
     assert handle.result(10).output == "Paid."
     assert begun.is_set()
 

@@ -36,7 +36,7 @@ from cli.crashlab.ledger import BEGAN, Entry
 from config.clock import epoch_ms
 from config.database.tables import steps
 from config.ids import canonical_digest
-from tests.bus.journal_harness import JournalHarness, Owner
+from tests.bus.journal_harness import JournalHarness, Owner, save_end
 
 NUMBERS = itertools.count(1)
 """For ids that are unique in the whole test run, and the same when a failure is played again."""
@@ -208,7 +208,7 @@ class FakeOwner:
             history=[item for _, _, item in results],
             error_code="test" if status == "failed" else None,
         )
-        await self.writer.commit(change)
+        await save_end(self.owner.harness, self.writer, change)
 
 
 async def take(harness: JournalHarness, run_id: str, owner: str, hot_log: HotLog, outside: Outside) -> FakeOwner | None:

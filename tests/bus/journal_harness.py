@@ -19,12 +19,14 @@ from bus.journal.log.events import log_page
 from bus.journal.log.group_commit import GroupCommit
 from bus.journal.log.line import Line
 from bus.journal.log.writer import RunWriter
+from bus.journal.mailbox.control import control
 from bus.journal.ownership.lease_manager import LeaseManager
 from bus.journal.ownership.leases import claim_on
 from bus.journal.ownership.reaper import due, fire, reap
 from bus.journal.queries.run_record import RunRecord, record_of
+from bus.journal.records.control_requests import ControlRequest, ControlsChanged, unread_controls
 from bus.journal.records.threads import HistoryItem
-from bus.journal.run_end import control
+from bus.journal.run_end import answering
 from bus.journal.states.lease import Lease
 from bus.journal.states.release import DRAINED, Release
 from bus.journal.unowned.runs import UnownedRuns
@@ -95,6 +97,7 @@ class HandWork:
         self.is_within_time = True
         self.released_as: Release | None = None
         self.is_cut = False
+        self.received: list[ControlRequest] = []
         self._on_stop = on_stop
 
     def stop(self) -> None:
@@ -102,6 +105,11 @@ class HandWork:
 
     def release(self, change: Release = DRAINED) -> None:
         self.released_as = change
+
+    def receive(self, request: ControlRequest) -> None:
+        self.received.append(request)
+        if request.kind == "stop":
+            self.stop()
 
     def cut(self) -> None:
         self.is_cut = True
@@ -158,7 +166,16 @@ class Owner:
         return await self.writer.commit(message_commit(text, message_id))
 
     async def end(self, status: Any = "succeeded") -> list[Payload]:
-        return await self.writer.commit(Commit(events=[EndPayload(status=status)]))
+        return await save_end(self.harness, self.writer, Commit(events=[EndPayload(status=status)]))
+
+
+async def save_end(harness: JournalHarness, writer: RunWriter, change: Commit) -> list[Payload]:
+    """Commit a run's end with an answer to each of its unread controls, as an owner does."""
+    while True:
+        try:
+            return await writer.commit(answering(change, harness.unread(writer.lease.run_id)))
+        except ControlsChanged:
+            continue
 
 
 def message_commit(text: str = "whole", message_id: str = "msg_1") -> Commit:
@@ -214,6 +231,11 @@ class JournalHarness:
     def rows(self, query: Select[Any]) -> list[Any]:
         with self.database.read() as connection:
             return list(connection.execute(query).all())
+
+    def unread(self, run_id: str) -> list[ControlRequest]:
+        """Return the controls of a run that no event has answered."""
+        with self.database.read() as connection:
+            return unread_controls(connection, run_id)
 
     def run_row(self, run_id: str) -> Any:
         (row,) = self.rows(select(runs).where(runs.c.id == run_id))

@@ -7,9 +7,11 @@ from typing import Annotated, Any
 from flask import Blueprint, Response, url_for
 from pydantic import Field
 
+from agents.errors import INPUT_EMPTY, INPUT_TOO_LARGE
+from agents.governance.guardrails.errors import INPUT_BLOCKED
 from bus.identity.errors import GRANT_REFUSED
-from bus.journal.clients import CONTROLS
-from bus.journal.errors import IDEMPOTENCY_CONFLICT, RUN_OPEN, RunUnknown
+from bus.journal.clients import CONTROLS, CommitResult
+from bus.journal.errors import CONTROL_REFUSED, IDEMPOTENCY_CONFLICT, RUN_OPEN, TOO_MANY_CONTROLS, RunUnknown
 from bus.journal.readers import RunStatus
 from bus.payloads import TERMINAL
 from web.api.answers import STARTING, accepted, answer, end_of, run_with_questions, start_run
@@ -178,15 +180,38 @@ class NoFields(Input):
     """Nothing; the body may be left out."""
 
 
-@runs.post(f"/v1/runs/<run_id>/<any({', '.join(CONTROLS)}):verb>")
-@call({200: ControlledRun, 202: ControlledRun}, problems=(RunUnknown, IDEMPOTENCY_CONFLICT))
+BARE = [verb for verb, command in CONTROLS.items() if not command.takes_text]
+REFUSALS = (RunUnknown, CONTROL_REFUSED, TOO_MANY_CONTROLS, IDEMPOTENCY_CONFLICT)
+
+
+@runs.post(f"/v1/runs/<run_id>/<any({', '.join(BARE)}):verb>")
+@call({200: ControlledRun, 202: ControlledRun}, problems=REFUSALS)
 def control(run_id: RunId, verb: str, body: NoFields, headers: Repeatable) -> Response:
     """Request what the verb says, as ``cancel``: 200 if it is done, 202 if the run's owner still has to do it.
 
-    Repeating it is harmless.
+    ``cancel`` and ``pause`` may be repeated.
     """
     principal, command = current_principal(), CONTROLS[verb]
     key = headers.idempotency(body)
     written = current_process().journal.clients.control(principal, run_id, command, by=principal.id, idempotency=key)
-    facts = {"run_id": run_id, "thread_id": written.thread_id, "status": written.status}
-    return answer(facts, 200 if command.is_done(written.status) else 202)
+    return _controlled(written, 200 if command.is_done(written.status) else 202)
+
+
+class SteerRun(Input):
+    """A message for an open run."""
+
+    content: Sentence
+    """The text: the run's model gets it between two steps."""
+
+
+@runs.post("/v1/runs/<run_id>/steer")
+@call({202: ControlledRun}, problems=(*REFUSALS, INPUT_BLOCKED, INPUT_EMPTY, INPUT_TOO_LARGE))
+def steer(run_id: RunId, body: SteerRun, headers: Repeatable) -> Response:
+    """Give an open run a message: 202, and `control` events of the run say when its model gets it."""
+    principal, key = current_principal(), headers.idempotency(body)
+    return _controlled(current_process().runner.steer(run_id, body.content, principal=principal, idempotency=key), 202)
+
+
+def _controlled(written: CommitResult, status: int) -> Response:
+    facts = {"run_id": written.run_id, "thread_id": written.thread_id, "status": written.status}
+    return answer(facts | ({"control_id": written.control_id} if written.control_id else {}), status)

@@ -171,6 +171,8 @@ class ControlledRun(Answer):
     thread_id: str
     status: RunStatus
     """Its state now."""
+    control_id: Maybe[str] = None
+    """Of the request, which a `control` event of the run answers; absent where there was nothing to do."""
 
 
 class Envelope(Answer):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
-from bus.journal import run_end
 from bus.journal.acceptance import accept as accepting
 from bus.journal.acceptance.accept import Accepted, NewRun, Record
 from bus.journal.acceptance.callers_transaction import CallersTransaction
@@ -18,9 +18,11 @@ from bus.journal.decisions.decisions import Decided, Guard, guarded
 from bus.journal.decisions.links import UsedLink
 from bus.journal.forks.fork import Fork, fork_thread
 from bus.journal.idempotency import IdempotencyKey
+from bus.journal.mailbox import control as controlling
 from bus.journal.outbox import announce
 from bus.journal.unowned.transitions import CommitResult
 from bus.loop import ProcessLoop
+from bus.sealing import Original
 from config.database.engine import Database
 from config.identity.principal import Principal
 from config.settings import Settings
@@ -75,9 +77,21 @@ class Clients:
         *,
         by: str,
         idempotency: IdempotencyKey | None = None,
+        data: Mapping[str, Any] | None = None,
+        originals: Sequence[Original] = (),
     ) -> CommitResult:
-        """Do or request what the verb says; see ``bus.journal.run_end``. From any thread and any process."""
-        written = run_end.control(self._database, principal, run_id, requested_control, by, idempotency)
+        """Do or request what the verb says; see ``bus.journal.mailbox.control``. From any thread and any process."""
+        written = controlling.control(
+            self._database,
+            principal,
+            run_id,
+            requested_control,
+            by,
+            idempotency,
+            data=data,
+            originals=originals,
+            wait_s=self._settings.approval_ttl_s,
+        )
         self._live.publish(written)
         if not written.events and not requested_control.is_done(written.status):
             self._loop.call_soon(lambda: self._reach(run_id, requested_control))

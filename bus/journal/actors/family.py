@@ -17,7 +17,7 @@ from bus.journal.actors.live import Live
 from bus.journal.controls import STOP, Control
 from bus.journal.log.children import open_children
 from bus.journal.log.family import Family
-from bus.journal.run_end import stop_child
+from bus.journal.mailbox.control import stop_child
 from bus.journal.states.conditions import has_open_child
 from bus.journal.states.lease import Lease
 from bus.journal.states.release import Release

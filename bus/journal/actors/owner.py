@@ -23,6 +23,7 @@ from bus.journal.ownership.lease_manager import LeaseManager
 from bus.journal.ownership.leases import Claim, claim_on, confirm
 from bus.journal.ownership.reaper import Reaper
 from bus.journal.ownership.workers import new_owner_id
+from bus.journal.records.control_requests import ControlRequest, unread_controls
 from bus.journal.states.crashes import clear_suspect
 from bus.journal.states.lease import Lease
 from bus.journal.unowned.runs import UnownedRuns
@@ -159,6 +160,11 @@ class Owner:
     async def clear_suspect(self, lease: Lease) -> bool:
         """Clear the suspicion of a run that completed the tool calls of its crashes; False if the fence is stale."""
         return await self._loop.write(clear_suspect, self._database, lease.run_id, lease.fence)
+
+    def unread_controls(self, run_id: str) -> list[ControlRequest]:
+        """Return what clients have requested of a run and no event has answered; waits for the database."""
+        with self._database.read() as connection:
+            return unread_controls(connection, run_id)
 
     async def fail_owned(self, lease: Lease, error: CallboardError) -> None:
         """End a claimed run for an error, with a result for every call that earlier owners left open.

@@ -12,15 +12,16 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from bus.journal.approvals import give_back
 from bus.journal.log.events import event_row, insert_rows
+from bus.journal.log.next_turn import begin_turn
 from bus.journal.log.results import refer_to_messages
 from bus.journal.outbox import announce
+from bus.journal.records.control_requests import next_turns, note_answers, require_answered
 from bus.journal.records.definition_store import pin
 from bus.journal.records.originals import write_originals
 from bus.journal.records.steps import StepEnded, StepStarted, decide_steps, end_steps, leave_steps, start_steps
 from bus.journal.records.task_wait import TaskWait, keep_backends
 from bus.journal.records.threads import HistoryItem
 from bus.journal.states import owned
-from bus.journal.states.conditions import is_open
 from bus.journal.states.lease import Lease
 from bus.journal.states.release import Handover, Release
 from bus.journal.sticky import require_valid
@@ -75,6 +76,8 @@ class Commit:
     """Give the run back without ending it; this writer commits nothing afterwards."""
     originals: Sequence[Original] = ()
     """What guardrails removed something from, to be sealed."""
+    undoes_turn: bool = False
+    """With an ``end``: the messages of the turn are undone, so that no model gets them again."""
     error_code: str | None = None
     """With an ``end`` among the events: the code of the error that ended the run, for lists of runs."""
     labels: frozenset[str] = frozenset()
@@ -95,6 +98,7 @@ def record(
     ``blocks`` the rows of sealed deltas. Called after the transition that checked the ownership, which has locked the
     run's row.
     """
+    note_answers(connection, numbered)
     written, ended = refer_to_messages(numbered, change.ended, change.history)
     rows = [event_row(payload, run.run_id, run.thread_id, fence) for payload in written]
     insert_rows(connection, [*blocks, *rows])
@@ -110,13 +114,30 @@ def record(
     keep_backends(connection, change.waiting)
     for child in change.children:
         child.insert(connection)
-    _add_messages(connection, run, change.history)
+    add_messages(connection, run, change.history)
     write_originals(connection, run.run_id, change.originals)
     _add_labels(connection, run, fence, change.labels)
     if change.release is not None and change.release.handover is not None:
         _hand_thread_over(connection, run, change.release.handover)
-    is_over = any(isinstance(payload, EndPayload) for payload in numbered)
-    return close_thread(connection, run) if is_over else None
+    return _close(connection, run, change, numbered) if _is_over(numbered) else None
+
+
+def _is_over(numbered: Sequence[Payload]) -> bool:
+    return bool(numbered) and isinstance(numbered[-1], EndPayload)
+
+
+def _close(connection: Connection, run: Lease | Row[Any], change: Commit, numbered: Sequence[Payload]) -> str | None:
+    """Write what follows from a run's end; return the thread's next run, if there is one.
+
+    Raises:
+        ControlsChanged: a control arrived since the end was built.
+    """
+    require_answered(connection, run.run_id)
+    if change.undoes_turn:
+        connection.execute(_UNDO, {"thread_": run.thread_key, "turn_": run.turn})
+    for request in next_turns(connection, numbered):
+        begin_turn(connection, run.run_id, request)
+    return close_thread(connection, run)
 
 
 def _hand_thread_over(connection: Connection, run: Lease | Row[Any], handover: Handover) -> None:
@@ -156,7 +177,7 @@ def _add_labels(connection: Connection, run: Lease | Row[Any], fence: int, label
 _LABEL_THREAD = update(threads).where(threads.c.key == bindparam("key_")).values(labels_json=bindparam("labels"))
 
 
-def _add_messages(connection: Connection, run: Lease | Row[Any], items: Sequence[HistoryItem]) -> None:
+def add_messages(connection: Connection, run: Lease | Row[Any], items: Sequence[HistoryItem]) -> None:
     """Insert messages into the run's thread, numbered after those of its turn."""
     if not items:
         return
@@ -202,8 +223,14 @@ _CLOSE_THREAD = (
 )
 _FOLLOWING = (
     select(runs.c.id)
-    .where(runs.c.thread_key == bindparam("thread_"), is_open(runs), runs.c.id != bindparam("run_"))
+    .where(runs.c.thread_key == bindparam("thread_"), runs.c.ended_ms.is_(None), runs.c.status == "queued")
+    .where(runs.c.id != bindparam("run_"))
     .order_by(runs.c.turn)
     .limit(1)
+)
+_UNDO = (
+    update(messages)
+    .where(messages.c.thread_key == bindparam("thread_"), messages.c.turn == bindparam("turn_"))
+    .values(undone=True)
 )
 _ADD_MESSAGES = insert(messages).inline()

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, bindparam, case, select
 
 from bus.journal.approvals import NO_ANSWER, Decision, PersonAnswer, answers
 from bus.journal.log.children import ChildRun, children_of
+from bus.journal.records.control_requests import rounds_bought
 from bus.journal.records.steps import Totals, read_call, total_of
 from bus.journal.records.task_wait import TaskWait, waits_of
 from config.database.tables import messages, steps
@@ -85,6 +86,8 @@ class Progress:
     """The tool calls of the last answer that have no result."""
     calls_of: str = ""
     """The id of the message that made them."""
+    rounds_bought: int = 0
+    """Rounds that the run may make beyond its agent's limit, since it was steered."""
     repair: Mapping[str, Any] | None = None
     """``text`` and ``problem`` of an answer that failed the output schema and that the model is asked to repair."""
 
@@ -105,6 +108,7 @@ def read_progress(connection: Connection, run_id: str) -> Progress:
     children = children_of(connection, run_id, [row.id for row in tools])
     return Progress(
         totals=total_of(rows),
+        rounds_bought=rounds_bought(connection, run_id),
         rounds=sum(1 for result in results if result.get("calls")),
         asking=next((_open(row) for row in reversed(unended) if row.kind == "model"), None),
         calls=tuple(

@@ -191,7 +191,7 @@ class RunWriter:
     def number(self, events: Sequence[Payload]) -> list[Payload]:
         """Return events with the numbers after those of the claim, for the claim's transaction to commit."""
         at = stamp()
-        numbered = [replace(payload, seq=self._next + i, at=at) for i, payload in enumerate(events)]
+        numbered = [payload.numbered(self._next + i, at) for i, payload in enumerate(events)]
         self._next += len(numbered)
         return numbered
 
@@ -249,13 +249,14 @@ class RunWriter:
             await self.room()
         if is_last and self._extending is not None and not self._extending.done():
             await asyncio.wait([self._extending])  # after the last commit it would be refused like a stale owner's
-        if self.originals:
-            originals, self.originals = self.originals, []
+        originals = list(self.originals)
+        if originals:
             change = replace(change, originals=[*change.originals, *originals])
         at = stamp()
-        numbered = [replace(payload, seq=self._next + i, at=at) for i, payload in enumerate(events)]
+        numbered = [payload.numbered(self._next + i, at) for i, payload in enumerate(events)]
         woken = await self._save(change, numbered, self._blocks(final))
         self._next += len(numbered)
+        del self.originals[: len(originals)]  # those of a change that was refused are sealed with the next one
         self._deltas.forget([*final, *gone])
         self.is_closed = is_last
         for payload in numbered:

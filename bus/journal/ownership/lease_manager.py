@@ -11,7 +11,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
@@ -19,10 +19,11 @@ from typing import Any, Protocol
 
 from sqlalchemy import Row
 
-from bus.journal.controls import CONTROLS, Control
+from bus.journal.controls import Control
 from bus.journal.live.hotlog import HotLog
 from bus.journal.log.writer import RunWriter
 from bus.journal.ownership.leases import beat, requests
+from bus.journal.records.control_requests import ControlRequest
 from bus.journal.states.codes import Ending
 from bus.journal.states.release import DRAINED, Release
 from bus.keys import Keys
@@ -36,6 +37,8 @@ RETRY_S = 1.0
 """Seconds to the next heartbeat after one that failed, so that leases are extended soon after an outage."""
 TURNS = 5
 """Times per heartbeat that its thread checks whether the event loop answers."""
+NUDGE_PAUSE_S = 0.05
+"""Seconds between two queries for which nudges ask."""
 REQUESTS_POLL_S = 0.5
 """Seconds between two queries for clients' requests; a nudge through Redis is faster but may be lost."""
 
@@ -48,6 +51,9 @@ class Work(Protocol):
 
     def release(self, change: Release = DRAINED) -> None:
         """Release the run at the end of its current step; without a ``change`` because this process ends soon."""
+
+    def receive(self, request: ControlRequest) -> None:
+        """Take what a client requested; a second time nothing happens, and a kind of a later release is left alone."""
 
     def cut(self) -> None:
         """Release the run now, in the middle of its step: this process ends."""
@@ -81,7 +87,6 @@ class LeaseManager:
         loop: ProcessLoop,
         hot_log: HotLog,
         keys: Keys,
-        controls: Iterable[Control] = tuple(CONTROLS.values()),
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -93,7 +98,6 @@ class LeaseManager:
         self._loop = loop
         self._hot_log = hot_log
         self._keys = keys
-        self._controls = {control.kind: control for control in controls}
         self._tracked: dict[str, TrackedRun] = {}
         self._is_releasing = False
         self._closing = threading.Event()
@@ -144,14 +148,13 @@ class LeaseManager:
             del self._tracked[run_id]
 
     def control_local(self, run_id: str, control: Control) -> bool:
-        """Do what a client requested of a run if this process works on it, and return whether it does."""
+        """Read now what a client requested of a run if this process works on it, and return whether it does."""
         tracked = self._tracked.get(run_id)
         if tracked is None:
             return False
         if isinstance(control.to, Ending):
             tracked.work.stop()
-        else:
-            tracked.work.release(control.to)
+        self._nudged.set()
         return True
 
     def tracks(self, run_id: str) -> bool:
@@ -278,15 +281,16 @@ class LeaseManager:
             self._nudged.clear()
             if self._tracked:
                 await self._look_for_requests()
-            if was_nudged:  # the first nudge is handled at once; a flood of them causes no more queries
-                await asyncio.sleep(REQUESTS_POLL_S)
+            if was_nudged:  # the first nudge is handled at once; a flood of them causes no more queries than this
+                await asyncio.sleep(NUDGE_PAUSE_S)
 
     async def _look_for_requests(self) -> None:
         try:
-            pairs = await self._loop.read_first(requests, self._database, self.owner)
+            unread = await self._loop.read_first(requests, self._database, self.owner)
         except Exception as error:  # whatever it is, the next look must come
             log.warning("looking for requests failed: %s: %s", type(error).__name__, error)
             return
-        for run_id, kind in pairs:
-            if kind in self._controls:  # not of a later release
-                self.control_local(run_id, self._controls[kind])
+        for request in unread:
+            tracked = self._tracked.get(request.run_id)
+            if tracked is not None:
+                tracked.work.receive(request)

@@ -11,9 +11,11 @@ import orjson
 from sqlalchemy import Connection, Row, RowMapping, bindparam, select, update
 
 from bus.journal.approvals import use
+from bus.journal.log.commit import add_messages
 from bus.journal.log.events import event_row, insert_rows, undeclared, undelivered
 from bus.journal.log.progress import Progress, read_progress
 from bus.journal.ownership.claims import ClaimTerms
+from bus.journal.records.control_requests import ControlRequest, note_answers, request_of, unread_controls
 from bus.journal.records.steps import (
     TOOL,
     AcceptedCall,
@@ -25,7 +27,7 @@ from bus.journal.records.steps import (
     start_steps,
 )
 from bus.journal.records.task_wait import TaskWait, begin_waits
-from bus.journal.records.threads import Past, history
+from bus.journal.records.threads import HistoryItem, Past, history
 from bus.journal.states import owned
 from bus.journal.states.crashes import is_suspect, must_be_alone
 from bus.journal.states.lease import Lease
@@ -136,6 +138,8 @@ class FirstCommit:
     """Ids of sticky approvals by which steps start or are resumed; the claim fails where one has ended."""
     answers_used: Sequence[str] = ()
     """Ids of approvals whose decision is used now."""
+    history: Sequence[HistoryItem] = ()
+    """Messages that the model gets with the first step."""
 
 
 class Claim:
@@ -161,6 +165,10 @@ class Claim:
             return None
         return read_call(self.connection, self.lease.run_id)
 
+    def unread_controls(self) -> list[ControlRequest]:
+        """Return what clients have requested of the run and no event has answered."""
+        return unread_controls(self.connection, self.lease.run_id)
+
     def sticky(self) -> tuple[StickyApproval, ...]:
         """Return the sticky approvals that are valid for the run's principal and agent."""
         return valid_of(self.connection, self.lease.tenant, self.lease.principal, self.lease.agent_id)
@@ -170,6 +178,8 @@ class Claim:
         lease = self.lease
         rows = [event_row(payload, lease.run_id, lease.thread_id, lease.fence) for payload in first.events]
         insert_rows(self.connection, rows)
+        note_answers(self.connection, first.events)
+        add_messages(self.connection, lease, first.history)
         require_valid(self.connection, first.sticky)
         start_steps(self.connection, self.lease.run_id, self.lease.fence, first.started)
         restart_steps(self.connection, self.lease.fence, first.restarted)
@@ -205,14 +215,14 @@ def beat(database: Database, owner: str, lease_s: float, runs_: Sequence[tuple[s
     return [*rows, *locked]
 
 
-def requests(database: Database, owner: str) -> list[tuple[str, str]]:
-    """Return what clients requested of this owner's runs and it has not done yet: runs, each with a control's kind."""
+def requests(database: Database, owner: str) -> list[ControlRequest]:
+    """Return what clients requested of this owner's runs and no event has answered, in the order of arrival."""
     with database.read() as connection:
-        return [(row.run_id, row.kind) for row in connection.execute(_REQUESTS, {"owner_": owner})]
+        return [request_of(row) for row in connection.execute(_REQUESTS, {"owner_": owner})]
 
 
 _REQUESTS = (
-    select(controls.c.run_id, controls.c.kind)
+    select(controls)
     .join(runs, runs.c.id == controls.c.run_id)
     .where(runs.c.owner == bindparam("owner_"), runs.c.status == "running", controls.c.taken_ms.is_(None))
     .order_by(controls.c.id)

@@ -18,14 +18,15 @@ from sqlalchemy import Connection, Row, bindparam, select
 
 from bus.journal.approvals import EXPIRY
 from bus.journal.decisions.decisions import decide_by_expiry
-from bus.journal.errors import APPROVAL_EXPIRED, RUN_CRASHED, CodeVersion, PrincipalDisabled
+from bus.journal.errors import APPROVAL_EXPIRED, PAUSE_EXPIRED, RUN_CRASHED, CodeVersion, PrincipalDisabled
 from bus.journal.log.children import orphans
+from bus.journal.mailbox.control import stop_child, stop_locked
 from bus.journal.ownership.lease_manager import RETRY_S
 from bus.journal.ownership.workers import is_gone
 from bus.journal.records.task_wait import TASK
 from bus.journal.retention.retention import sweep
-from bus.journal.run_end import end_run, stop_child, stop_locked
-from bus.journal.states.codes import CODE, LIMIT, STOPPED, Ending
+from bus.journal.run_end import end_run
+from bus.journal.states.codes import CODE, LIMIT, STOPPED, Ending, Reason
 from bus.journal.states.conditions import expired, has_live_owner
 from bus.journal.states.crashes import (
     GRACE_BEATS,
@@ -276,6 +277,8 @@ def _expired(connection: Connection, run: Row[Any], timer: Row[Any]) -> Callboar
         return CodeVersion(f"no worker came whose code fits this run: {run.detail}")
     if timer.kind == CODE and run.reason == PrincipalDisabled.code:
         return PrincipalDisabled(principal=run.principal)
+    if timer.kind == CODE and run.reason == Reason.PAUSED:
+        return PAUSE_EXPIRED()
     if timer.kind == EXPIRY and connection.execute(_UNANSWERED, {"id_": timer.id}).first() is not None:
         return APPROVAL_EXPIRED()
     return None

@@ -49,6 +49,10 @@ class Reason(StrEnum):
     """waiting: for tasks of a Celery application; queued: they have ended, or their time is over."""
     CHILD = "child"
     """waiting: for child runs; queued: they have ended."""
+    PAUSED = "paused"
+    """waiting: a client paused it."""
+    RESUMED = "resumed"
+    """queued: a client resumed it."""
     MAX_ITERATIONS = "max_iterations"
     """succeeded: it used up its rounds with tools, and answered with what it had."""
 

@@ -13,8 +13,7 @@ from bus.journal.outbox import announce
 from bus.journal.states.codes import CODE, Reason
 from bus.journal.states.conditions import has_open_child
 from bus.journal.states.owned import COMMIT, Owned
-from config.database.engine import WALL_MS
-from config.database.tables import controls, runs, timers
+from config.database.tables import runs, timers
 from config.ids import new_id
 from config.redaction import redact
 
@@ -56,9 +55,7 @@ class Release:
     questions: tuple[Question, ...] = ()
     """What a person is asked; each has its own expiry."""
     ends_ms: int | None = None
-    """When a run that waits for code expires, in ms since 1970 by the database's clock."""
-    control: str | None = None
-    """The kind of the client's request that this release fulfils; it counts as taken then."""
+    """When a run that waits for code, or is paused, expires, in ms since 1970 by the database's clock."""
     handover: Handover | None = None
     """The agent that continues the run; None: the same one."""
 
@@ -67,6 +64,8 @@ DRAINED = Release(status="queued", reason=Reason.DRAIN)
 """The owner's process ends soon."""
 HANDED_OVER = Release(status="queued", reason=Reason.HANDOVER)
 """Another agent continues the run, on a worker that has it."""
+PAUSED = Release(status="waiting", reason=Reason.PAUSED, detail="A client paused it; resume it to continue.")
+"""A client requested it; the owner adds until when the run may stay so."""
 
 
 def release(connection: Connection, owned: Owned, change: Release, last: int, work_ms: int | None) -> str | None:
@@ -94,8 +93,6 @@ def release(connection: Connection, owned: Owned, change: Release, last: int, wo
         connection.execute(_QUEUED, {"id_": run_id})
         status = "queued"
     ask(connection, run_id, change.questions)
-    if change.control is not None:
-        connection.execute(_TAKEN, {"run_": run_id, "kind_": change.control})
     if change.ends_ms is not None and status == "waiting":
         timer = {"id": new_id("tmr"), "run_id": run_id, "kind": CODE, "due_ms": change.ends_ms}
         connection.execute(insert(timers).values(**timer))
@@ -107,12 +104,6 @@ def release(connection: Connection, owned: Owned, change: Release, last: int, wo
 _QUEUED = update(runs).where(runs.c.id == bindparam("id_")).values(status="queued")
 
 
-_TAKEN = (
-    update(controls)
-    .where(controls.c.run_id == bindparam("run_"), controls.c.kind == bindparam("kind_"))
-    .where(controls.c.taken_ms.is_(None))
-    .values(taken_ms=WALL_MS)
-)
 _RELEASE = COMMIT.values(
     status=case((runs.c.stop_requested, "queued"), else_=bindparam("new_status")), work_ms=bindparam("work_ms_")
 ).returning(runs.c.status)

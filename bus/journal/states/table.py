@@ -116,6 +116,27 @@ TABLE = (
         writes="`approval`, `status waiting`, questions, timers",
     ),
     Transition(
+        name="pause",
+        to={QUEUED: (WAITING,)},
+        by="client",
+        guard="with an owner, that makes it wait at the end of its step",
+        writes="`control`, `status waiting`, a timer",
+    ),
+    Transition(
+        name="unpause",
+        to={WAITING: (QUEUED,)},
+        by="client",
+        guard="the reason is `paused`",
+        writes="`control`, `status queued`, outbox row; the timer is deleted",
+    ),
+    Transition(
+        name="steer",
+        to=_same(WAITING),
+        by="client",
+        guard="it is an agent's",
+        writes="the text, with its number in the thread; `control`",
+    ),
+    Transition(
         name="stop",
         to={QUEUED: (CANCELLED,), RUNNING: (RUNNING,), LOST: (CANCELLED,), WAITING: (CANCELLED,)},
         by="client",
@@ -147,7 +168,7 @@ TABLE = (
         name="expire",
         to={WAITING: (FAILED,)},
         by="reaper (timer)",
-        guard="the question is open, no code came, or the principal is still disabled",
+        guard="the question is open, no code came, the principal is still disabled, or the run is paused",
         writes="results of open calls, `error`, `end`, totals",
     ),
     Transition(

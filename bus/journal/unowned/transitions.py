@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, Row, bindparam, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, select, update
 
 from bus.identity.access import require, rows_for
 from bus.journal.errors import RunUnknown
@@ -28,7 +28,7 @@ from bus.messages.message import BusMessage
 from bus.payloads import TERMINAL, ChildPayload, EndPayload, Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
 from config.database.engine import WALL_MS
-from config.database.tables import controls, runs, steps
+from config.database.tables import runs, steps
 from config.identity.principal import Principal, Verb
 
 
@@ -46,6 +46,8 @@ class CommitResult:
     """The events that were written; the caller publishes them to viewers."""
     wake: str | None = None
     """The run whose wake-up the caller publishes: this one, the thread's next one, or None."""
+    control_id: str | None = None
+    """Of the control that was requested, or done; None: there was nothing to do."""
     messages: tuple[BusMessage, ...] = ()
     """What else the caller publishes; a message that is lost delays what it asks for."""
     parent: CommitResult | None = None
@@ -91,7 +93,7 @@ def write(connection: Connection, row: Row[Any], change: Commit, **values: Any) 
     fence, at = row.fence + 1, stamp()
     ranges = undeclared(connection, row.id, row.declared_to, row.reserved_to)
     events = [WithdrawnPayload(ranges=ranges), *change.events] if ranges else change.events
-    numbered = tuple(replace(payload, seq=row.reserved_to + 1 + i, at=at) for i, payload in enumerate(events))
+    numbered = tuple(payload.numbered(row.reserved_to + 1 + i, at) for i, payload in enumerate(events))
     last = row.reserved_to + len(numbered)
     ours = {"fence": fence, "owner": None, "lease_until": None, "reserved_to": last, "declared_to": last}
     connection.execute(update(runs).where(runs.c.id == row.id).values(**(ours | values)))
@@ -99,19 +101,9 @@ def write(connection: Connection, row: Row[Any], change: Commit, **values: Any) 
     return replace(untouched(row), status=values.get("status", row.status), fence=fence, events=numbered, wake=wake)
 
 
-def request(connection: Connection, row: Row[Any], kind: str, by: str, *, is_stop: bool) -> bool:
-    """running -> running: the owner learns of a request; a second one of this kind changes nothing: False."""
-    if connection.execute(_REQUESTED, {"run_": row.id, "kind_": kind}).first() is not None:
-        return False
-    if is_stop:
-        connection.execute(update(runs).where(runs.c.id == row.id).values(stop_requested=True))
-    connection.execute(insert(controls).values(run_id=row.id, kind=kind, by=by, created_ms=WALL_MS))
-    return True
-
-
-_REQUESTED = select(controls.c.id).where(
-    controls.c.run_id == bindparam("run_"), controls.c.kind == bindparam("kind_"), controls.c.taken_ms.is_(None)
-)
+def request_stop(connection: Connection, row: Row[Any]) -> None:
+    """running -> running: the owner is asked to end the run; the caller adds the control."""
+    connection.execute(update(runs).where(runs.c.id == row.id).values(stop_requested=True))
 
 
 def requeue(connection: Connection, row: Row[Any], crashes: Sequence[dict[str, Any]] | None) -> CommitResult:

@@ -317,7 +317,7 @@ export interface components {
             /** @description When it was numbered, UTC. */
             at: string;
             by?: string;
-            /** @description The number of the event behind which it was consumed. */
+            /** @description The number of the event by which it was consumed. */
             consumed_at?: number;
             /** @description Of a steer: its text. */
             content?: string;
@@ -340,6 +340,8 @@ export interface components {
         };
         /** @description A run that was asked for something. */
         ControlledRun: {
+            /** @description Of the request, which a `control` event of the run answers; absent where there was nothing to do. */
+            control_id?: string;
             run_id: string;
             /** @description Its state now. */
             status: components["schemas"]["RunStatus"];
@@ -1787,6 +1789,14 @@ export interface components {
              * @enum {string}
              */
             type: "status";
+        };
+        /** @description A message for an open run. */
+        SteerRun: {
+            /**
+             * @description The text: the run's model gets it between two steps.
+             * @example What is 17 * 23?
+             */
+            content: string;
         };
         /** @description Approvals that hold for later calls too, the newest first. */
         StickyPage: {

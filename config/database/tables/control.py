@@ -34,8 +34,12 @@ controls = Table(
     Column("kind", String(16), nullable=False),
     Column("data_json", Text),
     Column("by", Id),
+    Column("number", Integer),  # of a steer: its place among the thread's messages
+    Column("state", String(16)),  # what the run's log says of it; NULL: nothing yet
+    Column("consumed_at", Integer),  # the number of the event by which it was consumed
     Column("created_ms", BigInteger, nullable=False),
-    Column("taken_ms", BigInteger),
+    Column("taken_ms", BigInteger),  # when it was answered; NULL: it is unread
+    partial_index("ix_controls_unread", "run_id", "id", where="taken_ms IS NULL"),
     sqlite_autoincrement=True,
 )
 

@@ -98,6 +98,7 @@ runs = Table(
     Column("commits", Integer, nullable=False, server_default="0"),
     Column("journal", Integer, nullable=False, server_default="1"),  # its journal's version (bus/journal/version.py)
     Column("queue", Id),  # that its agent named; NULL is the deployment's default
+    Column("on_waiting", String(8)),  # what its thread does while it waits for a person; NULL: the thread waits too
     Column("crashes", Integer, nullable=False),
     Column("crashes_json", Text),  # what was seen of each
     Column("stop_requested", Boolean, nullable=False),
@@ -154,6 +155,7 @@ messages = Table(
     Column("role", String(16), nullable=False),
     Column("data_json", Text, nullable=False),
     Column("partial", Boolean, nullable=False),
+    Column("undone", Boolean, nullable=False, server_default=false()),  # shown to people, and not sent to models
     Column("created_ms", BigInteger, nullable=False),
     PrimaryKeyConstraint("thread_key", "number"),
     Index(None, "thread_key", "turn", "number"),

@@ -94,7 +94,7 @@ def test_a_call_is_made_while_its_run_is_ours(kit: AgentKit) -> None:
 
 def test_no_call_is_made_once_the_stop_was_seen(kit: AgentKit) -> None:
     context, step = begun(kit, arguments='{"a": 1, "b": 2}')
-    context.is_stopped = True
+    context.inbox.is_stopped = True
 
     async def run() -> None:
         with pytest.raises(asyncio.CancelledError):

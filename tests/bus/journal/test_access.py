@@ -11,11 +11,11 @@ from bus.journal.approvals import Decision
 from bus.journal.controls import STOP
 from bus.journal.decisions.decisions import decide
 from bus.journal.errors import THREAD_OF_OTHER_AGENT, ApprovalUnknown, RunUnknown, ThreadUnknown
+from bus.journal.mailbox.control import control
 from bus.journal.paging import ANY_OWNER
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
 from bus.journal.retention.removal import remove_runs, remove_threads
-from bus.journal.run_end import control
 from config.identity.principal import Principal, Role, Verb
 from config.ids import new_id
 from tests.bus.ended_runs import ended

@@ -1,124 +1,203 @@
-"""A verb is one row: the same request is done at once without an owner, and at the end of a step by one."""
+"""Each control is a row that one event answers, in order: with an owner, without one, and where the run ends before."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
-
+import orjson
 import pytest
+from sqlalchemy import select
 
-from bus.journal.controls import Control
+from bus.journal.controls import CONTROLS, PAUSE, RESUME, STEER
+from bus.journal.errors import CONTROL_REFUSED, PAUSE_EXPIRED, TOO_MANY_CONTROLS
 from bus.journal.log.commit import Commit
-from bus.journal.ownership.lease_manager import LeaseManager
+from bus.journal.mailbox.control import control
 from bus.journal.ownership.leases import requests
 from bus.journal.ownership.reaper import reap
-from bus.journal.run_end import control
-from bus.journal.states.codes import Reason
-from bus.journal.states.release import Release
-from bus.keys import Keys
-from bus.payloads import StatusPayload, decode
+from bus.journal.records.control_requests import MAX_UNREAD, ControlsChanged
+from bus.journal.states.codes import STOPPED, Reason
+from bus.journal.states.release import PAUSED
+from bus.journal.unowned.transitions import CommitResult
+from bus.payloads import ControlPayload, EndPayload, StatusPayload, decode
+from config.database.tables import controls, messages, runs
 from config.identity.principal import Principal
-from config.settings import Settings
-from tests.bus.journal_harness import HandWork, JournalHarness, cancel
+from tests.bus.journal_harness import JournalHarness, cancel, fire_timers
+from tests.raising import raises
 
 ME = Principal()
-LEFT = Release(status="waiting", reason=Reason.CODE_VERSION, control="leave")
-LEAVE = Control(verb="leave", kind="leave", to=LEFT, request="to leave the run", help="Leave RUN.")
-"""A verb of this test alone."""
 
 
-def leave(harness: JournalHarness, run_id: str) -> str:
-    return control(harness.database, ME, run_id, LEAVE, "ann").status
+def ask(harness: JournalHarness, run_id: str, verb: str, text: str | None = None) -> CommitResult:
+    data = {"content": text} if text is not None else None
+    return control(harness.database, ME, run_id, CONTROLS[verb], "ann", data=data)
 
 
-def test_without_an_owner_it_is_done_at_once_and_once(harness: JournalHarness) -> None:
+def answers(harness: JournalHarness, run_id: str) -> list[tuple[str, str, str | None]]:
+    """Return what the run's log says of its controls: verb, state and reason, in order."""
+    payloads = [decode(line.data) for line in harness.lines(run_id)]
+    return [(p.verb, p.state, p.reason) for p in payloads if isinstance(p, ControlPayload)]
+
+
+def test_a_queued_run_is_paused_and_resumed_at_once_and_a_second_time_changes_nothing(harness: JournalHarness) -> None:
     run_id = harness.accept().run_id
 
-    assert [leave(harness, run_id), leave(harness, run_id)] == ["waiting", "waiting"]
-
+    paused = [ask(harness, run_id, "pause").status for _ in range(2)]
     row = harness.run_row(run_id)
-    assert (row.status, row.reason, row.owner) == ("waiting", "code_version", None)
-    payloads = [decode(line.data) for line in harness.lines(run_id)]
-    assert [payload.status for payload in payloads if isinstance(payload, StatusPayload)] == ["queued", "waiting"]
+    resumed = ask(harness, run_id, "resume").status
+
+    assert (paused, resumed) == (["waiting", "waiting"], "queued")
+    assert (row.status, row.reason, row.owner) == ("waiting", "paused", None)
+    assert answers(harness, run_id) == [("pause", "consumed", None), ("resume", "consumed", None)]
+    with raises(CONTROL_REFUSED):
+        ask(harness, run_id, "resume")
 
 
-def test_an_owner_is_asked_once_and_the_next_one_no_more(harness: JournalHarness) -> None:
+def test_an_owner_leaves_a_paused_run_with_the_answer_and_the_next_one_is_not_asked_again(
+    harness: JournalHarness,
+) -> None:
     owner = harness.own()
     run_id = owner.lease.run_id
 
-    assert [leave(harness, run_id), leave(harness, run_id)] == ["running", "running"]
-    assert requests(harness.database, "own_1") == [(run_id, "leave")]
-    harness.do(owner.writer.commit(Commit(release=LEFT)))
+    assert [ask(harness, run_id, "pause").status for _ in range(2)] == ["running", "running"]
+    (request,) = requests(harness.database, "own_1")
+    waits = StatusPayload(status="waiting", reason=Reason.PAUSED)
+    harness.do(owner.writer.commit(Commit(events=[request.answer("consumed"), waits], release=PAUSED)))
 
     assert harness.run_row(run_id).status == "waiting"
-    control(harness.database, ME, run_id, BACK, "ann")
+    ask(harness, run_id, "resume")
     harness.own(run_id)
     assert requests(harness.database, "own_1") == []
 
 
-BACK = Control(
-    verb="back",
-    kind="back",
-    to=Release(status="queued", reason=Reason.CODE_VERSION),
-    request="to continue",
-    help="Continue RUN.",
-    before="waiting",
-)
+def test_a_resumption_takes_back_a_pause_that_the_owner_has_not_come_to(harness: JournalHarness) -> None:
+    owner = harness.own()
+    run_id = owner.lease.run_id
+    ask(harness, run_id, "pause")
+    (pause,) = requests(harness.database, "own_1")
+
+    ask(harness, run_id, "resume")
+
+    with pytest.raises(ControlsChanged):
+        harness.do(owner.writer.commit(Commit(events=[pause.answer("consumed")], release=PAUSED)))
+    (resumption,) = requests(harness.database, "own_1")
+    assert resumption.data == {"supersedes": [pause.id], "reason": "superseded"}
+    harness.do(owner.message())
 
 
-def test_the_request_outlives_an_owner_that_is_lost(harness: JournalHarness) -> None:
+def test_a_control_outlives_an_owner_that_is_lost(harness: JournalHarness) -> None:
     run_id = harness.own().lease.run_id
-    leave(harness, run_id)
+    ask(harness, run_id, "steer", "In French.")
     harness.expire_lease(run_id)
     reap(harness.database, run_id)
 
     harness.own(run_id, "own_2")
 
-    assert requests(harness.database, "own_2") == [(run_id, "leave")]
+    (request,) = requests(harness.database, "own_2")
+    assert (request.kind, request.content) == ("steer", "In French.")
 
 
-def test_a_stop_counts_for_more(harness: JournalHarness) -> None:
+def test_a_stop_counts_for_more_than_a_pause(harness: JournalHarness) -> None:
     owner = harness.own()
     run_id = owner.lease.run_id
-    leave(harness, run_id)
+    ask(harness, run_id, "pause")
     cancel(harness.database, ME, run_id, "ann")
-    harness.do(owner.writer.commit(Commit(release=LEFT)))
+    pause = requests(harness.database, "own_1")[0]
+    harness.do(owner.writer.commit(Commit(events=[pause.answer("consumed")], release=PAUSED)))
 
     assert harness.run_row(run_id).status == "queued"
     assert harness.own(run_id).lease.stop_requested
 
 
-def test_a_run_that_ended_stays_as_it_is(harness: JournalHarness) -> None:
+@pytest.mark.parametrize("verb", ["pause", "resume", "steer"])
+def test_a_run_that_ended_is_asked_nothing_and_the_sentence_says_what_to_do(harness: JournalHarness, verb: str) -> None:
     owner = harness.own()
     harness.do(owner.end())
 
-    assert leave(harness, owner.lease.run_id) == "succeeded"
-    assert LEAVE.is_done("succeeded")
+    with raises(CONTROL_REFUSED, match="send a message to its thread"):
+        ask(harness, owner.lease.run_id, verb, "Hm.")
+    assert harness.rows(select(controls)) == []
 
 
-@pytest.fixture
-def manager(small_harness: JournalHarness, settings: Settings) -> Iterator[LeaseManager]:
-    lease_manager = LeaseManager(
-        "own_1", settings, small_harness.database, small_harness.loop, small_harness.hot_log, Keys("blue"), [LEAVE]
-    )
-    yield lease_manager
-    small_harness.loop.call_soon(lease_manager.close)
+def test_a_run_does_not_succeed_beside_a_text_that_its_model_has_not_got(harness: JournalHarness) -> None:
+    owner = harness.own()
+    ask(harness, owner.lease.run_id, "steer", "In French.")
+
+    with pytest.raises(ControlsChanged):
+        harness.do(owner.writer.commit(Commit(events=[EndPayload(status="succeeded")])))
+
+    assert harness.run_row(owner.lease.run_id).status == "running"
+    harness.do(owner.message())
 
 
-def test_a_lease_manager_passes_on_what_is_requested_and_nothing_that_it_does_not_know(
-    manager: LeaseManager, small_harness: JournalHarness
-) -> None:
-    leaver, unknown = small_harness.own(), small_harness.own()
-    leave(small_harness, leaver.lease.run_id)
-    control(small_harness.database, ME, unknown.lease.run_id, BACK, "ann")
-    works = HandWork(), HandWork()
+@pytest.mark.parametrize("is_owned", [True, False])
+def test_the_texts_of_a_stopped_run_are_shown_as_not_delivered(harness: JournalHarness, is_owned: bool) -> None:
+    owner = harness.own()
+    run_id = owner.lease.run_id
+    ask(harness, run_id, "steer", "In French.")
+    if not is_owned:
+        harness.expire_lease(run_id)
 
-    async def play() -> None:
-        for owner, work in zip((leaver, unknown), works, strict=True):
-            await manager.track(owner.writer, work)
-        while works[0].released_as is None:
-            await asyncio.sleep(0.01)
+    cancel(harness.database, ME, run_id, "ann")
+    if is_owned:
+        harness.do(owner.end("cancelled"))
 
-    small_harness.do(play())
+    assert answers(harness, run_id)[-2:] == [("steer", "undelivered", "stopped"), ("stop", "consumed", None)]
+    assert harness.lines(run_id)[-1].is_end
+    assert harness.unread(run_id) == []
 
-    assert (works[0].released_as, works[1].released_as) == (LEFT, None)
+
+def test_the_texts_of_a_failed_run_begin_turns_in_the_order_in_which_they_arrived(harness: JournalHarness) -> None:
+    owner = harness.own(harness.accept("First", thread_id="talk").run_id)
+    ask(harness, owner.lease.run_id, "steer", "Second")
+    harness.accept("Third", thread_id="talk")
+    ask(harness, owner.lease.run_id, "steer", "Fourth")
+
+    harness.do(owner.end("failed"))
+
+    rows = harness.rows(select(runs).order_by(runs.c.turn))
+    assert [row.title for row in rows] == ["First", "Second", "Third", "Fourth"]
+    assert [row.status for row in rows] == ["failed", "queued", "queued", "queued"]
+    assert harness.claimable() == [rows[1].id]
+    texts = harness.rows(select(messages.c.data_json).where(messages.c.role == "user").order_by(messages.c.number))
+    assert [orjson.loads(row.data_json)["content"] for row in texts] == [row.title for row in rows]
+    assert answers(harness, owner.lease.run_id) == [("steer", "consumed", "next_turn")] * 2
+
+
+def test_a_paused_run_keeps_what_it_is_given_and_says_so_at_once(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
+    ask(harness, run_id, "pause")
+
+    written = ask(harness, run_id, "steer", "In French.")
+
+    assert [event.event_type for event in written.events] == ["control"]
+    assert answers(harness, run_id)[-1] == ("steer", "accepted", None)
+    assert [request.content for request in harness.unread(run_id)] == ["In French."]
+
+
+def test_a_paused_run_that_no_client_resumes_expires(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
+    ask(harness, run_id, "pause")
+
+    fire_timers(harness.database, run_id)
+
+    row = harness.run_row(run_id)
+    assert (row.status, row.error_code) == ("failed", PAUSE_EXPIRED.code)
+
+
+def test_a_thousand_controls_at_once_are_refused_visibly_and_a_stop_gets_through(harness: JournalHarness) -> None:
+    owner = harness.own()
+    run_id = owner.lease.run_id
+    for number in range(MAX_UNREAD):
+        ask(harness, run_id, "steer", f"text {number}")
+
+    for _ in range(1000 - MAX_UNREAD):
+        with raises(TOO_MANY_CONTROLS):
+            ask(harness, run_id, "steer", "one more")
+    cancel(harness.database, ME, run_id, "ann")
+
+    assert harness.run_row(run_id).stop_requested
+    harness.do(owner.end("cancelled"))
+    assert len(answers(harness, run_id)) == MAX_UNREAD + 1
+
+
+def test_a_verb_is_done_where_nothing_is_left_to_do() -> None:
+    assert (PAUSE.is_done("waiting"), RESUME.is_done("queued"), STEER.is_done("running")) == (True, True, False)
+    assert all(verb.is_done(STOPPED.status) for verb in CONTROLS.values())

@@ -148,7 +148,7 @@ def test_a_viewer_gets_the_stop_of_an_unowned_run(make: Make):
 
     here.clients.control(ME, accepted.run_id, STOP, by="ann")
 
-    assert [line.type for line in lines] == ["end"]
+    assert [line.type for line in lines] == ["control", "end"]
 
 
 def test_a_stop_reaches_the_owner_in_another_process(make: Make):

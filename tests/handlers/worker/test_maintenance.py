@@ -210,7 +210,7 @@ def test_an_answer_that_an_owner_delivered_is_not_delivered_again_with_the_end(m
     assert maintenance.look() == 1
 
     kinds = [payload.event_type for of, payload in RECEIVED if of == handle.run_id]
-    assert kinds == ["withdrawn", "tool_result", "end"]
+    assert kinds == ["withdrawn", "tool_result", "control", "end"]
 
 
 def test_a_database_that_is_busy_for_a_moment_puts_it_off(

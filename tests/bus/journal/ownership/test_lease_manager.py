@@ -17,6 +17,7 @@ from bus.journal.log.commit import Commit
 from bus.journal.ownership import lease_manager as lease_manager_module
 from bus.journal.ownership import leases
 from bus.journal.ownership.lease_manager import LeaseManager
+from bus.journal.records.control_requests import ControlRequest
 from bus.journal.states.codes import Reason
 from bus.journal.states.release import Release
 from bus.keys import Keys
@@ -437,7 +438,7 @@ def test_a_forged_nudge_stops_nothing(
 ):
     looks: list[str] = []
 
-    def look(*args) -> list[tuple[str, str]]:
+    def look(*args) -> list[ControlRequest]:
         looks.append("look")
         return leases.requests(*args)
 
@@ -464,12 +465,12 @@ def test_a_flood_of_nudges_is_looked_at_once_a_poll(
 ):
     looked_at_s: list[float] = []
 
-    def look(*args) -> list[tuple[str, str]]:
+    def look(*args) -> list[ControlRequest]:
         looked_at_s.append(time.monotonic())
         return leases.requests(*args)
 
     monkeypatch.setattr(lease_manager_module, "requests", look)
-    monkeypatch.setattr(lease_manager_module, "REQUESTS_POLL_S", 0.1)
+    monkeypatch.setattr(lease_manager_module, "NUDGE_PAUSE_S", 0.1)
     owner = small_harness.own()
 
     async def play() -> bool:

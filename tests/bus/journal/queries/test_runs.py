@@ -39,11 +39,11 @@ def test_a_run_that_waits_is_ended_here(harness: JournalHarness):
     done = stop(harness, accepted.run_id)
 
     assert (done.status, done.fence) == ("cancelled", 1)
-    assert [payload.event_type for payload in done.events] == ["end"]
+    assert [payload.event_type for payload in done.events] == ["control", "end"]
     lines = harness.lines(accepted.run_id)
     assert_whole(lines)
     row = harness.run_row(accepted.run_id)
-    assert (row.status, row.fence, row.reserved_to, row.observers_told) == ("cancelled", 1, 2, False)
+    assert (row.status, row.fence, row.reserved_to, row.observers_told) == ("cancelled", 1, 3, False)
     assert row.ended_ms is not None
     assert harness.claim(accepted.run_id) is None
 
@@ -77,10 +77,10 @@ def test_a_run_whose_owner_is_gone_is_ended_here_with_its_holes_declared(harness
 
     done = stop(harness, owner.lease.run_id)
 
-    assert [payload.event_type for payload in done.events] == ["withdrawn", "end"]
+    assert [payload.event_type for payload in done.events] == ["withdrawn", "control", "end"]
     lines = harness.lines(owner.lease.run_id)
     assert_whole(lines)
-    assert lines[-2].withdrawn_ranges == [(3, 1 + RESERVE)]
+    assert lines[-3].withdrawn_ranges == [(3, 1 + RESERVE)]
     with pytest.raises(StaleOwner):
         harness.do(owner.message())
 

@@ -12,9 +12,11 @@ from sqlalchemy import select, update
 
 from agents.errors import OUTCOME_UNKNOWN
 from bus.journal.approvals import Decision
+from bus.journal.controls import PAUSE, RESUME, STEER
 from bus.journal.decisions.decisions import decide
 from bus.journal.errors import StaleOwner
 from bus.journal.idempotency import IdempotencyKey
+from bus.journal.mailbox.control import control
 from bus.journal.ownership.leases import beat
 from bus.journal.ownership.reaper import fire, reap
 from bus.journal.retention.removal import remove_runs
@@ -115,7 +117,8 @@ def queued(scene: Scene, _: str) -> None:
 
 
 def waiting(scene: Scene, transition: str) -> None:
-    reasons = {"resume": Reason.CODE_VERSION, "take results": Reason.TASK, "child ends": Reason.CHILD}
+    reasons = {"resume": Reason.CODE_VERSION, "take results": Reason.TASK, "unpause": Reason.PAUSED}
+    reasons["child ends"] = Reason.CHILD
     if transition == "child ends":
         begin_child(scene)
     scene.release_for(reasons.get(transition, Reason.APPROVAL))
@@ -200,6 +203,9 @@ ATTEMPT: dict[str, Callable[[Scene], object]] = {
     "release": lambda scene: scene.release_for(Reason.DRAIN),
     "hand over": lambda scene: scene.release_for(Reason.HANDOVER),
     "wait": lambda scene: scene.release_for(Reason.APPROVAL),
+    "pause": lambda scene: control(scene.harness.database, ME, scene.run_id, PAUSE, "ann"),
+    "unpause": lambda scene: control(scene.harness.database, ME, scene.run_id, RESUME, "ann"),
+    "steer": lambda scene: control(scene.harness.database, ME, scene.run_id, STEER, "ann", data={"content": "Hm."}),
     "stop": lambda scene: cancel(scene.harness.database, ME, scene.run_id, "ann"),
     "requeue": lambda scene: reap(scene.harness.database, scene.run_id),
     "fail claimed": lambda owned: fail_owned(

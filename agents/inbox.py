@@ -1,0 +1,168 @@
+"""What clients have requested of a run that this process owns; each request is answered by one event of its log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from bus.journal import Journal
+from bus.journal.errors import StaleOwner
+from bus.journal.owner import (
+    DRAINED,
+    PAUSED,
+    Commit,
+    ControlRequest,
+    ControlsChanged,
+    HistoryItem,
+    Lease,
+    Reason,
+    Release,
+    answering,
+)
+from bus.payloads import ControlPayload, EndPayload, Payload
+from config.errors import CallboardError
+from config.ids import new_id
+
+log = logging.getLogger(__name__)
+Save = Callable[[Commit], Coroutine[Any, Any, list[Payload]]]
+
+
+class Inbox:
+    """The unread controls of one owner's run, in the order in which they arrived; to be used on the loop's thread."""
+
+    def __init__(self, journal: Journal, lease: Lease, save: Save) -> None:
+        """``save`` commits events of the run."""
+        self._journal, self._run_id, self._save = journal, lease.run_id, save
+        self._unread: dict[int, ControlRequest] = {}
+        self._answering: set[asyncio.Task[None]] = set()
+        self.unread_at_claim: Sequence[ControlRequest] = ()
+        """What had arrived before the run was claimed."""
+        self.is_stopped = False
+        """Whether a client asked the run to stop."""
+        self.release_as: Release | None = None
+        """How to release the run after its current step: this process ends soon, or a client requested it."""
+
+    # --- what arrives
+
+    def receive(self, request: ControlRequest) -> None:
+        """Take a control that was read from the journal; a second time nothing happens.
+
+        A steer and a pause are accepted by an event at once. A resumption takes back the pause that the owner has not
+        come to.
+        """
+        if request.id in self._unread:
+            return
+        self._unread[request.id] = request
+        match request.kind:
+            case "pause":
+                self.release_as = self.release_as or PAUSED
+            case "resume":
+                self._answer_soon([*self._superseded(request), request.answer("consumed")], self._resume)
+        if request.kind in ("pause", "steer") and not request.is_accepted:
+            self._answer_soon([request.answer("accepted")])
+
+    def release(self, change: Release = DRAINED) -> None:
+        """Release the run at the end of its current step; a process that ends does not wait for a resumption."""
+        if self.release_as is None or self.release_as.reason is Reason.PAUSED:
+            self.release_as = change
+
+    def _resume(self) -> None:
+        if self.release_as is not None and self.release_as.reason is Reason.PAUSED:
+            self.release_as = None
+
+    def _superseded(self, request: ControlRequest) -> list[ControlPayload]:
+        """Return the answers to the controls that a later one takes back."""
+        reason = str(request.data.get("reason"))
+        pauses = [replace(request, id=int(control_id), kind="pause") for control_id in request.data["supersedes"]]
+        return [self._unread.get(pause.id, pause).answer("refused", reason) for pause in pauses]
+
+    def _answer_soon(self, answers: Sequence[ControlPayload], then: Callable[[], None] = lambda: None) -> None:
+        task = asyncio.get_running_loop().create_task(self._answer(answers, then), name=f"answers {self._run_id}")
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+
+    async def _answer(self, answers: Sequence[ControlPayload], then: Callable[[], None]) -> None:
+        try:
+            await self._save(Commit(events=answers))
+        except (StaleOwner, ControlsChanged):
+            return  # the run's next owner, or its end, answers them
+        except CallboardError as error:
+            log.warning("controls are not answered yet run_id=%s: %s", self._run_id, error)
+            return
+        then()
+        self._forget(answers)
+
+    def _forget(self, answers: Iterable[Payload]) -> None:
+        """Leave out the controls that these events answer for good."""
+        answered = {a.control_id for a in answers if isinstance(a, ControlPayload) and a.state != "accepted"}
+        self._unread = {key: value for key, value in self._unread.items() if value.control_id not in answered}
+
+    async def refresh(self) -> None:
+        """Read the run's unread controls anew: a commit found that they had changed."""
+        requests = await self._journal.loop.read(self._journal.owner.unread_controls, self._run_id)
+        unread = {request.id for request in requests}
+        self._unread = {key: value for key, value in self._unread.items() if key in unread}
+        if not any(request.kind == "pause" for request in requests):
+            self._resume()
+        for request in requests:
+            self.receive(request)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Return when what has arrived is accepted."""
+        while self._answering:
+            await asyncio.gather(*self._answering, return_exceptions=True)
+
+    # --- what the owner does with it
+
+    @property
+    def has_steers(self) -> bool:
+        """Whether there is a text for the model."""
+        return any(request.kind == "steer" for request in self._unread.values())
+
+    def steered(self, *, at_claim: bool = False) -> Commit:
+        """Return the commit that gives the model the texts that have arrived, the oldest first."""
+        requests = self.unread_at_claim if at_claim else self._unread.values()
+        steers = [request for request in requests if request.kind == "steer"]
+        return Commit(
+            events=[request.answer("consumed") for request in steers],
+            history=[
+                HistoryItem(
+                    id=new_id("msg"), role="user", data={"content": request.content, "control_id": request.control_id}
+                )
+                for request in steers
+            ],
+        )
+
+    async def departure(self) -> tuple[Release | None, list[Payload]]:
+        """Return how the run is released now, and the answer to the control by which it is."""
+        release = self.release_as
+        if release is None or release.reason is not Reason.PAUSED:
+            return release, []
+        ends_ms = await self._journal.owner.wall_clock_ms() + self._journal.settings.approval_ttl_s * 1000
+        pauses = [request.answer("consumed") for request in self._unread.values() if request.kind == "pause"]
+        return replace(release, ends_ms=ends_ms), [*pauses]
+
+    async def end(self, change: Commit) -> None:
+        """Commit the run's end with an answer to each unread control.
+
+        Raises:
+            ControlsChanged: the run has succeeded, and a text for its model has arrived.
+        """
+        while True:
+            try:
+                await self._save(answering(change, list(self._unread.values())))
+            except ControlsChanged:
+                await self.refresh()
+                end = change.events[-1]
+                if isinstance(end, EndPayload) and end.status == "succeeded" and self.has_steers:
+                    raise
+            else:
+                return
+
+    def committed(self, events: Iterable[Payload]) -> None:
+        """Leave out what these events have answered, once they are committed."""
+        self._forget(events)

@@ -1,0 +1,235 @@
+"""What clients request of open runs: done at once where a run has no owner, else by its owner, which answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, delete, insert, update
+
+from bus.identity.audit.entry import Action
+from bus.identity.audit.recording import record
+from bus.journal.controls import STOP, Control
+from bus.journal.errors import CONTROL_REFUSED
+from bus.journal.idempotency import IdempotencyKey, remember, used_before
+from bus.journal.log.commit import Commit
+from bus.journal.records.control_requests import (
+    ACCEPTED,
+    CONSUMED,
+    REFUSED,
+    SUPERSEDED,
+    ControlRequest,
+    add_control,
+    last_control_id,
+    take_back,
+    unread_controls,
+)
+from bus.journal.records.originals import write_originals
+from bus.journal.records.steps import TOOL
+from bus.journal.run_end import end_run
+from bus.journal.states.codes import CODE, STOPPED, Ending, RunStatus
+from bus.journal.states.conditions import has_live_owner
+from bus.journal.states.release import Release
+from bus.journal.unowned.transitions import (
+    CommitResult,
+    lock_allowed_run,
+    lock_run,
+    move,
+    request_stop,
+    untouched,
+    write,
+)
+from bus.payloads import TERMINAL
+from bus.sealing import Original
+from config.database.engine import WALL_MS, Database
+from config.database.tables import threads, timers
+from config.failpoints import failpoint
+from config.identity.principal import Principal, Verb
+from config.ids import new_id
+
+WAIT_S = 7 * 24 * 3600
+"""Seconds that a paused run waits for its resumption, unless the settings say otherwise."""
+
+
+def control(
+    database: Database,
+    principal: Principal,
+    run_id: str,
+    command: Control,
+    by: str,
+    idempotency: IdempotencyKey | None = None,
+    *,
+    data: Mapping[str, Any] | None = None,
+    originals: Sequence[Original] = (),
+    wait_s: int = WAIT_S,
+) -> CommitResult:
+    """Do what the verb says, or request it of the run's owner, and return the control's id with the run's state.
+
+    Where an owner has a valid lease, a row in ``controls`` is written (and the run's flag for a stop), and the owner
+    does the rest. A second stop or pause changes nothing. ``data``: the text of a steer; ``originals``: what guardrails
+    removed something from; ``wait_s``: for how many seconds a paused run waits.
+
+    Raises:
+        RunUnknown: there is no such run, or the principal does not see it.
+        FORBIDDEN: the principal may not do this with it.
+        IDEMPOTENCY_CONFLICT: the key was used with another body.
+        CONTROL_REFUSED: the run's state does not allow it; the sentence says what to do instead.
+        TOO_MANY_CONTROLS: the run's owner has not read as many as may wait.
+    """
+    with database.write() as connection:
+        row = lock_allowed_run(connection, principal, Verb.CONTROL, run_id)
+        if idempotency is not None:
+            if used_before(connection, principal, idempotency) is not None:
+                return replace(untouched(row), control_id=last_control_id(connection, run_id, command.kind))
+            remember(connection, principal, idempotency, run_id)
+        written = control_locked(database, connection, row, command, by, data, wait_s)
+        if written.control_id is not None:
+            write_originals(connection, run_id, originals)
+            record_control(connection, principal, row, command, by)
+    failpoint("unowned")
+    return written
+
+
+def control_locked(
+    database: Database,
+    connection: Connection,
+    row: Row[Any],
+    command: Control,
+    by: str,
+    data: Mapping[str, Any] | None = None,
+    wait_s: int = WAIT_S,
+) -> CommitResult:
+    """Do or request it of a run whose row is locked; ``control_id`` is None where there was nothing to do."""
+    if row.status in TERMINAL:
+        if isinstance(command.to, Ending):
+            return untouched(row)
+        raise _refused(command, f"it has ended as {row.status}; send a message to its thread instead")
+    match command.to:
+        case Ending() as ending:
+            return _stop(database, connection, row, command, ending, by, data)
+        case Release() as release:
+            return _leave(connection, row, command, release, by, wait_s)
+        case None:
+            return _give(connection, row, command, by, data or {})
+
+
+def record_control(connection: Connection, principal: Principal, run: Row[Any], command: Control, by: str) -> None:
+    """Add an entry to the audit log."""
+    facts = {"verb": command.verb, "agent": run.agent_id, "by": by if by != principal.id else None}
+    record(connection, principal, Action.RUN_CONTROLLED, "run", run.id, **facts)
+
+
+def _refused(command: Control, problem: str) -> Exception:
+    return CONTROL_REFUSED(request=command.request, problem=problem)
+
+
+def _as_requested(result: CommitResult, request: ControlRequest) -> CommitResult:
+    return replace(result, control_id=request.control_id)
+
+
+def _stop(
+    database: Database,
+    connection: Connection,
+    row: Row[Any],
+    command: Control,
+    ending: Ending,
+    by: str,
+    data: Mapping[str, Any] | None,
+) -> CommitResult:
+    """Request the end of a run with a live owner, unless that was requested before; end another one at once."""
+    is_owned = has_live_owner(database, connection, row)
+    requested = [request for request in unread_controls(connection, row.id) if request.kind == command.kind]
+    if is_owned and any(request.data == (data or {}) for request in requested):
+        return untouched(row)
+    request = add_control(connection, row.id, command.kind, by, data)
+    if not is_owned:
+        return _as_requested(end_run(connection, row, ending), request)
+    request_stop(connection, row)
+    return _as_requested(untouched(row), request)
+
+
+def stop_child(database: Database, run_id: str) -> CommitResult | None:
+    """Stop a child whose parent has ended, as a client would; None where it has ended.
+
+    In a transaction of its own: the parent's has locked the parent's row, and an end locks a child's row first.
+    """
+    with database.write() as connection:
+        row = lock_run(connection, run_id)
+        written = stop_locked(database, connection, row) if row is not None else None
+    failpoint("unowned")
+    return written
+
+
+def stop_locked(database: Database, connection: Connection, row: Row[Any]) -> CommitResult | None:
+    """Stop a locked child in the name of its parent; None where it has ended."""
+    if row.status in TERMINAL:
+        return None
+    return _stop(database, connection, row, STOP, STOPPED, row.parent_id or "", None)
+
+
+def _leave(
+    connection: Connection, row: Row[Any], command: Control, release: Release, by: str, wait_s: int
+) -> CommitResult:
+    """Leave a run without an owner in another state; request it of an owner; or take back what it has not read."""
+    unread = unread_controls(connection, row.id)
+    if command.takes_back is not None and row.status in (RunStatus.RUNNING, RunStatus.QUEUED):
+        return _take_back(connection, row, command, [r for r in unread if r.kind == command.takes_back], by)
+    if row.status == RunStatus.RUNNING:
+        if any(request.kind == command.kind for request in unread):
+            return untouched(row)
+        return _as_requested(untouched(row), add_control(connection, row.id, command.kind, by))
+    if not command.applies(row.status, row.reason):
+        if row.reason == release.reason:
+            return untouched(row)
+        raise _refused(command, _problem(row))
+    request = add_control(connection, row.id, command.kind, by)
+    _set_timer(connection, row, release, wait_s)
+    return _as_requested(move(connection, row, release.status, release.reason, request.answer(CONSUMED)), request)
+
+
+def _problem(row: Row[Any]) -> str:
+    if row.status == RunStatus.WAITING:
+        return f"it waits already ({row.reason}) and holds no worker; answer or stop it instead"
+    return f"it is {row.status}, and not paused"
+
+
+def _take_back(
+    connection: Connection, row: Row[Any], command: Control, earlier: list[ControlRequest], by: str
+) -> CommitResult:
+    """Refuse earlier controls in favour of this one; the owner writes what became of both."""
+    if not earlier:
+        raise _refused(command, f"it is {row.status}, and not paused")
+    for request in earlier:
+        take_back(connection, request.id, REFUSED)
+    data = {"supersedes": [request.id for request in earlier], "reason": SUPERSEDED}
+    return _as_requested(untouched(row), add_control(connection, row.id, command.kind, by, data))
+
+
+def _set_timer(connection: Connection, row: Row[Any], release: Release, wait_s: int) -> None:
+    """Let a run that is paused expire, and one that is resumed expire no more."""
+    connection.execute(delete(timers).where(timers.c.run_id == row.id, timers.c.kind == CODE))
+    if release.status == "waiting":
+        timer = {"id": new_id("tmr"), "run_id": row.id, "kind": CODE}
+        connection.execute(insert(timers).values(**timer, due_ms=WALL_MS + wait_s * 1000))
+
+
+def _give(connection: Connection, row: Row[Any], command: Control, by: str, data: Mapping[str, Any]) -> CommitResult:
+    """Add a text for the run's model, in the order in which the messages of its thread arrive."""
+    if row.kind == TOOL:
+        raise _refused(command, "it is one call of a tool, without a model; send a message to its thread instead")
+    if row.stop_requested:
+        raise _refused(command, "it is being stopped; send a message to its thread instead")
+    number = connection.execute(_NEXT_NUMBER, {"key_": row.thread_key}).scalar_one() - 1
+    request = add_control(connection, row.id, command.kind, by, data, number)
+    if row.status != RunStatus.WAITING:
+        return _as_requested(untouched(row), request)
+    return _as_requested(write(connection, row, Commit(events=[request.answer(ACCEPTED)])), request)
+
+
+_NEXT_NUMBER = (
+    update(threads)
+    .where(threads.c.key == bindparam("key_"))
+    .values(next_message=threads.c.next_message + 1, updated_ms=WALL_MS)
+    .returning(threads.c.next_message)
+)

@@ -1,0 +1,193 @@
+"""What clients request of open runs, one row each: read by the run's owner in order, and answered by an event.
+
+The event decides: a commit that has it sets the row's state, and is refused where the row has another answer already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, Row, bindparam, case, func, insert, null, or_, select, update
+
+from bus.journal.errors import TOO_MANY_CONTROLS
+from bus.payloads import ControlPayload, Payload
+from config.database.engine import WALL_MS
+from config.database.tables import controls
+
+STOP, STEER, PAUSE, RESUME, SET = "stop", "steer", "pause", "resume", "set"
+"""The kinds of controls."""
+MAX_UNREAD = 100
+"""Controls of one run that may be unread at once."""
+ACCEPTED, CONSUMED, REFUSED, UNDELIVERED = "accepted", "consumed", "refused", "undelivered"
+NEXT_TURN, ENDED, SUPERSEDED = "next_turn", "ended", "superseded"
+"""Reasons of answers: a steer begins the thread's next turn; the run ended before; a later control takes it back."""
+
+
+class ControlsChanged(Exception):
+    """A commit answers a control that has another answer, or ends a run with a control that it does not answer."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ControlRequest:
+    """One control of a run."""
+
+    id: int
+    run_id: str
+    kind: str
+    by: str | None
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """``content`` of a steer; the limits of a ``set``; ``rollback`` of a stop that undoes the turn."""
+    number: int | None = None
+    """Of a steer: its place among the thread's messages, in which it arrived."""
+    is_accepted: bool = False
+    """Whether the run's log says that it was accepted."""
+
+    @property
+    def control_id(self) -> str:
+        """As clients know it."""
+        return f"ctl_{self.id}"
+
+    @property
+    def content(self) -> str:
+        """The text of a steer."""
+        return str(self.data.get("content", ""))
+
+    def answer(self, state: str, reason: str | None = None) -> ControlPayload:
+        """Return the event that answers it."""
+        content = self.content or None
+        return ControlPayload(
+            control_id=self.control_id, verb=self.kind, state=state, by=self.by, content=content, reason=reason
+        )
+
+
+def add_control(
+    connection: Connection,
+    run_id: str,
+    kind: str,
+    by: str,
+    data: Mapping[str, Any] | None = None,
+    number: int | None = None,
+) -> ControlRequest:
+    """Insert a control of a run whose row is locked.
+
+    Raises:
+        TOO_MANY_CONTROLS: as many as may be are unread; a stop is taken all the same.
+    """
+    values = {"run_id": run_id, "kind": kind, "by": by, "number": number}
+    if kind != STOP and connection.execute(_COUNT, {"run_": run_id}).scalar_one() >= MAX_UNREAD:
+        raise TOO_MANY_CONTROLS(limit=MAX_UNREAD)
+    data_json = orjson.dumps(dict(data)).decode() if data else None
+    row_id = connection.execute(_ADD, values | {"data_json": data_json}).scalar_one()
+    return ControlRequest(id=row_id, run_id=run_id, kind=kind, by=by, data=data or {}, number=number)
+
+
+def unread_controls(connection: Connection, run_id: str) -> list[ControlRequest]:
+    """Return the controls of a run that no event has answered, in the order in which they arrived."""
+    return [request_of(row) for row in connection.execute(_UNREAD, {"run_": run_id})]
+
+
+def request_of(row: Row[Any]) -> ControlRequest:
+    return ControlRequest(
+        id=row.id,
+        run_id=row.run_id,
+        kind=row.kind,
+        by=row.by,
+        data=orjson.loads(row.data_json) if row.data_json else {},
+        number=row.number,
+        is_accepted=row.state == ACCEPTED,
+    )
+
+
+def last_control_id(connection: Connection, run_id: str, kind: str) -> str | None:
+    """Return the id of the newest control of this kind, as clients know it; None where there is none."""
+    row_id = connection.execute(_LAST, {"run_": run_id, "kind_": kind}).scalar()
+    return f"ctl_{row_id}" if row_id is not None else None
+
+
+def note_answers(connection: Connection, events: Iterable[Payload]) -> None:
+    """Set the state of each control that one of these numbered events answers.
+
+    Raises:
+        ControlsChanged: one of them has another answer.
+    """
+    for event in events:
+        if isinstance(event, ControlPayload) and event.control_id.startswith("ctl_"):
+            values = {"id_": int(event.control_id[4:]), "state_": event.state, "consumed_at_": event.consumed_at}
+            if connection.execute(_ANSWER, values | {"is_open": event.state == ACCEPTED}).rowcount != 1:
+                raise ControlsChanged
+
+
+def take_back(connection: Connection, control_id: int, state: str) -> None:
+    """Answer a control that its run's owner has not read; the event that says so comes later, with the same state."""
+    connection.execute(_ANSWER, {"id_": control_id, "state_": state, "consumed_at_": None, "is_open": False})
+
+
+def require_answered(connection: Connection, run_id: str) -> None:
+    """Return unless a control of the run, which ends now, is unread.
+
+    Raises:
+        ControlsChanged: one is.
+    """
+    if connection.execute(_ANY, {"run_": run_id}).first() is not None:
+        raise ControlsChanged
+
+
+def answers_at_end(requests: Sequence[ControlRequest], status: str) -> list[ControlPayload]:
+    """Return the answers to a run's unread controls where it ends with this status.
+
+    A steer of a run that was stopped is not delivered; of another one it begins the thread's next turn.
+    """
+    return [_at_end(request, is_stopped=status == "cancelled") for request in requests]
+
+
+def _at_end(request: ControlRequest, *, is_stopped: bool) -> ControlPayload:
+    match request.kind:
+        case "stop" if is_stopped:
+            return request.answer(CONSUMED)
+        case "steer" if is_stopped:
+            return request.answer(UNDELIVERED, "stopped")
+        case "steer":
+            return request.answer(CONSUMED, NEXT_TURN)
+        case _:
+            return request.answer(REFUSED, ENDED)
+
+
+def next_turns(connection: Connection, events: Iterable[Payload]) -> list[ControlRequest]:
+    """Return the steers that begin turns of their own, of the events of an end."""
+    ids = [
+        int(event.control_id[4:]) for event in events if isinstance(event, ControlPayload) and event.reason == NEXT_TURN
+    ]
+    if not ids:
+        return []
+    return [request_of(row) for row in connection.execute(select(controls).where(controls.c.id.in_(ids)))]
+
+
+def rounds_bought(connection: Connection, run_id: str) -> int:
+    """Return how many boundaries of the run consumed steers: each of them buys one round of tools."""
+    return int(connection.execute(_BOUGHT, {"run_": run_id}).scalar_one())
+
+
+_OF_RUN = controls.c.run_id == bindparam("run_")
+_UNREAD = select(controls).where(_OF_RUN, controls.c.taken_ms.is_(None)).order_by(controls.c.id)
+_LAST = select(func.max(controls.c.id)).where(_OF_RUN, controls.c.kind == bindparam("kind_"))
+_ANY = select(controls.c.id).where(_OF_RUN, controls.c.taken_ms.is_(None)).limit(1)
+_COUNT = select(func.count()).select_from(controls).where(_OF_RUN, controls.c.taken_ms.is_(None))
+_ADD = insert(controls).values(created_ms=WALL_MS).returning(controls.c.id)
+_ANSWER = (
+    update(controls)
+    .where(
+        controls.c.id == bindparam("id_"),
+        or_(controls.c.taken_ms.is_(None), controls.c.state == bindparam("state_")),
+    )
+    .values(
+        state=bindparam("state_"),
+        consumed_at=bindparam("consumed_at_"),
+        taken_ms=case((bindparam("is_open"), null()), else_=WALL_MS),
+    )
+)
+_BOUGHT = select(func.count(controls.c.consumed_at.distinct())).where(
+    _OF_RUN, controls.c.kind == STEER, controls.c.state == CONSUMED
+)
