@@ -195,6 +195,10 @@ class Thread(Record):
     """The run that is at work in it."""
     principal: str = ""
     private: bool = False
+    forked_from: str | None = None
+    """The thread whose beginning it has."""
+    forked_at: int | None = None
+    """With ``forked_from``: the last message that they share."""
     created_at: str = ""
     updated_at: str = ""
 
