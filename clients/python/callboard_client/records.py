@@ -155,6 +155,10 @@ class Run(Record):
     steps: int | None = None
     attempt: int | None = None
     detached: bool = False
+    parent_run_id: str | None = None
+    """The run that delegated it."""
+    children: Sequence[Mapping[str, Any]] | None = None
+    """The runs to which its calls were delegated; a list of runs does not have them."""
     principal: str = ""
     """Whom it belongs to."""
     private: bool = False
