@@ -12,7 +12,7 @@ from bus.journal.acceptance.callers_transaction import CallersTransaction
 from bus.journal.acceptance.run_limits import run_limits
 from bus.journal.actors.live import Live
 from bus.journal.approvals import Decision
-from bus.journal.controls import Control
+from bus.journal.controls import STOP, Control
 from bus.journal.decisions import decisions
 from bus.journal.decisions.decisions import Decided, Guard, guarded
 from bus.journal.decisions.links import UsedLink
@@ -95,6 +95,8 @@ class Clients:
         self._live.publish(written)
         if not written.events and not requested_control.is_done(written.status):
             self._loop.call_soon(lambda: self._reach(run_id, requested_control))
+            if requested_control is STOP:  # beside the parent's owner, which would be one wait more for each level
+                self._live.stop_children(run_id)
         return written
 
     def decide(

@@ -70,7 +70,10 @@ class RunFamily(Family):
             self.stop_children(noted.orphaned)
 
     def stop_children(self, run_id: str) -> None:
-        """Stop the open children of a run that has ended: before this returns, or soon where the loop calls it."""
+        """Stop the open children of a run that has ended, or was asked to stop.
+
+        That is done before this returns, or soon where the loop calls it.
+        """
         if self._loop.is_loop_thread():
             self._loop.submit(self._loop.wait(self._stop_children, run_id))
         else:
@@ -92,6 +95,7 @@ class RunFamily(Family):
         self._live.publish(written)  # which stops the child's own children, where the child has ended by it
         if not written.is_end:
             self._loop.call_soon(lambda: self._reach(child))
+            self._stop_children(child)
 
     def _reach(self, child: str) -> None:
         """Stop the child if this process owns it; otherwise nudge its owner to read the request now."""

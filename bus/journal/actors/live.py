@@ -30,7 +30,7 @@ class Live:
         self.keys = Keys(settings.deployment)
         keyring = Keyring(partial(loop.read, shared_secret, database, SECRET_NAME))
         self.hot_log: HotLog = _open_hot_log(settings, self.keys, keyring)
-        self.on_ended: Callable[[str], None] = lambda run_id: None
+        self.stop_children: Callable[[str], None] = lambda run_id: None
         """Called with each run that ended without an owner, by the thread that publishes its end."""
         # The board is notified when the wake-up is published, so that accepting a run does not wait for Redis.
         self.relay = Relay(database, publish, every_s=settings.reap_s, on_published=self.nudge_board)
@@ -52,7 +52,7 @@ class Live:
         if written.parent is not None:
             self.publish(written.parent)
         if written.is_end:
-            self.on_ended(written.run_id)
+            self.stop_children(written.run_id)
 
     def nudge_board(self, tenant: str, run_id: str) -> None:
         """Notify the feeds of the tenant's boards that a run's state changed."""

@@ -59,7 +59,7 @@ class Owner:
         """The name of this process in the rows of its runs, and among the workers."""
         self.lease_manager = LeaseManager(self.id, settings, database, loop, live.hot_log, live.keys)
         self._family = RunFamily(database, loop, live, self.lease_manager.control_local)
-        live.on_ended = self._family.stop_children
+        live.stop_children = self._family.stop_children
         self.commits = GroupCommit(database, 1 if database.is_sqlite else POSTGRES_WRITERS)
         self.admission = Admission(self._delay_s, settings.lease_s * SLOW)
         self.reaper = Reaper(database, settings, live.publish)

@@ -158,8 +158,18 @@ def test_stops_of_a_parent_and_ends_of_its_children_do_not_lock_each_other_out(h
     assert home.statuses(children[:2]) == ["succeeded"] * 2
 
 
+def test_a_stop_does_not_wait_for_the_owners_above_a_child(home: Home) -> None:
+    writer, [child] = home.parent(1)
+    _, [grandchild] = home.below(child, 1)
+
+    home.journal.clients.control(ME, writer.lease.run_id, STOP, by="ann")
+
+    assert home.statuses([writer.lease.run_id, child, grandchild]) == ["running", "running", "cancelled"]
+    assert home.row(child).stop_requested
+
+
 def test_a_reaper_stops_the_children_that_a_dead_process_left(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(home.journal.live, "on_ended", lambda run_id: None)
+    monkeypatch.setattr(home.journal.live, "stop_children", lambda run_id: None)
     writer, [child] = home.parent(1)
     below_writer, [grandchild] = home.below(child, 1)
     home.commit(below_writer, Commit(release=WAITS))
