@@ -68,6 +68,16 @@ output_schema:
   required: [sum]
 """
 
+HELPER = "reference-0"
+"""The agent of the first run of reference, to which another one delegates."""
+
+
+def _delegates(body: Mapping[str, Any]) -> Turn:
+    if any(message.get("content") == "Say hello." for message in body["messages"]):
+        return Turn(text="Hello to you.")  # where one model answers for both agents
+    return _at_once(*[Call(name=HELPER, arguments={"message": "Say hello."})] * 2)(body)
+
+
 REFERENCE_RUNS: dict[str, ReferenceRun] = {
     "chat": ReferenceRun(uses_tools=False, respond=lambda body: Turn(text="Hello to you.")),
     "two tools in turn": ReferenceRun(
@@ -110,6 +120,7 @@ REFERENCE_RUNS: dict[str, ReferenceRun] = {
             Turn(calls=[Call(name="ChangeGoal", arguments={"goal": "reference-0"})]), Turn(text="Hello to you.")
         ),
     ),
+    "delegation": ReferenceRun(uses_tools=False, more=f"tools: ['agent:{HELPER}']\n", respond=_delegates),
     "stop in the middle": ReferenceRun(
         respond=lambda body: (
             Turn(text=["never ", "whole"], stall_after=2) if results_in(body) else Turn(calls=[call("send", "a")])

@@ -98,6 +98,8 @@ def bring_to_end(trial: Trial, points: str) -> AttemptResult:
     while (run := _row(runner, trial)).status not in TERMINAL:
         if run.status == "queued":
             run_agent(RunAgentMessage.of_run(run).to_wire())  # as a worker's thread handles the message
+        elif run.status == "waiting" and run.reason == "child":
+            _work_on_children(runner, run.id)
         elif run.status == "waiting":
             if not _answer(trial, runner, handle):
                 break  # it does not wait for an approval
@@ -120,8 +122,17 @@ def _work_off(trial: Trial, runner: Runner, handle: RunHandle) -> None:
         with suppress(TimeoutError):
             return runner.settle(PAUSE_S)
         run = _row(runner, trial)
-        if run.status == "waiting" and not _answer(trial, runner, handle):
+        if run.status == "waiting" and run.reason != "child" and not _answer(trial, runner, handle):
             return  # it does not wait for an approval
+
+
+def _work_on_children(runner: Runner, run_id: str) -> None:
+    """Execute the children of a run as workers would, and requeue those whose process died."""
+    for message in runner.journal.readers.runs.messages_of_children(run_id):
+        run_agent(message.to_wire())
+        _work_on_children(runner, message.run_id)
+    if not runner.journal.owner.reaper.look():
+        time.sleep(PAUSE_S)
 
 
 def answer_questions(trial: Trial) -> AttemptResult:

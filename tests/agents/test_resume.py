@@ -34,7 +34,7 @@ from cli.crashlab.invariants import differences, not_recovered
 from config.database.tables import runs
 from handlers.run_agent import run_agent
 from tests.bus.journal_harness import lose_owner
-from tests.reference_runs import REFERENCE_RUNS, ReferenceRun
+from tests.reference_runs import HELPER, REFERENCE_RUNS, ReferenceRun
 
 pytestmark = pytest.mark.parity  # a hundred runs: more than `check` has time for
 
@@ -44,6 +44,7 @@ class Lives:
 
     def __init__(self, kit: AgentKit, run: ReferenceRun, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         kit.agent("reference-0")
+        kit.agent(HELPER)
         kit.agent(**(yaml.safe_load(run.definition("tests.soak.tools")) or {}))
         kit.model.respond = self._respond
         self.passed: list[str] = []
@@ -89,6 +90,9 @@ class Lives:
         row = self._row(run)
         if row.status == "running":
             lose_owner(self._journal.database, run.run_id)
+        elif row.status == "waiting" and row.reason == "child":
+            for child in self._journal.readers.runs.messages_of_children(run.run_id):
+                self._continue(self._kit.runner.handle(child.run_id), file)
         elif row.status == "waiting":
             self._answer(run, file)
         else:
