@@ -259,9 +259,11 @@ class Agent:
         Returns None where the run was released: this process ends, or the outcome of a call is unknown.
         """
         open_calls.require_wanted(self._calls)
-        taken = await self._take_children()
-        if taken is not None:
+        taken, others = await open_calls.take_children(self._calls, self._calls_of)
+        if taken is not None and not others:
             return await self._continue(taken)
+        if taken is not None:
+            await self._context.save(taken, then=partial(setattr, self, "_calls", others))
         limit, left = asyncio.Semaphore(CALLS_AT_ONCE), len(self._calls)
         tasks = [asyncio.create_task(_run(call, limit)) for call in self._calls]
         try:
@@ -283,24 +285,6 @@ class Agent:
             await open_calls.wait(self._context, self._calls, self._definition.on_unknown)
             return None
         return await self._continue(Commit())
-
-    async def _take_children(self) -> Commit | None:
-        """Take the results of child runs that have ended, in the order of the calls, and commit them together.
-
-        Where no other call is open, they are returned instead, to be committed with what follows.
-        """
-        ended = open_calls.in_order(self._calls)
-        left = [call for call in self._calls if call not in ended]
-        for call in ended:
-            await call.run()
-        taken = open_calls.outcomes(ended, self._calls_of)
-        if not ended or not left:
-            return taken if ended else None
-        await self._context.save(taken, then=partial(self._keep, left))
-        return None
-
-    def _keep(self, left: list[ToolStep]) -> None:
-        self._calls = left
 
     async def _continue(self, change: Commit, handover: PlannedHandover | None = None) -> ModelStep | None:
         """Commit ``change`` with the start of the next model step, or with the release where this process ends, or

@@ -11,9 +11,9 @@ from agents.models.auto import resolve_model
 from agents.process import Process, opened_process
 from agents.prompt import check_objective
 from agents.tools.tool import Tool
-from bus.journal.clients import NO_MODEL, NewRun
+from bus.journal.clients import NO_MODEL, AcceptedChild, NewRun, Parent
 from bus.journal.errors import CHILD_FAILED, DELEGATION_REFUSED, StaleOwner
-from bus.journal.owner import AcceptedChild, ChildRun, Commit, OpenStep, Parent
+from bus.journal.owner import ChildRun, Commit, OpenStep
 from bus.payloads import ChildPayload, Payload
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError, ModelVisible

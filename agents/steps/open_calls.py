@@ -123,17 +123,21 @@ def outcomes(calls: Iterable[ToolStep], message_id: str) -> Commit:
     return joined([call.outcome(message_id) for call in calls])
 
 
-def in_order(calls: Sequence[ToolStep]) -> list[ToolStep]:
-    """Return the calls whose child runs have ended, up to the first one that has not; the others wait for that one."""
+async def take_children(calls: Sequence[ToolStep], message_id: str) -> tuple[Commit | None, list[ToolStep]]:
+    """Return the results of child runs as one commit, and the other calls.
+
+    They are those that have ended, in the order of the calls, up to the first one that has not; later ones wait for it.
+    """
     ended: list[ToolStep] = []
     is_held = False
     for call in calls:
-        if call.work.child is None:
-            continue
-        is_held = is_held or not call.work.child.is_over
-        call.work.child.is_held = is_held
-        ended += [] if is_held else [call]
-    return ended
+        if call.work.child is not None:
+            is_held = is_held or not call.work.child.is_over
+            call.work.child.is_held = is_held
+            ended += [] if is_held else [call]
+    for call in ended:
+        await call.run()
+    return outcomes(ended, message_id) if ended else None, [call for call in calls if call not in ended]
 
 
 async def wait(context: RunContext, calls: Sequence[ToolStep], on_unknown: str) -> None:

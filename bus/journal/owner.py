@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from bus.journal.on_demand import on_demand
 
 if TYPE_CHECKING:
-    from bus.journal.acceptance.children import AcceptedChild
     from bus.journal.live.hotlog import HotLog
     from bus.journal.log.children import ChildRun
     from bus.journal.log.commit import Commit
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from bus.journal.ownership.claims import Begun, ClaimTerms, Refused, Waiting
     from bus.journal.ownership.leases import Claim, FirstCommit
     from bus.journal.records.control_requests import ControlRequest, ControlsChanged
-    from bus.journal.records.parent import Parent
     from bus.journal.records.steps import AcceptedCall, StepEnded, StepStarted, Totals
     from bus.journal.records.task_wait import TaskWait
     from bus.journal.records.threads import HistoryItem, Past

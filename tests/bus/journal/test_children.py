@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from bus.journal.errors import DELEGATION_REFUSED
 from bus.journal.log.commit import Commit
 from bus.journal.log.writer import RunWriter
 from bus.journal.ownership.reaper import Reaper
+from bus.journal.records.control_requests import ControlsChanged
 from bus.journal.records.parent import Parent
 from bus.journal.records.steps import StepStarted
 from bus.journal.states.codes import Reason
@@ -150,12 +152,13 @@ def test_stops_of_a_parent_and_ends_of_its_children_do_not_lock_each_other_out(h
         stop = pool.submit(home.journal.clients.control, ME, parent, STOP, by="ann")
         ends = [pool.submit(home.commit, owner, DONE) for owner in owners]
         for end in ends:
-            end.result(30)
+            with suppress(ControlsChanged):  # the stop came first: its owner has to answer it
+                end.result(30)
         stop.result(30)
 
     assert home.row(parent).status == "cancelled"
     assert home.statuses(children[2:]) == ["cancelled"] * 2
-    assert home.statuses(children[:2]) == ["succeeded"] * 2
+    assert all(row.stop_requested or row.status == "succeeded" for row in map(home.row, children[:2]))
 
 
 def test_a_stop_does_not_wait_for_the_owners_above_a_child(home: Home) -> None:
