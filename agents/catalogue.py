@@ -25,7 +25,7 @@ from agents.tools.mcp.tool_names import Accepted, Origin, accepted_by_persons, f
 from agents.tools.schema import build_tool
 from agents.tools.tool import FOR_AGENT, Tool
 from config.definitions import plugins
-from config.definitions.agent import AgentDefinition
+from config.definitions.agent import AgentDefinition, ToolOverride
 from config.definitions.celery_tasks import PREFIX as CELERY
 from config.definitions.dotted_path import NotImportable, reason_of, require_own
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable, ToolUnknown
@@ -206,8 +206,24 @@ def _build(definition: AgentDefinition, settings: Settings, tools_by_path: Mappi
             raise DefinitionInvalid(definition.file, None, f"tool_overrides.{key}.effect", problem)
         if "hosts" in changes and not tools[name].keeps_hosts:
             raise DefinitionInvalid(definition.file, None, f"tool_overrides.{key}.hosts", HOSTS_NOT_KEPT)
+        refusal = _retries_refusal(tools[name], override)
+        if refusal is not None:
+            raise DefinitionInvalid(definition.file, None, f"tool_overrides.{key}.retries", refusal)
         tools[name] = dataclasses.replace(tools[name], **changes)
     return tools
+
+
+def _retries_refusal(tool: Tool, override: ToolOverride) -> str | None:
+    """Return why calls of a tool cannot be repeated as often as an agent wants; None where they can be."""
+    if not override.retries:
+        return None
+    if not (override.effect or tool.effect).policy.may_repeat:
+        return "an unsafe call is never repeated; write 0, or another effect where it is true."
+    if tool.attempts > 1:
+        return "the capability's `retry` repeats its calls already; keep one of both."
+    if tool.child is not None:
+        return "a child run repeats its own calls; leave it out."
+    return "the Celery application repeats its own tasks; leave it out." if tool.task is not None else None
 
 
 def _overridden(key: str, tools: Mapping[str, Tool], seen: Mapping[Origin, int]) -> str | None:

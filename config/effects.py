@@ -21,6 +21,10 @@ OUTWARD, INWARD = "outward", "inward"
 """Labels of calls: they leave for another system; they do not, although they have an effect."""
 
 
+RETRIES, MAX_RETRIES = 2, 10
+"""How often a tool call that failed is made again, and the most that a tool or an agent may ask for."""
+
+
 class Classification(StrEnum):
     """How sensitive the data is that a tool reads or changes."""
 
@@ -121,6 +125,11 @@ class EffectPolicy:
     def needs_check(self) -> bool:
         """Whether a tool of this class needs a ``check``."""
         return Recovery.CHECK in (self.when_lost, self.when_no_reply)
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether a call that failed may be made again under its key."""
+        return self.changes is not Changes.EACH_CALL
 
     @property
     def is_unknown_when_cut_off(self) -> bool:

@@ -72,6 +72,7 @@ def capability_tool(definition: CapabilityDefinition, settings: Settings) -> Too
         fields |= {"labels": _of_endpoint(definition.labels), "keeps_hosts": True}
     assert definition.input_schema is not None
     attempts = definition.retry.attempts
+    fields |= {"retries": 0} if attempts > 1 else {}  # it repeats its calls itself
     return Tool(name=definition.id, parameters=definition.input_schema, function=call, attempts=attempts, **fields)
 
 

@@ -91,6 +91,8 @@ class CallOutcome:
     error: ModelVisible | None = None
     """Why the call was refused or has failed; None where it was done, was cut off, or its outcome is unknown."""
     duration_ms: int | None = None
+    retries: int = 0
+    """How often its owner made it again."""
     labels: frozenset[str] = frozenset()
     """Those of the files that the call has read."""
     notes: Sequence[Payload] = ()
@@ -124,6 +126,7 @@ class CallRecord:
 
     @property
     def attempt(self) -> int:
+        """The number of this owner's first attempt."""
         return self.prior.attempt + 1 if self.prior is not None else 1
 
     @property
@@ -264,9 +267,10 @@ class CallRecord:
         """
         call = {"call_id": self.call.id, "name": self.call.name, "outcome": end.outcome, "result": end.result}
         code = end.error.code if end.error is not None else None
-        facts: dict[str, Any] = {"attempt": self.attempt, "duration_ms": end.duration_ms, "code": code}
+        attempt = self.attempt + end.retries
+        facts: dict[str, Any] = {"attempt": attempt, "duration_ms": end.duration_ms, "code": code}
         event = ToolResultPayload(**call, **facts, message_id=message_id, step_id=self.id)
-        ended = StepEnded(id=self.id, status=end.outcome, result=end.result, attempts=self.attempt, spans=spans)
+        ended = StepEnded(id=self.id, status=end.outcome, result=end.result, attempts=attempt, spans=spans)
         data = call if self.answer.edited is None else call | {"edited": decision.arguments}
         items = [HistoryItem(id=self.item_id, role="tool", data=data)]
         return Commit(events=[*end.notes, event], ended=[ended], history=items, labels=labels)

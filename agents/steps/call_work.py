@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
+import random
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -13,20 +15,22 @@ from agents.context import RunContext
 from agents.delegation.agent_tool import MESSAGE
 from agents.delegation.child_work import ChildWork
 from agents.errors import ToolTimeout
+from agents.models.failures import retry_delay_s
 from agents.steps.call_record import CallDecision, CallOutcome, CallRecord
 from agents.steps.handover import PlannedHandover, StartableAgents
+from agents.steps.task_work import IN_PLACE_S, TaskWork
 from agents.tools.call_context import CallReports, ToolContext
-from agents.tools.execution.executor import call_tool, check_call
+from agents.tools.execution.executor import call_tool, check_call, is_retryable, is_without_answer
 from agents.tools.isolation.call_folder import CallSandbox
-from agents.tools.requests import CallAsks, TaskCall, TaskOutcome
+from agents.tools.requests import CallAsks
 from agents.tools.results import chars_of, in_thread_if_large, validate_output
 from agents.tools.tool import Tool
 from bus.journal.errors import StaleOwner
-from bus.journal.owner import Commit, OpenStep, TaskWait
-from bus.payloads import Outcome, Payload
+from bus.journal.owner import Commit
+from bus.payloads import ErrorPayload, Outcome, Payload
 from config.definitions.secrets import required_secret
-from config.effects import Effect, Recovery
-from config.errors import CallboardError, ModelVisible, Retryable, ToolCutOff, ToolFailed
+from config.effects import Recovery
+from config.errors import CallboardError, ModelVisible, ToolCutOff, ToolFailed
 from config.failpoints import failpoint
 
 log = logging.getLogger(__name__)
@@ -52,6 +56,9 @@ class CallWork:
         self.is_pending = False
         """Whether its task or its child run is under way, so that the run can wait for it without a worker."""
         self._begun_s: float | None = None
+        self._over_s = math.inf
+        self._is_extended = self._was_silent = False  # whether it had its time twice; whether an attempt got no reply
+        self._retries = 0
         self.asks: CallAsks | None = None
         """What its tool asked a person instead of returning: with the answer it is called again."""
         self._files: CallSandbox | None = None
@@ -74,10 +81,10 @@ class CallWork:
 
     # --- the call
 
-    async def call(self, decision: CallDecision, repeats: int = 1) -> None:
+    async def call(self, decision: CallDecision) -> None:
         """Call the tool, or begin its task, with the arguments that were decided, and set the outcome.
 
-        ``repeats``: how often it is called again where it gives no reply and its effect allows that.
+        A call that failed is made again under its key, after a pause, where its effect and its time allow that.
         """
         await self._context.require_go()
         if self.child is not None:
@@ -88,6 +95,13 @@ class CallWork:
             self._note_begin()
             await self._start_task(self.task, decision)
             return
+        error = await self._attempt(decision)
+        while error is not None and await self._is_repeated(error, decision):
+            error = await self._attempt(decision)
+
+    async def _attempt(self, decision: CallDecision) -> ModelVisible | None:
+        """Make the call once; return the error with which it failed, and set the outcome where it did not fail."""
+        await self._context.require_go()
         tool = self._tool
         try:
             with (
@@ -99,15 +113,14 @@ class CallWork:
                     required_secret(name, reference)
                 async with self._reports() as reports:
                     context = replace(self._tool_context(decision), reports=reports)
-                    result = await call_tool(tool, decision.arguments, context, self._timeout_s, self._note_begin)
+                    result = await call_tool(tool, decision.arguments, context, self._left_s, self._note_begin)
                 failpoint("tool-after")
             await self._store_result(result)
         except CallAsks as asks:
             self.asks, self._begun_s = asks, None
-        except (ToolTimeout, ToolCutOff) as error:
-            await self._without_reply(error, decision, repeats)
         except ModelVisible as error:
-            self.set_outcome("failed", f"Error: {error}", error)
+            return error
+        return None
 
     @property
     def _tool(self) -> Tool:
@@ -115,23 +128,73 @@ class CallWork:
         return self._record.tool
 
     def _note_begin(self) -> None:
-        self._begun_s = time.monotonic()
+        if self._begun_s is None:
+            self._begun_s = time.monotonic()
+            self._over_s = self._begun_s + self._timeout_s
 
-    async def _without_reply(self, error: ModelVisible, decision: CallDecision, repeats: int) -> None:
-        """Set the outcome of a call without a reply, which may have taken effect, by its effect's policy."""
+    @property
+    def _left_s(self) -> float:
+        """Seconds that the next attempt may take: all of them together have the call's time."""
+        return self._timeout_s if self._begun_s is None else max(0.001, self._over_s - time.monotonic())
+
+    # --- its further attempts
+
+    async def _is_repeated(self, error: ModelVisible, decision: CallDecision) -> bool:
+        """Return whether the call is made again, after the pause; set the outcome of the call where it is not."""
+        is_silent = isinstance(error, (ToolTimeout, ToolCutOff))
+        self._was_silent |= is_silent
+        pause_s = self._pause_s(error)
+        if self._record.effect.policy.needs_check and (is_silent or pause_s is not None):
+            if not await self.took_no_effect(decision):
+                return False
+            if isinstance(error, ToolTimeout):  # its thread cannot be ended, and may still run
+                self.set_outcome("unknown", NOT_YET)
+                return False
+        if pause_s is None:
+            self._set_failure(error)
+            return False
+        await self._pause(error, pause_s)
+        return True
+
+    def _pause_s(self, error: ModelVisible) -> float | None:
+        """Return the seconds until the call is made again after an error; None where it is not."""
+        policy, first = self._record.effect.policy, 1 if self._record.is_under_way else self._record.attempt
+        tries = self._record.attempt + self._retries - first + 1
+        if not policy.may_repeat or not is_retryable(error) or tries > self._tool.retries:
+            return None
+        pause_s = retry_delay_s(tries, error, random.random)
+        if isinstance(error, ToolTimeout) and policy.when_no_reply is Recovery.REPEAT and not self._is_extended:
+            self._is_extended, self._over_s = True, time.monotonic() + pause_s + self._timeout_s
+        return pause_s if time.monotonic() + pause_s < self._over_s else None
+
+    async def _pause(self, error: ModelVisible, pause_s: float) -> None:
+        """Commit that the attempt failed, wait, and commit that the next one begins."""
+        record = self._record
+        problem = (
+            f"The call of {record.call.name} failed and is made again: {self._context.guardrails.text(str(error))}"
+        )
+        failed = ErrorPayload(
+            code=error.code,
+            message=problem,
+            retryable=True,
+            attempt=record.attempt + self._retries,
+            retry_in_ms=int(pause_s * 1000),
+            call_id=record.call.id,
+        )
+        await self._context.save(Commit(events=[failed]))
+        await asyncio.sleep(pause_s)
+        self._retries += 1
+        await self._context.save(Commit(attempts={record.id: record.attempt + self._retries}))
+
+    def _set_failure(self, error: ModelVisible) -> None:
+        """Set the outcome of a call whose last attempt failed; it is unknown where an attempt may have taken effect."""
         recovery = self._record.effect.policy.when_no_reply
-        if recovery is Recovery.FAIL:
-            self.set_outcome("failed", f"Error: {error}", error)
-        elif recovery is Recovery.CHECK:
-            if await self.took_no_effect(decision):
-                if isinstance(error, ToolTimeout):  # its thread cannot be ended, and may still run
-                    self.set_outcome("unknown", NOT_YET)
-                else:
-                    self.set_outcome("failed", NO_EFFECT, error)
-        elif recovery is Recovery.REPEAT and repeats:
-            await self.call(decision, repeats - 1)  # with the same key, so that the other side does it once
-        else:
+        if recovery is Recovery.CHECK and isinstance(error, ToolCutOff):
+            self.set_outcome("failed", NO_EFFECT, error)
+        elif recovery in (Recovery.REPEAT, Recovery.LEAVE) and self._was_silent and is_without_answer(error):
             self.set_outcome("unknown", str(error))
+        else:
+            self.set_outcome("failed", f"Error: {error}", error)
 
     async def took_no_effect(self, decision: CallDecision) -> bool:
         """Return whether the tool's ``check`` knows nothing of the call; set the outcome where it does, or fails."""
@@ -281,7 +344,13 @@ class CallWork:
         took_ms = round((time.monotonic() - self._begun_s) * 1000) if self._begun_s is not None else None
         notes = before.notes if before is not None else ()
         self.end = CallOutcome(
-            outcome=outcome, result=result, error=error, duration_ms=took_ms, labels=labels, notes=notes
+            outcome=outcome,
+            result=result,
+            error=error,
+            duration_ms=took_ms,
+            retries=self._retries,
+            labels=labels,
+            notes=notes,
         )
 
 
@@ -290,92 +359,3 @@ def _own_limit_s(tool: Tool, decision: CallDecision) -> float | None:
     judged = decision.policy_decision
     limits = [tool.timeout_s, judged.timeout_s if judged is not None else None]
     return min((limit for limit in limits if limit is not None), default=None)
-
-
-# --- the task that a call began in another system
-
-
-IN_PLACE_S = 1.0
-"""Seconds that a run keeps its slot for a task; a shorter one costs no release and no second claim."""
-MARGIN_S = 1.0
-"""Seconds beyond a task's time until it is given up, for clocks that differ."""
-GIVE_UP_S = 300.0
-"""Seconds beyond a task's time until a result backend that does not answer is asked no more."""
-
-
-class TaskWork:
-    """One call's task, from its message to its result; a later owner continues with what an earlier one began."""
-
-    def __init__(self, call: TaskCall, key: str, timeout_s: float, prior: OpenStep | None) -> None:
-        """``prior``: the step as an earlier owner left it."""
-        self._call = call
-        begun = prior.wait if prior is not None and prior.status in ("started", "waiting") else None
-        self.is_new = begun is None
-        """Whether this owner begins it, so that its wait has to be committed before."""
-        left_ms = round(timeout_s * 1000)
-        self.wait = begun or TaskWait(
-            task_id=_task_id(key, prior),
-            application=call.application,
-            task=call.task,
-            left_ms=left_ms,
-            timeout_ms=left_ms,
-        )
-        self._over_s = time.monotonic() + self.wait.left_ms / 1000
-        self.is_sent = prior is not None and prior.status == "waiting"
-        """Whether the task's message is, or may be, in its queue."""
-
-    @property
-    def left_s(self) -> float:
-        """Seconds until its time is over; below zero afterwards."""
-        return self._over_s - time.monotonic()
-
-    async def was_sent(self) -> bool:
-        """Return whether the task is known to have been sent: by an owner that waited for it, or by its worker."""
-        if not self.is_sent:
-            with suppress(Retryable):
-                self.is_sent = await self._call.is_known(self.wait.task_id)
-        return self.is_sent
-
-    async def send(self, arguments: Mapping[str, Any], now_ms: int) -> None:
-        """Send it; where it is not known whether the message arrived, its time will tell.
-
-        ``now_ms``: by the clock that its time is counted with, in ms since 1970.
-
-        Raises:
-            ModelVisible: it was not sent.
-        """
-        if self.is_new:  # else an earlier owner may have sent it to another incarnation
-            with suppress(Retryable):
-                self.wait = replace(self.wait, backend=await self._call.incarnation())
-        try:
-            await self._call.send(self.wait.task_id, arguments, now_ms + round(self.left_s * 1000))
-        except ToolCutOff as error:
-            log.warning("a task may not have been sent task_id=%s: %s", self.wait.task_id, error)
-        self.is_sent = True
-
-    async def outcome(self, effect: Effect) -> TaskOutcome | None:
-        """Wait a moment for its end and return what became of it; None while it may still end."""
-        is_over = self.left_s + MARGIN_S <= 0
-        try:
-            if not is_over:
-                await self._call.wait(self.wait.task_id, IN_PLACE_S)
-            return await self._call.outcome(
-                self.wait.task_id,
-                effect,
-                is_over=is_over,
-                has_begun=self.wait.has_begun,
-                backend=self.wait.backend,
-                age_s=self.wait.timeout_ms / 1000 - self.left_s,
-            )
-        except CallboardError as error:
-            log.warning("the result of a task cannot be read yet task_id=%s: %s", self.wait.task_id, error)
-            if self.left_s > -GIVE_UP_S:
-                return None
-            is_harmless = effect.policy.when_no_reply is Recovery.FAIL
-            problem = f"The result of {self._call.task} cannot be read: {error}"
-            return TaskOutcome(outcome="failed" if is_harmless else "unknown", result=problem)
-
-
-def _task_id(key: str, prior: OpenStep | None) -> str:
-    """Return the call's key, or another id where a person chose to make the call again: workers drop revoked ids."""
-    return f"{key}.{prior.attempt + 1}" if prior is not None and prior.status == "unknown" else key

@@ -14,7 +14,9 @@ from config.definitions.mcp.names import identity_of
 from config.definitions.secrets import REFERENCE, REFERENCE_FORM
 from config.effects import (
     INWARD,
+    MAX_RETRIES,
     OUTWARD,
+    RETRIES,
     SENSITIVE,
     TRUSTED,
     UNTRUSTED,
@@ -69,6 +71,8 @@ class Tool:
     """SHA-256 of what carries out its calls where a file declares it, such as an image; an approval holds for it."""
     attempts: int = 1
     """How often its own code may make a call; more than once it is no ``unsafe`` one."""
+    retries: int = RETRIES
+    """How often a call that failed is made again, where its effect class and the call's time allow it."""
     maintainer: str = ""
     """Who answers for it: a name or an address."""
     kind: CapabilityKind | None = None
@@ -182,6 +186,7 @@ class Marks(TypedDict, total=False):
     check: Callable[[str], Any] | None
     sticky: Collection[str]
     sticky_s: int
+    retries: int
     version: str
     maintainer: str
     kind: CapabilityKind | str
@@ -225,6 +230,12 @@ def _member(kind: type[E], value: str, argument: str) -> E:
     return kind(value)
 
 
+def _retries(number: object) -> int:
+    if not isinstance(number, int) or not 0 <= number <= MAX_RETRIES:
+        raise ValueError(f"@tool(retries={number!r}): it is a number from 0 to {MAX_RETRIES}")
+    return number
+
+
 _MADE_OF: Mapping[str, Callable[[Any], Any]] = {
     "effect": lambda effect: _member(Effect, effect, "effect"),
     "on_expiry": lambda on_expiry: _member(OnExpiry, on_expiry, "on_expiry"),
@@ -233,6 +244,7 @@ _MADE_OF: Mapping[str, Callable[[Any], Any]] = {
     "classification": lambda classification: _member(Classification, classification, "classification"),
     "roles": lambda roles: frozenset(_member(Role, role, "roles") for role in roles),
     "labels": frozenset,
+    "retries": _retries,
     "secrets": dict,
 }
 
@@ -253,7 +265,8 @@ def _checked(marks: Mapping[str, Any]) -> dict[str, Any]:
     """Return the marks as fields of ``Tool``.
 
     Raises:
-        ValueError: an effect, classification, role or kind that is none, a secret that is no reference, or ``hosts``.
+        ValueError: an effect, classification, role or kind that is none, a secret that is no reference, ``hosts``,
+            or ``retries`` that are too many or of an unsafe tool.
         TypeError: there is no such field.
     """
     if "hosts" in marks:
@@ -264,4 +277,7 @@ def _checked(marks: Mapping[str, Any]) -> dict[str, Any]:
     for name, reference in marks.get("secrets", {}).items():
         if not REFERENCE.fullmatch(reference):
             raise ValueError(f"the secret {name} has to be {REFERENCE_FORM}, and never the secret itself")
-    return {name: _MADE_OF[name](value) if name in _MADE_OF else value for name, value in marks.items()}
+    fields = {name: _MADE_OF[name](value) if name in _MADE_OF else value for name, value in marks.items()}
+    if fields.get("retries") and not fields.get("effect", Effect.UNSAFE).policy.may_repeat:
+        raise ValueError(f"@tool(retries={fields['retries']}) would repeat an unsafe call; write another effect")
+    return fields

@@ -104,7 +104,7 @@ class ToolPayload(Payload):
     """SHA-256 of the arguments, as the call's step and a question about the call have it."""
     effect: str | None = None
     attempt: int | None = None
-    """1, and one more each time that a worker resumed the run before the call had ended."""
+    """1, and one more for each retry, and each time that a worker resumed the run before the call had ended."""
     policy: Mapping[str, Any] | None = None
     """What the policy decided, where it is not that the call is made as it is: ``verdict``, ``rule``, ``reason``, and
     ``changed`` with the names of the arguments that it rewrote."""
@@ -173,7 +173,7 @@ class ToolResultPayload(Payload):
     """Of the error because of which the call was refused or failed."""
     result: Any = None
     attempt: int | None = None
-    """1, and one more each time that a worker resumed the run before the call had ended."""
+    """1, and one more for each retry, and each time that a worker resumed the run before the call had ended."""
     duration_ms: int | None = None
     message_id: str = ""
     step_id: str = ""
@@ -279,6 +279,8 @@ class ErrorPayload(Payload):
     retryable: bool = False
     attempt: int | None = None
     retry_in_ms: int | None = None
+    call_id: str | None = None
+    """Of the tool call that failed and is made again; absent: the error is of a model call or of the run."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", redact(str(self.message)))

@@ -31,7 +31,7 @@ from config.definitions.router import Route, with_routes
 from config.definitions.schemas.json_schema import SchemaRefused, check_schema
 from config.definitions.secrets import require_no_credentials
 from config.definitions.yaml_lines import LinedYaml, Mistakes, read_yaml
-from config.effects import Effect, OnExpiry, Scope
+from config.effects import MAX_RETRIES, Effect, OnExpiry, Scope
 from config.egress.errors import UrlRefused
 from config.egress.policy import hosts_in
 from config.egress.target import parse_target
@@ -112,6 +112,8 @@ class ToolOverride(_Section):
     """For which later calls an approval may hold too."""
     sticky_s: Annotated[int, Field(strict=True, ge=1, le=2_592_000)] | None = None
     """For how many seconds at most such an approval holds."""
+    retries: Annotated[int, Field(strict=True, ge=0, le=MAX_RETRIES)] | None = None
+    """How often a call that failed is made again; not of an unsafe tool."""
     hosts: tuple[Annotated[str, AfterValidator(_is_host)], ...] | None = None
     """The hosts to which its calls may connect, of those that the deployment allows."""
 

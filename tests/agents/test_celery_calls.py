@@ -17,7 +17,7 @@ from agents.catalogue import find_tool
 from agents.handle import RunHandle
 from agents.process import current_process
 from agents.runner import Runner
-from agents.steps import call_work
+from agents.steps import task_work
 from agents.tools.requests import TaskOutcome
 from bus.celery_tasks.application import close_applications
 from bus.journal.approvals import Decision
@@ -475,14 +475,14 @@ def test_the_list_of_runs_says_what_a_run_waits_for(harness: AppHarness, shop: S
 def test_a_drain_in_the_middle_of_the_wait_sends_nothing_again(
     harness: AppHarness, shop: ScriptedShop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waits, outcome = threading.Event(), call_work.TaskWork.outcome
+    waits, outcome = threading.Event(), task_work.TaskWork.outcome
 
-    async def noted(work: call_work.TaskWork, effect: Effect) -> TaskOutcome | None:
+    async def noted(work: task_work.TaskWork, effect: Effect) -> TaskOutcome | None:
         waits.set()
         return await outcome(work, effect)
 
-    monkeypatch.setattr(call_work.TaskWork, "outcome", noted)
-    monkeypatch.setattr(call_work, "IN_PLACE_S", 20.0)
+    monkeypatch.setattr(task_work.TaskWork, "outcome", noted)
+    monkeypatch.setattr(task_work, "IN_PLACE_S", 20.0)
     journal = harness.runner.journal
     handle = begin(harness)
     task = shop.take()
@@ -516,7 +516,7 @@ def test_no_password_of_an_application_is_in_the_text_of_its_tool(
 def test_a_result_backend_that_stays_away_is_unknown_in_the_end(
     harness: AppHarness, shop: ScriptedShop, describe: Describe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(call_work, "GIVE_UP_S", 2.0)
+    monkeypatch.setattr(task_work, "GIVE_UP_S", 2.0)
     monkeypatch.setattr(task_watcher, "GIVE_UP_MS", 2000)
     describe(timeout_s=1.0)
     path = tmp_path / "celery_tasks" / "shop.yaml"

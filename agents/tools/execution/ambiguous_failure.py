@@ -1,9 +1,10 @@
-"""Whether an exception leaves the outcome of a request unknown: it was sent, and no reply came."""
+"""What an exception says of a request: it was sent and no reply came, or it was never sent."""
 
 from __future__ import annotations
 
 import re
 import socket
+from collections.abc import Iterator
 
 _OPEN = frozenset(
     """
@@ -39,14 +40,22 @@ def is_ambiguous(error: BaseException) -> bool:
     exceptions decide where the outer one does not. If an exception was raised while an ambiguous one was handled, the
     failure is still ambiguous.
     """
-    cause: BaseException | None = error
+    return any(_leaves_open(link) for link in _chain(error))
+
+
+def is_unsent(error: BaseException) -> bool:
+    """Return whether the call that raised ``error`` made no connection, so that its request was never sent."""
+    return any(_was_never_sent(inner) for link in _chain(error) for inner in _unwrapped(link))
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception, and those that were handled when it was raised."""
+    link: BaseException | None = error
     for _ in range(_DEPTH):
-        if cause is None:
-            break
-        if _leaves_open(cause):
-            return True
-        cause = None if cause.__suppress_context__ else cause.__context__
-    return False
+        if link is None:
+            return
+        yield link
+        link = None if link.__suppress_context__ else link.__context__
 
 
 def _leaves_open(error: BaseException) -> bool:

@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 
 from agents.errors import ToolTimeout
 from agents.tools.call_context import ToolContext, enter_call
-from agents.tools.execution.ambiguous_failure import is_ambiguous
+from agents.tools.execution.ambiguous_failure import is_ambiguous, is_unsent
 from agents.tools.requests import CallAsks, QuestionAsked
 from agents.tools.results import to_result, to_result_beside_loop
 from agents.tools.tool import Tool
-from config.errors import CallboardError, ModelVisible, ToolCutOff, ToolFailed
+from config.errors import CallboardError, ModelVisible, Permanent, Retryable, ToolCutOff, ToolFailed
 from config.forks import after_fork
 from config.redaction import redact_start
 
@@ -126,9 +126,22 @@ def _failed(tool: Tool, error: BaseException) -> ModelVisible:
     if is_ambiguous(error):
         return ToolCutOff(f"{kind}: {text}"[:MAX_MESSAGE], kind=kind)
     if isinstance(error, CallboardError):
-        return ToolFailed(text[:MAX_MESSAGE], kind=kind)
-    log.info("a tool raised", extra={"tool": tool.name, "kind": kind})
-    return ToolFailed(f"{kind}: {text}"[:MAX_MESSAGE] if text else kind, kind=kind)
+        failure = ToolFailed(text[:MAX_MESSAGE], kind=kind)
+    else:
+        log.info("a tool raised", extra={"tool": tool.name, "kind": kind})
+        failure = ToolFailed(f"{kind}: {text}"[:MAX_MESSAGE] if text else kind, kind=kind)
+    failure.retryable = isinstance(error, Retryable) or is_unsent(error)
+    return failure
+
+
+def is_without_answer(error: ModelVisible) -> bool:
+    """Return whether the other side has said nothing about a call that failed with ``error``."""
+    return error.retryable or isinstance(error, (ToolTimeout, ToolCutOff))
+
+
+def is_retryable(error: ModelVisible) -> bool:
+    """Return whether a call that failed with ``error`` may succeed later: by its type, never by its text."""
+    return is_without_answer(error) and not isinstance(error.__cause__, Permanent)
 
 
 def _tame(error: BaseException) -> Exception:

@@ -18,7 +18,15 @@ from bus.journal.outbox import announce
 from bus.journal.records.control_requests import next_turns, note_answers, require_answered
 from bus.journal.records.definition_store import pin
 from bus.journal.records.originals import write_originals
-from bus.journal.records.steps import StepEnded, StepStarted, decide_steps, end_steps, leave_steps, start_steps
+from bus.journal.records.steps import (
+    StepEnded,
+    StepStarted,
+    decide_steps,
+    end_steps,
+    leave_steps,
+    number_attempts,
+    start_steps,
+)
 from bus.journal.records.task_wait import TaskWait, keep_backends
 from bus.journal.records.threads import HistoryItem
 from bus.journal.states import owned
@@ -66,6 +74,8 @@ class Commit:
     """Ids of steps whose outcome is unknown; they stay open until a person decides."""
     decided: Mapping[str, PolicyDecision] = field(default_factory=dict)
     """Step id -> what was decided about a step that is recorded as started, before its call is made."""
+    attempts: Mapping[str, int] = field(default_factory=dict)
+    """Step id -> the number of the attempt that begins now, of a call that failed before."""
     waiting: Mapping[str, TaskWait | None] = field(default_factory=dict)
     """Step id -> its task, which is under way while the run is released; None: a child run is."""
     children: Sequence[NewChild] = ()
@@ -107,6 +117,7 @@ def record(
     start_steps(connection, run.run_id, fence, [*change.started, *(started for started, _ in change.recorded)])
     end_steps(connection, [ended for _, ended in change.recorded])
     decide_steps(connection, change.decided)
+    number_attempts(connection, change.attempts)
     leave_steps(connection, change.planned, "planned")
     give_back(connection, change.planned)
     leave_steps(connection, change.unknown, "unknown")

@@ -147,6 +147,12 @@ def decide_steps(connection: Connection, decisions: Mapping[str, PolicyDecision]
         connection.execute(update(steps).where(steps.c.id == step_id).values(decision_json=_json(decision)))
 
 
+def number_attempts(connection: Connection, attempts: Mapping[str, int]) -> None:
+    """Record which attempt of open steps begins, by their ids, so that a later owner makes no more than are left."""
+    for step_id, number in attempts.items():
+        connection.execute(update(steps).where(steps.c.id == step_id).values(attempt=number))
+
+
 def leave_steps(connection: Connection, step_ids: Sequence[str], status: str) -> None:
     """Leave open steps as ``planned`` (not begun), ``waiting`` (for a task) or ``unknown`` (the outcome is unknown)."""
     if step_ids:

@@ -254,6 +254,7 @@ class ErrorEvent(Event):
     retryable: bool = False
     attempt: int | None = None
     retry_in_ms: int | None = None
+    call_id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -481,6 +481,8 @@ export interface components {
             /** @description When it was numbered, UTC. */
             at: string;
             attempt?: number;
+            /** @description Of the tool call that failed and is made again; absent: the error is of a model call or of the run. */
+            call_id?: string;
             code: string;
             /** @description A sentence; secrets in it are replaced, wherever it comes from. */
             message: string;
@@ -1933,7 +1935,7 @@ export interface components {
             };
             /** @description When it was numbered, UTC. */
             at: string;
-            /** @description 1, and one more each time that a worker resumed the run before the call had ended. */
+            /** @description 1, and one more for each retry, and each time that a worker resumed the run before the call had ended. */
             attempt?: number;
             call_id: string;
             /** @description A readable form of the call, for lines and cards. */
@@ -2017,7 +2019,7 @@ export interface components {
         ToolResultEvent: {
             /** @description When it was numbered, UTC. */
             at: string;
-            /** @description 1, and one more each time that a worker resumed the run before the call had ended. */
+            /** @description 1, and one more for each retry, and each time that a worker resumed the run before the call had ended. */
             attempt?: number;
             call_id: string;
             /** @description Of the error because of which the call was refused or failed. */
