@@ -28,7 +28,6 @@ from web.api.selftest import selftest
 from web.api.threads import threads
 from web.audit import register as register_audit
 from web.auth import authentication, envelopes
-from web.dialects.seeds.confirming import confirming
 from web.dialects.seeds.context import context
 from web.dialects.seeds.conversation import conversation
 from web.dialects.seeds.execute import execute
@@ -55,7 +54,6 @@ BLUEPRINTS = (
     grants,
     health,
     seed,
-    confirming,
     conversation,
     context,
     selftest,

@@ -50,6 +50,7 @@ KIND = {"agent_id": "agent"}
 NO_IDS = {
     *(
         "answers",
+        "unlisted",
         "after",
         "arguments",
         "digest",

@@ -94,6 +94,15 @@ STARTING = (
 """The errors of a start."""
 
 
+def agent_of_thread(thread_id: str) -> str:
+    """Return the id of the agent of the caller's thread, which may have been handed over; of a new one the default."""
+    process = current_process()
+    try:
+        return process.journal.readers.threads.agent_of(current_principal(), thread_id)
+    except ThreadUnknown:
+        return process.settings.default_agent
+
+
 def start_run(
     message: str,
     agent_id: str | None,
@@ -103,16 +112,18 @@ def start_run(
     metadata: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> RunHandle:
-    """Accept a run for the caller; without an agent that of the default one.
+    """Accept a run for the caller; without an agent that of the thread, or of a new thread the default one.
 
     ``body`` and ``headers`` are the request's: a repeated request with the same key gets the same run. ``options`` are
     those of ``Runner.run``.
     """
-    process = current_process()
+    process, thread_id = current_process(), options.get("thread_id")
+    if agent_id is None:
+        agent_id = process.settings.default_agent if thread_id is None else agent_of_thread(thread_id)
     correlate((metadata or {}).get("correlation_id"))
     return process.runner.run(
         message,
-        process.settings.default_agent if agent_id is None else agent_id,
+        agent_id,
         principal=current_principal(),
         metadata=metadata,
         idempotency=headers.idempotency(body),

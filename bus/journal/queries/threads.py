@@ -69,6 +69,11 @@ class Threads:
         ]
         return _summary(row) | {"runs": runs_}
 
+    def agent_of(self, principal: Principal, thread_id: str) -> str:
+        """Return the id of the agent that the thread was begun with, or to which one of its runs was handed over."""
+        with self._database.read() as connection:
+            return str(_find(connection, principal, thread_id, None).agent_id)
+
     def open(self, principal: Principal, agent_id: str, title: str, *, is_private: bool = False) -> str:
         """Insert an empty thread and return its id."""
         id_ = new_id("thr")
@@ -132,6 +137,15 @@ class Threads:
         """Return the calls of these runs of the thread that persons confirmed, as ``confirmed_calls`` does."""
         with self._database.read() as connection:
             return confirmed_calls(connection, _find(connection, principal, thread_id, None).key, run_ids)
+
+    def latest_answer(self, principal: Principal, thread_id: str) -> str:
+        """Return the text that an agent wrote last in the thread; empty where none has."""
+        written = messages.c.role == "assistant", messages.c.thread_key == bindparam("key_")
+        query = select(messages.c.data_json).where(*written).order_by(messages.c.turn.desc(), messages.c.number.desc())
+        with self._database.read() as connection:
+            key = _find(connection, principal, thread_id, None).key
+            data_json = connection.execute(query.limit(1), {"key_": key}).scalar()
+        return "" if data_json is None else str(orjson.loads(data_json).get("content") or "")
 
     def latest_call(self, principal: Principal, thread_id: str) -> dict[str, Any] | None:
         """Return the thread's latest tool call, as ``latest_call`` does; None where it has none."""

@@ -19,11 +19,16 @@ export interface components {
         AgentGoal: {
             agent_friendly_description: string;
             agent_name: string;
+            category_tag: string;
+            /** @description The same sentence: the instruction to the model is shown to nobody. */
+            description: string;
+            example_conversation_history: string;
             id: string;
-            /** @description What a conversation with it begins with. */
-            starter_prompt?: string;
-            /** @description Their names, as the definition has them. */
-            tools: string[];
+            /** @description Absent: it has none. */
+            mcp_server_definition?: components["schemas"]["GoalServer"];
+            /** @description What a conversation with it begins with; empty: nothing. */
+            starter_prompt: string;
+            tools: components["schemas"]["ToolDefinition"][];
         };
         /** @description The agents that can be started, and the definitions that cannot be used. */
         AgentList: {
@@ -292,6 +297,24 @@ export interface components {
              * @enum {string}
              */
             type: "child";
+        };
+        /** @description A run to which a call of another run was delegated. */
+        ChildRunShown: {
+            agent: string;
+            /** @description The ids of the questions it waits for; they are answered at this run, not at its parent. */
+            approvals?: string[];
+            /** @description The call of the parent whose result it is. */
+            call_id?: string;
+            created_at: string;
+            ended_at?: string;
+            /** @description The run that asked: the one that is shown, or one of its children. */
+            parent_run_id: string;
+            /** @description Why it is in this state; the code of its error where it failed. */
+            reason?: string;
+            run_id: string;
+            status: components["schemas"]["RunStatus"];
+            /** @description The beginning of what it was asked, on one line. */
+            title: string;
         };
         /**
          * @description How sensitive the data is that a tool reads or changes.
@@ -598,6 +621,12 @@ export interface components {
             thread_id?: string;
         };
         Found: components["schemas"]["EventFound"] | components["schemas"]["RunFound"];
+        /** @description The MCP server that a goal names first. */
+        GoalServer: {
+            /** @description Those of its tools that the goal uses; empty: all. */
+            included_tools: string[];
+            name: string;
+        };
         /** @description For which application, environment and initiator a run works. */
         GoldenContextShown: {
             /** @description The application, as the deployment calls it. */
@@ -961,6 +990,8 @@ export interface components {
             model: string;
             /** @description Its answer: text, or JSON where its agent has an output schema. */
             output?: unknown;
+            /** @description The run that delegated it; absent where no run did. */
+            parent_run_id?: string;
             /** @description Whom it belongs to. */
             principal: string;
             /** @description True where its agent's definition hides it from the other principals of the tenant. */
@@ -1386,7 +1417,7 @@ export interface components {
             number,
             string
         ];
-        /** @description One run with its open questions. */
+        /** @description One run with its open questions and its child runs. */
         Run: {
             /** @description The id of its agent. */
             agent: string;
@@ -1395,6 +1426,8 @@ export interface components {
             approvals?: components["schemas"]["Approval"][];
             /** @description How many owners it has had. */
             attempt?: number;
+            /** @description The runs to which its calls were delegated, and theirs below them. */
+            children?: components["schemas"]["ChildRunShown"][];
             /** @description For which application and environment it works; absent where an earlier release started it. */
             context?: components["schemas"]["GoldenContextShown"];
             /** @description The one that its client chose; without one the trace id. */
@@ -1430,6 +1463,8 @@ export interface components {
             model: string;
             /** @description Its answer: text, or JSON where its agent has an output schema. */
             output?: unknown;
+            /** @description The run that delegated it; absent where no run did. */
+            parent_run_id?: string;
             /** @description Whom it belongs to. */
             principal: string;
             /** @description True where its agent's definition hides it from the other principals of the tenant. */
@@ -1542,6 +1577,8 @@ export interface components {
             kind: "agent" | "tool";
             /** @description The model that it was accepted with; empty for a call of a tool. */
             model: string;
+            /** @description The run that delegated it; absent where no run did. */
+            parent_run_id?: string;
             /** @description Whom it belongs to. */
             principal: string;
             /** @description True where its agent's definition hides it from the other principals of the tenant. */
@@ -1906,7 +1943,7 @@ export interface components {
         /** @description What a conversation waits for; without that, its latest call of a tool. */
         ToolData: {
             approval_id?: string;
-            args?: {
+            args: {
                 [key: string]: unknown;
             };
             call_id?: string;
@@ -1915,18 +1952,26 @@ export interface components {
             /** @description Whether a call waits for a confirmation. */
             force_confirm: boolean;
             /**
-             * @description ``confirm``: a call waits for `POST /confirm`. ``question``: another answer is needed. ``done``: nothing.
+             * @description ``confirm``: a call waits for `POST /confirm`. ``question``: another answer is needed. ``pick-new-goal``: the
+             *     agent has listed the agents, for the user to choose one. ``done``: nothing.
              * @enum {string}
              */
-            next: "confirm" | "question" | "done";
-            /** @description Why a person is asked, or what is asked. */
-            response?: string;
-            /** @description With ``done``: what the call returned, once it has ended. */
+            next: "confirm" | "question" | "pick-new-goal" | "done";
+            /** @description Why a person is asked, or what is asked; where nothing is, what the agent said last. */
+            response: string;
+            /** @description Where nothing waits: what the call returned, once it has ended. */
             result?: unknown;
             run_id?: string;
-            /** @description With ``done``: that of the call, as a step: ``started``, ``done``, ``failed``, ``refused`` and so on. */
+            /** @description Where nothing waits: that of the call, as a step: ``started``, ``done``, ``failed``, ``refused`` and so on. */
             status?: string;
-            tool?: string;
+            /** @description Its name; empty where no tool was called. */
+            tool: string;
+        };
+        /** @description A tool of a goal. */
+        ToolDefinition: {
+            description: string;
+            /** @description As the model knows it; as the agent's file names it where no worker has loaded it yet. */
+            name: string;
         };
         /** @description A tool call: first perhaps its name alone, then once with its arguments. */
         ToolEvent: {

@@ -13,6 +13,8 @@ from tests.bus.questions import answer_of, asks, question, question_before, ques
 from tests.bus.racing import at_once
 from tests.web.conftest import RunOwner
 
+NOTHING = {"next": "done", "tool": "", "args": {}, "response": "", "force_confirm": False}
+
 
 @pytest.fixture
 def waiting(client, journal):
@@ -116,7 +118,7 @@ def test_one_of_many_confirmations_at_once_counts(client, waiting) -> None:
 
 
 def test_a_question_is_shown_and_without_any_the_conversation_is_done(client, waiting) -> None:
-    assert client.get("/tool-data").json == {"next": "done", "force_confirm": False}
+    assert client.get("/tool-data").json == NOTHING
     waiting(question_form())
 
     json = client.get("/tool-data").json
@@ -135,11 +137,10 @@ def test_the_latest_call_is_shown_while_it_is_made_and_once_it_has_ended(client,
     end_call(journal, run_id, latest, result={"refunded": 5})
     ended = client.get("/tool-data").json
 
-    named = {"next": "done", "force_confirm": False, "tool": latest.name, "args": edited, "run_id": run_id}
-    named["call_id"] = latest.call_id
+    named = NOTHING | {"tool": latest.name, "args": edited, "run_id": run_id, "call_id": latest.call_id}
     assert planned == named | {"status": "planned"}
-    assert ended == named | {"status": "done", "result": {"refunded": 5}}
-    assert client.get("/tool-data?thread_id=other").json == {"next": "done", "force_confirm": False}
+    assert ended == named | {"status": "done", "result": {"refunded": 5}, "response": "It is refunded."}
+    assert client.get("/tool-data?thread_id=other").json == NOTHING
 
 
 def end_call(journal, run_id: str, call: Question, result: Any) -> None:

@@ -92,10 +92,13 @@ def test_a_prompt_continues_the_conversation_with_its_agent(client, settings) ->
     assert agents == ["other", settings.default_agent]
     assert client.get("/agent-goal").json == {
         "id": "other",
+        "category_tag": "",
         "agent_name": "Other",
         "agent_friendly_description": "",
         "tools": [],
+        "description": "",
         "starter_prompt": "Hello",
+        "example_conversation_history": "",
     }
 
 
