@@ -251,7 +251,7 @@ class Agent:
         self._step = None
         self._calls, self._calls_of = calls, step.message_id
         self._rounds += 1
-        self._context.spending.rounds_left = self._max_rounds - self._rounds + 1
+        self._context.spending.rounds_left = self._max_rounds + self._rounds_bought - self._rounds + 1
 
     async def _run_calls(self) -> ModelStep | None:
         """Run the calls at once and commit each result, the last one with the step that follows.

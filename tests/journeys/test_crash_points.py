@@ -18,7 +18,7 @@ from tests.reference_runs import REFERENCE_RUNS
 SCENARIOS = 7
 """Runs of reference, drawn anew each time; ``./callboard soak --sweep`` plays all of them."""
 ROUTES = ("sync", "async")
-ON_POSTGRES = ["parallel tools", "approved call"]
+ON_POSTGRES = ["parallel tools", "approved call", "delegation"]
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(300)]
 
 

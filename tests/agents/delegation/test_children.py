@@ -64,8 +64,10 @@ def pay(amount: int) -> str:
     return f"paid {amount}"
 
 
-def of(kind: type[Any], handle: RunHandle) -> list[Any]:
-    return [event for event in handle.events() if isinstance(event, kind)]
+@tool(effect="pure")
+def look() -> str:
+    """Look."""
+    return "seen"
 
 
 def states(events: list[Payload]) -> list[str]:
@@ -148,6 +150,29 @@ def test_a_call_that_may_not_be_delegated_is_refused_with_a_sentence(
 
     assert expected in played.output
     assert played.end.status == "succeeded"
+
+
+def test_a_credential_for_some_agents_reaches_no_other_by_a_child(kit: AgentKit) -> None:
+    play_by(kit, {"Hello": Turn(calls=[ask("helper")]), "Go.": Turn(text="Done.")})
+
+    narrow = kit.play(principal=Principal(agents=frozenset({"tester"})))
+    wide = kit.play(principal=Principal(agents=frozenset({"tester", "helper"})))
+
+    assert "was not asked" in narrow.output
+    assert wide.output == "Done."
+
+
+def test_a_child_has_no_more_rounds_than_its_parent_had_left() -> None:
+    with AgentKit(tools=["agent:helper"], max_iterations=1) as kit:
+        kit.agent("helper", tools=[look])
+        looks = Turn(calls=[Call(name="look")])
+        turns = [Turn(calls=[ask("helper")]), looks, Turn(text="One look."), Turn(text="Done.")]
+        kit.model.script(*turns)
+
+        played = kit.play()
+
+    assert played.results("helper") == ["One look."]
+    assert kit.model.requests[2].tool_choice == "none"
 
 
 def test_no_child_is_deeper_than_the_limit() -> None:
