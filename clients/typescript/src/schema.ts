@@ -20,7 +20,7 @@ export interface components {
             agent_friendly_description: string;
             agent_name: string;
             category_tag: string;
-            /** @description The same sentence: the instruction to the model is shown to nobody. */
+            /** @description The same sentence: the instruction to the model is in no answer. */
             description: string;
             example_conversation_history: string;
             id: string;
