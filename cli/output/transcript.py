@@ -16,6 +16,7 @@ from bus.payloads import (
     ChildPayload,
     EndPayload,
     ErrorPayload,
+    HandoverPayload,
     MessagePayload,
     Payload,
     StatusPayload,
@@ -145,6 +146,12 @@ class Transcript:
     def _(self, payload: ChildPayload) -> None:
         hint = f"; answer it: `./callboard approve {payload.child_run_id}`" if payload.status == "waiting" else ""
         self._note(f"  ↳ {visible(payload.agent)} {payload.child_run_id} {payload.status}{hint}", "cyan")
+
+    @take.register
+    def _(self, payload: HandoverPayload) -> None:
+        self._close_line()
+        self._is_answered = True  # the next owner continues, and took over from none
+        self._note(visible(f"→ {payload.to_agent} continues{f': {payload.reason}' if payload.reason else ''}"), "cyan")
 
     @take.register
     def _(self, payload: ErrorPayload) -> None:

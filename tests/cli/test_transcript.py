@@ -15,6 +15,7 @@ from bus.payloads import (
     EndPayload,
     EndStatus,
     ErrorPayload,
+    HandoverPayload,
     Payload,
     ResponsePayload,
     StatusPayload,
@@ -49,6 +50,16 @@ def test_a_result_is_shown_as_the_model_gets_it(result: object, expected: str) -
     transcript.take(ToolResultPayload(seq=3, call_id="call_1", name="send", outcome="done", result=result))
 
     assert expected in err.getvalue()
+
+
+def test_a_hand_over_names_the_agent_that_continues() -> None:
+    err = io.StringIO()
+    transcript = Transcript("run_1", out=io.StringIO(), err=err)
+
+    transcript.take(HandoverPayload(seq=3, from_agent="desk", to_agent="billing", reason="A bill."))
+    transcript.take(StatusPayload(seq=5, status="running", attempt=2))
+
+    assert err.getvalue().splitlines() == ["→ billing continues: A bill.", "↺ continued"]
 
 
 def test_what_a_call_reports_is_a_line_each() -> None:
