@@ -19,6 +19,7 @@ from agents.tools.tool import Tool
 from bus.journal.errors import CodeVersion
 from bus.journal.owner import AcceptedCall, Ending, FirstCommit, OpenStep, Progress
 from config.definitions.agent import AgentDefinition, pinned_definition
+from config.definitions.behaviour import behaviour_in
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable, ToolUnknown
 from config.effects import POLICIES, Effect
 from config.errors import CallboardError, Retryable
@@ -75,7 +76,7 @@ def load_agent(process: Process, agent_id: str, digest: str = "") -> LoadedAgent
     except (AgentUnknown, DefinitionInvalid) as error:
         current = error
     if digest and not (isinstance(current, AgentDefinition) and current.digest == digest):
-        recorded = _load_recorded(process, agent_id, digest)
+        recorded = _load_recorded(process, agent_id, digest, current)
         if recorded is not None:
             return recorded
     if isinstance(current, CallboardError):
@@ -84,20 +85,30 @@ def load_agent(process: Process, agent_id: str, digest: str = "") -> LoadedAgent
     return current, tools_of(current, process.settings, process.tools)
 
 
-def _load_recorded(process: Process, agent_id: str, digest: str) -> LoadedAgent | None:
+def _load_recorded(
+    process: Process, agent_id: str, digest: str, current: AgentDefinition | CallboardError
+) -> LoadedAgent | None:
     """Return the definition with this digest and its tools; None where the journal has none."""
     content_json = process.journal.readers.recorded_definition(digest)
     if content_json is None:
         return None
-    try:
-        definition = pinned_definition(agent_id, digest, content_json)
-    except DefinitionInvalid as error:
-        raise CodeVersion(f"this worker's code does not take the definition the run began with: {error}") from error
+    if isinstance(current, AgentDefinition) and current.behaviour == behaviour_in(content_json):
+        # Only names and descriptions differ, so whether this code takes the earlier ones makes no difference.
+        definition = current.model_copy(update={"digest": digest, "content_json": content_json})
+    else:
+        definition = _pinned(agent_id, digest, content_json)
     guardrails_of(process.settings, definition.guardrails)
     try:
         return definition, tools_of(definition, process.settings, process.tools)
     except (DefinitionInvalid, ToolUnknown) as error:
         raise CodeVersion(f"this worker lacks what the definition the run began with names: {error}") from error
+
+
+def _pinned(agent_id: str, digest: str, content_json: str) -> AgentDefinition:
+    try:
+        return pinned_definition(agent_id, digest, content_json)
+    except DefinitionInvalid as error:
+        raise CodeVersion(f"this worker's code does not take the definition the run began with: {error}") from error
 
 
 def unusable(error: CallboardError, progress: Progress) -> CallboardError:

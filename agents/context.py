@@ -237,8 +237,8 @@ class RunContext:
         """Read the sticky approvals anew, where one of these tools may have some."""
         lease = self.lease
         if may_be_sticky(self.policy, tools):
-            ours, stores = (lease.tenant, lease.principal, lease.agent_id), self._journal.stores
-            self.sticky = await self.loop.read(stores.sticky_approvals.valid_of, *ours)
+            ours = lease.tenant, lease.principal, lease.agent_id, lease.definition_digest
+            self.sticky = await self.loop.read(self._journal.stores.sticky_approvals.valid_of, *ours)
 
     async def wall_clock_ms(self) -> int:
         """Return now in ms since 1970 by the database's clock, which no worker's clock changes; by this machine's clock

@@ -81,7 +81,9 @@ def open_process(with_settings: Settings) -> Process:
     return Process(
         settings=with_settings,
         journal=journal,
-        registry=AgentRegistry(with_settings.agent_folders, with_settings.local_principal),
+        registry=AgentRegistry(
+            with_settings.agent_folders, with_settings.local_principal, journal.stores.agent_versions
+        ),
         policies=PolicySource(with_settings.policy_places),
     )
 

@@ -5,58 +5,118 @@ Web processes use it, so it imports neither litellm nor a tool.
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
 
 from agents.errors import AgentUnknown
-from bus.identity.access import may_see_machines, may_start, sees_agent
-from bus.identity.errors import agent_forbidden
-from config.definitions.agent import AGENT_ID, AgentDefinition, load_definition
+from agents.models.auto import resolve_model
+from bus.identity.access import may_promote, may_see_machines, may_start, require, sees_agent
+from bus.identity.errors import agent_forbidden, promotion_forbidden
+from bus.journal.clients import RunVersion
+from bus.journal.errors import UPGRADE_REFUSED
+from config.definitions.agent import AGENT_ID, AgentDefinition, load_definition, pinned_definition
+from config.definitions.behaviour import changes
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
 from config.definitions.yaml_lines import YAML_SUFFIXES, yaml_files
-from config.identity.principal import LOCAL, Principal
+from config.identity.principal import LOCAL, Principal, Role, Verb
 from config.watched_files import FileStamp, stamp_of
+
+if TYPE_CHECKING:
+    from bus.journal import Journal
+    from bus.journal.stores import AgentVersions
+
+log = logging.getLogger(__name__)
+
+MAX_VERSIONS = 500
+"""Versions of agents that are kept as they were read; after that all are read again."""
 
 
 class AgentRegistry:
     """Finds agents by id; an edited file is used from the next call on. Safe for any thread."""
 
-    def __init__(self, folders: Sequence[Path], local: Principal = LOCAL) -> None:
+    def __init__(
+        self, folders: Sequence[Path], local: Principal = LOCAL, versions: AgentVersions | None = None
+    ) -> None:
+        """Without ``versions`` an agent is what its file says: no alias counts, and a broken file serves nothing."""
         self._folders = tuple(folders)
         self._local = local
+        self._versions = versions
         self._read: dict[str, tuple[FileStamp, AgentDefinition | DefinitionInvalid]] = {}
+        self._by_digest: dict[tuple[str, str], AgentDefinition] = {}
+        self._reported: dict[str, str] = {}
 
     def ids(self) -> list[str]:
         """Return the ids of all files, sorted, including invalid ones."""
         return sorted(path.stem for path in self._files() if AGENT_ID.fullmatch(path.stem))
 
-    def get(self, agent_id: str) -> AgentDefinition:
-        """Return the agent as its file defines it now.
+    def get(self, agent_id: str, thread: str = "") -> AgentDefinition:
+        """Return the version of the agent that serves: what its file says now, or what an alias stands for.
+
+        ``thread`` names a thread among all of the deployment, whose runs may get the canary; none: no canary. Of a file
+        that cannot be used the last version serves, with the ``problem``.
 
         Raises:
             AgentUnknown: no folder has it; suggests the most similar one.
-            DefinitionInvalid: its file cannot be used.
+            DefinitionInvalid: its file cannot be used, and no version of it served; or an alias's version cannot.
             DefinitionUnreadable: the system does not let this process read it now.
         """
         path = self._find(agent_id)
         if path is None:
             raise self.unknown(agent_id)
-        definition = self._load(path)
-        if isinstance(definition, DefinitionInvalid):
-            # A new exception each time: a cached one would collect the tracebacks of all callers.
-            raise definition.with_traceback(None)
-        return definition
+        return self._served(agent_id, path, thread)
+
+    def in_file(self, agent_id: str) -> AgentDefinition:
+        """Return the agent as its file defines it now, whatever serves; raises as ``get`` does."""
+        path = self._find(agent_id)
+        if path is None:
+            raise self.unknown(agent_id)
+        return _valid(self._load(path))
 
     def usable(self) -> list[AgentDefinition]:
-        """Return the agents whose files can be used, sorted by id."""
-        return [definition for definition in self.all() if not isinstance(definition, DefinitionInvalid)]
+        """Return what serves of each agent of which something can, sorted by id."""
+        served: list[AgentDefinition] = []
+        for agent_id in self.ids():
+            with suppress(DefinitionInvalid, AgentUnknown):  # or it was removed meanwhile
+                served.append(self.get(agent_id))
+        return served
+
+    def versions(self, agent_id: str) -> list[dict[str, Any]]:
+        """Return the agent's versions as the interfaces show them, the newest first, and which one its file has."""
+        listed = self._versions.listed(agent_id) if self._versions is not None else []
+        with suppress(DefinitionInvalid):
+            digest = self.in_file(agent_id).digest
+            return [row | {"is_in_file": row["digest"] == digest} for row in listed]
+        return [row | {"is_in_file": False} for row in listed]
+
+    def content(self, agent_id: str, number: int) -> dict[str, Any]:
+        """Return the content of a version of the agent.
+
+        Raises:
+            VERSION_UNKNOWN: the agent has none of this number, or it is not kept.
+        """
+        assert self._versions is not None
+        content_json = self._versions.content(self._versions.one(agent_id, number).digest)
+        return dict(orjson.loads(content_json or "{}"))
+
+    def register(self) -> None:
+        """Give each content that the files have now its version; what is registered is not written again."""
+        for definition in self.all() if self._versions is not None else ():
+            if isinstance(definition, AgentDefinition):
+                assert self._versions is not None
+                self._versions.register(definition.id, definition.digest, definition.content_json)
 
     def seen_by(self, principal: Principal) -> list[AgentDefinition]:
         """Return the usable agents that exist for a principal, sorted by id."""
         return [definition for definition in self.usable() if sees_agent(principal, definition)]
 
-    def get_for(self, principal: Principal, agent_id: str) -> AgentDefinition:
-        """Return an agent that exists for a principal.
+    def get_for(self, principal: Principal, agent_id: str, thread: str = "") -> AgentDefinition:
+        """Return an agent that exists for a principal; see ``get``.
 
         Raises:
             AgentUnknown: there is none.
@@ -65,7 +125,7 @@ class AgentRegistry:
         if principal.agents is not None and agent_id not in principal.agents:
             raise self.unknown(agent_id)
         try:
-            definition = self.get(agent_id)
+            definition = self.get(agent_id, thread)
         except DefinitionUnreadable as error:
             last = self._last_read(agent_id)
             if last is None or sees_agent(principal, last):
@@ -86,17 +146,29 @@ class AgentRegistry:
         """
         return principal == self._local or may_see_machines(principal)
 
-    def startable(self, principal: Principal, agent_id: str) -> AgentDefinition:
-        """Return an agent that a principal may start.
+    def startable(self, principal: Principal, agent_id: str, thread: str = "") -> AgentDefinition:
+        """Return an agent that a principal may start, as it serves the principal's thread ``thread``.
 
         Raises:
             AgentUnknown, DefinitionInvalid: see ``get_for``.
             AGENT_FORBIDDEN: the agent's definition, or the credential, does not let the principal start it.
         """
-        definition = self.get_for(principal, agent_id)
+        whose = f"{principal.tenant}/{principal.id}/{thread}" if thread else ""
+        definition = self.get_for(principal, agent_id, whose)
         if not may_start(principal, definition):
             raise agent_forbidden(principal, agent_id)
         return definition
+
+    def require_may_promote(self, principal: Principal, agent_id: str) -> None:
+        """Return if a principal may say which version of an agent serves.
+
+        Raises:
+            AgentUnknown: see ``get_for``.
+            FORBIDDEN: it may not.
+        """
+        with suppress(DefinitionInvalid):  # raised for administrators alone; another version may mend it
+            if not may_promote(principal, self.get_for(principal, agent_id)) and principal != self._local:
+                raise promotion_forbidden(principal, agent_id)
 
     def unknown(self, agent_id: str) -> AgentUnknown:
         """Return the error that says how to add an agent."""
@@ -124,6 +196,68 @@ class AgentRegistry:
         except OSError as error:
             raise DefinitionUnreadable.of(self._folders[0], error) from error
 
+    def upgrade_of(self, journal: Journal, principal: Principal, run_id: str) -> RunUpgrade:
+        """Return to which version a waiting run may be moved: the one that serves its thread now.
+
+        Both who asks and the run's own principal have to be allowed to start that version.
+
+        Raises:
+            RunUnknown: there is no such run, or the principal does not see it.
+            FORBIDDEN: the principal may not do this with it.
+            AgentUnknown, DefinitionInvalid, AGENT_FORBIDDEN: see ``startable``.
+            UPGRADE_REFUSED: the run does not wait, or behaves as that version does.
+        """
+        row = journal.readers.runs.row(principal, run_id)
+        require(principal, Verb.CONTROL, row, "this run")
+        self.startable(principal, row.agent_id)
+        roles = frozenset(map(Role, orjson.loads(row.roles_json or "[]")))
+        owner = Principal(tenant=row.tenant, id=row.principal, roles=roles)
+        definition = self.startable(owner, row.agent_id, row.thread_id)
+        before_json = journal.readers.recorded_definition(row.definition_digest)
+        RunVersion.require_movable(row, before_json, definition.content_json)
+        return RunUpgrade(run=row, definition=definition, before_json=before_json)
+
+    # --- what serves
+
+    def _served(self, agent_id: str, path: Path, thread: str) -> AgentDefinition:
+        """Return what serves of an agent that has a file; who may start it is always as a usable file says now."""
+        written = self._load(path)
+        if self._versions is None or isinstance(written, DefinitionUnreadable):
+            return _valid(written)
+        if isinstance(written, DefinitionInvalid) and self._reported.get(agent_id) != str(written):
+            self._reported[agent_id] = str(written)
+            log.warning(
+                "the file of agent '%s' cannot be used; its last version serves, if it had one: %s", agent_id, written
+            )
+        alias = self._versions.chosen(agent_id, thread)
+        if alias is not None:
+            return _in_place_of(written, self._version(agent_id, alias.digest, alias.number), path)
+        if isinstance(written, AgentDefinition):
+            return written
+        last = self._versions.last(agent_id)
+        if last is None:
+            return _valid(written)
+        return _in_place_of(written, self._version(agent_id, last.digest, last.number), path)
+
+    def _version(self, agent_id: str, digest: str, number: int) -> AgentDefinition:
+        """Return a version of an agent.
+
+        Raises:
+            DefinitionInvalid: it is not kept, or this code does not take it. No other version serves in its place.
+        """
+        definition = self._by_digest.get((agent_id, digest))
+        if definition is None:
+            assert self._versions is not None
+            content_json = self._versions.content(digest)
+            if content_json is None:
+                problem = f"is not kept any more; promote another one: ./callboard agents promote {agent_id} VERSION."
+                raise DefinitionInvalid(f"version {number} of agent '{agent_id}'", None, None, problem)
+            definition = pinned_definition(agent_id, digest, content_json)
+            if len(self._by_digest) >= MAX_VERSIONS:
+                self._by_digest.clear()
+            self._by_digest[agent_id, digest] = definition = definition.model_copy(update={"version": number})
+        return definition
+
     def _last_read(self, agent_id: str) -> AgentDefinition | None:
         last = self._read.get(agent_id)
         return last[1] if last is not None and isinstance(last[1], AgentDefinition) else None
@@ -145,3 +279,50 @@ class AgentRegistry:
             definition = error
         self._read[path.stem] = (stamp, definition)
         return definition
+
+
+class RunUpgrade(NamedTuple):
+    """What moving a waiting run to the version of its agent that serves now would change."""
+
+    run: Any
+    """Its row."""
+    definition: AgentDefinition
+    """The version."""
+    before_json: str | None
+    """The content that the run has; None where it is not kept."""
+
+    @property
+    def changes(self) -> list[dict[str, Any]]:
+        """The fields that differ, with their values."""
+        before = orjson.loads(self.before_json) if self.before_json is not None else {}
+        return changes(before, orjson.loads(self.definition.content_json))
+
+    def version(self, digest: str) -> RunVersion:
+        """Return what the run is moved to, if that is the version with the digest that a person was shown.
+
+        Raises:
+            UPGRADE_REFUSED: another one serves by now.
+        """
+        its = self.definition
+        if its.digest != digest:
+            raise UPGRADE_REFUSED(
+                f"the version of '{its.id}' that serves is {its.digest[:12]} and not {digest[:12]}, which was shown; "
+                "look at what would change now, and confirm that."
+            )
+        model = resolve_model(its.model, os.environ)
+        ours = {"digest": its.digest, "content_json": its.content_json, "agent_name": its.name, "model": model}
+        return RunVersion(**ours, queue=its.queue)
+
+
+def _valid(written: AgentDefinition | DefinitionInvalid) -> AgentDefinition:
+    if isinstance(written, DefinitionInvalid):
+        # A new exception each time: a cached one would collect the tracebacks of all callers.
+        raise written.with_traceback(None)
+    return written
+
+
+def _in_place_of(written: AgentDefinition | DefinitionInvalid, version: AgentDefinition, path: Path) -> AgentDefinition:
+    """Return a version that serves in place of what the file says."""
+    if isinstance(written, DefinitionInvalid):
+        return version.model_copy(update={"file": str(path), "problem": str(written)})
+    return version.model_copy(update={"file": str(path), "access": written.access})

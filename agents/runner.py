@@ -18,7 +18,17 @@ from agents.prompt import check_call, check_objective, check_thread_id
 from agents.registry import AgentRegistry
 from bus.identity.credentials.grants import SECRET_NAME, GrantForm, PresentedGrant
 from bus.journal import Journal
-from bus.journal.clients import NO_MODEL, STEER, CallersTransaction, CommitResult, Fork, IdempotencyKey, NewCall, NewRun
+from bus.journal.clients import (
+    NO_MODEL,
+    STEER,
+    THREAD,
+    CallersTransaction,
+    CommitResult,
+    Fork,
+    IdempotencyKey,
+    NewCall,
+    NewRun,
+)
 from bus.journal.errors import RunUnknown
 from bus.routes import INLINE, OTHERS, BrokerTransport, Dispatcher, InlineTransport
 from config.database.shared_secret import shared_secret
@@ -27,6 +37,7 @@ from config.errors import CallboardError
 from config.forks import leave_to_parent
 from config.identity.contexts import DeclaredContext, declared_for
 from config.identity.principal import Principal, Verb
+from config.ids import new_id
 from config.settings import Settings
 from observers.base import AgentObserver
 
@@ -223,7 +234,8 @@ class Runner:
             objective = check()
             if thread_id is not None:
                 check_thread_id(thread_id)
-            definition = self.registry.startable(principal, agent) if isinstance(agent, str) else agent
+            new_thread = thread_id or new_id(THREAD)
+            definition = self.registry.startable(principal, agent, new_thread) if isinstance(agent, str) else agent
             presented = self._presented(grant)
             guardrails, originals = sealing_guardrails(self.settings, definition.guardrails)
             new_kind = kind(objective, guardrails)
@@ -239,6 +251,7 @@ class Runner:
             call=call,
             model=resolve_model(definition.model, os.environ) if call is None else NO_MODEL,
             thread_id=thread_id,
+            new_thread_id=new_thread,
             principal=principal,
             grant=presented,
             detached=detached or connection is not None,

@@ -212,7 +212,7 @@ class KitRegistry(AgentRegistry):
         except DefinitionInvalid as error:
             return error
 
-    def get(self, agent_id: str) -> AgentDefinition:
+    def get(self, agent_id: str, thread: str = "") -> AgentDefinition:
         fields = self.defined.get(agent_id)
         if fields is None:
             fields = orjson.loads(super().get(agent_id).content_json)

@@ -14,6 +14,7 @@ from config.logs import acting_for, configure_logging
 from config.settings import Settings, settings
 from config.tracing import TRACE_ID, current_trace_id, new_trace_id, trace_id_of, traced
 from web import limits, problems, security
+from web.api.agent_versions import agent_versions
 from web.api.agents import agents, tools
 from web.api.approvals import approvals
 from web.api.audit import audit
@@ -49,6 +50,7 @@ BLUEPRINTS = (
     events,
     threads,
     agents,
+    agent_versions,
     tools,
     execute,
     grants,

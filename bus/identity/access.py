@@ -132,6 +132,15 @@ def may_administer(principal: Principal) -> bool:
     return principal.agents is None and principal.reach(Verb.ADMINISTER) is Reach.TENANT
 
 
+def may_promote(principal: Principal, agent: AgentDefinition) -> bool:
+    """Return whether a principal may say which version of an agent serves: an operator or administrator of its tenant.
+
+    Of an agent that several tenants share, the tenant of the deployment's own operators decides.
+    """
+    is_theirs = principal.tenant == LOCAL.tenant or agent.access.tenants == {principal.tenant}
+    return is_theirs and sees_agent(principal, agent) and principal.reach(Verb.CONTROL) >= Reach.SHARED
+
+
 def may_see_machines(principal: Principal) -> bool:
     """Return whether a principal may see what all tenants share: hosts and processes, queues, numbers of viewers.
 

@@ -51,6 +51,15 @@ def agent_forbidden(principal: Principal, agent_id: str) -> CallboardError:
     return AGENT_FORBIDDEN(problem, principal=principal.id, agent_id=agent_id)
 
 
+def promotion_forbidden(principal: Principal, agent_id: str) -> CallboardError:
+    remedy = (
+        "an operator or administrator may, of the tenant that alone has the agent, else of the tenant 'default', by a "
+        "credential for 'control'."
+    )
+    problem = f"'{principal.id}' may not say which version of agent '{agent_id:.80}' serves; {remedy}"
+    return FORBIDDEN(problem, principal=principal.id, agent_id=agent_id)
+
+
 SCOPE_EXCEEDED = Permanent.row(
     "scope_exceeded",
     "A key was to have more than the credential that creates it: verbs, agents, or a later end.",

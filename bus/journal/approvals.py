@@ -39,6 +39,8 @@ ANSWERED_BY = "x-answered-by"
 Kind = Literal["call", "unknown", "arguments", "input"]
 USED_UP = ("approve", "run_again")
 """Answers valid for one owner, since they let it make a call; the others have no effect outside the journal."""
+VOID = "void"
+"""In place of an answer, where the run was moved to another version of its agent: the next owner asks again."""
 DEFAULT_LINK_S, MOST_LINK_S = 86_400, 604_800
 """Seconds that a link to a question is valid, unless its maker says otherwise; and at most."""
 EXPIRY = "approval"
@@ -263,6 +265,8 @@ def _by_disabled(connection: Connection, run_id: str, rows: Sequence[Row[Any]]) 
 
 def _answered(row: Row[Any], before: PersonAnswer, *, is_void: bool) -> PersonAnswer:
     """Return what was said with one more question; ``before``: with those asked earlier."""
+    if row.decision == VOID:
+        return PersonAnswer(edited=before.edited, given=before.given)
     decision = _decision(row)
     if decision is not None and decision.decision == "answer":
         if not _is_as_given(orjson.loads(row.decision_json)):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bus.journal.on_demand import on_demand
 
 if TYPE_CHECKING:
-    from bus.journal.acceptance.accept import NewRun
+    from bus.journal.acceptance.accept import THREAD, NewRun
     from bus.journal.acceptance.callers_transaction import CallersTransaction
     from bus.journal.acceptance.children import AcceptedChild
     from bus.journal.controls import CONTROLS, STEER, STOP, Control
@@ -20,5 +20,6 @@ if TYPE_CHECKING:
     from bus.journal.states.codes import STOPPED
     from bus.journal.storage.internal_events import NewInternalEvent
     from bus.journal.unowned.transitions import CommitResult
+    from bus.journal.unowned.upgrade import RunVersion
 else:
     __getattr__ = on_demand(globals())

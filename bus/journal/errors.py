@@ -179,6 +179,25 @@ IDEMPOTENCY_CONFLICT = Permanent.row(
     remedy="Send the same body, or a new key.",
 )
 
+VERSION_UNKNOWN = Permanent.row(
+    "version_unknown",
+    "The agent has no version of this number, or its content is not kept any more.",
+    status=404,
+    remedy="`./callboard agents versions AGENT` lists the versions.",
+)
+ALIAS_REFUSED = Permanent.row(
+    "alias_refused",
+    "There is nothing to go back to, or no stable version that a canary could share the threads with.",
+    status=409,
+    remedy="The sentence names what to promote first.",
+)
+UPGRADE_REFUSED = Permanent.row(
+    "upgrade_refused",
+    "The run does not wait, behaves as today's version of its agent does, or that is not the version that was shown.",
+    status=409,
+    remedy="The sentence says what to do instead; a run that is running or has ended keeps its version.",
+)
+
 
 class StaleOwner(Permanent):
     """Another worker owns the run now."""

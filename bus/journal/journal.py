@@ -14,6 +14,7 @@ from bus.journal.outbox import Publish
 from bus.journal.ownership.tools import Tools
 from bus.journal.ownership.workers import Workers
 from bus.journal.sticky import StickyApprovals
+from bus.journal.storage.agent_versions import AgentVersions
 from bus.journal.storage.internal_events import InternalEvents
 from bus.journal.storage.mcp import McpLogins, McpManifests
 from bus.journal.storage.write_probe import WriteProbe
@@ -30,6 +31,8 @@ class Stores:
         """Worker processes that are alive."""
         self.tools = Tools(database)
         """The tools that workers have loaded."""
+        self.agent_versions = AgentVersions(database)
+        """What agents' files have said, and which of it serves."""
         self.mcp_manifests = McpManifests(database)
         self.mcp_logins = McpLogins(database)
         self.approval_links = ApprovalLinks(database)

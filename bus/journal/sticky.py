@@ -1,8 +1,8 @@
 """Sticky approvals: a person approves a tool's later calls too, for one thread or for all of an agent, until a time.
 
 One is granted together with the approval of a call, where the call's tool offers it. It is bound to the tenant, the
-principal and the agent of that run, to its thread where the scope says so, and to the versions of the tool and of the
-policy. It ends at its time, or when it is revoked.
+principal and the agent of that run, to its thread where the scope says so, and to the versions of the tool, of the
+policy and of the agent's behaviour. It ends at its time, or when it is revoked.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, delete, insert, or_, select, update
 
 from bus.identity.access import rows_for
 from bus.identity.audit.entry import Action
@@ -20,7 +20,7 @@ from bus.journal.errors import STICKY_UNKNOWN, StickyOver
 from bus.journal.paging import newest_first, present
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database, wall_ms
-from config.database.tables import sticky_approvals
+from config.database.tables import agent_versions, sticky_approvals
 from config.effects import Scope
 from config.identity.principal import Principal, Verb
 from config.ids import new_id
@@ -64,14 +64,24 @@ def grant(connection: Connection, run: Row[Any], question: Row[Any], scope: str,
     connection.execute(delete(sticky_approvals).where(ours, sticky_approvals.c.expires_ms < now - KEPT_MS))
     values = {name: getattr(run, name) for name in ("tenant", "principal", "agent_id", "thread_id", "private")}
     values |= {"name": question.name, "tool_digest": question.tool_digest, "policy_version": question.policy_version}
+    values["behaviour"] = behaviour_of_version(run.agent_id, run.definition_digest)
     values |= {"id": new_id("stk"), "scope": scope, "approval_id": question.id, "approved_by": by}
     connection.execute(insert(sticky_approvals).values(**values, created_ms=now, expires_ms=expires_ms))
     return stamp(expires_ms)
 
 
-def valid_of(connection: Connection, tenant: str, principal: str, agent_id: str) -> tuple[StickyApproval, ...]:
-    """Return those that are valid now for runs of a principal with an agent."""
-    rows = connection.execute(_VALID_OF, {"tenant_": tenant, "principal_": principal, "agent_": agent_id})
+def behaviour_of_version(agent_id: Any, digest: Any) -> Any:
+    """Return the query for how an agent's version behaves, as a digest; NULL for a definition of an earlier release."""
+    its = agent_versions.c.agent_id == agent_id, agent_versions.c.digest == digest
+    return select(agent_versions.c.behaviour).where(*its).scalar_subquery()
+
+
+def valid_of(
+    connection: Connection, tenant: str, principal: str, agent_id: str, digest: str
+) -> tuple[StickyApproval, ...]:
+    """Return those that are valid now for runs of a principal with an agent that behaves as this definition."""
+    ours = {"tenant_": tenant, "principal_": principal, "agent_": agent_id, "digest_": digest}
+    rows = connection.execute(_VALID_OF, ours)
     return tuple(StickyApproval(**row) for row in rows.mappings())
 
 
@@ -93,10 +103,10 @@ class StickyApprovals:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def valid_of(self, tenant: str, principal: str, agent_id: str) -> tuple[StickyApproval, ...]:
-        """Return those that are valid now for runs of a principal with an agent."""
+    def valid_of(self, tenant: str, principal: str, agent_id: str, digest: str) -> tuple[StickyApproval, ...]:
+        """Return those that are valid now for runs of a principal with this version of an agent."""
         with self._database.read() as connection:
-            return valid_of(connection, tenant, principal, agent_id)
+            return valid_of(connection, tenant, principal, agent_id, digest)
 
     def page(
         self, principal: Principal, *, limit: int = 50, before_ms: int | None = None, before_id: str = ""
@@ -149,6 +159,12 @@ _VALID_OF = (
     select(*_COLUMNS)
     .where(sticky_approvals.c.tenant == bindparam("tenant_"), sticky_approvals.c.principal == bindparam("principal_"))
     .where(sticky_approvals.c.agent_id == bindparam("agent_"), *_NOW)
+    .where(
+        or_(
+            sticky_approvals.c.behaviour.is_(None),
+            sticky_approvals.c.behaviour == behaviour_of_version(bindparam("agent_"), bindparam("digest_")),
+        )
+    )
     .order_by(sticky_approvals.c.created_ms)
 )
 _STILL_VALID = (

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bus.journal.ownership.claims import pool_problem
     from bus.journal.ownership.tools import LoadedTool, ToolMetadata
     from bus.journal.ownership.workers import WorkerRow, Workers, abandoned_calls, missing_keys, serves
+    from bus.journal.storage.agent_versions import AgentVersions, Aliases
     from bus.journal.storage.mcp import McpLogins, SealedLogin
 else:
     __getattr__ = on_demand(globals())

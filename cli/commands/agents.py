@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,11 +11,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agents.registry import AgentRegistry
+from bus.journal.stores import AgentVersions
 from cli import options
+from cli.commands.agent_versions import diff, promote, rollback, versions_of
+from cli.open_runner import open_database_of
+from cli.options import CommandGroup
 from cli.output.json import print_json
 from cli.output.transcript import fit
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
+from config.errors import CallboardError
 from config.settings import Settings
 from config.text.visible import visible
 
@@ -23,13 +30,15 @@ if TYPE_CHECKING:
 MAX_DESCRIPTION_CHARS = 60
 
 
-@click.command()
+@click.command(
+    cls=CommandGroup, members={"versions": versions_of, "diff": diff, "promote": promote, "rollback": rollback}
+)
 @click.argument("agent_ids", metavar="[AGENT]...", nargs=-1)
 @click.option("--quick", is_flag=True, help="Read the files only; import no tool and ask for no model.")
 @click.option("--all", "is_all", is_flag=True, help="Also those that no list has (`listed: false`).")
 @options.as_json
 def agents(agent_ids: tuple[str, ...], quick: bool, is_all: bool, as_json: bool) -> int:
-    """List the agents, and check the file, the model and the tools of each."""
+    """List the agents, and check the file, the model and the tools of each; say which versions serve."""
     settings = options.apply()
     registry = AgentRegistry(settings.agent_folders)
     definitions = [_look_up(registry, agent_id) for agent_id in agent_ids] or [
@@ -37,7 +46,8 @@ def agents(agent_ids: tuple[str, ...], quick: bool, is_all: bool, as_json: bool)
         for definition in registry.all()
         if is_all or isinstance(definition, DefinitionInvalid) or definition.listed
     ]
-    rows = [_row(settings, definition, deep=not quick) for definition in definitions]
+    serving = {} if quick else _serving(settings)
+    rows = [_row(settings, definition, serving, deep=not quick) for definition in definitions]
     if as_json:
         print_json(rows)
     else:
@@ -52,13 +62,29 @@ def _look_up(registry: AgentRegistry, agent_id: str) -> AgentDefinition | Defini
         return error
 
 
-def _row(settings: Settings, definition: AgentDefinition | DefinitionInvalid, *, deep: bool) -> dict[str, Any]:
+def _serving(settings: Settings) -> dict[str, int]:
+    """Return the versions that serve in place of what files say, by agent, and register what the files say.
+
+    There are none where no database is.
+    """
+    with suppress(CallboardError), open_database_of(settings) as database:
+        registry = AgentRegistry(settings.agent_folders, settings.local_principal, AgentVersions(database))
+        registry.register()
+        return {agent.id: agent.version for agent in registry.usable() if agent.version is not None}
+    return {}
+
+
+def _row(
+    settings: Settings, definition: AgentDefinition | DefinitionInvalid, serving: Mapping[str, int], *, deep: bool
+) -> dict[str, Any]:
     from agents.checkup import deep_check, problem_of
 
     if isinstance(definition, DefinitionInvalid):
         problem = problem_of(definition)
-        return {"id": None, "file": problem.file, "problems": [_plain(problem)]}
+        version = serving.get(Path(problem.file).stem)
+        return {"id": None, "file": problem.file, "version": version, "problems": [_plain(problem)]}
     return {
+        "version": serving.get(definition.id),
         "id": definition.id,
         "name": definition.name,
         "model": definition.model,
@@ -101,7 +127,9 @@ def _mark(row: dict[str, Any]) -> str:
 
 def _cells(row: dict[str, Any]) -> tuple[str, str, str]:
     """Return name, model and description; only the name for a file that cannot be read."""
+    serves = f"version {row['version']} serves" if row["version"] is not None else ""
     if row["id"] is None:
-        return visible(Path(row["file"]).stem), "", "does not load"
+        return visible(Path(row["file"]).stem), "", f"does not load; {serves}" if serves else "does not load"
     description = visible((row["description"] or "").split("\n")[0])
-    return row["id"], visible(row["model"]), fit(description, MAX_DESCRIPTION_CHARS)
+    summary = fit(description, MAX_DESCRIPTION_CHARS)
+    return row["id"], visible(row["model"]), f"{summary} ({serves})".lstrip() if serves else summary

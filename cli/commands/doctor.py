@@ -45,6 +45,8 @@ CHECKS = {
     "governance": "outward:check_governance",
     "sql databases": "outward:check_sql_databases",
     "agents": "agents:check_agents",
+    "versions": "versions:check_versions",
+    "waiting runs": "versions:check_waiting_runs",
     "policy": "agents:check_policy",
     "model": "agents:check_model",
 }

@@ -20,6 +20,7 @@ from cli.open_runner import open_runner
 from cli.output.following import follow, leave_to_workers
 from cli.output.transcript import fit
 from config.definitions.agent import AGENT_ID
+from config.definitions.errors import DefinitionInvalid
 from config.settings import Settings
 from config.text.visible import visible
 
@@ -79,7 +80,7 @@ def _require_one_text(agent: str, words: tuple[str, ...], settings: Settings) ->
 
     Raises:
         click.UsageError: the text is given in place of the agent, or as several arguments.
-        AgentUnknown, DefinitionInvalid: only an agent was given, and it cannot be used.
+        AgentUnknown: only an agent was given, and there is none of this name.
     """
     registry = AgentRegistry(settings.agent_folders)
     if len(words) > 1:
@@ -92,16 +93,20 @@ def _require_one_text(agent: str, words: tuple[str, ...], settings: Settings) ->
     if not AGENT_ID.fullmatch(agent):
         typed = _typed(settings.default_agent, agent)
         raise click.UsageError(f"the agent is missing: {typed} (`./callboard agents` lists the agents)")
-    registry.get(agent)
+    if agent not in registry.ids():
+        raise registry.unknown(agent)
 
 
 def _require_possible_model(agent: str, settings: Settings) -> None:
     """Return if the agent's model can exist; checked before LiteLLM is imported, which takes seconds.
 
     Raises:
-        AgentUnknown, DefinitionInvalid, MODEL_UNKNOWN: the run would fail.
+        AgentUnknown, MODEL_UNKNOWN: the run would fail.
     """
-    definition = AgentRegistry(settings.agent_folders).get(agent)
+    try:
+        definition = AgentRegistry(settings.agent_folders).get(agent)
+    except DefinitionInvalid:  # an earlier version may serve, which the runner knows
+        return
     model = resolve_model(definition.model, os.environ)
     if not is_in_process(model):
         require_possible_provider(definition, model)

@@ -10,6 +10,7 @@ import click
 
 from bus.journal.readers import STATUSES, RunFilter
 from cli import options
+from cli.commands.agent_versions import upgrade
 from cli.commands.remove import rm_runs
 from cli.open_runner import open_runner
 from cli.options import CommandGroup
@@ -57,7 +58,7 @@ def _line(span: Mapping[str, Any]) -> str:
     return "  ".join(visible(str(fact)) for fact in facts if fact)
 
 
-@click.command(cls=CommandGroup, members={"rm": rm_runs, "spans": spans_of})
+@click.command(cls=CommandGroup, members={"rm": rm_runs, "spans": spans_of, "upgrade": upgrade})
 @click.option("--status", type=click.Choice(["open", *STATUSES]), help="Only runs in this state.")
 @click.option("--agent", help="Only runs of this agent.")
 @click.option("--thread", "thread_id", metavar="ID", help="Only runs of this thread.")

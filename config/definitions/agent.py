@@ -23,6 +23,7 @@ from pydantic import (
     model_validator,
 )
 
+from config.definitions.behaviour import behaviour_of
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
 from config.definitions.goal import in_our_words
@@ -271,6 +272,12 @@ class AgentDefinition(DefinitionFields):
     """The same content as JSON, stored by its digest when a run is accepted."""
     file: str
     """The file it was read from."""
+    behaviour: str = ""
+    """SHA-256 of what decides how a run behaves; see ``config.definitions.behaviour``."""
+    version: int | None = None
+    """Its number, where an earlier content serves in place of what the file says; None: the file's content serves."""
+    problem: str = Field("", repr=False)
+    """Why the file cannot be used, where ``version`` serves in its place."""
 
     def run_fields(self, observers: Sequence[str] = ()) -> dict[str, Any]:
         """Return what a new run takes from it; ``observers`` are named besides its own."""
@@ -351,7 +358,8 @@ def _definition(
     values = {name: getattr(fields, name) for name in fields.model_fields_set}
     canonical = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
     digest = hashlib.sha256(canonical).hexdigest()
-    return AgentDefinition(**values, id=agent_id, digest=digest, content_json=canonical.decode(), file=file)
+    ours: dict[str, Any] = {"digest": digest, "content_json": canonical.decode(), "behaviour": behaviour_of(content)}
+    return AgentDefinition(**values, **ours, id=agent_id, file=file)
 
 
 _SENTENCES = {

@@ -256,6 +256,7 @@ async def _renew_row(process: Process, pool: str, slots: int, tools: Sequence[Lo
     while True:
         try:
             servers = await server_states(files, journal)
+            await journal.loop.write(process.registry.register)
             keys = await journal.loop.read(_missing_keys, process)
             now = replace(row, busy=journal.owner.lease_manager.busy, abandoned=ABANDONED.counts())
             now = replace(now, mcp_servers=servers, missing_keys=keys)
@@ -271,8 +272,8 @@ async def _renew_row(process: Process, pool: str, slots: int, tools: Sequence[Lo
 def _missing_keys(process: Process) -> dict[str, list[str]]:
     """Return the keys that this worker lacks for the models of the agents whose runs come to it."""
     queues = served_queues(process.settings)
-    valid = (agent for agent in process.registry.all() if isinstance(agent, AgentDefinition))
-    return process.model_keys.missing((agent for agent in valid if queues.has(agent.queue)), os.environ)
+    used = (agent for agent in process.registry.usable() if queues.has(agent.queue))
+    return process.model_keys.missing(used, os.environ)
 
 
 def _pool_name(sender: Any) -> str:

@@ -26,7 +26,6 @@ from agents.registry import AgentRegistry
 from agents.steps.streaming import StreamedResponseWrapper
 from bus.gc_tuning import freeze_gc
 from bus.loop import ProcessLoop
-from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
 from config.private_files import open_private
 
@@ -89,8 +88,7 @@ def _warm_up(call: Callable[[], None]) -> None:
 
 def needs_litellm(registry: AgentRegistry, environment: Mapping[str, str]) -> bool:
     """Return whether a valid agent of this installation has a model that needs LiteLLM."""
-    valid = (agent for agent in registry.all() if isinstance(agent, AgentDefinition))
-    return any(not is_in_process(resolve_model(agent.model, environment)) for agent in valid)
+    return any(not is_in_process(resolve_model(agent.model, environment)) for agent in registry.usable())
 
 
 def warm_up_later(loop: ProcessLoop, turn: Path | None) -> None:

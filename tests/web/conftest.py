@@ -77,7 +77,9 @@ def opened(settings: Settings) -> Iterator[Runner]:
     journal = Journal(settings, publish=lambda message: None, guard=Guardrails)
     yield Runner(
         Process(
-            settings=settings, journal=journal, registry=AgentRegistry(settings.agent_folders, settings.local_principal)
+            settings=settings,
+            journal=journal,
+            registry=AgentRegistry(settings.agent_folders, settings.local_principal, journal.stores.agent_versions),
         ),
         inline=False,
     )

@@ -51,6 +51,9 @@ NO_IDS = {
     *(
         "answers",
         "unlisted",
+        "alias",
+        "share",
+        "version",
         "after",
         "arguments",
         "digest",
@@ -104,6 +107,8 @@ FIELDS: Mapping[str, Mapping[str, Any]] = {
     "CreateKey": {"name": "made"},
     "Unseal": {"reason": "test"},
     "MakeLink": {"principal": "ana"},
+    "Promote": {"version": 1},
+    "Upgrade": {"digest": "0" * 64},
     "IssueGrant": {"agent": "assistant", "principal": "ana", "reason": "test"},
 }
 """The required fields of a body."""
@@ -134,7 +139,7 @@ class Probe:
     @property
     def verb(self) -> Verb:
         """What the call does with a run or a thread."""
-        if self.path.endswith("/cancel"):
+        if self.path.endswith(("/cancel", "/upgrade")):
             return Verb.CONTROL
         if self.path.endswith("/unseal"):
             return Verb.ADMINISTER

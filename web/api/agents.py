@@ -19,7 +19,7 @@ from config.ids import canonical_digest
 from web.api.answers import answer
 from web.auth.authentication import current_principal
 from web.calls.call import call
-from web.calls.fields import Answer, Input
+from web.calls.fields import Answer, Input, Maybe
 from web.calls.parameters import Conditional
 from web.process import current_process
 from web.schemas.paths import AgentId
@@ -44,6 +44,10 @@ class AgentSummary(Answer):
     tools: list[str]
     has_output_schema: bool
     """Whether its answers are JSON of a schema."""
+    version: Maybe[int] = None
+    """The version that serves in place of what its file says; absent: what its file says serves."""
+    problem: Maybe[str] = None
+    """Where its file cannot be used, and the last version that could serves: that, as a sentence."""
 
 
 class BrokenAgent(Answer):
@@ -88,7 +92,8 @@ def many(query: WhichAgents) -> Response:
         if isinstance(definition, DefinitionInvalid):
             stem = Path(str(definition.facts["file"])).stem
             problems.append({"id": stem, "code": definition.code, "detail": str(definition)})
-        elif problem := _refused_tool(definition):
+    for definition in registry.usable():
+        if problem := _refused_tool(definition):
             problems.append(problem)
         elif not (definition.listed or query.unlisted or definition.id == default):
             continue
@@ -116,7 +121,13 @@ def agent_data(agent: AgentDefinition) -> dict[str, Any]:
         "starters": list(agent.starters),
         "tools": list(agent.tools),
         "has_output_schema": agent.output_schema is not None,
+        **({"version": agent.version} if agent.version is not None else {}),
+        **({"problem": _BROKEN.format(version=agent.version)} if agent.problem else {}),
     }
+
+
+_BROKEN = "Its file cannot be used, so version {version} serves; `./callboard agents` says what is wrong."
+"""For each principal that sees the agent; the problem itself names files, which are for administrators."""
 
 
 def _refused_tool(agent: AgentDefinition) -> dict[str, Any] | None:

@@ -53,6 +53,10 @@ class Action(StrEnum):
     """Runs and threads were removed because of their age."""
     AGENT_CONFIGURED = "agent.configured"
     """A run was accepted with another definition than the tenant's last one of this agent."""
+    AGENT_PROMOTED = "agent.promoted"
+    """An alias of an agent stands for another version, or for none; the fact ``verb`` says by which call."""
+    RUN_UPGRADED = "run.upgraded"
+    """A waiting run was moved to its agent's present version."""
     SETTINGS_CHANGED = "settings.changed"
     """A process started with other settings than the last one of its kind."""
 

@@ -59,6 +59,8 @@ class NewRun:
     observers: tuple[str, ...]
     thread_id: str | None = None
     """The client's own name for the thread; None makes a new thread."""
+    new_thread_id: str | None = None
+    """With which id it makes one: the version of the agent was chosen for it; None: with any."""
     principal: Principal = LOCAL
     """Whom the run, and a new thread, belong to."""
     is_private: bool = False
@@ -338,7 +340,7 @@ def _take_number(connection: Connection, new: NewRun, title: str) -> tuple[int, 
             return row.key, new.thread_id, row.next_message - 1, row.private
         if is_made(THREAD, new.thread_id):  # removed, or another's: the run would lack its messages
             raise ThreadUnknown(thread_id=new.thread_id)
-    thread_id = new.thread_id or new_id(THREAD)
+    thread_id = new.thread_id or new.new_thread_id or new_id(THREAD)
     values = {
         "id": thread_id,
         "tenant": new.principal.tenant,

@@ -21,6 +21,7 @@ from bus.journal.idempotency import IdempotencyKey
 from bus.journal.mailbox import control as controlling
 from bus.journal.outbox import announce
 from bus.journal.unowned.transitions import CommitResult
+from bus.journal.unowned.upgrade import RunVersion, upgrade
 from bus.loop import ProcessLoop
 from bus.sealing import Original
 from config.database.engine import Database
@@ -97,6 +98,12 @@ class Clients:
             self._loop.call_soon(lambda: self._reach(run_id, requested_control))
             if requested_control is STOP:  # beside the parent's owner, which would be one wait more for each level
                 self._live.stop_children(run_id)
+        return written
+
+    def upgrade(self, principal: Principal, run_id: str, to: RunVersion, *, by: str) -> CommitResult:
+        """Move a waiting run to another version of its agent; see ``bus.journal.unowned.upgrade``."""
+        written = upgrade(self._database, principal, run_id, to, by=by)
+        self._live.publish(written)
         return written
 
     def decide(

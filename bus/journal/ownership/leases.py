@@ -171,7 +171,8 @@ class Claim:
 
     def sticky(self) -> tuple[StickyApproval, ...]:
         """Return the sticky approvals that are valid for the run's principal and agent."""
-        return valid_of(self.connection, self.lease.tenant, self.lease.principal, self.lease.agent_id)
+        lease = self.lease
+        return valid_of(self.connection, lease.tenant, lease.principal, lease.agent_id, lease.definition_digest)
 
     def write(self, first: FirstCommit) -> None:
         """Record the events, the steps that begin or are resumed, and the approvals that are used."""

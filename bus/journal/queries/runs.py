@@ -29,6 +29,7 @@ from bus.journal.queries.board import (
 from bus.journal.queries.run_contexts import CONTEXT_COLUMNS, golden_of, run_contexts
 from bus.journal.queries.wait_reasons import WaitReason, explain
 from bus.journal.retention.removal import remove_runs, require_over
+from bus.journal.states.codes import Reason, RunStatus
 from bus.journal.states.conditions import OPEN
 from bus.messages.run_agent import FIELDS, RunAgentMessage
 from bus.payloads import TERMINAL, ErrorPayload
@@ -137,6 +138,14 @@ class Runs:
     def _scalar(self, query: Select[Any]) -> str | None:
         with self._database.read() as connection:
             return connection.execute(query).scalar()
+
+    def waiting_for_code(self, limit: int) -> Sequence[Row[Any]]:
+        """Return runs of all principals that no worker could continue with its code, the oldest first."""
+        columns = runs.c["id", "agent_id", "detail"]
+        waiting = runs.c.status == RunStatus.WAITING, runs.c.reason == Reason.CODE_VERSION
+        query = select(*columns).where(*waiting).order_by(runs.c.created_ms, runs.c.id).limit(limit)
+        with self._database.read() as connection:
+            return connection.execute(query).all()
 
     def queued(self, default: str) -> dict[str, int]:
         """Return how many runs of all principals are queued, by queue; ``default`` is the default queue's name."""

@@ -24,7 +24,16 @@ from bus.journal.states.conditions import is_open
 from bus.payloads import EXPIRED, WithdrawnPayload
 from config.clock import stamp
 from config.database.engine import Database, wall_ms
-from config.database.tables import definitions, events, idempotency_keys, internal_events, runs, threads
+from config.database.tables import (
+    agent_aliases,
+    agent_versions,
+    definitions,
+    events,
+    idempotency_keys,
+    internal_events,
+    runs,
+    threads,
+)
 from config.database.timeouts import patience
 from config.identity.principal import Principal
 from config.private_files import lock_private
@@ -39,6 +48,8 @@ BATCH_WEIGHT = 20_000
 MIN_PAUSE_S = 0.02
 HOT_LOG_SLACK_S = 3600
 DAY_MS = 24 * 3600 * 1000
+VERSIONS_MS = 90 * DAY_MS
+"""For how long a version of an agent is kept that no run and no alias needs, after the agent's file had it."""
 
 Pause = Callable[[float], None]
 Batch = Callable[[Connection], int]
@@ -56,6 +67,8 @@ class Swept:
     internal_events: int = 0
     logs: int = 0
     """Runs whose events were deleted, and which are kept."""
+    versions: int = 0
+    """Versions of agents."""
     definitions: int = 0
     nonces: int = 0
     """Of signed envelopes that have expired."""
@@ -79,6 +92,7 @@ def sweep(database: Database, settings: Settings, *, pause: Pause = time.sleep) 
         runs=sum(result.runs for result in swept),
         internal_events=sum(result.internal_events for result in swept),
         logs=sum(result.logs for result in swept),
+        versions=_versions(database, now_ms - VERSIONS_MS),
         definitions=_definitions(database, now_ms - DAY_MS),
         nonces=_nonces(database, now_ms, pause),
         files=remove_old_logs(settings.state / "logs", old_files_s) if files_days else 0,
@@ -245,14 +259,36 @@ def _portion(rows: Sequence[Any]) -> Sequence[Any]:
     return rows
 
 
+def _versions(database: Database, before_ms: int) -> int:
+    """Delete versions of agents that no run, no alias and no rollback needs; an agent's newest and last ones stay."""
+    other, aliases = agent_versions.alias(), agent_aliases.c
+    later = (other.c.number > agent_versions.c.number, other.c.seen_ms > agent_versions.c.seen_ms)
+    its = other.c.agent_id == agent_versions.c.agent_id
+    named = or_(aliases.number == agent_versions.c.number, aliases.previous == agent_versions.c.number)
+    is_unneeded = (
+        agent_versions.c.seen_ms < before_ms,
+        *(exists(select(other.c.number).where(its, condition)) for condition in later),
+        ~exists(select(aliases.number).where(aliases.agent_id == agent_versions.c.agent_id, named)),
+        ~exists(select(runs.c.id).where(runs.c.definition_digest == agent_versions.c.digest)),
+    )
+    columns = agent_versions.c["agent_id", "number"]
+    with patience(math.inf), database.read() as connection:
+        keys = [tuple(row) for row in connection.execute(select(*columns).where(*is_unneeded).limit(BATCH))]
+    if not keys:
+        return 0
+    with database.write() as connection:
+        return connection.execute(delete(agent_versions).where(tuple_(*columns).in_(keys), *is_unneeded)).rowcount
+
+
 def _definitions(database: Database, before_ms: int) -> int:
-    """Delete stored definitions that no run refers to and that were not written since ``before_ms``.
+    """Delete stored definitions that no run and no version refers to and that were not written since ``before_ms``.
 
     Accepting a run writes its definition at most ``RENEW_S`` before (bus/journal/records/definition_store.py). So an
     old one is not about to be used, and one that is written at this moment is evaluated again.
     """
     is_used = exists(select(runs.c.id).where(runs.c.definition_digest == definitions.c.digest))
-    is_unused = (definitions.c.created_ms < before_ms, ~is_used)
+    is_version = exists(select(agent_versions.c.number).where(agent_versions.c.digest == definitions.c.digest))
+    is_unused = (definitions.c.created_ms < before_ms, ~is_used, ~is_version)
     with patience(math.inf), database.read() as connection:  # every run is read: not where others wait for it
         digests = list(connection.execute(select(definitions.c.digest).where(*is_unused).limit(BATCH)).scalars())
     if not digests:

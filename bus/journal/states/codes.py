@@ -41,6 +41,8 @@ class Reason(StrEnum):
     """queued: its worker ends."""
     HANDOVER = "handover"
     """queued: its agent handed it over to another one."""
+    UPGRADED = "upgraded"
+    """queued: it was moved to another version of its agent."""
     WORKER_LOST = "worker_lost"
     """queued: its worker's lease expired, or its process ended."""
     STOPPED = "stopped"

@@ -179,6 +179,13 @@ TABLE = (
         writes="`status queued`; the timer is deleted",
     ),
     Transition(
+        name="upgrade",
+        to={WAITING: (QUEUED,)},
+        by="client",
+        guard="today's version of its agent behaves otherwise than the run's",
+        writes="the version; `approval` void of each open or unused one, `status queued`, outbox row",
+    ),
+    Transition(
         name="take results",
         to={WAITING: (QUEUED,)},
         by="worker that sees that the run's tasks have ended",

@@ -30,6 +30,8 @@ from config.database.tables.identity import (
     sessions,
 )
 from config.database.tables.runs import (
+    agent_aliases,
+    agent_versions,
     definitions,
     events,
     messages,
@@ -41,6 +43,8 @@ from config.database.tables.runs import (
 )
 
 __all__ = [
+    "agent_aliases",
+    "agent_versions",
     "api_keys",
     "approval_links",
     "approvals",

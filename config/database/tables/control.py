@@ -97,6 +97,7 @@ sticky_approvals = Table(  # approvals that hold for later calls too
     Column("expires_ms", BigInteger, nullable=False),
     Column("revoked_ms", BigInteger),
     Column("revoked_by", Id),
+    Column("behaviour", String(64)),  # of the agent's version that asked; NULL: an earlier release did
     Index(None, "tenant", "principal", "agent_id"),
 )
 

@@ -144,6 +144,32 @@ definitions = Table(
     Column("created_ms", BigInteger, nullable=False),
 )
 
+agent_versions = Table(  # each content of an agent's file that served; deleted with the last run that has it, unless it
+    "agent_versions",  # is the agent's newest one or has an alias
+    metadata,
+    Column("agent_id", Id, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("digest", String(64), nullable=False),  # of the definition that has the content
+    Column("behaviour", String(64), nullable=False),  # SHA-256 of what decides how a run behaves
+    Column("created_ms", BigInteger, nullable=False),
+    Column("seen_ms", BigInteger, nullable=False),  # when a process last found it in the agent's file
+    PrimaryKeyConstraint("agent_id", "number"),
+    UniqueConstraint("agent_id", "digest"),
+)
+
+agent_aliases = Table(
+    "agent_aliases",
+    metadata,
+    Column("agent_id", Id, nullable=False),
+    Column("alias", String(16), nullable=False),  # stable or canary
+    Column("number", Integer, nullable=False),
+    Column("share", Integer, nullable=False),  # of new threads, in percent
+    Column("previous", Integer),  # the version that had the alias before
+    Column("changed_by", Text, nullable=False),
+    Column("changed_ms", BigInteger, nullable=False),
+    PrimaryKeyConstraint("agent_id", "alias"),
+)
+
 messages = Table(
     "messages",
     metadata,

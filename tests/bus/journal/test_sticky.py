@@ -12,7 +12,7 @@ from bus.journal.approvals import Decision
 from bus.journal.decisions.decisions import decide
 from bus.journal.errors import SCOPE_REFUSED, STICKY_UNKNOWN, StickyOver
 from bus.journal.sticky import StickyApproval, StickyApprovals, require_valid
-from config.database.tables import audit, sticky_approvals
+from config.database.tables import audit, runs, sticky_approvals
 from config.identity.principal import Principal, Role
 from tests.bus.journal_harness import JournalHarness
 from tests.bus.questions import asks, question_before
@@ -41,7 +41,8 @@ def approve(harness: JournalHarness, scope: str = "thread", by: Principal = ME, 
 
 def valid(harness: JournalHarness, principal: str = "local") -> list[StickyApproval]:
     agent_id = harness.rows(select(sticky_approvals.c.agent_id))[0][0]
-    return list(StickyApprovals(harness.database).valid_of("default", principal, agent_id))
+    digest = harness.rows(select(runs.c.definition_digest))[0][0]
+    return list(StickyApprovals(harness.database).valid_of("default", principal, agent_id, digest))
 
 
 def test_an_approval_with_a_scope_holds_for_later_calls_until_its_end(harness: JournalHarness) -> None:

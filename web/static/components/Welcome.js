@@ -16,14 +16,14 @@ export function Welcome({ agents, problems = [], chosen, error, onAgent, onStart
   return h("div.welcome", {},
     h("h2", {}, "Whom do you want to call?"),
     h(`div.agents${agents.length > FEW ? ".is-many" : ""}`, { role: "radiogroup", "aria-label": "Agent", onkeydown: arrowKeys }, agents.map((each) => agentCard(each, each === agent, isShared(agents, each.id, each.name ?? each.id), onAgent))),
-    problems.map((problem) => Notice({ tone: "wait", title: `${visible(problem.id)} cannot be asked`, text: problem.detail, code: problem.code })),
+    problems.map((problem) => Notice({ tone: "wait", title: `${visible(problem.id)} ${agents.some((each) => each.id === problem.id) ? "answers as an earlier version" : "cannot be asked"}`, text: problem.detail, code: problem.code })),
     agent.starters?.length > 0 && h("div.starters", {}, h("p.caps", {}, "Begin with"), agent.starters.slice(0, 4).map((text) => h("button.starter", { type: "button", onclick: () => onStarter(text) }, visible(text)))));
 }
 
 function agentCard(agent, chosen, shared, onAgent) {
   return h("button.agent", { type: "button", role: "radio", "aria-checked": String(chosen), tabindex: chosen ? "0" : "-1", dataset: { agent: agent.id }, onclick: () => onAgent(agent.id) },
     h("span.agent-name", {}, visible(agent.name ?? agent.id), shared && h("code.agent-id", {}, visible(agent.id))),
-    h("span.agent-what", { title: visible(agent.description ?? "") || null }, visible(agent.description ?? "")),
+    h("span.agent-what", { title: visible(agent.problem ?? agent.description ?? "") || null }, visible(agent.problem ?? agent.description ?? "")),
     h("span.agent-model", {}, visible(agent.model ?? "")));
 }
 

@@ -17,10 +17,11 @@ from bus.journal.retention import retention
 from bus.journal.retention.removal import remove_runs, remove_threads
 from bus.journal.retention.retention import Swept, sweep
 from bus.journal.states.owned import RESERVE
+from bus.journal.storage.agent_versions import AgentVersions
 from config.clock import epoch_ms
 from config.database.engine import Database, wall_ms
-from config.database.tables import definitions, envelope_nonces, events, messages, runs, steps, threads
-from config.identity.principal import Principal
+from config.database.tables import agent_versions, definitions, envelope_nonces, events, messages, runs, steps, threads
+from config.identity.principal import LOCAL, Principal
 from config.settings import Settings
 from config.settings.limits import Tenants, TenantSettings
 from tests.bus.ended_runs import age, count, ended, old
@@ -334,9 +335,25 @@ def test_definitions_no_run_refers_to_go(harness: JournalHarness, kept: Settings
 
     assert clean(harness, kept).definitions == 1
     assert {row.digest[0] for row in harness.rows(select(definitions.c.digest))} == {"d", "f"}
-    assert clean(harness, keeping(kept, runs=1)) == Swept(runs=1, definitions=1)
-    assert {row.digest[0] for row in harness.rows(select(definitions.c.digest))} == {"f"}
+    assert clean(harness, keeping(kept, runs=1)) == Swept(runs=1)
+    assert {row.digest[0] for row in harness.rows(select(definitions.c.digest))} == {"d", "f"}  # its agent's last one
     assert count(harness, runs, id=run_id) == 0
+
+
+def test_versions_go_that_no_run_and_no_alias_needs(harness: JournalHarness, kept: Settings) -> None:
+    versions = AgentVersions(harness.database)
+    for digest in "abcde":
+        versions.register("clerk", digest * 64, f'{{"name":"{digest}"}}')
+    versions.promote(LOCAL, "clerk", 1)
+    versions.promote(LOCAL, "clerk", 2)
+    with harness.database.write() as connection:
+        connection.execute(update(agent_versions).values(seen_ms=agent_versions.c.number))  # long ago
+        connection.execute(update(definitions).values(created_ms=1))
+
+    assert clean(harness, kept) == Swept(versions=2, definitions=2)
+    assert [row["version"] for row in versions.listed("clerk")] == [5, 2, 1]  # the last, stable, and before that
+    versions.register("clerk", "f" * 64, "{}")
+    assert versions.listed("clerk")[0]["version"] == 6
 
 
 def test_a_definition_a_run_is_accepted_with_after_all_stays(harness: JournalHarness, kept: Settings) -> None:

@@ -27,6 +27,7 @@ from bus.journal.states.release import Handover, Release, release
 from bus.journal.states.table import ENDED, LOST, NONE, PAGE, STATES, TABLE, Transition, document
 from bus.journal.unowned.runs import UnownedRuns
 from bus.journal.unowned.task_waits import TaskWaits
+from bus.journal.unowned.upgrade import RunVersion, upgrade
 from bus.payloads import TERMINAL, EndPayload, StatusPayload, decode
 from config.database.tables import runs, timers
 from config.errors import CallboardError
@@ -191,6 +192,7 @@ def tell(scene: Scene) -> None:
         unowned.mark_delivered(row.id)
 
 
+OTHER_VERSION = RunVersion(digest="e" * 64, content_json='{"model":"m"}', agent_name="A", model="m", queue=None)
 ATTEMPT: dict[str, Callable[[Scene], object]] = {
     "accept": accept,
     "defer polling": lambda scene: unowned_runs(scene).defer_polling(scene.run_id),
@@ -216,6 +218,7 @@ ATTEMPT: dict[str, Callable[[Scene], object]] = {
     ),
     "expire": lambda scene: fire(scene.harness.database, scene.run_id, scene.asked),
     "resume": lambda scene: unowned_runs(scene).resume(scene.run_id),
+    "upgrade": lambda scene: upgrade(scene.harness.database, ME, scene.run_id, OTHER_VERSION, by="ann"),
     "take results": lambda scene: task_waits(scene).resume(scene.run_id),
     "child ends": end_child,
     "notify observers": tell,
@@ -256,6 +259,7 @@ def test_a_cell(harness: JournalHarness, transition: Transition, state: str) -> 
         ("answer", "waiting"),
         ("expire", "waiting"),
         ("resume", "waiting"),
+        ("upgrade", "waiting"),
         ("take results", "waiting"),
         ("child ends", "waiting"),
     ],
