@@ -161,6 +161,7 @@ class Agent:
             [*context.chat_history.items, *steered],
             is_cut=context.chat_history.is_cut,
             max_result_chars=context.settings.max_result_chars,
+            summary=context.chat_history.summary,
         )
         messages += self._repair
         if is_last:

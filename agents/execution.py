@@ -18,7 +18,7 @@ from agents.models.call import is_in_process
 from agents.models.errors import ModelKeyMissing
 from agents.models.lite import is_imported, litellm_module
 from agents.process import Process
-from agents.prompt import Window
+from agents.prompt import Window, summary_text
 from agents.run_contexts import contexts_of
 from agents.steps.sample_step import sampling
 from bus.journal import Journal
@@ -33,11 +33,13 @@ from bus.journal.owner import (
     Progress,
     Reason,
     Release,
+    Summary,
     Totals,
     end_commit,
     require_readable_journal,
 )
-from bus.payloads import Payload, StatusPayload
+from bus.payloads import HistoryPayload, Payload, StatusPayload
+from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionUnreadable
 from config.definitions.guardrails.checks import GuardrailFields
 from config.errors import CallboardError
@@ -63,6 +65,8 @@ class ClaimedRun:
     """Events that the claim committed for the agent, after the lease's own; observers get them next."""
     held: ExitStack = field(default_factory=ExitStack)
     """What this process holds for the run; closed when the run leaves it."""
+    definition: AgentDefinition | None = None
+    """That of its agent, where it could be loaded."""
 
 
 def import_for(process: Process, run_id: str) -> CallboardError | None:
@@ -114,7 +118,7 @@ def begin_run(
         return ClaimedRun(context_of(), None, error)
     has_calls = bool(progress.calls) or accepted is not None
     context = context_of(
-        chat_history=Window(claim.history(definition.history_chars), definition.history_chars),
+        chat_history=_window(claim, definition),
         policy=policy,
         guardrails=partial(Guardrails, guardrails),
         spending=Spending(progress.totals),
@@ -124,6 +128,11 @@ def begin_run(
     )
     context.inbox.unread_at_claim = claim.unread_controls()
     return _begin_work(claim, process, (definition, tools), context, progress, accepted)
+
+
+def _window(claim: Claim, definition: AgentDefinition) -> Window:
+    past = claim.history(definition.history_chars, with_summary=definition.compaction.enabled)
+    return Window(past, definition.history_chars)
 
 
 def _usable(
@@ -160,9 +169,18 @@ def _begin_work(
     except Exception:
         log.exception("agent could not begin run_id=%s", context.lease.run_id)
         return ClaimedRun(context, None, run_failed())
+    summary = context.chat_history.summary if accepted is None else None  # one call of a tool asks no model
+    if summary is not None and not summary.is_used:
+        first = replace(first, events=[_compacted(summary), *first.events], summary_used=summary.id)
     first = replace(first, events=context.writer.number(first.events))
     claim.write(first)  # an error from here on is the database's and rolls the claim back
-    return ClaimedRun(context, agent, events=first.events)
+    return ClaimedRun(context, agent, events=first.events, definition=loaded[0])
+
+
+def _compacted(summary: Summary) -> HistoryPayload:
+    """Return the event that says what a run is given in place of messages."""
+    _, last = summary.upto
+    return HistoryPayload(kind="compacted", from_seq=summary.from_number, to_seq=last, summary=summary_text(summary))
 
 
 def require_enabled(lease: Lease, process: Process) -> None:

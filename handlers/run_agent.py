@@ -18,7 +18,7 @@ from bus.payloads import TERMINAL
 from bus.queues import served_queues
 from config.errors import Retryable
 from config.tracing import traced
-from handlers.worker.run_agent_handler import RunAgentHandler
+from handlers.worker.run_agent_handler import RunAgentHandler, summarise_later
 from handlers.worker.slots import slot_pool
 
 log = logging.getLogger(__name__)
@@ -135,3 +135,4 @@ def work_on(message: RunAgentMessage) -> None:
         claimed = RunAgentHandler(process, served_queues(process.settings)).take(message)
         if claimed is not None:
             process.journal.loop.run(execute(process.journal, claimed))
+    summarise_later(process, claimed)  # the slot is free again

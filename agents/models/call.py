@@ -31,6 +31,8 @@ class ModelCall:
     """The effect of each tool; one that is not named is ``unsafe``. Sent to no provider; the demo model reads it."""
     starters: Sequence[str] = ()
     """The agent's example sentences. Sent to no provider; the demo model reads it."""
+    is_summary: bool = False
+    """Whether it asks for a summary of a conversation. Sent to no provider; the demo model reads it."""
     tool_choice: Any = None
     """``auto``, ``none``, ``required`` or one function; None leaves it to the provider."""
     params: Mapping[str, Any] = field(default_factory=dict)

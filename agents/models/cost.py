@@ -1,4 +1,4 @@
-"""The price of a call, if LiteLLM has the model's prices."""
+"""The price of a call and the size of a model's window, if LiteLLM's list has them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from functools import lru_cache
 
 from agents.models.call import is_in_process
-from agents.models.lite import litellm_module
+from agents.models.lite import is_imported, litellm_module
 from agents.models.streams.chunk import Usage
 
 log = logging.getLogger(__name__)
@@ -61,3 +61,16 @@ def _asked(model: str, usage: Usage) -> float | None:
         log.debug("found no price", extra={"model": model, "reason": type(unknown).__name__})
         return None
     return float(prompt_cost) + float(answered)
+
+
+def window_tokens(model: str) -> int | None:
+    """Return how many tokens a model takes, or None where LiteLLM's list does not say, or is not imported.
+
+    The list alone is read: for some providers LiteLLM's own function makes a request.
+    """
+    if is_in_process(model) or not is_imported():
+        return None
+    prices = litellm_module().model_cost
+    facts = prices.get(model) or prices.get(model.partition("/")[2]) or {}
+    tokens = facts.get("max_input_tokens")
+    return tokens if isinstance(tokens, int) and tokens > 0 else None

@@ -200,11 +200,15 @@ class ModelStep:
         """Withdraw this attempt's deltas with an error event, and reset for the next attempt."""
         charged = self._pieces or self._is_answered  # providers charge for failed attempts too
         spent = self.spent if charged else self._spent
-        await self._context.writer.withdraw(self.message_id, error)
+        await self._note_failure(error)
         self.message_id = new_id("msg")
         self.attempt += 1
         # Together, without waiting between: a stop during the withdrawal would count the attempt twice.
         self._spent, self._stream, self._is_answered, self._pieces = spent, None, False, 0
+
+    async def _note_failure(self, error: ErrorPayload) -> None:
+        """Withdraw what this attempt has shown, and show why."""
+        await self._context.writer.withdraw(self.message_id, error)
 
     # --- how it ends
 

@@ -37,6 +37,16 @@ class ThreadUnknown(Permanent):
         return f"there is no thread '{self.facts['thread_id'][:80]}'; GET /v1/threads lists yours."
 
 
+SUMMARY_UNKNOWN = Permanent.row(
+    "summary_unknown",
+    "The thread has no summary with that id.",
+    status=404,
+    text=(
+        "the thread has no summary '{summary_id:.80}'; `./callboard threads summaries THREAD` lists those that it has."
+    ),
+    remedy="`./callboard threads summaries THREAD` lists them.",
+)
+
 THREAD_OF_OTHER_AGENT = Permanent.row(
     "thread_of_other_agent",
     "The credential is not for the agent that began the thread, or for one that ran in it.",

@@ -17,6 +17,7 @@ from bus.journal.sticky import StickyApprovals
 from bus.journal.storage.agent_versions import AgentVersions
 from bus.journal.storage.internal_events import InternalEvents
 from bus.journal.storage.mcp import McpLogins, McpManifests
+from bus.journal.storage.summaries import Summaries
 from bus.journal.storage.write_probe import WriteProbe
 from bus.loop import ProcessLoop, process_loop
 from config.database.engine import Database, open_database
@@ -37,6 +38,8 @@ class Stores:
         self.mcp_logins = McpLogins(database)
         self.approval_links = ApprovalLinks(database)
         self.sticky_approvals = StickyApprovals(database)
+        self.summaries = Summaries(database)
+        """What models are given of threads that have grown long."""
         self.internal_events = InternalEvents(database)
         """What clients report about events outside, found by correlation id."""
         self.write_probe = WriteProbe(database)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bus.journal.records.control_requests import ControlRequest, ControlsChanged
     from bus.journal.records.steps import AcceptedCall, StepEnded, StepStarted, Totals
     from bus.journal.records.task_wait import TaskWait
-    from bus.journal.records.threads import HistoryItem, Past
+    from bus.journal.records.threads import HistoryItem, Past, Summary
     from bus.journal.run_end import Took, answering, end_commit, end_event, result_of_cut_off
     from bus.journal.states.codes import Ending, Reason
     from bus.journal.states.lease import Lease

@@ -14,5 +14,6 @@ if TYPE_CHECKING:
     from bus.journal.ownership.workers import WorkerRow, Workers, abandoned_calls, missing_keys, serves
     from bus.journal.storage.agent_versions import AgentVersions, Aliases
     from bus.journal.storage.mcp import McpLogins, SealedLogin
+    from bus.journal.storage.summaries import WINDOW_PART, NewSummary
 else:
     __getattr__ = on_demand(globals())

@@ -1,4 +1,4 @@
-"""`./callboard threads`: list the threads, and show the messages of one."""
+"""`./callboard threads`: list the threads, show the messages of one, and its summaries."""
 
 from __future__ import annotations
 
@@ -52,7 +52,43 @@ def fork(thread_id: str, message: int, new_thread_id: str | None, as_json: bool,
     return 0
 
 
-@click.command(cls=CommandGroup, members={"fork": fork, "rm": rm_threads})
+@click.command("summaries")
+@click.argument("thread_id", metavar="THREAD")
+@click.option("--drop", metavar="SUMMARY", help="Let this one count no more; --restore takes it back.")
+@click.option("--restore", metavar="SUMMARY", help="Let this one count again.")
+@options.as_json
+@options.state_dir
+def thread_summaries(thread_id: str, drop: str | None, restore: str | None, as_json: bool, **flags: object) -> int:
+    """Show what models are given in place of old messages of THREAD, the newest first."""
+    if drop is not None and restore is not None:
+        raise click.UsageError("--drop and --restore exclude each other; run the command once for each.")
+    with open_runner(options.apply(**flags)) as runner:
+        store, principal = runner.journal.stores.summaries, runner.principal
+        changed = drop or restore
+        if changed is not None:
+            store.drop(principal, thread_id, changed, is_dropped=drop is not None)
+        rows = store.of_thread(principal, thread_id)
+    if as_json:
+        print_json(rows)
+        return 0
+    if not rows:
+        click.echo("no summaries.")
+    for row in rows:
+        click.echo("\n".join(_summary_lines(row)))
+    return 0
+
+
+def _summary_lines(row: dict[str, Any]) -> list[str]:
+    """Return a summary: what it replaces, who made it at which cost, its text and its facts."""
+    cost = f", ${row['cost_usd']:.4f}" if "cost_usd" in row else ""
+    gone = f", dropped by {row['dropped_by']}" if "dropped_at" in row else ""
+    which = f"messages {row['from_number']}-{row['upto_number']} for {row['agent']}"
+    head = f"{row['summary_id']}  {row['created_at'][:16].replace('T', ' ')}  {which}, by {row['model']}{cost}{gone}"
+    facts = [f"{name}: {value}" for name, value in row["pinned"].items()]
+    return [visible(head), *(f"  {visible(line)}" for line in [*row["text"].splitlines(), *facts, *row["calls"]])]
+
+
+@click.command(cls=CommandGroup, members={"fork": fork, "rm": rm_threads, "summaries": thread_summaries})
 @click.argument("thread_id", metavar="[THREAD]", required=False)
 @click.option("--search", help="Only threads whose title contains this.")
 @click.option("--limit", type=options.WholeNumber(1, 1000), default=20, show_default=True)

@@ -14,8 +14,6 @@ from urllib.parse import urlsplit
 import orjson
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     ValidationError,
     ValidationInfo,
@@ -24,6 +22,7 @@ from pydantic import (
 )
 
 from config.definitions.behaviour import behaviour_of
+from config.definitions.compaction import Compaction
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
 from config.definitions.goal import in_our_words
@@ -90,11 +89,7 @@ def _without_hidden(value: str) -> str:
 _Readable = Annotated[str, AfterValidator(_without_hidden)]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
-
-
-class ToolOverride(_Section):
+class ToolOverride(CheckSection):
     """An agent's changes to one tool."""
 
     effect: Effect | None = None
@@ -119,7 +114,7 @@ class ToolOverride(_Section):
     """The hosts to which its calls may connect, of those that the deployment allows."""
 
 
-class Timeouts(_Section):
+class Timeouts(CheckSection):
     """Limits of durations, in seconds."""
 
     connect_s: Seconds = 5
@@ -134,7 +129,7 @@ class Timeouts(_Section):
     """One tool call, unless the tool or an override says otherwise."""
 
 
-class Access(_Section):
+class Access(CheckSection):
     """Who may start an agent's runs, and who sees them. An admin may start every agent of its tenant."""
 
     tenants: frozenset[_Name] = frozenset()
@@ -146,7 +141,7 @@ class Access(_Section):
     """Whether principals with a role see the agent's runs, or only each run's own principal and admins."""
 
 
-class DefinitionFields(_Section):
+class DefinitionFields(CheckSection):
     """The fields of an agent's file."""
 
     name: Annotated[_Readable, Field(min_length=1, max_length=80)]
@@ -187,6 +182,7 @@ class DefinitionFields(_Section):
     """Most model calls with tools, before a last one without."""
     history_chars: Annotated[int, Field(strict=True, ge=1000, le=100_000_000)] = 200_000
     """Characters of the conversation that are sent to the model: the newest messages that fit, as stored."""
+    compaction: Compaction = Field(default_factory=Compaction)
     timeouts: Timeouts = Field(default_factory=Timeouts)
     on_unknown: Literal["ask", "fail", "tell_model"] = "ask"
     """What happens when the outcome of an unsafe tool call is unknown."""
@@ -388,13 +384,14 @@ _SENTENCES = {
 """The remedy by pydantic's name of an error, or by that and the field's name."""
 
 
-def _section(location: Sequence[Any]) -> type[_Section | CheckSection]:
+def _section(location: Sequence[Any]) -> type[CheckSection]:
     """Return the section that has the field at this place."""
     if len(location) == 1:
         return DefinitionFields
     if location[0] == "guardrails":
         return (GuardrailFields, Checks, PatternCheck)[min(len(location) - 2, 2)]
-    sections: dict[Any, type[_Section | CheckSection]] = {"timeouts": Timeouts, "access": Access, "router": Route}
+    sections: dict[str, type[CheckSection]]
+    sections = {"timeouts": Timeouts, "access": Access, "router": Route, "compaction": Compaction}
     return sections.get(location[0], ToolOverride)
 
 

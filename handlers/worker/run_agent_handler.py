@@ -15,6 +15,7 @@ from functools import partial
 
 from agents.compatibility import try_load
 from agents.execution import ClaimedRun, begin_run, execute, import_for
+from agents.memory.compaction import compactions
 from agents.process import Process
 from bus.journal.owner import Begun, ClaimTerms, Refused, Waiting
 from bus.messages.run_agent import RunAgentMessage
@@ -121,6 +122,13 @@ def _may_stay(terms: ClaimTerms) -> bool:
     return False
 
 
+def summarise_later(process: Process, claimed: ClaimedRun | None) -> None:
+    """Begin to summarise the thread of a run that this worker has worked on, where it is over and the thread long."""
+    if claimed is not None and (definition := claimed.definition) is not None:
+        journal, context = process.journal, claimed.context
+        journal.loop.call_soon(lambda: compactions().start(journal, context, definition))
+
+
 HURRY_S = 1.0
 """Seconds between two polls while the relay or Redis fails."""
 LOOKED_AT = 500
@@ -197,3 +205,4 @@ class Poller:
             if claimed is not None:
                 log.info("took a run that no message brought run_id=%s", message.run_id)
                 await execute(self._journal, claimed)
+        summarise_later(self._process, claimed)

@@ -91,6 +91,8 @@ PlannedCall = tuple[str, Mapping[str, Any]]
 
 def answer(call: ModelCall) -> Turn:
     """Return the answer to ``call``: the same each time, but for "fail once"."""
+    if call.is_summary:
+        return Turn(text=summary_of(call))
     start = max((at for at, each in enumerate(call.messages) if each.get("role") == "user"), default=0)
     before, questions, after = call.messages[:start], call.messages[start : start + 1], call.messages[start + 1 :]
     sentence = "".join(map(text_of, questions)).strip()[:MAX_CHARS]
@@ -111,6 +113,33 @@ def answer(call: ModelCall) -> Turn:
     elif not _WORDS.search(sentence) and not any(each.get("role") == "assistant" for each in before):
         text = f"{text}\n\n{NOTE}"
     return Turn(reasoning=reasoning, text=text, **_failure(call, sentence, text))
+
+
+PINNED = "\n- "
+"""What is before each name of a fact that a summary begins with."""
+MAX_SAID, MAX_SENTENCES = 120, 10
+"""Characters of each sentence that a summary repeats, and how many of the newest."""
+SAID, THEN = "The users said: ", "Then: "
+
+
+def summary_of(call: ModelCall) -> str:
+    """Return a summary of a record in JSON lines: the pinned facts that it states plainly, and what users said."""
+    task, record = map(text_of, call.messages[:2])
+    lines = [_data(line) for line in record.splitlines()]
+    sentences = [str(line.get("text", "")) for line in lines if isinstance(line, dict) and line.get("role") == "user"]
+    earlier = [line for line in record.splitlines() if line.startswith((SAID, THEN))]
+    facts = [f"{name}: {_stated(name, sentences)}" for name in task.split(PINNED)[1:]]
+    quoted = " ".join(f"“{' '.join(text.split())[:MAX_SAID]}”" for text in sentences[-MAX_SENTENCES:])
+    return "\n".join([*facts, *earlier[-MAX_SENTENCES:], f"{THEN if earlier else SAID}{quoted}"])
+
+
+def _stated(name: str, sentences: Sequence[str]) -> str:
+    """Return what the newest sentence says that a fact of this name is; ``-`` where none does."""
+    for text in reversed(sentences):
+        _, verb, rest = text[:MAX_CHARS].partition(f"{name} is ")
+        if verb:
+            return rest.split(". ")[0].split("\n")[0].rstrip(".")
+    return "-"
 
 
 def _failure(call: ModelCall, sentence: str, text: str) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from bus.journal.states.lease import Lease
 from bus.journal.states.owned import LEASE_COLUMNS, RESERVE
 from bus.journal.states.principal_now import roles_now
 from bus.journal.sticky import StickyApproval, require_valid, valid_of
+from bus.journal.storage.summaries import newest_summary, note_used
 from bus.payloads import HistoryPayload, Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
 from config.database.engine import Database
@@ -140,6 +141,8 @@ class FirstCommit:
     """Ids of approvals whose decision is used now."""
     history: Sequence[HistoryItem] = ()
     """Messages that the model gets with the first step."""
+    summary_used: str | None = None
+    """The id of the summary that a run is given for the first time."""
 
 
 class Claim:
@@ -151,9 +154,15 @@ class Claim:
         self.begun: Sequence[str] = ()
         """The ids of the steps that begin with it, once ``write`` was called."""
 
-    def history(self, max_chars: int) -> Past:
-        """Return the newest messages of the run's thread, slightly more than ``max_chars`` characters of them."""
-        return history(self.connection, self.lease.thread_key, self.lease.turn, max_chars)
+    def history(self, max_chars: int, *, with_summary: bool = False) -> Past:
+        """Return the newest messages of the run's thread, slightly more than ``max_chars`` characters of them.
+
+        ``with_summary``: behind the agent's newest summary of those before, where one counts and fits.
+        """
+        lease, summary = self.lease, None
+        if with_summary and lease.turn > 1:  # before the first turn there is nothing to summarise
+            summary = newest_summary(self.connection, lease.thread_key, lease.agent_id, lease.turn, max_chars)
+        return history(self.connection, lease.thread_key, lease.turn, max_chars, summary)
 
     def progress(self) -> Progress:
         """Return how far earlier owners came; of a new run, nothing."""
@@ -188,6 +197,7 @@ class Claim:
         decide_steps(self.connection, first.decided)
         begin_waits(self.connection, self.lease.run_id, first.waits)
         use(self.connection, first.answers_used)
+        note_used(self.connection, first.summary_used, self.lease.run_id)
         self.begun = [*(step.id for step in first.started), *first.restarted]
 
 

@@ -15,7 +15,7 @@ from bus.journal.paging import threads_of
 from bus.journal.states.conditions import delete_rows, is_open
 from bus.payloads import TERMINAL
 from config.database.engine import Database
-from config.database.tables import messages, metadata, runs, thread_agents, threads
+from config.database.tables import messages, metadata, runs, summaries, thread_agents, threads
 from config.database.timeouts import not_counted, patience
 from config.identity.principal import Principal, Verb
 
@@ -127,8 +127,8 @@ def delete_threads(connection: Connection, keys: Sequence[int]) -> None:
     """
     connection.execute(select(runs.c.id).where(runs.c.thread_key.in_(keys)).order_by(runs.c.id).with_for_update())
     delete_runs(connection, runs.c.thread_key.in_(keys))
-    connection.execute(delete(messages).where(messages.c.thread_key.in_(keys)))
-    connection.execute(delete(thread_agents).where(thread_agents.c.thread_key.in_(keys)))
+    for table in (messages, summaries, thread_agents):
+        connection.execute(delete(table).where(table.c.thread_key.in_(keys)))
     connection.execute(delete(threads).where(threads.c.key.in_(keys)))
 
 

@@ -38,6 +38,7 @@ from config.database.tables.runs import (
     runs,
     sealed_originals,
     steps,
+    summaries,
     thread_agents,
     threads,
 )
@@ -70,6 +71,7 @@ __all__ = [
     "sessions",
     "steps",
     "sticky_approvals",
+    "summaries",
     "thread_agents",
     "threads",
     "timers",

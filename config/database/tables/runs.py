@@ -187,6 +187,29 @@ messages = Table(
     Index(None, "thread_key", "turn", "number"),
 )
 
+summaries = Table(  # of what was said in threads, each made for one agent; a row never changes but for its last columns
+    "summaries",
+    metadata,
+    Column("id", Id, primary_key=True),
+    # An earlier release removes threads without knowing this table.
+    Column("thread_key", Key, ForeignKey("threads.key", ondelete="CASCADE"), nullable=False),
+    Column("agent_id", Id, nullable=False),
+    Column("from_number", Integer, nullable=False),  # the first message that it replaces
+    Column("upto_turn", Integer, nullable=False),  # the place of the last one in reading order
+    Column("upto_number", Integer, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("facts_json", Text, nullable=False),  # pinned facts, and the tool calls with their outcomes
+    Column("model", Text, nullable=False),
+    Column("decision_json", Text),  # what the policy decided about the model call
+    Column("usage_json", Text),
+    Column("cost_usd", Float),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("used_by", Id),  # the run that was given it first, whose log has the event
+    Column("dropped_ms", BigInteger),  # since when it counts no more; NULL: it counts
+    Column("dropped_by", Id),
+    Index(None, "thread_key", "agent_id", "upto_turn", "upto_number"),
+)
+
 steps = Table(
     "steps",
     metadata,

@@ -1,0 +1,1 @@
+"""What an agent knows of a long thread: summaries in place of old messages."""
