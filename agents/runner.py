@@ -24,10 +24,10 @@ from bus.journal.clients import (
     THREAD,
     CallersTransaction,
     CommitResult,
-    Fork,
     IdempotencyKey,
     NewCall,
     NewRun,
+    Origin,
 )
 from bus.journal.errors import RunUnknown
 from bus.routes import INLINE, OTHERS, BrokerTransport, Dispatcher, InlineTransport
@@ -210,6 +210,34 @@ class Runner:
             connection=connection,
         )
 
+    def repeat(
+        self, origin: Origin, principal: Principal, *, detached: bool = False, idempotency: IdempotencyKey | None = None
+    ) -> RunHandle:
+        """Accept a rerun or a retry of a run; for what it raises see ``bus.journal.forks.continued``."""
+        try:
+            source = self.journal.clients.repeatable(principal, origin)
+        except CallboardError:
+            if (earlier := self._earlier(principal, idempotency)) is None:
+                raise
+            return earlier
+
+        def kind(objective: str, guardrails: Guardrails) -> _Kind:
+            if source.call is not None:
+                guardrails.require_call(source.call.arguments)
+            return _Kind(guardrails.input(objective) if source.call is None else objective, source.call)
+
+        return self._start(
+            lambda: source.objective,
+            source.agent_id,
+            kind,
+            thread_id=source.thread_id if origin.kind == "retry" else None,
+            detached=detached,
+            principal=principal,
+            metadata=source.metadata,
+            idempotency=idempotency,
+            origin=origin,
+        )
+
     def _start(
         self,
         check: Callable[[], str],
@@ -219,11 +247,12 @@ class Runner:
         *,
         thread_id: str | None,
         detached: bool,
-        grant: str | None,
         principal: Principal | None,
         metadata: Mapping[str, Any] | None,
         idempotency: IdempotencyKey | None,
-        connection: Any,
+        grant: str | None = None,
+        connection: Any = None,
+        origin: Origin | None = None,
     ) -> RunHandle:
         """Accept a run of either kind: ``check`` returns its objective, and ``kind`` what may be kept of it.
 
@@ -259,6 +288,7 @@ class Runner:
             metadata=guardrails.metadata(metadata),
             originals=originals,
             idempotency=idempotency,
+            origin=origin,
         )
         local = tuple(observer for observer in observers if isinstance(observer, AgentObserver))
         return self._accept(new, local, connection)
@@ -300,19 +330,6 @@ class Runner:
         return RunHandle(
             lambda: self.journal, accepted.run_id, accepted.thread_id, new.principal, is_new=accepted.is_new
         )
-
-    def fork(
-        self, thread_id: str, message: int, *, new_thread_id: str | None = None, principal: Principal | None = None
-    ) -> Fork:
-        """Make a thread that begins with copies of a thread's messages, up to and including this number.
-
-        Raises:
-            BadRequest: the new thread's name cannot be used.
-            FORBIDDEN, ThreadUnknown, MESSAGE_UNKNOWN, THREAD_EXISTS: see ``bus.journal.forks.fork``.
-        """
-        if new_thread_id is not None:
-            check_thread_id(new_thread_id)
-        return self.journal.clients.fork(principal or self.principal, thread_id, message, new_thread_id)
 
     def handle(self, run_id: str, principal: Principal | None = None) -> RunHandle:
         """Return a handle on a run that any process accepted.

@@ -272,7 +272,7 @@ def test_tests_reach_the_journal_through_its_interface_or_with_a_reason():
     assert {module for module in INSIDE if not any(name.startswith(module) for name in reached)} == set()
 
 
-INTERFACE = [f"bus.journal.{name}" for name in "clients owner readers stores approvals errors".split()]
+INTERFACE = [f"bus.journal.{name}" for name in "clients owner readers stores approvals errors forks.errors".split()]
 INSIDE = {
     "bus.journal.acceptance": "a start that fails after its rows are written",
     "bus.journal.run_end": "texts that models and people get",

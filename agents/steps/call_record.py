@@ -11,7 +11,16 @@ from agents.prompt import readable_call
 from agents.tools.requests import CallAsks
 from agents.tools.tool import Tool
 from bus.journal.approvals import BEFORE, FORM, NO_ANSWER, USED_UP, PersonAnswer, Question, stored_question
-from bus.journal.owner import Commit, HistoryItem, OpenStep, StepEnded, StepStarted, StickyApproval, TaskWait
+from bus.journal.owner import (
+    Commit,
+    HistoryItem,
+    OpenStep,
+    RecordedOutcome,
+    StepEnded,
+    StepStarted,
+    StickyApproval,
+    TaskWait,
+)
 from bus.payloads import Outcome, Payload, ToolPayload, ToolResultPayload
 from config.effects import Effect
 from config.errors import ModelVisible
@@ -49,6 +58,8 @@ class CallDecision:
     """The sticky approval by which the call needs none of its own."""
     refusal: RefusedCall | None = None
     """How the call ends; None where it may be made."""
+    recorded: RecordedOutcome | None = None
+    """What an earlier run has recorded of it, which it gets in place of being made."""
     notes: Sequence[Payload] = ()
     """Events to be committed with the decision."""
 
@@ -60,7 +71,7 @@ class CallDecision:
     @property
     def is_final(self) -> bool:
         """Whether no further stage is asked."""
-        return self.refusal is not None or self.form is not None or self.is_halted
+        return self.refusal is not None or self.form is not None or self.recorded is not None or self.is_halted
 
     @property
     def is_required_by_policy(self) -> bool:
@@ -209,7 +220,8 @@ class CallRecord:
             effect=None if decision.refusal is not None else str(self.effect),
             arguments_digest=canonical_digest(decision.arguments),
             idempotency_key=self.key,
-            status="planned" if decision.approval_reason is not None else status,
+            # One with a recorded outcome is never begun: a later owner finds that outcome again.
+            status="planned" if decision.approval_reason is not None or decision.recorded is not None else status,
             decision=decision.policy_decision,
             wait=wait if status == "started" else None,
         )
@@ -269,6 +281,7 @@ class CallRecord:
         code = end.error.code if end.error is not None else None
         attempt = self.attempt + end.retries
         facts: dict[str, Any] = {"attempt": attempt, "duration_ms": end.duration_ms, "code": code}
+        facts |= {"recorded_in": decision.recorded.run_id} if decision.recorded is not None else {}
         event = ToolResultPayload(**call, **facts, message_id=message_id, step_id=self.id)
         ended = StepEnded(id=self.id, status=end.outcome, result=end.result, attempts=attempt, spans=spans)
         data = call if self.answer.edited is None else call | {"edited": decision.arguments}

@@ -9,7 +9,7 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from agents.context import RunContext
 from agents.delegation.agent_tool import MESSAGE
@@ -26,7 +26,7 @@ from agents.tools.requests import CallAsks
 from agents.tools.results import chars_of, in_thread_if_large, validate_output
 from agents.tools.tool import Tool
 from bus.journal.errors import StaleOwner
-from bus.journal.owner import Commit
+from bus.journal.owner import Commit, RecordedOutcome
 from bus.payloads import ErrorPayload, Outcome, Payload
 from config.definitions.secrets import required_secret
 from config.effects import Recovery
@@ -327,6 +327,17 @@ class CallWork:
             self.set_outcome("done", await in_thread_if_large(chars, guard, self._tool.name, result))
         except ModelVisible as error:
             self.set_outcome("failed", f"The call was made, and its result is kept back: {error}", error)
+
+    def take(self, recorded: RecordedOutcome) -> None:
+        """Set the outcome that an earlier run has recorded, as the guardrails let it pass now."""
+        outcome, result = cast(Outcome, recorded.outcome), recorded.result
+        try:
+            result = self._context.guardrails.output(self._tool.name, result) if outcome == "done" else result
+        except ModelVisible as error:
+            self.set_outcome("failed", f"The recorded result is kept back: {error}", error)
+            return
+        failure = ToolFailed(str(result)) if outcome == "failed" else None
+        self.set_outcome(outcome, result, failure)
 
     def set_outcome(self, outcome: Outcome, result: Any, error: ModelVisible | None = None) -> None:
         """Set the outcome; where it is not known what the call has read, its text is kept back."""

@@ -36,6 +36,10 @@ NEEDS_APPROVAL = "This tool needs a person's approval for each call."
 CHANGED = "The tool has changed since this call was approved, so it needs another approval."
 POLICY_CHANGED = "The policy has changed since this call was approved, so it needs another approval."
 MISSING = "The agent called this without {names}. Fill in what is missing, or decline."
+UNRECORDED = (
+    "Not done: the recording that this run continues from was removed, so it is not known whether this call was made "
+    "before. Start a new run, or run it again with the mode 'live'."
+)
 NEVER_MADE = "The call was not made: when the model asked for it, its tool or its arguments did not fit."
 
 
@@ -200,6 +204,20 @@ def judge(request: CallRequest, decision: CallDecision) -> CallDecision:
     return decision
 
 
+def recall(request: CallRequest, decision: CallDecision) -> CallDecision:
+    """Give a call the outcome that the run which this one continues from has recorded; it is not made again then.
+
+    The call passes the stages before all the same: what may not be called now gets no recorded result either.
+    """
+    recorded, record = request.context.lease.recorded, request.record
+    if recorded is None or not record.is_planned:
+        return decision
+    outcome = recorded.take(record.call.id, record.call.name, canonical_digest(decision.arguments))
+    if outcome is None and recorded.may_lack(request.tool.effect):
+        return decision.refused(CALL_BLOCKED(UNRECORDED))
+    return replace(decision, recorded=outcome)
+
+
 def approve(request: CallRequest, decision: CallDecision) -> CallDecision:
     """Let a call begin that needs no approval, or that a person has approved, also by a sticky approval."""
     if not request.record.is_planned:
@@ -219,7 +237,7 @@ async def consult(request: CallRequest, decision: CallDecision) -> CallDecision:
     return await ask_engine(request.context.governance, request.record, decision)
 
 
-STAGES: tuple[Stage, ...] = (authorise, validate, judge, approve)
+STAGES: tuple[Stage, ...] = (authorise, validate, judge, recall, approve)
 REMOTE_STAGES: tuple[RemoteStage, ...] = (consult,)
 
 

@@ -46,11 +46,14 @@ class ToolStep:
         self.decision: CallDecision = decide(self._request)
         """What the stages have decided so far."""
         self.work = CallWork(context, self.record, _limit_s(self.record.tool, self.decision, default_timeout_s))
-        self._end_if_refused()
+        self._end_if_settled()
 
-    def _end_if_refused(self) -> None:
+    def _end_if_settled(self) -> None:
+        """Set the outcome of a call that was refused, or whose outcome an earlier run has recorded."""
         if self.decision.refusal is not None:
             self.work.set_outcome(*self.decision.refusal)
+        elif self.decision.recorded is not None:
+            self.work.take(self.decision.recorded)
 
     # --- its state
 
@@ -156,7 +159,7 @@ class ToolStep:
         if self.is_settled:
             return ()
         self.decision = await decide_remotely(self._request, self.decision)
-        self._end_if_refused()
+        self._end_if_settled()
         return self.decision.notes
 
     async def run(self) -> None:
@@ -212,7 +215,7 @@ class ToolStep:
     def refuse(self, error: ModelVisible) -> None:
         """Set that the call is not made, before its start is committed."""
         self.decision = self.decision.refused(error)
-        self._end_if_refused()
+        self._end_if_settled()
 
     def cut_off(self, ending: Ending) -> None:
         """Set the outcome of a call that is open when the run ends so; an outcome that is set already stays."""

@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from bus.journal.acceptance.children import AcceptedChild
     from bus.journal.controls import CONTROLS, STEER, STOP, Control
     from bus.journal.decisions.decisions import Decided
+    from bus.journal.forks.continued import RepeatedRun
     from bus.journal.forks.fork import Fork
     from bus.journal.idempotency import IdempotencyKey
     from bus.journal.records.parent import Parent
+    from bus.journal.records.recorded_calls import Mode, Origin
     from bus.journal.records.steps import NO_MODEL, TOOL, NewCall
     from bus.journal.states.codes import STOPPED
     from bus.journal.storage.internal_events import NewInternalEvent

@@ -59,25 +59,6 @@ THREAD_OF_OTHER_AGENT = Permanent.row(
 )
 """The run would read that agent's messages."""
 
-MESSAGE_UNKNOWN = Permanent.row(
-    "message_unknown",
-    "The thread has no message with this number.",
-    status=404,
-    text=(
-        "thread '{thread_id:.80}' has no message {number}; its messages have numbers from 1 to {last}, and "
-        "`GET /v1/threads/ID/messages` lists them."
-    ),
-    remedy="Name the `number` of a message of the thread.",
-)
-
-THREAD_EXISTS = Permanent.row(
-    "thread_exists",
-    "The principal has a thread with the name that a new one is to get.",
-    status=409,
-    text="there is a thread '{thread_id:.80}' already; choose another name, or leave it out to get a new one.",
-    remedy="Send another `thread_id`, or none.",
-)
-
 RUN_OPEN = Permanent.row(
     "run_open",
     "The run to delete has not ended, or the thread to delete has an open run.",

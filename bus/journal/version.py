@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from bus.journal.errors import CodeVersion
 from bus.journal.records.steps import AGENT, TOOL
 
-JOURNAL_VERSION = 2
+JOURNAL_VERSION = 3
 """To be raised when the format of steps, events or history changes so that older code would misread it."""
 OF_KIND: Mapping[str, int] = {AGENT: 1, TOOL: 2}
 """The version that each kind of run is written in: code of version 1 would begin an agent's turn for a tool's call."""
+WITH_ORIGIN = 3
+"""The version of a run that continues from another one: code of version 2 would make its recorded calls again."""
 
 
 def require_readable_journal(journal: int) -> None:

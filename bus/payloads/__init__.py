@@ -175,12 +175,14 @@ class ToolResultPayload(Payload):
     attempt: int | None = None
     """1, and one more for each retry, and each time that a worker resumed the run before the call had ended."""
     duration_ms: int | None = None
+    recorded_in: str | None = None
+    """The run whose recorded outcome this is: the tool was not called."""
     message_id: str = ""
     step_id: str = ""
 
     @staticmethod
     def log_line(record: Record) -> str:
-        took = given(record, "duration_ms", " in {} ms")
+        took = given(record, "duration_ms", " in {} ms") + given(record, "recorded_in", " in {}, not called again")
         result = f": {text(record['result'])}" if "result" in record else ""
         return f"{record['name']} {record['outcome']}{took}{result}"
 

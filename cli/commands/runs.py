@@ -12,6 +12,7 @@ from bus.journal.readers import STATUSES, RunFilter
 from cli import options
 from cli.commands.agent_versions import upgrade
 from cli.commands.remove import rm_runs
+from cli.commands.repeats import rerun, retry
 from cli.open_runner import open_runner
 from cli.options import CommandGroup
 from cli.output.durations import took
@@ -58,7 +59,10 @@ def _line(span: Mapping[str, Any]) -> str:
     return "  ".join(visible(str(fact)) for fact in facts if fact)
 
 
-@click.command(cls=CommandGroup, members={"rm": rm_runs, "spans": spans_of, "upgrade": upgrade})
+MEMBERS = {"rerun": rerun, "retry": retry, "rm": rm_runs, "spans": spans_of, "upgrade": upgrade}
+
+
+@click.command(cls=CommandGroup, members=MEMBERS)
 @click.option("--status", type=click.Choice(["open", *STATUSES]), help="Only runs in this state.")
 @click.option("--agent", help="Only runs of this agent.")
 @click.option("--thread", "thread_id", metavar="ID", help="Only runs of this thread.")

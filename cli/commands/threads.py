@@ -9,6 +9,7 @@ from typing import Any
 import click
 import orjson
 
+from agents.prompt import check_thread_id
 from cli import options
 from cli.commands.remove import rm_threads
 from cli.open_runner import open_runner
@@ -41,7 +42,9 @@ MOST_ID_COLUMNS = 30
 def fork(thread_id: str, message: int, new_thread_id: str | None, as_json: bool, **flags: object) -> int:
     """Make a thread with copies of the first messages of another one."""
     with open_runner(options.apply(**flags)) as runner:
-        branch = runner.fork(thread_id, message, new_thread_id=new_thread_id)
+        if new_thread_id is not None:
+            check_thread_id(new_thread_id)
+        branch = runner.journal.clients.fork(runner.principal, thread_id, message, new_thread_id)
     if as_json:
         print_json(asdict(branch))
         return 0

@@ -45,11 +45,12 @@ from web.mcp.server import build_server
 pytestmark = pytest.mark.parity
 
 SECRET = "violet-otter"
-STAGES = ["authorise", "validate", "policy", "approval", "journal", "act", "validate output", "redact"]
+STAGES = ["authorise", "validate", "policy", "recall", "approval", "journal", "act", "validate output", "redact"]
 NAMES: dict[Stage, str] = {
     stages.authorise: "authorise",
     stages.validate: "validate",
     stages.judge: "policy",
+    stages.recall: "recall",
     stages.approve: "approval",
 }
 JOURNALLING = ((bus.journal.log.writer, "record"), (bus.journal.ownership.leases, "start_steps"))

@@ -456,3 +456,43 @@ def test_runs_spans_lists_what_calls_did(type_: Type, model: ModelServer, capsys
     assert [span["kind"] for span in calls[1]["spans"]] == ["file"]
     assert type_("runs", "spans", "run_none") == 2
     assert "there is no run" in capsys.readouterr().err
+
+
+def test_a_run_is_repeated_from_a_step_and_failed_ones_are_retried(
+    type_: Type, model: ModelServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    model.script([Turn(status=400)])
+    type_("run", "tester", "What is 1 + 2?")
+    (run,) = listed(type_, capsys)
+
+    assert type_("runs", "retry", "--status", "failed", "--since", "2h") == 2
+    output = capsys.readouterr()
+    assert type_("runs", "retry", "--status", "failed", "--agent", "tester", "--yes", "--json") == 0
+    (retry,) = orjson.loads(capsys.readouterr().out)
+    assert type_("runs", "retry", "--status", "failed", "--yes") == 0
+    again = capsys.readouterr()
+    assert type_("runs", "rerun", run["run_id"], "--from-step", "1") == 0
+    rerun = capsys.readouterr().out
+    assert type_("runs", "rerun", run["run_id"], "--from-step", "9") != 0
+
+    assert f"{run['run_id']}  tester  failed  What is 1 + 2?\n    {run['error']}\n" in output.err
+    assert "Retry 1 run?" in output.err
+    assert retry["retry_of"] == run["run_id"]
+    assert (again.out, again.err) == ("", "no run to retry.\n")
+    assert f"repeats {run['run_id']} from step 1" in rerun
+    assert "has no step 9" in capsys.readouterr().err
+
+
+def listed(type_: Type, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    capsys.readouterr()
+    type_("runs", "--json")
+    return list(orjson.loads(capsys.readouterr().out))
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("run_x", "--status", "dead"), ("run_x", "--agent", "a"), ("--status", "dead", "--since", "soon")]
+)
+def test_a_retry_is_told_what_to_retry(type_: Type, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
+    assert type_("runs", "retry", *words) == 2
+    assert capsys.readouterr().err

@@ -269,3 +269,24 @@ def test_a_thread_is_forked_at_a_message(client, runner, journal) -> None:
     page = client.get("/v1/threads/branch/messages").json["messages"]
     assert [message["content"] for message in page] == ["Hi", "Hello."]
     assert (unknown.status_code, unknown.json["code"]) == (404, "message_unknown")
+
+
+# --- repeating
+
+
+def test_a_run_that_failed_is_retried_and_one_that_succeeded_repeated_from_a_step(client, runner, journal) -> None:
+    failed, done = accept(runner, "Hi", thread_id="talk"), accept(runner, "Hi")
+    for run_id, status in ((failed, "failed"), (done, "succeeded")):
+        RunOwner(journal, run_id).finish("Hello.", status=status)
+
+    retry = client.post(f"/v1/runs/{failed}/retry", json={}, headers={"Idempotency-Key": "r"})
+    again = client.post(f"/v1/runs/{failed}/retry", json={}, headers={"Idempotency-Key": "r"})
+    refused = client.post(f"/v1/runs/{done}/retry", json={})
+    no_step = client.post(f"/v1/runs/{done}/rerun", json={"from_step": 9, "mode": "live"})
+
+    assert (retry.status_code, retry.json["thread_id"]) == (202, "talk")
+    assert again.json["run_id"] == retry.json["run_id"]
+    run = client.get(f"/v1/runs/{retry.json['run_id']}").json
+    assert (run["retry_of"], run["mode"], run["title"]) == (failed, "recorded", "Hi")
+    assert (refused.status_code, refused.json["code"]) == (409, "run_not_repeatable")
+    assert (no_step.status_code, no_step.json["code"]) == (404, "step_unknown")

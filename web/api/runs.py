@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from flask import Blueprint, Response, url_for
 from pydantic import Field
 
 from agents.errors import INPUT_EMPTY, INPUT_TOO_LARGE
 from agents.governance.guardrails.errors import INPUT_BLOCKED
-from bus.identity.errors import GRANT_REFUSED
-from bus.journal.clients import CONTROLS, CommitResult
-from bus.journal.errors import CONTROL_REFUSED, IDEMPOTENCY_CONFLICT, RUN_OPEN, TOO_MANY_CONTROLS, RunUnknown
+from bus.identity.errors import FORBIDDEN, GRANT_REFUSED
+from bus.journal.clients import CONTROLS, CommitResult, Origin
+from bus.journal.errors import (
+    CONTROL_REFUSED,
+    IDEMPOTENCY_CONFLICT,
+    RUN_OPEN,
+    TOO_MANY_CONTROLS,
+    RunUnknown,
+)
+from bus.journal.forks.errors import RUN_NOT_REPEATABLE, STEP_UNKNOWN
 from bus.journal.readers import RunStatus
 from bus.payloads import TERMINAL
 from web.api.answers import STARTING, accepted, answer, end_of, run_with_questions, start_run
@@ -174,6 +181,42 @@ def remove(run_id: RunId) -> Response:
     """Remove an ended run, its log and its steps; its thread keeps the messages."""
     current_process().journal.readers.runs.remove(current_principal(), [run_id])
     return Response(status=204)
+
+
+class RetryRun(Input):
+    """How a run is retried."""
+
+    mode: Literal["recorded", "live"] = "recorded"
+    """``live``: calls that were recorded are made again, as far as the policy and persons allow it."""
+
+
+class RerunRun(RetryRun):
+    """From where a run is repeated."""
+
+    from_step: Annotated[int, Whole(1, 2**31 - 1), Field(examples=[2])]
+    """The number of the first step that is made anew; those before it are copied."""
+
+
+AGAIN = (*STARTING, RunUnknown, RUN_NOT_REPEATABLE, FORBIDDEN)
+
+
+@runs.post("/v1/runs/<run_id>/rerun")
+@call({202: AcceptedRun}, problems=(*AGAIN, STEP_UNKNOWN))
+def rerun(run_id: RunId, body: RerunRun, headers: Repeatable) -> Response:
+    """Repeat a run of yours from a step on, as a new run in a fork of its thread: 202 with its addresses."""
+    return _repeated(Origin(run_id=run_id, kind="rerun", from_step=body.from_step, mode=body.mode), body, headers)
+
+
+@runs.post("/v1/runs/<run_id>/retry")
+@call({202: AcceptedRun}, problems=AGAIN)
+def retry(run_id: RunId, body: RetryRun, headers: Repeatable) -> Response:
+    """Retry a run of yours that did not succeed, as the next run of its thread: 202 with its addresses."""
+    return _repeated(Origin(run_id=run_id, kind="retry", mode=body.mode), body, headers)
+
+
+def _repeated(origin: Origin, body: Input, headers: Repeatable) -> Response:
+    runner, idempotency = current_process().runner, headers.idempotency(body)
+    return accepted(runner.repeat(origin, detached=True, principal=current_principal(), idempotency=idempotency))
 
 
 class NoFields(Input):

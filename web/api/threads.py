@@ -10,7 +10,8 @@ from pydantic import Field
 
 from agents.errors import AgentUnknown
 from bus.identity.errors import AGENT_FORBIDDEN, FORBIDDEN
-from bus.journal.errors import MESSAGE_UNKNOWN, RUN_OPEN, THREAD_EXISTS, ThreadUnknown
+from bus.journal.errors import RUN_OPEN, ThreadUnknown
+from bus.journal.forks.errors import MESSAGE_UNKNOWN, THREAD_EXISTS
 from bus.journal.readers import MessagesUntil, RunStatus
 from bus.payloads import Outcome
 from config.definitions.errors import DefinitionInvalid
@@ -211,8 +212,8 @@ class ForkedThread(Answer):
 @call({201: ForkedThread}, problems=(ThreadUnknown, MESSAGE_UNKNOWN, THREAD_EXISTS, FORBIDDEN))
 def fork(thread_id: ThreadId, body: ForkThread) -> Response:
     """Fork a thread of yours: 201 and a thread that begins with copies of its messages."""
-    runner = current_process().runner
-    branch = runner.fork(thread_id, body.message, new_thread_id=body.thread_id, principal=current_principal())
+    clients = current_process().journal.clients
+    branch = clients.fork(current_principal(), thread_id, body.message, body.thread_id)
     return answer(asdict(branch), 201, Location=url_for("threads.one", thread_id=branch.thread_id))
 
 

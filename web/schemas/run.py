@@ -73,6 +73,14 @@ class RunSummary(Answer):
     """The queue that its agent names; absent: the deployment's."""
     grant_id: Maybe[str] = None
     """The privilege grant that it was started with."""
+    rerun_of: Maybe[str] = None
+    """The run that it repeats from a step on."""
+    retry_of: Maybe[str] = None
+    """The run that did not succeed, of which it is a retry."""
+    from_step: Maybe[int] = None
+    """With ``rerun_of``: the first step that was not copied."""
+    mode: Maybe[Literal["recorded", "live"]] = None
+    """With both: what becomes of calls that were recorded."""
     trace_id: Maybe[str] = None
     """The trace id of the request that started it, or its own; log records about the run have it."""
     correlation_id: Maybe[str] = None

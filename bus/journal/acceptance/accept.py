@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -17,6 +17,8 @@ from bus.identity.audit.recording import record as audit
 from bus.identity.credentials.grants import Grant, PresentedGrant, use
 from bus.journal.acceptance.run_limits import RunLimits, require_room
 from bus.journal.errors import THREAD_OF_OTHER_AGENT, ThreadUnknown
+from bus.journal.forks.continued import continue_from, repeatable
+from bus.journal.forks.fork import fork_before
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.log.commit import add_agent
 from bus.journal.log.events import event_row
@@ -25,9 +27,10 @@ from bus.journal.paging import agents_beside
 from bus.journal.records.definition_store import is_pinned, pin, remember_pinned
 from bus.journal.records.originals import write_originals
 from bus.journal.records.parent import Parent
+from bus.journal.records.recorded_calls import RERUN, Origin
 from bus.journal.records.steps import AGENT, TOOL, NewCall
 from bus.journal.states.conditions import insert_run
-from bus.journal.version import OF_KIND
+from bus.journal.version import OF_KIND, WITH_ORIGIN
 from bus.messages.run_agent import FIELDS, RunAgentMessage
 from bus.payloads import StatusPayload
 from bus.sealing import Original
@@ -78,6 +81,8 @@ class NewRun:
     idempotency: IdempotencyKey | None = None
     parent: Parent | None = None
     """Of a child run: whose it is."""
+    origin: Origin | None = None
+    """The run whose recorded steps it continues from."""
     originals: Sequence[Original] = field(default=(), repr=False)
     """What guardrails removed something from, to be sealed."""
 
@@ -181,7 +186,12 @@ def _accept(connection: Connection, new: NewRun, record: Record, limits: RunLimi
     require_room(connection, new.principal, limits)
     grant = new.grant.require(connection, new.principal, new.agent_id) if new.grant is not None else None
     pin(connection, new.definition_digest, new.agent_id, new.definition_json)
+    if new.origin is not None and new.origin.kind == RERUN:
+        source = repeatable(connection, new.principal, new.origin)
+        new = replace(new, thread_id=fork_before(connection, new.principal, source.thread_id, source.turn))
     run = _insert(connection, new, grant)
+    if new.origin is not None:
+        continue_from(connection, new.origin, run["id"])
     if grant is not None:
         use(connection, grant, run["id"])
     message = RunAgentMessage(run_id=run["id"], **{name: run[name] for name in FIELDS})
@@ -242,8 +252,10 @@ def _run_row(
         "queue": new.queue,
         "observers_json": orjson.dumps(new.observers).decode(),
         **_columns_of(new.metadata or {}),
-        "journal": OF_KIND[new.kind],
         **(new.parent.columns() if new.parent is not None else {}),
+        "journal": OF_KIND[new.kind] if new.origin is None else WITH_ORIGIN,
+        "origin_id": new.origin.run_id if new.origin is not None else None,
+        "origin_json": new.origin.to_json() if new.origin is not None else None,
     }
 
 

@@ -16,10 +16,12 @@ from bus.journal.controls import STOP, Control
 from bus.journal.decisions import decisions
 from bus.journal.decisions.decisions import Decided, Guard, guarded
 from bus.journal.decisions.links import UsedLink
+from bus.journal.forks.continued import RepeatedRun, repeatable
 from bus.journal.forks.fork import Fork, fork_thread
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.mailbox import control as controlling
 from bus.journal.outbox import announce
+from bus.journal.records.recorded_calls import Origin
 from bus.journal.unowned.transitions import CommitResult
 from bus.journal.unowned.upgrade import RunVersion, upgrade
 from bus.loop import ProcessLoop
@@ -69,6 +71,11 @@ class Clients:
     def fork(self, principal: Principal, thread_id: str, message: int, new_thread_id: str | None = None) -> Fork:
         """Make a thread with copies of a thread's messages up to this number; see ``bus.journal.forks.fork``."""
         return fork_thread(self._database, principal, thread_id, message, new_thread_id)
+
+    def repeatable(self, principal: Principal, origin: Origin) -> RepeatedRun:
+        """Return what a rerun or a retry of a run takes from it; see ``bus.journal.forks.continued``."""
+        with self._database.read() as connection:
+            return repeatable(connection, principal, origin)
 
     def control(
         self,

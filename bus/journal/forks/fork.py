@@ -15,7 +15,8 @@ from sqlalchemy import Connection, Row, and_, func, insert, literal, or_, select
 from sqlalchemy.exc import IntegrityError
 
 from bus.identity.errors import forbidden
-from bus.journal.errors import MESSAGE_UNKNOWN, THREAD_EXISTS, ThreadUnknown
+from bus.journal.errors import ThreadUnknown
+from bus.journal.forks.errors import MESSAGE_UNKNOWN, THREAD_EXISTS
 from bus.journal.paging import threads_of
 from config.database.engine import WALL_MS, Database
 from config.database.tables import messages, thread_agents, threads
@@ -62,18 +63,25 @@ def fork_thread(
         raise ThreadUnknown(thread_id=new_thread_id)
     try:
         with database.write() as connection:
-            row = locked_thread(connection, principal, thread_id)
-            return insert_fork(connection, row, _place_of(connection, row, number), new_thread_id)
+            row = _locked_thread(connection, principal, thread_id)
+            last = _place_of(connection, row, number)
+            fork_id, count = insert_fork(connection, row, last, new_thread_id)
     except IntegrityError as error:
         raise THREAD_EXISTS(thread_id=new_thread_id) from error
+    return Fork(thread_id=fork_id, forked_from=row.id, at=last[1], messages=count)
 
 
-def locked_thread(connection: Connection, principal: Principal, thread_id: str) -> Row[Any]:
-    """Return the row of the principal's own thread; no run adds messages or labels to it until the transaction ends.
+def fork_before(connection: Connection, principal: Principal, thread_id: str, turn: int) -> str:
+    """Make a fork of the principal's thread with what was said before this turn, and return its id.
 
     Raises:
-        ThreadUnknown: it has none, or its credential is not for all agents of it.
+        ThreadUnknown: see ``fork_thread``.
     """
+    return insert_fork(connection, _locked_thread(connection, principal, thread_id), (turn, 0))[0]
+
+
+def _locked_thread(connection: Connection, principal: Principal, thread_id: str) -> Row[Any]:
+    """Return the row of the principal's own thread; no run adds messages or labels to it until the transaction ends."""
     query = select(threads).where(threads.c.id == thread_id, threads_of(principal, None))
     row = connection.execute(query.with_for_update()).first()
     if row is None:
@@ -81,8 +89,11 @@ def locked_thread(connection: Connection, principal: Principal, thread_id: str) 
     return row
 
 
-def insert_fork(connection: Connection, row: Row[Any], last: Place, thread_id: str | None = None) -> Fork:
-    """Insert a thread with the messages of ``row``'s thread up to the place ``last``, in their order and numbers."""
+def insert_fork(connection: Connection, row: Row[Any], last: Place, thread_id: str | None = None) -> tuple[str, int]:
+    """Insert a thread with the messages of ``row``'s thread up to the place ``last``, in their order and numbers.
+
+    Returns its id, and how many messages it has.
+    """
     is_copied = and_(messages.c.thread_key == row.key, tuple_(messages.c.turn, messages.c.number) <= tuple_(*last))
     count, highest = connection.execute(
         select(func.count(), func.coalesce(func.max(messages.c.number), 0)).where(is_copied)
@@ -98,7 +109,7 @@ def insert_fork(connection: Connection, row: Row[Any], last: Place, thread_id: s
     key = connection.execute(insertion).scalar_one()
     _copy(connection, messages, key, is_copied)
     _copy(connection, thread_agents, key, thread_agents.c.thread_key == row.key)
-    return Fork(thread_id=fork_id, forked_from=row.id, at=last[1] if count else 0, messages=count)
+    return fork_id, count
 
 
 _INHERITED = ("tenant", "principal", "private", "agent_id", "title", "labels_json")

@@ -15,13 +15,11 @@ import orjson
 from sqlalchemy import Connection, bindparam, select
 
 from bus.journal.paging import PAGE_BYTES
-from bus.journal.records.steps import StepEnded
+from bus.journal.records.steps import RESULT_IN, StepEnded
 from bus.journal.records.threads import HistoryItem
 from bus.payloads import Payload, ToolResultPayload, decode
 from config.database.tables import messages
 
-RESULT_IN = "result_in"
-"""The field that replaces an event's or a step's ``result``: the id of the message that has it."""
 RESULT_BYTES = "result_bytes"
 """The field beside it in an event: the bytes of the result as JSON, for the size of pages."""
 LONG_BYTES = 1024

@@ -16,6 +16,7 @@ from bus.journal.log.events import event_row, insert_rows, undeclared, undeliver
 from bus.journal.log.progress import Progress, read_progress
 from bus.journal.ownership.claims import ClaimTerms
 from bus.journal.records.control_requests import ControlRequest, note_answers, request_of, unread_controls
+from bus.journal.records.recorded_calls import read_recorded_calls
 from bus.journal.records.steps import (
     TOOL,
     AcceptedCall,
@@ -74,6 +75,7 @@ def claim_on(
         observers=tuple(orjson.loads(row["observers_json"])),
         metadata=orjson.loads(row["metadata_json"]) if row["metadata_json"] else {},
         next_seq=used_before + 1 + len(first_events),
+        recorded=read_recorded_calls(connection, run_id, row["origin_json"]),
         undelivered=tuple(missed),
         first_events=tuple(first_events),
         is_suspect=is_suspect(row["crashes"], notes),
@@ -165,8 +167,9 @@ class Claim:
         return history(self.connection, lease.thread_key, lease.turn, max_chars, summary)
 
     def progress(self) -> Progress:
-        """Return how far earlier owners came; of a new run, nothing."""
-        return read_progress(self.connection, self.lease.run_id) if self.lease.fence > 1 else Progress()
+        """Return how far earlier owners, or the run that it continues from, came; of a new run, nothing."""
+        is_new = self.lease.fence == 1 and self.lease.origin_json is None
+        return Progress() if is_new else read_progress(self.connection, self.lease.run_id)
 
     def call(self) -> AcceptedCall | None:
         """Return the call that a run of kind ``tool`` was accepted with; None of a run of another kind."""

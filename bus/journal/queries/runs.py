@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, Row, Select, case, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, case, exists, func, select
 
 from bus.identity.access import may_see_machines, rows_for
 from bus.journal.approvals import last_decided, pending, pending_chars
@@ -28,6 +28,7 @@ from bus.journal.queries.board import (
 )
 from bus.journal.queries.run_contexts import CONTEXT_COLUMNS, golden_of, run_contexts
 from bus.journal.queries.wait_reasons import WaitReason, explain
+from bus.journal.records.recorded_calls import Origin
 from bus.journal.retention.removal import remove_runs, require_over
 from bus.journal.states.codes import Reason, RunStatus
 from bus.journal.states.conditions import OPEN
@@ -55,6 +56,8 @@ class RunFilter(TypedDict, total=False):
     owner: str | None
     """The principal that the runs belong to."""
     trace_id: str | None
+    is_retried: bool | None
+    """Whether another run is a retry of it."""
     correlation_id: str | None
     """The one that a client chose, or the trace id of runs for which none was chosen."""
     limit: int
@@ -283,6 +286,7 @@ def _newest(
     owner: str | None = None,
     trace_id: str | None = None,
     correlation_id: str | None = None,
+    is_retried: bool | None = None,
     limit: int = LIMIT,
     before_ms: int | None = None,
     before_id: str = "",
@@ -304,6 +308,12 @@ def _newest(
         query = query.where(runs.c.trace_id == trace_id)
     if correlation_id is not None:
         query = query.where(has_correlation(correlation_id))
+    if is_retried is not None:
+        later = runs.alias("later")
+        retry = exists(
+            select(later.c.id).where(later.c.origin_id == runs.c.id, later.c.origin_json.contains('"retry"'))
+        )
+        query = query.where(retry if is_retried else ~retry)
     return newest_first(query, runs.c.created_ms, runs.c.id, limit=limit, before_ms=before_ms, before_id=before_id)
 
 
@@ -335,6 +345,7 @@ def _brief(row: Any) -> dict[str, Any]:
         "crashes": _crashes(row.crashes_json) if row.crashes_json else None,
         "queue": row.queue,
         "grant_id": row.grant_id,
+        **(_origin(Origin.of(row.origin_json)) if row.origin_json else {}),
         "trace_id": row.trace_id,
         "correlation_id": row.correlation_id or row.trace_id,
         "detached": row.detached or None,
@@ -349,6 +360,10 @@ def _brief(row: Any) -> dict[str, Any]:
         "work_ms": row.work_ms if row.started_ms else None,
     }
     return present(fields)
+
+
+def _origin(origin: Origin) -> dict[str, Any]:
+    return {f"{origin.kind}_of": origin.run_id, "from_step": origin.from_step, "mode": origin.mode}
 
 
 def _crashes(crashes_json: str) -> list[dict[str, Any]]:

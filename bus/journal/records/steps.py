@@ -20,6 +20,8 @@ AGENT, TOOL = "agent", "tool"
 """The kinds of runs: an agent's turn, and one call of one tool."""
 NO_MODEL = ""
 """The model of a run of kind ``tool``."""
+RESULT_IN = "result_in"
+"""The field that replaces an event's or a step's ``result``: the id of the message that has it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -80,6 +80,14 @@ def insert_run(connection: Connection, values: Mapping[str, Any]) -> None:
 _INSERT = insert(runs).inline().values(created_ms=WALL_MS)
 
 
+def note_copied(connection: Connection, run_id: str, reserved_to: int) -> None:
+    """queued -> queued: the log of a run that was just inserted has copies of events up to this number."""
+    connection.execute(_COPIED, {"id_": run_id, "upto": reserved_to})
+
+
+_COPIED = update(runs).where(runs.c.id == bindparam("id_"), runs.c.fence == 0).values(reserved_to=bindparam("upto"))
+
+
 def require_writable(connection: Connection, run_id: str) -> None:
     """Check that the pages of a run whose lease expired can be written: the lease ends one millisecond earlier.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from bus.journal.records.recorded_calls import RecordedCalls
 from bus.journal.states.crashes import SUSPECT_AFTER
 from bus.payloads import Payload
 from config.identity.principal import Principal, Role
@@ -84,6 +85,10 @@ class Lease:
     """The run that delegated it; None: no run did."""
     budget_json: str | None = None
     """What a child run may use of its parent's limits (``max_rounds``); None: all of its own agent's."""
+    origin_json: str | None
+    """Which run it continues from, and how (``bus.journal.records.recorded_calls``); None: it is a run by itself."""
+    recorded: RecordedCalls | None
+    """The outcomes that its calls get in place of being made; None: they are made."""
     undelivered: tuple[Payload, ...]
     """Events written without an owner since the last one; this owner delivers them to observers first."""
     first_events: tuple[Payload, ...]

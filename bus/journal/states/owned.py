@@ -94,7 +94,7 @@ LEASE_COLUMNS = tuple(
     """
     kind thread_id thread_key turn tenant principal agent_id agent_name definition_digest queue model detached title
     fence reserved_to stop_requested created_ms steps commits crashes journal trace_id correlation_id
-    credential credential_id context_json work_ms handed_from_json parent_id budget_json private
+    credential credential_id context_json work_ms handed_from_json parent_id budget_json private origin_json
     """.split()
 )
 """What a lease says of its run, each under the column's name."""

@@ -43,7 +43,7 @@ TABLE = (
         to={NONE: (QUEUED,)},
         by="client",
         guard="the idempotency key is new",
-        writes="thread, user's message, run, event 1, outbox row",
+        writes="thread, user's message, run, event 1, outbox row; of a rerun or a retry, copies of recorded steps",
     ),
     Transition(
         name="defer polling",

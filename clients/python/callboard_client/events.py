@@ -133,6 +133,8 @@ class ToolResultEvent(Event):
     result: Any = None
     attempt: int | None = None
     duration_ms: int | None = None
+    recorded_in: str | None = None
+    """The run whose recorded outcome this is: the tool was not called."""
     message_id: str = ""
     step_id: str = ""
 

@@ -15,6 +15,14 @@ export interface components {
             status: components["schemas"]["RunStatus"];
             thread_id: string;
         };
+        /** @description Which versions new runs of an agent get; without an alias they get what its file says. */
+        AgentAliases: {
+            agent: string;
+            /** @description By ``stable`` and ``canary``. */
+            aliases: {
+                [key: string]: components["schemas"]["ServedVersion"];
+            };
+        };
         /** @description What an agent is for. */
         AgentGoal: {
             agent_friendly_description: string;
@@ -46,9 +54,13 @@ export interface components {
             /** @description The model that the next run gets. */
             model: string;
             name: string;
+            /** @description Where its file cannot be used, and the last version that could serves: that, as a sentence. */
+            problem?: string;
             /** @description Messages to begin with. */
             starters: string[];
             tools: string[];
+            /** @description The version that serves in place of what its file says; absent: what its file says serves. */
+            version?: number;
         };
         /** @description A question that a run asks before it continues. */
         Approval: {
@@ -975,6 +987,8 @@ export interface components {
             ended_at?: string;
             /** @description The code of the error that ended it. */
             error?: string;
+            /** @description With ``rerun_of``: the first step that was not copied. */
+            from_step?: number;
             /** @description The privilege grant that it was started with. */
             grant_id?: string;
             /**
@@ -986,6 +1000,11 @@ export interface components {
             metadata?: {
                 [key: string]: unknown;
             };
+            /**
+             * @description With both: what becomes of calls that were recorded.
+             * @enum {string}
+             */
+            mode?: "recorded" | "live";
             /** @description The model that it was accepted with; empty for a call of a tool. */
             model: string;
             /** @description Its answer: text, or JSON where its agent has an output schema. */
@@ -1000,6 +1019,10 @@ export interface components {
             queue?: string;
             /** @description Why it is in this state; the code of its error where it failed. */
             reason?: string;
+            /** @description The run that it repeats from a step on. */
+            rerun_of?: string;
+            /** @description The run that did not succeed, of which it is a retry. */
+            retry_of?: string;
             run_id: string;
             started_at?: string;
             status: components["schemas"]["RunStatus"];
@@ -1037,6 +1060,21 @@ export interface components {
             sticky_id: string;
             /** @description With the scope ``thread``: the thread. */
             thread_id?: string;
+        };
+        /** @description One content that the agent's file has had. */
+        ListedVersion: {
+            /** @description The aliases that stand for it, each with its share of the threads in percent. */
+            aliases: {
+                [key: string]: number;
+            };
+            /** @description SHA-256 of what decides how a run behaves: versions with the same one differ in names and descriptions alone. */
+            behaviour: string;
+            created_at: string;
+            /** @description SHA-256 of the whole content. */
+            digest: string;
+            /** @description Whether the agent's file says this now. */
+            is_in_file: boolean;
+            version: number;
         };
         /** @description An event that is committed. */
         LoggedEvent: {
@@ -1311,6 +1349,25 @@ export interface components {
              */
             thread_id?: string;
         };
+        /** @description Which version new runs get. */
+        Promote: {
+            /**
+             * @description ``stable``: all threads, and a canary ends. ``canary``: a share of them; a thread stays on its side.
+             * @default stable
+             * @enum {string}
+             */
+            alias: "stable" | "canary";
+            /**
+             * @description Of a canary: percent of the threads.
+             * @default 10
+             */
+            share: number;
+            /**
+             * @description Its number; ``latest``: both aliases end, and new runs get what the agent's file says.
+             * @example 2
+             */
+            version: number | "latest";
+        };
         /** @description The parameters with which the identity provider sent the reader back. */
         ProviderAnswer: {
             /** @description The authorization code, which is exchanged once. */
@@ -1391,6 +1448,20 @@ export interface components {
             /** @description Of the policy: a digest of its rules. */
             version: string;
         };
+        /** @description From where a run is repeated. */
+        RerunRun: {
+            /**
+             * @description The number of the first step that is made anew; those before it are copied.
+             * @example 2
+             */
+            from_step: number;
+            /**
+             * @description ``live``: calls that were recorded are made again, as far as the policy and persons allow it.
+             * @default recorded
+             * @enum {string}
+             */
+            mode: "recorded" | "live";
+        };
         /** @description A piece of the answer, many times a second. */
         ResponseEvent: {
             /** @description When it was numbered, UTC. */
@@ -1407,6 +1478,15 @@ export interface components {
              * @enum {string}
              */
             type: "response";
+        };
+        /** @description How a run is retried. */
+        RetryRun: {
+            /**
+             * @description ``live``: calls that were recorded are made again, as far as the policy and persons allow it.
+             * @default recorded
+             * @enum {string}
+             */
+            mode: "recorded" | "live";
         };
         /**
          * @description What widens a principal's reach from its own objects to those of its tenant.
@@ -1448,6 +1528,8 @@ export interface components {
             ended_at?: string;
             /** @description The code of the error that ended it. */
             error?: string;
+            /** @description With ``rerun_of``: the first step that was not copied. */
+            from_step?: number;
             /** @description The privilege grant that it was started with. */
             grant_id?: string;
             /**
@@ -1459,6 +1541,11 @@ export interface components {
             metadata?: {
                 [key: string]: unknown;
             };
+            /**
+             * @description With both: what becomes of calls that were recorded.
+             * @enum {string}
+             */
+            mode?: "recorded" | "live";
             /** @description The model that it was accepted with; empty for a call of a tool. */
             model: string;
             /** @description Its answer: text, or JSON where its agent has an output schema. */
@@ -1473,6 +1560,10 @@ export interface components {
             queue?: string;
             /** @description Why it is in this state; the code of its error where it failed. */
             reason?: string;
+            /** @description The run that it repeats from a step on. */
+            rerun_of?: string;
+            /** @description The run that did not succeed, of which it is a retry. */
+            retry_of?: string;
             run_id: string;
             /** @description Who asked for it; absent where an earlier release started it. */
             security_context?: components["schemas"]["SecurityContextShown"];
@@ -1568,6 +1659,8 @@ export interface components {
             ended_at?: string;
             /** @description The code of the error that ended it. */
             error?: string;
+            /** @description With ``rerun_of``: the first step that was not copied. */
+            from_step?: number;
             /** @description The privilege grant that it was started with. */
             grant_id?: string;
             /**
@@ -1575,6 +1668,11 @@ export interface components {
              * @enum {string}
              */
             kind: "agent" | "tool";
+            /**
+             * @description With both: what becomes of calls that were recorded.
+             * @enum {string}
+             */
+            mode?: "recorded" | "live";
             /** @description The model that it was accepted with; empty for a call of a tool. */
             model: string;
             /** @description The run that delegated it; absent where no run did. */
@@ -1587,6 +1685,10 @@ export interface components {
             queue?: string;
             /** @description Why it is in this state; the code of its error where it failed. */
             reason?: string;
+            /** @description The run that it repeats from a step on. */
+            rerun_of?: string;
+            /** @description The run that did not succeed, of which it is a retry. */
+            retry_of?: string;
             run_id: string;
             started_at?: string;
             status: components["schemas"]["RunStatus"];
@@ -1697,6 +1799,12 @@ export interface components {
              * @example sums
              */
             thread_id: string;
+        };
+        /** @description What an alias stands for. */
+        ServedVersion: {
+            /** @description Percent of the threads. */
+            share: number;
+            version: number;
         };
         /** @description What became of several answers, in their order. */
         SeveralDecided: {
@@ -2074,6 +2182,8 @@ export interface components {
             name: string;
             /** @enum {string} */
             outcome: "done" | "failed" | "refused" | "cancelled" | "unknown";
+            /** @description The run whose recorded outcome this is: the tool was not called. */
+            recorded_in?: string;
             result?: unknown;
             run_id: string;
             /** @description Its number in its run, from 1; the cursor of a reader that has it. */
@@ -2118,6 +2228,25 @@ export interface components {
             originals: components["schemas"]["UnsealedOriginal"][];
             run_id: string;
         };
+        /** @description The person's word. */
+        Upgrade: {
+            /**
+             * @description ``definition`` as it was shown; another version that serves by now is refused.
+             * @example 0000000000000000000000000000000000000000000000000000000000000000
+             */
+            digest: string;
+        };
+        /** @description The version that a waiting run may be moved to. */
+        UpgradeOffer: {
+            agent: string;
+            /** @description The digest of the definition that the run has. */
+            before: string;
+            /** @description The fields of the definition that differ. */
+            changed: string[];
+            /** @description The digest of the version that serves now; ``POST`` states it. */
+            definition: string;
+            run_id: string;
+        };
         /**
          * @description What a principal wants to do.
          * @enum {string}
@@ -2128,6 +2257,10 @@ export interface components {
          * @enum {string}
          */
         Verdict: "allow" | "constrain" | "require_approval" | "block" | "halt";
+        /** @description The versions of an agent, the newest first. */
+        VersionList: {
+            versions: components["schemas"]["ListedVersion"][];
+        };
         /** @description What this deployment asks for. */
         WaysToSignIn: {
             /**

@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import insert, update
 
 from bus.identity.errors import FORBIDDEN
-from bus.journal.errors import MESSAGE_UNKNOWN, THREAD_EXISTS, ThreadUnknown
+from bus.journal.errors import ThreadUnknown
+from bus.journal.forks.errors import MESSAGE_UNKNOWN, THREAD_EXISTS
 from bus.journal.forks.fork import Fork, fork_thread
 from bus.journal.log.commit import Commit
 from bus.journal.queries.threads import Threads
