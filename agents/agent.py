@@ -19,6 +19,7 @@ from agents.prompt import FINAL_TURN_PROMPT, messages_for, offered
 from agents.steps import open_calls
 from agents.steps.handover import PlannedHandover
 from agents.steps.model_step import ModelStep
+from agents.steps.prompt_guard import asking
 from agents.steps.tool_step import ToolStep
 from agents.tools.results import in_thread_if_large
 from agents.tools.tool import Tool
@@ -76,14 +77,14 @@ class Agent:
         context: RunContext,
         progress: Progress = Progress(),
     ) -> None:
-        self._definition = definition
-        self._tools = tools
+        self._definition, self._tools = definition, tools
         self._context = context
         self._progress = progress
         self._rounds, self._rounds_bought = progress.rounds, progress.rounds_bought
         of_parent = context.lease.max_rounds
         self._max_rounds = definition.max_iterations if of_parent is None else min(definition.max_iterations, of_parent)
         context.spending.rounds_left = self._max_rounds + self._rounds_bought - self._rounds + 1
+        self._ask = asking(context, definition, tools, progress)
         self._step: ModelStep | None = None
         self._calls: list[ToolStep] = []
         self._calls_of = progress.calls_of
@@ -120,8 +121,7 @@ class Agent:
         assert self._step is not None or self._calls, "begin() comes first"
         await self._ask_engine_about_begun()
         step = self._step if self._step is not None else await self._run_calls()
-        while step is not None:
-            answer = await step.ask()
+        while step is not None and (answer := await self._ask(step)) is not None:
             text = await step.report_to_engine(answer.text)
             if answer.tool_calls and not self._is_last:
                 step = await self._use_tools(step, text, answer.tool_calls)

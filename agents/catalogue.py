@@ -20,17 +20,19 @@ from agents.capabilities import folder
 from agents.capabilities.folder import get_capability
 from agents.delegation.agent_tool import PREFIX as AGENT
 from agents.delegation.agent_tool import agent_tool, versions
+from agents.governance.guardrails.prompt_guard import guard_function
 from agents.tools import mcp
 from agents.tools.mcp.tool_names import Accepted, Origin, accepted_by_persons, first_seen, names_of
 from agents.tools.schema import build_tool
 from agents.tools.tool import FOR_AGENT, Tool
 from config.definitions import plugins
-from config.definitions.agent import AgentDefinition, ToolOverride
+from config.definitions.agent import AgentDefinition
 from config.definitions.celery_tasks import PREFIX as CELERY
 from config.definitions.dotted_path import NotImportable, reason_of, require_own
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable, ToolUnknown
 from config.definitions.mcp.names import identity_of, prefixed_name, sent_name
 from config.definitions.plugins import PluginLoader
+from config.definitions.tool_override import ToolOverride
 from config.effects import Effect
 from config.forks import after_fork
 from config.settings import Settings
@@ -178,6 +180,7 @@ def forget() -> None:
 
 
 def _build(definition: AgentDefinition, settings: Settings, tools_by_path: Mapping[str, Tool]) -> dict[str, Tool]:
+    guard_function(definition, settings)  # where it cannot be imported, the agent is broken like without a tool
     tools: dict[str, Tool] = {}
     for location, path, tool in _named(definition, settings, tools_by_path):
         for_agent = getattr(tool.function, FOR_AGENT, None)

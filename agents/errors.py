@@ -84,6 +84,22 @@ POLICY_REFUSED = Permanent.row(
     remedy="Read the rule that the sentence names; it, or the request, has to change.",
 )
 
+PROMPT_GUARD_FAILED = Permanent.row(
+    "prompt_guard_failed",
+    "The agent's prompt guard failed or was late, so the input did not pass: nothing was shown and no tool was called.",
+    status=502,
+    topic=Topic.RUN,
+    over_http=False,
+    text=(
+        "the prompt guard of '{agent}' {problem}. So nothing of the answer is shown, and no tool was called; send the "
+        "message again, and if it fails again, mend the guard that the agent's file names."
+    ),
+    remedy=(
+        "Send the message again; if it fails again, mend the guard, or its `timeout_s` "
+        "([guardrails](guardrails.md#prompt-guard))."
+    ),
+)
+
 SECURITY_CONTEXT_MISSING = Permanent.row(
     "security_context_missing",
     "The run was started without a record of its credential or its trace id, and the deployment requires both.",

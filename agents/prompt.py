@@ -9,7 +9,7 @@ from zlib import crc32
 
 import orjson
 
-from agents.errors import INPUT_EMPTY, INPUT_TOO_LARGE
+from agents.errors import INPUT_EMPTY, INPUT_TOO_LARGE, PROMPT_GUARD_FAILED
 from agents.tools.tool import Tool
 from config.definitions.agent import AgentDefinition
 from config.errors import BadRequest
@@ -271,10 +271,57 @@ def summary_text(summary: Summary) -> str:
     return "\n\n".join(parts)
 
 
+MAX_EARLIER, MAX_EARLIER_CHARS = 10, 2000
+"""Earlier messages that a guard gets, and characters of each."""
+
+
+def is_refusal(item: HistoryItem) -> bool:
+    """Return whether a message ends a turn whose input did not pass a prompt guard."""
+    if item.role == "assistant":
+        return "validation" in item.data
+    return item.role == "error" and item.data.get("code") == PROMPT_GUARD_FAILED.code
+
+
+def passed(history: Sequence[HistoryItem]) -> Sequence[HistoryItem]:
+    """Return the history without the inputs that did not pass a prompt guard, and the answers to them.
+
+    People still read them; a model that was sent them would follow in the next turn what was refused in this one.
+    """
+    if not any(map(is_refusal, history)):
+        return history
+    kept: list[HistoryItem] = []
+    for item in history:
+        if not is_refusal(item):
+            kept.append(item)
+            continue
+        while kept and kept[-1].role in ("user", "error"):
+            kept.pop()
+    return kept
+
+
+def unanswered_texts(history: Sequence[HistoryItem]) -> list[str]:
+    """Return what the user wrote since the last answer: also what a run was stopped for before it answered."""
+    texts: list[str] = []
+    for item in reversed(passed(history)):
+        if item.role not in ("user", "error") or item.data.get("tool_calls"):
+            break
+        if item.role == "user":
+            texts.insert(0, item.data.get("content") or "")
+    return texts
+
+
+def earlier_texts(history: Sequence[HistoryItem]) -> list[dict[str, str]]:
+    """Return the newest messages of user and agent before that, shortened, for a guard."""
+    items = [item for item in passed(history) if item.role in ("user", "assistant") and item.data.get("content")]
+    while items and items[-1].role == "user":
+        items.pop()
+    return [{"role": item.role, "content": item.data["content"][:MAX_EARLIER_CHARS]} for item in items[-MAX_EARLIER:]]
+
+
 def _conversation(history: Sequence[HistoryItem], max_result_chars: int) -> Iterable[Message]:
     """Yield the history; a call without a result gets one, since providers refuse the conversation otherwise."""
     unanswered: dict[str, str] = {}
-    for item in history:
+    for item in passed(history):
         if item.role == "tool":
             if unanswered.pop(item.data["call_id"], None) is not None:
                 result = _shown(item.data.get("result"), max_result_chars, item.data.get("edited"))

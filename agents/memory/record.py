@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from agents.models.cost import window_tokens
-from agents.prompt import Window, readable_call
+from agents.prompt import Window, passed, readable_call
 from bus.journal.owner import HistoryItem, Past
 from config.definitions.agent import AgentDefinition
 from config.definitions.compaction import Compaction
@@ -99,7 +99,7 @@ def _without_open_calls(items: list[HistoryItem], kept: Sequence[HistoryItem]) -
 
 def record_of(items: Iterable[HistoryItem]) -> str:
     """Return messages as JSON lines, so that no text in one can look like another."""
-    lines = (_line(item) for item in items if item.role != "error")
+    lines = (_line(item) for item in passed(list(items)) if item.role != "error")
     return "\n".join(orjson.dumps(line).decode() for line in lines)
 
 

@@ -16,6 +16,9 @@ from config.effects import Effect
 IN_PROCESS = ("demo", "scripted")
 """The providers that ship: their models answer in the process itself, without LiteLLM."""
 
+PROMPT_VALIDATION = "prompt_validation"
+"""The name of the schema by which a model is asked to check what a user wrote; the demo model knows it."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelCall:

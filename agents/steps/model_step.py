@@ -19,13 +19,45 @@ from agents.models.open import open_stream
 from agents.models.streams.chunk import Usage
 from agents.steps.streaming import StreamedResponseWrapper
 from agents.steps.tool_step import ToolStep
-from bus.journal.owner import Commit, HistoryItem, OpenStep, StepEnded, StepStarted, Totals
+from bus.journal.owner import Commit, HistoryItem, OpenStep, RunWriter, StepEnded, StepStarted, Totals
 from bus.payloads import ErrorPayload, MessagePayload, Payload, ReasoningPayload, ResponsePayload, ToolNamePayload
 from config.errors import CallboardError
 from config.ids import canonical_digest, new_id
 from config.policy_decision import Verdict
 
 _REFUSING = (Verdict.BLOCK, Verdict.HALT, Verdict.REQUIRE_APPROVAL)
+HELD_AT_ONCE = 200
+"""Deltas that were held back and are delivered before other runs get their turn."""
+
+
+class HeldOutput:
+    """The deltas of a model call that viewers may not see before its input has passed a guard."""
+
+    def __init__(self, writer: RunWriter) -> None:
+        self._writer = writer
+        self._deltas: list[tuple[type[Payload], dict[str, str]]] = []
+        self.is_shown = False
+        """Whether the input has passed, and deltas go out at once."""
+
+    def delta(self, kind: type[Payload], fields: dict[str, str]) -> None:
+        """Deliver a delta, or hold it back."""
+        if self.is_shown:
+            self._writer.delta(kind, fields)
+        else:
+            self._deltas.append((kind, fields))
+
+    def drop(self) -> None:
+        """Discard what is held back."""
+        self._deltas.clear()
+
+    async def show(self) -> None:
+        """Deliver what is held back, a part at a time for the sake of other runs; later deltas go out at once."""
+        while self._deltas:
+            part, self._deltas[:HELD_AT_ONCE] = self._deltas[:HELD_AT_ONCE], []
+            for kind, fields in part:
+                self._writer.delta(kind, fields)
+            await (self._writer.room() if self._writer.is_full else asyncio.sleep(0))
+        self.is_shown = True
 
 
 class ModelStep:
@@ -42,6 +74,8 @@ class ModelStep:
         self._call = call
         self._stream: StreamedResponseWrapper | None = None
         self._is_answered = False
+        self.held: HeldOutput | None = None
+        """What holds the output back until the input has passed its guard; None where none checks it."""
         self._pieces = 0
         self._notes: list[Payload] = []
         self._unanswered: NoUsableAnswer | None = None
@@ -178,6 +212,7 @@ class ModelStep:
 
     async def _attempt(self) -> StreamedResponseWrapper:
         writer, ids = self._context.writer, {"message_id": self.message_id, "step_id": self.id}
+        show = writer.delta if self.held is None else self.held.delta
         opened = await open_stream(self._call)
         async with StreamedResponseWrapper(opened, self._context.guardrails) as stream:
             self._stream = stream
@@ -185,12 +220,12 @@ class ModelStep:
                 for chunk in batch:
                     if chunk.reasoning:
                         self._pieces += 1
-                        writer.delta(ReasoningPayload, {"content": chunk.reasoning, **ids})
+                        show(ReasoningPayload, {"content": chunk.reasoning, **ids})
                     if chunk.text:
                         self._pieces += 1
-                        writer.delta(ResponsePayload, {"content": chunk.text, **ids})
+                        show(ResponsePayload, {"content": chunk.text, **ids})
                 for named in stream.newly_named():
-                    writer.delta(ToolNamePayload, {"call_id": named.id, "name": named.name, **ids})
+                    show(ToolNamePayload, {"call_id": named.id, "name": named.name, **ids})
                 if writer.is_full:
                     await writer.room()
         self._is_answered = True
@@ -200,6 +235,8 @@ class ModelStep:
         """Withdraw this attempt's deltas with an error event, and reset for the next attempt."""
         charged = self._pieces or self._is_answered  # providers charge for failed attempts too
         spent = self.spent if charged else self._spent
+        if self.held is not None:
+            self.held.drop()
         await self._note_failure(error)
         self.message_id = new_id("msg")
         self.attempt += 1
@@ -254,7 +291,8 @@ class ModelStep:
         """Return the commit that ends an interrupted step: its partial message, marked as such."""
         ended = self._ended(status, None)
         stream, is_cut = self._stream, not self._is_answered
-        if stream is None or not (stream.text or stream.reasoning):
+        is_held = self.held is not None and not self.held.is_shown
+        if stream is None or is_held or not (stream.text or stream.reasoning):
             return Commit(ended=[ended])
         payload = self._message(stream.text, stream.reasoning, partial=is_cut or None)
         data = {"content": stream.text} | ({"reasoning": stream.reasoning} if stream.reasoning else {})

@@ -246,6 +246,9 @@ class MessagePayload(Payload):
     call_id: str | None = None
     partial: bool | None = None
     """True when the message was cut off by a stop or a failure."""
+    validation: Mapping[str, Any] | None = None
+    """Of the answer to an input that the agent's prompt guard refused: ``validationResult``, false, and
+    ``validationFailedReason``."""
     message_id: str = ""
     step_id: str = ""
 

@@ -27,13 +27,13 @@ from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
 from config.definitions.goal import in_our_words
 from config.definitions.guardrails.checks import Checks, CheckSection, GuardrailFields, PatternCheck
+from config.definitions.guardrails.prompt_guard import PromptGuardFields
 from config.definitions.router import Route, with_routes
 from config.definitions.schemas.json_schema import SchemaRefused, check_schema
 from config.definitions.secrets import require_no_credentials
+from config.definitions.tool_override import Seconds, ToolOverride
 from config.definitions.yaml_lines import LinedYaml, Mistakes, read_yaml
-from config.effects import MAX_RETRIES, Effect, OnExpiry, Scope
 from config.egress.errors import UrlRefused
-from config.egress.policy import hosts_in
 from config.egress.target import parse_target
 from config.identity.principal import NAME, NAME_FORM, Role
 from config.redaction import register_secrets, secrets_in_url
@@ -66,17 +66,11 @@ _REMEDIES = {
 OURS = {name: remedy for remedy, names in _REMEDIES.items() for name in names.split()}
 """Parameters of LiteLLM that are Callboard's to set, and what to write instead."""
 
-Seconds = Annotated[float, Field(strict=True, gt=0, le=86_400)]
 _Text = Annotated[str, Field(min_length=1)]
 _TOOL = r"^([A-Za-z_][\w.-]*(:[A-Za-z_]\w*)?|agent:[A-Za-z0-9_.-]{1,64}|celery:[\w.:/-]+|mcp:[\w.:/-]+)$"
 _RESOURCE = r"^mcp:[A-Za-z][A-Za-z0-9_-]{0,31}(/[^\s\x00-\x1f]+)?$"
 _PROMPT = r"^mcp:[A-Za-z][A-Za-z0-9_-]{0,31}(/[^\x00-\x1f*]+)?$"
 _Name = Annotated[str, Field(pattern=rf"^{NAME}$")]
-
-
-def _is_host(value: str) -> str:
-    hosts_in([value])
-    return value
 
 
 def _without_hidden(value: str) -> str:
@@ -87,31 +81,6 @@ def _without_hidden(value: str) -> str:
 
 
 _Readable = Annotated[str, AfterValidator(_without_hidden)]
-
-
-class ToolOverride(CheckSection):
-    """An agent's changes to one tool."""
-
-    effect: Effect | None = None
-    """The tool's effect class; see ``config.effects``."""
-    timeout_s: Seconds | None = None
-    """Seconds a call may take."""
-    confirm: Annotated[bool, Field(strict=True)] | None = None
-    """Whether a person has to approve each call."""
-    on_expiry: OnExpiry | None = None
-    """What is done about a call that no person approves or rejects in time."""
-    default: Any = None
-    """The call's result with ``on_expiry: take_default``."""
-    approvers: Annotated[int, Field(strict=True, ge=1, le=5)] | None = None
-    """How many persons have to approve a call; from two on, the run's own principal is none of them."""
-    sticky: tuple[Scope, ...] | None = None
-    """For which later calls an approval may hold too."""
-    sticky_s: Annotated[int, Field(strict=True, ge=1, le=2_592_000)] | None = None
-    """For how many seconds at most such an approval holds."""
-    retries: Annotated[int, Field(strict=True, ge=0, le=MAX_RETRIES)] | None = None
-    """How often a call that failed is made again; not of an unsafe tool."""
-    hosts: tuple[Annotated[str, AfterValidator(_is_host)], ...] | None = None
-    """The hosts to which its calls may connect, of those that the deployment allows."""
 
 
 class Timeouts(CheckSection):
@@ -195,6 +164,8 @@ class DefinitionFields(CheckSection):
     access: Access = Field(default_factory=Access)
     guardrails: GuardrailFields = Field(default_factory=GuardrailFields)
     """What is checked and redacted, besides what the deployment wants."""
+    prompt_guard: PromptGuardFields | None = None
+    """What checks the user's input against the agent's goal beside the first model call: a model or a function."""
     starters: tuple[Annotated[_Readable, Field(min_length=1, max_length=500)], ...] = ()
     """Sentences the page offers to begin with."""
     output_schema: dict[str, Any] | None = None
@@ -375,6 +346,7 @@ _SENTENCES = {
     "string_pattern_mismatch resources": "has to be `mcp:server` or `mcp:server/uri`; `*` in the URI is any text.",
     "string_pattern_mismatch prompts": "has to be `mcp:server` or `mcp:server/name`.",
     "string_pattern_mismatch agent": "has to be the id of an agent, its file's name without `.yaml`.",
+    "string_pattern_mismatch function": "has to be `package.module:function`.",
     "string_pattern_mismatch queue": f"has to be {QUEUE_NAME_FORM}.",
     "tuple_type": "has to be a list, for example `{name}: [one, two]`.",
     "list_type": "has to be a list, for example `{name}: [one, two]`.",
@@ -390,8 +362,8 @@ def _section(location: Sequence[Any]) -> type[CheckSection]:
         return DefinitionFields
     if location[0] == "guardrails":
         return (GuardrailFields, Checks, PatternCheck)[min(len(location) - 2, 2)]
-    sections: dict[str, type[CheckSection]]
-    sections = {"timeouts": Timeouts, "access": Access, "router": Route, "compaction": Compaction}
+    sections: dict[str, type[CheckSection]] = {"prompt_guard": PromptGuardFields, "compaction": Compaction}
+    sections |= {"timeouts": Timeouts, "access": Access, "router": Route}
     return sections.get(location[0], ToolOverride)
 
 

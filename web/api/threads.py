@@ -89,6 +89,8 @@ class Message(Answer):
     """``error``: a failure, shown to people and not sent to models."""
     partial: Maybe[bool] = None
     """True where a stop or a failure cut it off."""
+    validation: Maybe[dict[str, Any]] = None
+    """Of the answer to an input that the agent's prompt guard refused: the verdict."""
     at: str
     content: Maybe[str] = None
     reasoning: Maybe[str] = None

@@ -15,6 +15,7 @@ from functools import lru_cache
 from itertools import count, cycle, islice
 from typing import TYPE_CHECKING, Any
 
+from agents.models.call import PROMPT_VALIDATION
 from agents.models.demo.goals import HANDED_OVER, left_of
 from agents.models.demo.schema_filler import fill
 from agents.models.demo.tool_calls import RULES, Offer, calls_in, command_in, lookup_in, offers_of
@@ -76,6 +77,8 @@ NOTE = (
     "*I am the demo model, a small program and not a language model. "
     "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY and start again for a real one.*"
 )
+_OFF_GOAL = re.compile(r"\boff[ -]topic\b|\b(?:ignore|forget) (?:all |the |your ){0,3}instructions\b", re.IGNORECASE)
+REFUSED = "That is not what this agent is for. Its guard is the demo model, which refuses `off topic` and nothing more."
 NOT_KNOWN = "I know only a few kinds of short sentences. These work here:"
 THOUGHTS = (
     "I look for numbers, then for places, then for the names of files. A language model would weigh every word against "
@@ -108,8 +111,11 @@ def answer(call: ModelCall) -> Turn:
         return Turn(
             reasoning=reasoning, calls=[_wire_call(call, position, *each) for position, each in enumerate(calls)]
         )
-    if isinstance(call.response_format, Mapping) and "json_schema" in call.response_format:
-        text = json.dumps(fill(call.response_format["json_schema"]["schema"], sentence), ensure_ascii=False, indent=2)
+    schema = call.response_format.get("json_schema") if isinstance(call.response_format, Mapping) else None
+    if schema is not None and schema.get("name") == PROMPT_VALIDATION:
+        text = json.dumps(validation_of("".join(map(text_of, questions))))
+    elif schema is not None:
+        text = json.dumps(fill(schema["schema"], sentence), ensure_ascii=False, indent=2)
     elif not _WORDS.search(sentence) and not any(each.get("role") == "assistant" for each in before):
         text = f"{text}\n\n{NOTE}"
     return Turn(reasoning=reasoning, text=text, **_failure(call, sentence, text))
@@ -140,6 +146,13 @@ def _stated(name: str, sentences: Sequence[str]) -> str:
         if verb:
             return rest.split(". ")[0].split("\n")[0].rstrip(".")
     return "-"
+
+
+def validation_of(question: str) -> dict[str, Any]:
+    """Return the verdict on the input in a prompt guard's question: it fails where it says what the rule names."""
+    texts = json.loads(question)["input"]
+    is_refused = any(_OFF_GOAL.search(text) for text in texts)
+    return {"validationResult": not is_refused, "validationFailedReason": REFUSED if is_refused else ""}
 
 
 def _failure(call: ModelCall, sentence: str, text: str) -> dict[str, Any]:

@@ -88,14 +88,16 @@ class Progress:
     """The id of the message that made them."""
     rounds_bought: int = 0
     """Rounds that the run may make beyond its agent's limit, since it was steered."""
+    validation: Mapping[str, Any] | None = None
+    """The verdict on the run's input, of its agent's prompt guard; None where there is none."""
     repair: Mapping[str, Any] | None = None
     """``text`` and ``problem`` of an answer that failed the output schema and that the model is asked to repair."""
 
 
 def read_progress(connection: Connection, run_id: str) -> Progress:
     rows = connection.execute(_STEPS, {"run_": run_id}).all()
-    done = [row for row in rows if row.kind == "model" and row.result_json is not None]
-    results = [orjson.loads(row.result_json) for row in done]
+    recorded = [orjson.loads(row.result_json) for row in rows if row.result_json is not None]
+    results = [result for result in recorded if "validationResult" not in result]
     unended = [row for row in rows if row.ended_ms is None]
     tools = [row for row in unended if row.kind == "tool"]
     answered = answers(connection, run_id) if tools else {}
@@ -116,6 +118,7 @@ def read_progress(connection: Connection, run_id: str) -> Progress:
             for row in tools
         ),
         calls_of=calls_of,
+        validation=next((result for result in recorded if "validationResult" in result), None),
         repair=next((result["repair"] for result in results if "repair" in result), None),
     )
 
@@ -128,7 +131,7 @@ _STEPS = (
     select(
         *steps.c[*_STEP_COLUMNS.split()],
         # Results of tools may be large, and are in the history.
-        case((steps.c.kind == "model", steps.c.result_json), else_=None).label("result_json"),
+        case((steps.c.kind.in_(("model", "guard")), steps.c.result_json), else_=None).label("result_json"),
     )
     .where(steps.c.run_id == bindparam("run_"))
     .order_by(steps.c.number)

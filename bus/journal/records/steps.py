@@ -71,7 +71,7 @@ class StepStarted:
 
     id: str
     kind: str
-    """model, tool, wait, or sample: a model call that a tool's server asks for."""
+    """model, tool, wait; sample: a model call that a tool's server asks for; guard: a function checks the input."""
     name: str
     """The name of the model or the tool."""
     arguments_digest: str

@@ -55,6 +55,8 @@ class Reason(StrEnum):
     """waiting: a client paused it."""
     RESUMED = "resumed"
     """queued: a client resumed it."""
+    PROMPT_REFUSED = "prompt_refused"
+    """succeeded: the agent's prompt guard refused the input, and the answer says why."""
     MAX_ITERATIONS = "max_iterations"
     """succeeded: it used up its rounds with tools, and answered with what it had."""
 

@@ -189,6 +189,8 @@ class MessageEvent(Event):
     tool_calls: Sequence[Mapping[str, Any]] | None = None
     call_id: str | None = None
     partial: bool | None = None
+    validation: Mapping[str, Any] | None = None
+    """Of the answer to an input that the agent's prompt guard refused."""
     message_id: str = ""
     step_id: str = ""
 

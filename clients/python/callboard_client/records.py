@@ -233,6 +233,8 @@ class Message(Record):
     """Of an error: its code."""
     partial: bool = False
     """True where the message was cut off by a stop or a failure."""
+    validation: Mapping[str, Any] | None = None
+    """Of the answer to an input that the agent's prompt guard refused: the verdict."""
     at: str = ""
 
 

@@ -1170,6 +1170,10 @@ export interface components {
             }[];
             /** @description The number of the user's message that it belongs to; messages are in the order (turn, number). */
             turn: number;
+            /** @description Of the answer to an input that the agent's prompt guard refused: the verdict. */
+            validation?: {
+                [key: string]: unknown;
+            };
         };
         /** @description The whole message as it entered the history; it makes the text of its pieces final. */
         MessageEvent: {
@@ -1195,6 +1199,11 @@ export interface components {
              * @enum {string}
              */
             type: "message";
+            /** @description Of the answer to an input that the agent's prompt guard refused: ``validationResult``, false, and
+             *     ``validationFailedReason``. */
+            validation?: {
+                [key: string]: unknown;
+            };
         };
         /** @description A page of messages in reading order. */
         MessagePage: {
