@@ -7,7 +7,7 @@ from typing import Any
 
 from bus.journal import Journal
 from bus.journal.approvals import Decision
-from bus.journal.clients import CONTROLS, CommitResult, Control, Decided
+from bus.journal.clients import CONTROLS, ITS_OWN_RUN, CommitResult, Control, Decided, Delivery
 from bus.journal.errors import ApprovalDecided
 from bus.journal.readers import parse_cursor
 from bus.payloads import EndPayload, Payload, StatusPayload, decode
@@ -25,13 +25,16 @@ class RunHandle:
         principal: Principal,
         *,
         is_new: bool = True,
+        delivery: Delivery = ITS_OWN_RUN,
     ) -> None:
         self._journal = journal_of_process
         self._principal = principal
         self.run_id = run_id
         self.thread_id = thread_id
         self.is_new = is_new
-        """False where the idempotency key belongs to an earlier request's run."""
+        """False where the idempotency key belongs to an earlier request's run, or another run took the message."""
+        self.delivery = delivery
+        """What became of the message where its thread was busy."""
 
     def events(self, after: int = 0) -> Iterator[Payload]:
         """Yield the run's events with numbers above ``after``, in order, as they happen, up to its ``end``.

@@ -25,12 +25,14 @@ from bus.journal.clients import (
     CallersTransaction,
     CommitResult,
     IdempotencyKey,
+    IfBusy,
     NewCall,
     NewRun,
     Origin,
 )
 from bus.journal.errors import RunUnknown
 from bus.routes import INLINE, OTHERS, BrokerTransport, Dispatcher, InlineTransport
+from bus.sealing import Original
 from config.database.shared_secret import shared_secret
 from config.definitions.agent import AgentDefinition, pinned_definition
 from config.errors import CallboardError
@@ -113,6 +115,7 @@ class Runner:
         metadata: Mapping[str, Any] | None = None,
         idempotency: IdempotencyKey | None = None,
         connection: Any = None,
+        if_busy: IfBusy | None = None,
     ) -> RunHandle:
         """Accept a run: commit it, send its message, and return a handle on it.
 
@@ -128,8 +131,11 @@ class Runner:
             idempotency: a key by which a repeated request returns the first one's run.
             connection: a connection to Callboard's database with an open transaction: of SQLAlchemy (or its Session),
                 Django, psycopg, psycopg2 or sqlite3. The run exists once the caller commits, and is detached.
+            if_busy: what becomes of the message where the thread has an open run: ``enqueue``, ``reject``,
+                ``interrupt``, ``rollback``, ``merge`` or ``steer``; None is what the agent's definition says.
 
         Raises:
+            THREAD_BUSY: the thread has an open run, and ``if_busy`` is ``reject``.
             AgentUnknown, DefinitionInvalid: there is no such agent, or its file is broken.
             AGENT_FORBIDDEN: the agent's definition, or the credential, does not let the principal start it.
             INPUT_EMPTY, INPUT_TOO_LARGE, BadRequest: the objective or the thread's name cannot be used.
@@ -157,6 +163,7 @@ class Runner:
             metadata=metadata,
             idempotency=idempotency,
             connection=connection,
+            if_busy=if_busy,
         )
 
     def call_tool(
@@ -253,6 +260,7 @@ class Runner:
         grant: str | None = None,
         connection: Any = None,
         origin: Origin | None = None,
+        if_busy: IfBusy | None = None,
     ) -> RunHandle:
         """Accept a run of either kind: ``check`` returns its objective, and ``kind`` what may be kept of it.
 
@@ -289,6 +297,7 @@ class Runner:
             originals=originals,
             idempotency=idempotency,
             origin=origin,
+            if_busy=if_busy or definition.if_busy,
         )
         local = tuple(observer for observer in observers if isinstance(observer, AgentObserver))
         return self._accept(new, local, connection)
@@ -328,7 +337,12 @@ class Runner:
                 own.local_observers[accepted.run_id] = local
             route.send(accepted.message, accepted.outbox_row)
         return RunHandle(
-            lambda: self.journal, accepted.run_id, accepted.thread_id, new.principal, is_new=accepted.is_new
+            lambda: self.journal,
+            accepted.run_id,
+            accepted.thread_id,
+            new.principal,
+            is_new=accepted.is_new,
+            delivery=accepted.delivery,
         )
 
     def handle(self, run_id: str, principal: Principal | None = None) -> RunHandle:
@@ -359,11 +373,7 @@ class Runner:
             INPUT_EMPTY, INPUT_TOO_LARGE, BadRequest, INPUT_BLOCKED: the text cannot be used.
         """
         principal = principal or self.principal
-        check_objective(content, self.settings.max_input_chars)
-        run = self.journal.readers.runs.row(principal, run_id)
-        recorded = self._recorded(run.agent_id, run.definition_digest)
-        guardrails, originals = sealing_guardrails(self.settings, recorded.guardrails)
-        text = guardrails.input(content)
+        text, originals = self._guarded(principal, run_id, content)
         return self.journal.clients.control(
             principal,
             run_id,
@@ -373,6 +383,27 @@ class Runner:
             data={"content": text},
             originals=originals,
         )
+
+    def edit_queued(
+        self, thread_id: str, run_id: str, content: str, *, principal: Principal | None = None
+    ) -> CommitResult:
+        """Replace the text of a message that waits in a thread; it passes the guardrails as the first one did.
+
+        Raises:
+            RunUnknown, FORBIDDEN, MESSAGE_TAKEN: see ``bus.journal.mailbox.queue``.
+            INPUT_EMPTY, INPUT_TOO_LARGE, BadRequest, INPUT_BLOCKED: the text cannot be used.
+        """
+        principal = principal or self.principal
+        text, originals = self._guarded(principal, run_id, content)
+        return self.journal.clients.edit_queued(principal, thread_id, run_id, text, originals)
+
+    def _guarded(self, principal: Principal, run_id: str, content: str) -> tuple[str, list[Original]]:
+        """Return what the guardrails of a run's agent leave of a text, and what is to be sealed of it."""
+        check_objective(content, self.settings.max_input_chars)
+        run = self.journal.readers.runs.row(principal, run_id)
+        recorded = self._recorded(run.agent_id, run.definition_digest)
+        guardrails, originals = sealing_guardrails(self.settings, recorded.guardrails)
+        return guardrails.input(content), originals
 
     def _recorded(self, agent_id: str, digest: str) -> AgentDefinition:
         """Return the definition that a run was accepted with."""

@@ -24,6 +24,7 @@ from web.api.credentials.sign_in import sign_in
 from web.api.events import decisions, events
 from web.api.health import health
 from web.api.page import document, page
+from web.api.queue import queues
 from web.api.runs import runs
 from web.api.selftest import selftest
 from web.api.threads import threads
@@ -48,6 +49,7 @@ BLUEPRINTS = (
     approvals,
     decisions,
     events,
+    queues,
     threads,
     agents,
     agent_versions,

@@ -22,7 +22,7 @@ from config.redaction import has_jwt
 from config.settings import Settings
 from web.errors import HOST_REFUSED, ORIGIN_REFUSED, SECRET_IN_ADDRESS
 
-METHODS = ("GET", "HEAD", "POST", "DELETE")
+METHODS = ("GET", "HEAD", "POST", "PATCH", "DELETE")
 OF_MCP = ("Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name")
 """What clients of MCP send with each request."""
 REQUEST_HEADERS = (

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from bus.journal.on_demand import on_demand
 
 if TYPE_CHECKING:
-    from bus.journal.acceptance.accept import THREAD, NewRun
+    from bus.journal.acceptance.accept import THREAD
     from bus.journal.acceptance.callers_transaction import CallersTransaction
     from bus.journal.acceptance.children import AcceptedChild
+    from bus.journal.acceptance.new_run import NewRun
     from bus.journal.controls import CONTROLS, STEER, STOP, Control
     from bus.journal.decisions.decisions import Decided
     from bus.journal.forks.continued import RepeatedRun
     from bus.journal.forks.fork import Fork
     from bus.journal.idempotency import IdempotencyKey
+    from bus.journal.mailbox.busy import ITS_OWN_RUN, Delivery, IfBusy
     from bus.journal.records.parent import Parent
     from bus.journal.records.recorded_calls import Mode, Origin
     from bus.journal.records.steps import NO_MODEL, TOOL, NewCall

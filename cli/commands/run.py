@@ -14,6 +14,7 @@ from agents.models.auto import resolve_model
 from agents.models.call import is_in_process
 from agents.models.providers import require_possible_provider
 from agents.registry import AgentRegistry
+from bus.journal.clients import IfBusy
 from cli import options
 from cli.doctor.settings import broken_plugins
 from cli.open_runner import open_runner
@@ -24,6 +25,7 @@ from config.definitions.errors import DefinitionInvalid
 from config.settings import Settings
 from config.text.visible import visible
 
+IF_BUSY = ("enqueue", "reject", "interrupt", "rollback", "merge", "steer")
 MAX_SHOWN_CHARS = 200
 """Characters of the input that an error message repeats."""
 
@@ -33,6 +35,7 @@ MAX_SHOWN_CHARS = 200
 @click.argument("words", metavar="[TEXT]", nargs=-1)
 @click.option("--thread", "thread_id", metavar="ID", help="Continue this thread, or create one with this id.")
 @click.option("--detach", is_flag=True, help="Leave the run to the workers, print its id and return.")
+@click.option("--if-busy", type=click.Choice(IF_BUSY), help="What to do where the thread has an open run.")
 @options.no_wait
 @options.grant
 @options.as_json
@@ -42,6 +45,7 @@ def run(
     words: tuple[str, ...],
     thread_id: str | None,
     detach: bool,
+    if_busy: IfBusy | None,
     no_wait: bool,
     grant: str | None,
     as_json: bool,
@@ -62,7 +66,7 @@ def run(
         if says_more:
             click.secho("starting …", err=True, dim=True)  # LiteLLM takes seconds to import
     with open_runner(settings, create=True) as runner:
-        handle = runner.run(objective, agent, thread_id=thread_id, detached=detach, grant=grant)
+        handle = runner.run(objective, agent, thread_id=thread_id, detached=detach, grant=grant, if_busy=if_busy)
         if detach:
             return leave_to_workers(runner, handle, as_json)
         if says_more:  # if this process dies, the user still has the run's id

@@ -157,6 +157,11 @@ class DefinitionFields(CheckSection):
     """What happens when the outcome of an unsafe tool call is unknown."""
     ask_missing_arguments: Annotated[bool, Field(strict=True)] = False
     """Whether a person is asked for required arguments that the model left out of a call, instead of the model."""
+    if_busy: Literal["enqueue", "reject", "interrupt", "rollback", "merge", "steer"] = "enqueue"
+    """What becomes of a message for a thread that has an open run, unless the message says."""
+    on_waiting: Literal["wait", "aside", "withdraw"] = "wait"
+    """What the thread does while a run waits for a person: its next message waits too, is answered aside, or takes the
+    question back."""
     observers: tuple[_Text, ...] = ("sse", "logger")
     """The observers that get the run's events."""
     queue: Annotated[str, Field(pattern=rf"^{QUEUE_NAME}$")] | None = None
@@ -255,6 +260,7 @@ class AgentDefinition(DefinitionFields):
             "definition_json": self.content_json,
             "observers": tuple(dict.fromkeys([*self.observers, *observers])),
             "queue": self.queue,
+            "on_waiting": None if self.on_waiting == "wait" else self.on_waiting,
             "is_private": self.access.runs == "private",
         }
 

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Select, select, update
 
-from bus.journal.acceptance.accept import Accepted, NewRun, accept
+from bus.journal.acceptance.accept import Accepted, accept
+from bus.journal.acceptance.new_run import NewRun
 from bus.journal.controls import STOP
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.live.hotlog import HotLog, MemoryHotLog

@@ -14,7 +14,7 @@ from flask import Response, url_for
 from agents.errors import INPUT_EMPTY, INPUT_TOO_LARGE, AgentUnknown
 from agents.governance.guardrails.errors import INPUT_BLOCKED
 from bus.identity.errors import AGENT_FORBIDDEN
-from bus.journal.errors import IDEMPOTENCY_CONFLICT, THREAD_OF_OTHER_AGENT, TOO_MANY_RUNS, ThreadUnknown
+from bus.journal.errors import IDEMPOTENCY_CONFLICT, THREAD_BUSY, THREAD_OF_OTHER_AGENT, TOO_MANY_RUNS, ThreadUnknown
 from config.database.errors import DatabaseBusy, DatabaseUnreachable
 from config.definitions.errors import DefinitionInvalid
 from config.tracing import correlate
@@ -58,6 +58,10 @@ def accepted(handle: RunHandle, *, has_waited: bool = False, **headers: str) -> 
     status = "queued" if handle.is_new and not has_waited else status_of(handle)
     events_url = url_for("events.of_run", run_id=handle.run_id)
     facts = {"run_id": handle.run_id, "thread_id": handle.thread_id, "status": status, "events_url": events_url}
+    delivery = handle.delivery
+    if delivery.run_id is not None:
+        facts["delivered"] = delivery.delivered
+        facts |= {"control_id": delivery.control_id} if delivery.control_id is not None else {}
     return answer(facts, 202, Location=url_for("runs.one", run_id=handle.run_id), **headers)
 
 
@@ -89,7 +93,7 @@ def status_of(handle: RunHandle) -> str:
 
 STARTING = (
     *(AgentUnknown, AGENT_FORBIDDEN, DefinitionInvalid, INPUT_BLOCKED, INPUT_EMPTY, INPUT_TOO_LARGE),
-    *(THREAD_OF_OTHER_AGENT, ThreadUnknown, IDEMPOTENCY_CONFLICT, TOO_MANY_RUNS),
+    *(THREAD_BUSY, THREAD_OF_OTHER_AGENT, ThreadUnknown, IDEMPOTENCY_CONFLICT, TOO_MANY_RUNS),
 )
 """The errors of a start."""
 

@@ -67,6 +67,8 @@ class StartRun(Input):
     """Stored with the run; up to 16 KiB."""
     grant: Maybe[GrantText] = None
     """A privilege grant for this agent and you; the run uses it up."""
+    if_busy: Maybe[Literal["enqueue", "reject", "interrupt", "rollback", "merge", "steer"]] = None
+    """What becomes of the message where the conversation has an open run; absent: what the agent's definition says."""
 
 
 class StartHeaders(Repeatable, Preferring):
@@ -83,7 +85,7 @@ def start(body: StartRun, headers: StartHeaders) -> Response:
 
     The caller waits with ``"detached": false`` in the body, or with ``Prefer: wait=N``.
     """
-    options = {name: getattr(body, name) for name in ("thread_id", "detached", "grant", "metadata")}
+    options = {name: getattr(body, name) for name in ("thread_id", "detached", "grant", "metadata", "if_busy")}
     handle = start_run(body.input, body.agent, body, headers, **options)
     links: dict[str, str] = {}
     wait_s: float = headers.wait_s if body.detached else body.wait_s

@@ -170,6 +170,10 @@ class AcceptedRun(Answer):
     status: RunStatus
     events_url: str
     """Where its events are."""
+    delivered: Maybe[Literal["merged", "steered"]] = None
+    """Where another run took the message: it is a part of that run's message, or a text for its model between steps."""
+    control_id: Maybe[str] = None
+    """With ``steered``: a `control` event of the run says when its model gets the text."""
 
 
 class ControlledRun(Answer):

@@ -10,12 +10,12 @@ from sqlalchemy import Connection, func, insert, select
 from bus.identity.audit.entry import Action
 from bus.identity.audit.recording import record as audit
 from bus.journal.acceptance.accept import (
-    NewRun,
     insert_child,
     is_prepared,
     record_configuration,
     remember_configuration,
 )
+from bus.journal.acceptance.new_run import NewRun
 from bus.journal.acceptance.run_limits import RunLimits, require_room, run_limits
 from bus.journal.errors import DELEGATION_REFUSED, TOO_MANY_RUNS
 from bus.journal.outbox import announce

@@ -7,12 +7,13 @@ from functools import partial
 from typing import Any
 
 from bus.journal.acceptance import accept as accepting
-from bus.journal.acceptance.accept import Accepted, NewRun, Record
+from bus.journal.acceptance.accept import Accepted, Record
 from bus.journal.acceptance.callers_transaction import CallersTransaction
+from bus.journal.acceptance.new_run import NewRun
 from bus.journal.acceptance.run_limits import run_limits
 from bus.journal.actors.live import Live
 from bus.journal.approvals import Decision
-from bus.journal.controls import STOP, Control
+from bus.journal.controls import STEER, STOP, Control
 from bus.journal.decisions import decisions
 from bus.journal.decisions.decisions import Decided, Guard, guarded
 from bus.journal.decisions.links import UsedLink
@@ -20,6 +21,7 @@ from bus.journal.forks.continued import RepeatedRun, repeatable
 from bus.journal.forks.fork import Fork, fork_thread
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.mailbox import control as controlling
+from bus.journal.mailbox import queue
 from bus.journal.outbox import announce
 from bus.journal.records.recorded_calls import Origin
 from bus.journal.unowned.transitions import CommitResult
@@ -56,16 +58,31 @@ class Clients:
     def accept(self, new: NewRun, record: Record = announce) -> Accepted:
         """Return once the run is committed; see ``bus.journal.acceptance.accept``."""
         limits = run_limits(self._settings, new.principal.tenant)
-        return accepting.accept(self._database, new, record, limits, is_audited=self._settings.audit_calls)
+        accepted = accepting.accept(self._database, new, record, limits, is_audited=self._settings.audit_calls)
+        self._publish_delivery(accepted)
+        return accepted
+
+    def _publish_delivery(self, accepted: Accepted) -> None:
+        """Publish what a message for a busy thread has done to the thread's open run."""
+        delivery, written = accepted.delivery, accepted.delivery.stopped
+        if written is None:
+            return
+        self._live.publish(written)
+        if not written.events:
+            control = STEER if delivery.delivered == "steered" else STOP
+            self._loop.call_soon(lambda: self._reach(written.run_id, control))
 
     def accept_on(self, transaction: CallersTransaction, new: NewRun, record: Record = announce) -> Accepted:
         """Return a run that exists once the caller commits; see ``bus.journal.acceptance.callers_transaction``."""
         with self._database.naming_errors():
             limits = run_limits(self._settings, new.principal.tenant)
             is_audited = self._settings.audit_calls
-            accepted = accepting.accept_on(transaction.connection, new, record, limits, is_audited=is_audited)
+            accepted = accepting.accept_on(
+                self._database, transaction.connection, new, record, limits, is_audited=is_audited
+            )
         if accepted.is_new:
             transaction.after_commit(partial(self._live.relay.publish_once_committed, accepted.run_id))
+        transaction.after_commit(partial(self._publish_delivery, accepted))
         return accepted
 
     def fork(self, principal: Principal, thread_id: str, message: int, new_thread_id: str | None = None) -> Fork:
@@ -111,6 +128,36 @@ class Clients:
         """Move a waiting run to another version of its agent; see ``bus.journal.unowned.upgrade``."""
         written = upgrade(self._database, principal, run_id, to, by=by)
         self._live.publish(written)
+        return written
+
+    def queue_of(self, principal: Principal, thread_id: str, owner: str | None = None) -> list[dict[str, Any]]:
+        """Return what waits in a thread, the next one first; see ``bus.journal.mailbox.queue``."""
+        return queue.listed(self._database, principal, thread_id, owner)
+
+    def edit_queued(
+        self, principal: Principal, thread_id: str, run_id: str, content: str, originals: Sequence[Original] = ()
+    ) -> CommitResult:
+        """Replace the text of a message that waits."""
+        written = queue.edit(self._database, principal, thread_id, run_id, content, originals)
+        self._live.publish(written)
+        return written
+
+    def remove_queued(self, principal: Principal, thread_id: str, run_id: str) -> CommitResult:
+        """Cancel the run of a message that waits; no model gets the message."""
+        written = queue.remove(self._database, principal, thread_id, run_id, principal.id)
+        self._live.publish(written)
+        return written
+
+    def move_queued_first(
+        self, principal: Principal, thread_id: str, run_id: str, *, is_now: bool = False
+    ) -> CommitResult:
+        """Put a message before the others that wait; with ``is_now`` stop the run that the thread is at."""
+        written, stopped = queue.move_first(self._database, principal, thread_id, run_id, principal.id, is_now=is_now)
+        self._live.publish(written)
+        if stopped is not None:
+            self._live.publish(stopped)
+            if not stopped.events:
+                self._loop.call_soon(lambda: self._reach(stopped.run_id, STOP))
         return written
 
     def decide(

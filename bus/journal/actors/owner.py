@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 from sqlalchemy import Connection
 
 from bus.journal import run_end
-from bus.journal.acceptance.accept import NewRun
 from bus.journal.acceptance.children import AcceptedChild, new_child
+from bus.journal.acceptance.new_run import NewRun
 from bus.journal.actors.family import RunFamily
 from bus.journal.actors.live import Live
 from bus.journal.log.audited import audit_calls

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, RowMapping, bindparam, select, update
+from sqlalchemy import Connection, Row, RowMapping, bindparam, or_, select, update
 
 from bus.journal.approvals import use
 from bus.journal.log.commit import add_messages
@@ -39,6 +39,7 @@ from bus.journal.storage.summaries import newest_summary, note_used
 from bus.payloads import HistoryPayload, Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
 from config.database.engine import Database
+from config.database.errors import DatabaseBusy
 from config.database.tables import controls, runs, threads
 from config.policy_decision import PolicyDecision
 
@@ -58,8 +59,10 @@ def claim_on(
         return None
     missed = undelivered(connection, run_id, row["owned_fence"], row["fence"]) if row["fence"] > 1 else []
     thread = connection.execute(_OPEN_THREAD, {"key_": row["thread_key"], "run_": run_id}).first()
+    if thread is None:  # a younger run of the thread began at this moment, while this one waited aside
+        raise DatabaseBusy("another run of the thread has just begun; this one stays queued.")
     used_before = row["reserved_to"] - RESERVE
-    first_events = _first_events(connection, row, used_before, thread.forked_to if thread is not None else None)
+    first_events = _first_events(connection, row, used_before, thread.forked_to)
     notes = orjson.loads(row["crashes_json"] or "[]")
     insert_rows(connection, [event_row(payload, run_id, row["thread_id"], row["fence"]) for payload in first_events])
     return Lease(
@@ -97,6 +100,7 @@ def confirm(database: Database, lease: Lease, lease_s: float) -> bool:
 _OPEN_THREAD = (
     update(threads)
     .where(threads.c.key == bindparam("key_"))
+    .where(or_(threads.c.open_run.is_(None), threads.c.open_run == bindparam("run_")))
     .values(open_run=bindparam("run_"))
     .returning(threads.c.labels_json, threads.c.forked_to)
 )

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, bindparam, select, tuple_
 
-from config.database.tables import messages
+from config.database.tables import messages, runs
 from config.ids import new_id
 from config.redaction import redact
 
@@ -98,7 +98,8 @@ def history(connection: Connection, thread_key: int, turn: int, max_chars: int, 
     rows: list[Any] = []
     chars, can_begin, page = 0, False, FIRST_PAGE
     after_turn, after_number = (0, 0) if summary is None else summary.upto
-    before = {"thread_": thread_key, "turn": turn + 1, "number": 0, "turn_0": after_turn, "number_0": after_number}
+    before = {"thread_": thread_key, "own_turn": turn, "turn": turn + 1, "number": 0}
+    before |= {"turn_0": after_turn, "number_0": after_number}
     while True:
         page_rows = connection.execute(_NEWEST, before | {"page": page}).all()
         for row in page_rows:
@@ -134,12 +135,22 @@ def _item(row: Any) -> HistoryItem:
 _MESSAGE = select(
     messages.c.turn, messages.c.number, messages.c.id, messages.c.role, messages.c.data_json, messages.c.partial
 ).where(messages.c.thread_key == bindparam("thread_"))
+_ASIDE = select(runs.c.id).where(
+    runs.c.thread_key == bindparam("thread_"),
+    runs.c.ended_ms.is_(None),
+    runs.c.turn < bindparam("own_turn"),
+    runs.c.on_waiting == "aside",
+)
+"""Runs that wait for a person while later turns are answered: these do not get the turn that is not finished."""
 _NEWEST = (
-    _MESSAGE.where(
+    _MESSAGE.where(~messages.c.undone, messages.c.run_id.not_in(_ASIDE))
+    .where(
         tuple_(messages.c.turn, messages.c.number) < tuple_(bindparam("turn"), bindparam("number")),
         tuple_(messages.c.turn, messages.c.number) > tuple_(bindparam("turn_0"), bindparam("number_0")),
     )
     .order_by(messages.c.turn.desc(), messages.c.number.desc())
     .limit(bindparam("page"))
 )
-_SENTENCE = _MESSAGE.where(messages.c.number == bindparam("turn"), messages.c.role == "user")
+_SENTENCE = (
+    _MESSAGE.where(messages.c.turn == bindparam("turn"), messages.c.role == "user").order_by(messages.c.number).limit(1)
+)

@@ -21,9 +21,9 @@ from sqlalchemy import (
     update,
 )
 
-from bus.journal.states.codes import RunStatus
+from bus.journal.states.codes import Reason, RunStatus
 from config.database.engine import WALL_MS, Database
-from config.database.tables import runs
+from config.database.tables import runs, threads
 
 OPEN = ("queued", "running", "waiting")
 """The states that are not terminal."""
@@ -37,13 +37,29 @@ def is_open(table: FromClause) -> ColumnElement[bool]:
     return and_(table.c.ended_ms.is_(None), or_(*(table.c.status == status for status in OPEN)))
 
 
+def holds_thread(table: FromClause) -> ColumnElement[bool]:
+    """Return the condition that an open run holds its thread: all do, but one that waits for a person ``aside``."""
+    is_aside = and_(table.c.on_waiting == "aside", table.c.status == "waiting", table.c.reason == Reason.APPROVAL)
+    return and_(is_open(table), or_(table.c.on_waiting.is_(None), ~is_aside))
+
+
 @cache  # building it takes longer than executing it
 def is_first_of_thread() -> ColumnElement[bool]:
-    """Return the condition that no older run of the same thread is open: a thread's runs execute one by one."""
-    older = runs.alias("older")
-    return ~exists(
-        select(older.c.id).where(older.c.thread_key == runs.c.thread_key, older.c.turn < runs.c.turn, is_open(older))
+    """Return the condition that no other run of the same thread comes before: a thread's runs execute one by one.
+
+    Older ones come before, unless they wait for a person aside; and a younger one that is at work, since it began while
+    this one waited so.
+    """
+    older, holder = runs.alias("older"), runs.alias("holder")
+    older_ones = select(older.c.id).where(
+        older.c.thread_key == runs.c.thread_key, older.c.turn < runs.c.turn, holds_thread(older)
     )
+    at_work = (
+        select(holder.c.id)
+        .join(threads, threads.c.open_run == holder.c.id)
+        .where(threads.c.key == runs.c.thread_key, holder.c.id != runs.c.id, holder.c.status == "running")
+    )
+    return and_(~exists(older_ones), ~exists(at_work))
 
 
 def has_open_child(connection: Connection, run_id: str) -> bool:

@@ -6,14 +6,15 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import orjson
-from sqlalchemy import Boolean, Connection, bindparam, case, insert, or_, update
+from sqlalchemy import Boolean, Connection, bindparam, case, insert, or_, select, update
 
 from bus.journal.approvals import Question, ask
 from bus.journal.outbox import announce
+from bus.journal.records.control_requests import STOP, add_control
 from bus.journal.states.codes import CODE, Reason
 from bus.journal.states.conditions import has_open_child
 from bus.journal.states.owned import COMMIT, Owned
-from config.database.tables import runs, timers
+from config.database.tables import runs, threads, timers
 from config.ids import new_id
 from config.redaction import redact
 
@@ -92,6 +93,8 @@ def release(connection: Connection, owned: Owned, change: Release, last: int, wo
         # A statement of its own: it sees each child that ended before this transaction got the lock of the run's row.
         connection.execute(_QUEUED, {"id_": run_id})
         status = "queued"
+    if status == "waiting" and change.reason is Reason.APPROVAL:
+        status = _yield_thread(connection, run_id)
     ask(connection, run_id, change.questions)
     if change.ends_ms is not None and status == "waiting":
         timer = {"id": new_id("tmr"), "run_id": run_id, "kind": CODE, "due_ms": change.ends_ms}
@@ -101,6 +104,41 @@ def release(connection: Connection, owned: Owned, change: Release, last: int, wo
     return str(status)
 
 
+def _yield_thread(connection: Connection, run_id: str) -> str:
+    """Let the thread's next message begin, where the run waits for a person aside; return the run's status.
+
+    A question that is withdrawn for the next message stops its run where such a message waits already.
+    """
+    row = connection.execute(_WAITING, {"id_": run_id}).one()
+    if row.on_waiting is None:
+        return "waiting"
+    if row.on_waiting == "aside":
+        connection.execute(_LEAVE_THREAD, {"key_": row.thread_key, "run_": run_id})
+    following = connection.execute(_FOLLOWING, {"key_": row.thread_key, "turn_": row.turn}).first()
+    if following is None:
+        return "waiting"
+    if row.on_waiting == "aside":
+        announce(connection, following.id)
+        return "waiting"
+    add_control(connection, run_id, STOP, following.principal)
+    connection.execute(_STOPPED, {"id_": run_id})
+    return "queued"
+
+
+_WAITING = select(runs.c.on_waiting, runs.c.thread_key, runs.c.turn).where(runs.c.id == bindparam("id_"))
+_FOLLOWING = (
+    select(runs.c.id, runs.c.principal)
+    .where(runs.c.thread_key == bindparam("key_"), runs.c.turn > bindparam("turn_"), runs.c.status == "queued")
+    .where(runs.c.ended_ms.is_(None))
+    .order_by(runs.c.turn)
+    .limit(1)
+)
+_LEAVE_THREAD = (
+    update(threads)
+    .where(threads.c.key == bindparam("key_"), threads.c.open_run == bindparam("run_"))
+    .values(open_run=None)
+)
+_STOPPED = update(runs).where(runs.c.id == bindparam("id_")).values(status="queued", stop_requested=True)
 _QUEUED = update(runs).where(runs.c.id == bindparam("id_")).values(status="queued")
 
 

@@ -9,6 +9,13 @@ export interface components {
     schemas: {
         /** @description A run that is committed and survives any crash. */
         AcceptedRun: {
+            /** @description With ``steered``: a `control` event of the run says when its model gets the text. */
+            control_id?: string;
+            /**
+             * @description Where another run took the message: it is a part of that run's message, or a text for its model between steps.
+             * @enum {string}
+             */
+            delivered?: "merged" | "steered";
             /** @description Where its events are. */
             events_url: string;
             run_id: string;
@@ -472,6 +479,19 @@ export interface components {
             /** @constant */
             type: "done";
             usage: components["schemas"]["SeedUsage"];
+        };
+        /** @description What to change about a message that waits. */
+        EditMessage: {
+            /**
+             * @description Its new text.
+             * @example What is 17 * 23?
+             */
+            content?: string;
+            /**
+             * @description ``first``: before the others that wait. ``now``: also stop the run that the conversation is at.
+             * @enum {string}
+             */
+            place?: "first" | "now";
         };
         /**
          * @description What repeating a tool's call would do, from the safest class to the most dangerous.
@@ -1394,6 +1414,28 @@ export interface components {
             next?: string;
             results: components["schemas"]["Found"][];
         };
+        /** @description The messages that wait in a conversation, the next one first; at most 500. */
+        Queue: {
+            queue: components["schemas"]["QueuedMessage"][];
+        };
+        /** @description A message that waits. */
+        QueuedMessage: {
+            agent?: string;
+            /** @description When it was sent. */
+            at: string;
+            /** @description Who sent the steer. */
+            by?: string;
+            content: string;
+            /** @description Of a steer. */
+            control_id?: string;
+            /**
+             * @description ``steer``: a text for the conversation's open run, which its model has not got.
+             * @enum {string}
+             */
+            kind: "message" | "steer";
+            /** @description The run that it begins, or that it is for. */
+            run_id: string;
+        };
         /** @description This process accepts runs, and they are executed. */
         Ready: {
             /** @description What to do about them, as a sentence. */
@@ -1859,6 +1901,11 @@ export interface components {
             detached: boolean;
             /** @description A privilege grant for this agent and you; the run uses it up. */
             grant?: string;
+            /**
+             * @description What becomes of the message where the conversation has an open run; absent: what the agent's definition says.
+             * @enum {string}
+             */
+            if_busy?: "enqueue" | "reject" | "interrupt" | "rollback" | "merge" | "steer";
             /**
              * @description The message: a sentence or a page.
              * @example What is 17 * 23?

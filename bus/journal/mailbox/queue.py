@@ -1,0 +1,207 @@
+"""The messages that wait in a thread: listed, edited, removed, put first, and sent now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, Row, bindparam, select, update
+
+from bus.identity.access import rows_for
+from bus.journal.controls import STOP
+from bus.journal.errors import MESSAGE_TAKEN, RunUnknown, ThreadUnknown
+from bus.journal.log.commit import Commit
+from bus.journal.mailbox.control import control_locked, record_control
+from bus.journal.paging import present
+from bus.journal.records.control_requests import STEER, request_of
+from bus.journal.records.originals import write_originals
+from bus.journal.states.conditions import holds_thread
+from bus.journal.unowned.transitions import CommitResult, lock_allowed_run, write
+from bus.journal.unowned.turns import put_first
+from bus.payloads import HistoryPayload
+from bus.sealing import Original
+from config.clock import stamp
+from config.database.engine import Database
+from config.database.tables import controls, messages, runs, threads
+from config.identity.principal import Principal, Verb
+from config.text.stored_texts import stored_line
+
+BETWEEN = "\n\n"
+"""Between the texts of messages that become one turn."""
+MAX_LISTED = 500
+NEVER_BEGUN = (
+    runs.c.status == "queued",
+    runs.c.ended_ms.is_(None),
+    runs.c.started_ms.is_(None),
+    runs.c.origin_id.is_(None),  # else it has recorded steps, which answer its text
+)
+
+
+def queued_messages(connection: Connection, thread_key: int) -> Sequence[Row[Any]]:
+    """Lock and return the runs of a thread that have never begun, in the order of their turns."""
+    return connection.execute(_QUEUED, {"key_": thread_key}).all()
+
+
+def listed(database: Database, principal: Principal, thread_id: str, owner: str | None = None) -> list[dict[str, Any]]:
+    """Return what waits in a thread, the next one first: messages, and texts for its open run that it has not got.
+
+    Raises:
+        ThreadUnknown: there is no such thread, or the principal does not see it.
+    """
+    with database.read() as connection:
+        key = _thread_key(connection, principal, thread_id, owner)
+        waiting = connection.execute(_LISTED.where(rows_for(principal, Verb.SEE, runs)), {"key_": key}).all()
+        steers = connection.execute(_STEERS.where(rows_for(principal, Verb.SEE, runs)), {"key_": key}).all()
+    entries = [_steer_entry(row) for row in steers] + [_message_entry(row) for row in waiting]
+    return [entry for _, entry in sorted(entries, key=lambda pair: pair[0])]
+
+
+def _thread_key(connection: Connection, principal: Principal, thread_id: str, owner: str | None) -> int:
+    its = {"tenant_": principal.tenant, "principal_": owner or principal.id, "id_": thread_id}
+    key = connection.execute(_THREAD.where(rows_for(principal, Verb.SEE, threads)), its).scalar()
+    if key is None:
+        raise ThreadUnknown(thread_id=thread_id)
+    return int(key)
+
+
+def _message_entry(row: Any) -> tuple[int, dict[str, Any]]:
+    entry = {"kind": "message", "run_id": row.id, "agent": row.agent_id, "at": stamp(row.created_ms)}
+    return row.turn, entry | {"content": orjson.loads(row.data_json).get("content", "")}
+
+
+def _steer_entry(row: Row[Any]) -> tuple[int, dict[str, Any]]:
+    request = request_of(row)
+    entry = {"kind": "steer", "run_id": row.run_id, "control_id": request.control_id, "by": row.by}
+    return row.number or 0, present(entry | {"content": request.content, "at": stamp(row.created_ms)})
+
+
+def lock_queued(connection: Connection, principal: Principal, run_id: str, thread_id: str) -> Row[Any]:
+    """Lock and return a run whose message waits.
+
+    Raises:
+        RunUnknown: there is none in this thread that the principal sees.
+        FORBIDDEN: the principal may not do this with it.
+        MESSAGE_TAKEN: the run has begun, or has ended.
+    """
+    row = lock_allowed_run(connection, principal, Verb.CONTROL, run_id)
+    if row.thread_id != thread_id:
+        raise RunUnknown(run_id=run_id)
+    if row.status != "queued" or row.started_ms is not None or row.origin_id is not None:
+        raise MESSAGE_TAKEN(run_id=run_id, status=row.status)
+    return row
+
+
+def edit(
+    database: Database,
+    principal: Principal,
+    thread_id: str,
+    run_id: str,
+    content: str,
+    originals: Sequence[Original] = (),
+) -> CommitResult:
+    """Replace the text of a message that waits.
+
+    Raises:
+        RunUnknown, FORBIDDEN, MESSAGE_TAKEN: see ``lock_queued``.
+    """
+    with database.write() as connection:
+        row = lock_queued(connection, principal, run_id, thread_id)
+        write_originals(connection, run_id, originals)
+        return _rewrite(connection, row, content)
+
+
+def add_to_message(connection: Connection, row: Row[Any], content: str) -> CommitResult:
+    """Append a text to the message of a locked run that has not begun."""
+    return _rewrite(connection, row, f"{_data_of(connection, row).get('content', '')}{BETWEEN}{content}")
+
+
+def _data_of(connection: Connection, row: Row[Any]) -> dict[str, Any]:
+    text_json = connection.execute(_TEXT, {"key_": row.thread_key, "run_": row.id}).scalar_one()
+    return dict(orjson.loads(text_json))
+
+
+def _rewrite(connection: Connection, row: Row[Any], content: str) -> CommitResult:
+    text_json = orjson.dumps(_data_of(connection, row) | {"content": content}).decode()
+    connection.execute(_SET_TEXT, {"key_": row.thread_key, "run_": row.id, "text_json": text_json})
+    event = HistoryPayload(kind="edited", from_seq=row.turn, summary=content)
+    kept = {name: getattr(row, name) for name in ("owner", "lease_until")}  # a process may wait to run it inline
+    return write(connection, row, Commit(events=[event]), title=stored_line(content), **kept)
+
+
+def remove(database: Database, principal: Principal, thread_id: str, run_id: str, by: str) -> CommitResult:
+    """Take a message that waits out of its thread: its run is cancelled, and no model gets it.
+
+    Raises:
+        RunUnknown, FORBIDDEN, MESSAGE_TAKEN: see ``lock_queued``.
+    """
+    with database.write() as connection:
+        row = lock_queued(connection, principal, run_id, thread_id)
+        written = control_locked(database, connection, row, STOP, by, {"rollback": True})
+        record_control(connection, principal, row, STOP, by)
+        return written
+
+
+def move_first(
+    database: Database, principal: Principal, thread_id: str, run_id: str, by: str, *, is_now: bool
+) -> tuple[CommitResult, CommitResult | None]:
+    """Put a message before all others that wait, and with ``is_now`` stop the run that the thread is at.
+
+    Returns what became of the message's run, and of the run that was stopped.
+
+    Raises:
+        RunUnknown, FORBIDDEN, MESSAGE_TAKEN: see ``lock_queued``.
+    """
+    with database.write() as connection:
+        row = lock_queued(connection, principal, run_id, thread_id)
+        stopped = _stop_head(database, connection, principal, row, by) if is_now else None
+        queued = [other.id for other in queued_messages(connection, row.thread_key)]
+        put_first(connection, row.thread_key, run_id, queued)
+        event = HistoryPayload(kind="edited", from_seq=row.turn)
+        kept = {name: getattr(row, name) for name in ("owner", "lease_until")}
+        return write(connection, row, Commit(events=[event]), **kept), stopped
+
+
+def _stop_head(
+    database: Database, connection: Connection, principal: Principal, row: Row[Any], by: str
+) -> CommitResult | None:
+    head_id = connection.execute(_HEAD, {"key_": row.thread_key}).scalar()
+    if head_id is None or head_id == row.id:
+        return None
+    head = lock_allowed_run(connection, principal, Verb.CONTROL, head_id)
+    if head.status == "queued" and head.started_ms is None:
+        return None  # it has not begun, and now waits behind the message
+    written = control_locked(database, connection, head, STOP, by)
+    record_control(connection, principal, head, STOP, by)
+    return written
+
+
+_OF_THREAD = runs.c.thread_key == bindparam("key_")
+_QUEUED = select(runs).where(_OF_THREAD, *NEVER_BEGUN).order_by(runs.c.turn).with_for_update()
+_HEAD = select(runs.c.id).where(_OF_THREAD, holds_thread(runs)).order_by(runs.c.turn).limit(1)
+_THREAD = select(threads.c.key).where(
+    threads.c.tenant == bindparam("tenant_"),
+    threads.c.principal == bindparam("principal_"),
+    threads.c.id == bindparam("id_"),
+)
+_LISTED = (
+    select(runs.c.id, runs.c.agent_id, runs.c.turn, runs.c.created_ms, messages.c.data_json)
+    .join(messages, messages.c.run_id == runs.c.id)
+    .where(_OF_THREAD, *NEVER_BEGUN, messages.c.thread_key == runs.c.thread_key, messages.c.role == "user")
+    .order_by(runs.c.turn)
+    .limit(MAX_LISTED)
+)
+_STEERS = (
+    select(controls)
+    .join(runs, runs.c.id == controls.c.run_id)
+    .where(_OF_THREAD, runs.c.ended_ms.is_(None), controls.c.kind == STEER, controls.c.taken_ms.is_(None))
+    .order_by(controls.c.id)
+)
+_OF_RUN = (
+    messages.c.thread_key == bindparam("key_"),
+    messages.c.run_id == bindparam("run_"),
+    messages.c.role == "user",
+)
+"""A fork of the thread has copies of its messages."""
+_TEXT = select(messages.c.data_json).where(*_OF_RUN).limit(1)
+_SET_TEXT = update(messages).where(*_OF_RUN).values(data_json=bindparam("text_json"))

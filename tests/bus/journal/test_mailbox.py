@@ -1,0 +1,271 @@
+"""A thread answers one message at a time; each policy decides what becomes of one that comes while it is busy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+from sqlalchemy import select
+
+from bus.journal.acceptance.accept import Accepted, accept
+from bus.journal.approvals import Decision
+from bus.journal.controls import PAUSE, RESUME
+from bus.journal.decisions.decisions import decide
+from bus.journal.errors import MESSAGE_TAKEN, THREAD_BUSY, RunUnknown, ThreadUnknown
+from bus.journal.log.commit import Commit
+from bus.journal.mailbox import queue
+from bus.journal.mailbox.control import control
+from bus.journal.records.control_requests import request_of
+from bus.journal.records.threads import history
+from bus.journal.states.codes import Reason
+from bus.journal.states.release import PAUSED, Release
+from bus.payloads import StatusPayload
+from config.database.tables import approvals, controls, runs
+from config.identity.principal import Principal
+from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, fire_timers, new_run
+from tests.bus.questions import question
+from tests.raising import raises
+
+ME = Principal()
+
+
+def send(harness: JournalHarness, text: str, if_busy: Any = "enqueue", **fields: Any) -> Accepted:
+    return accept(harness.database, new_run(text, thread_id="talk", if_busy=if_busy, **fields))
+
+
+def titles(harness: JournalHarness) -> list[str]:
+    """Return the texts that wait, the next one first."""
+    return [entry["content"] for entry in queue.listed(harness.database, ME, "talk")]
+
+
+def texts_for(harness: JournalHarness, run_id: str) -> list[str]:
+    """Return the users' texts that a run's model would get."""
+    row = harness.run_row(run_id)
+    with harness.database.read() as connection:
+        past = history(connection, row.thread_key, row.turn, 100_000)
+    return [item.data["content"] for item in past.items if item.role == "user"]
+
+
+def streaming(harness: JournalHarness, run_id: str) -> Owner:
+    owner = harness.own(run_id)
+    harness.do(owner.message())
+    return owner
+
+
+def waiting(harness: JournalHarness, run_id: str) -> None:
+    owner = streaming(harness, run_id)
+    release = Release(status="waiting", reason=Reason.APPROVAL, questions=(question(),))
+    harness.do(owner.writer.commit(Commit(events=[StatusPayload(status="waiting")], release=release)))
+
+
+def paused(harness: JournalHarness, run_id: str) -> None:
+    owner = streaming(harness, run_id)
+    control(harness.database, ME, run_id, PAUSE, "ann")
+    (request,) = harness.unread(run_id)
+    harness.do(owner.writer.commit(Commit(events=[request.answer("consumed")], release=PAUSED)))
+
+
+STATES: dict[str, Callable[[JournalHarness, str], Owner | None]] = {
+    "queued": lambda harness, run_id: None,
+    "streaming": streaming,
+    "waiting": waiting,
+    "paused": paused,
+}
+ANSWERED = {
+    "enqueue": ["Behind", "New"],
+    "reject": ["Behind"],
+    "interrupt": ["New", "Behind"],
+    "rollback": ["New", "Behind"],
+    "merge": ["Behind\n\nNew"],
+}
+"""What is answered after the first message, in order."""
+STEERED = {
+    "queued": ["New", "Behind"],
+    "paused": ["New", "Behind"],
+    # The run fails before its model gets the text, which then is a turn in the place in which it arrived.
+    "streaming": ["Behind", "New"],
+    "waiting": ["Behind", "New"],
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("policy", [*ANSWERED, "steer"])
+def test_each_policy_in_each_state_answers_every_message_once_and_in_order(
+    harness: JournalHarness, policy: str, state: str
+) -> None:
+    first = send(harness, "First").run_id
+    owner = STATES[state](harness, first)
+    behind = send(harness, "Behind").run_id
+
+    taker = send_new(harness, policy, first)
+    if owner is not None:
+        is_stopped = harness.run_row(first).stop_requested
+        harness.do(owner.end("cancelled" if is_stopped else "failed"))
+    answered = play(harness)
+
+    assert [text for text in answered if text != "First"] == ANSWERED.get(policy, STEERED[state])
+    assert ("First" in texts_for(harness, behind)) is (policy != "rollback")
+    assert taker == {"merge": behind, "steer": first}.get(policy)
+
+
+def send_new(harness: JournalHarness, policy: str, first: str) -> str | None:
+    """Send a message with this policy, and return the run that took it, where it is not its own."""
+    if policy == "reject":
+        with raises(THREAD_BUSY, match=first):
+            send(harness, "New", policy)
+        return None
+    new = send(harness, "New", policy)
+    return None if new.is_new else new.run_id
+
+
+def play(harness: JournalHarness) -> list[str]:
+    """Execute what the thread has, one run at a time, and return the texts in the order in which models got them."""
+    answered: list[str] = []
+    while open_ids := [row.id for row in harness.rows(select(runs.c.id).where(runs.c.ended_ms.is_(None)))]:
+        claimable = harness.claimable()
+        assert len(claimable) <= 1, "a thread does one thing at a time"
+        for run_id in claimable:
+            owner = harness.own(run_id)
+            steers = [request for request in harness.unread(run_id) if request.kind == "steer"]
+            answered += [texts_for(harness, run_id)[-1], *(request.content for request in steers)]
+            harness.do(owner.writer.commit(Commit(events=[request.answer("consumed") for request in steers])))
+            harness.do(owner.end())
+            assert_whole(harness.lines(run_id))
+        if not claimable:
+            leave(harness, open_ids)
+    return answered
+
+
+def leave(harness: JournalHarness, run_ids: list[str]) -> None:
+    """Resume the paused run; a question is not answered, so its run expires."""
+    for run_id in run_ids:
+        if harness.run_row(run_id).reason == "paused":
+            control(harness.database, ME, run_id, RESUME, "ann")
+        elif harness.run_row(run_id).status == "waiting":
+            fire_timers(harness.database, run_id)
+
+
+def test_messages_are_edited_moved_and_removed_while_they_wait(harness: JournalHarness) -> None:
+    owner = harness.own(send(harness, "First").run_id)
+    second, third, fourth = (send(harness, text).run_id for text in ("Second", "Third", "Fourth"))
+
+    queue.edit(harness.database, ME, "talk", second, "Second, better")
+    queue.move_first(harness.database, ME, "talk", fourth, "ann", is_now=False)
+    queue.remove(harness.database, ME, "talk", third, "ann")
+
+    assert titles(harness) == ["Fourth", "Second, better"]
+    assert harness.run_row(third).status == "cancelled"
+    assert harness.run_row(second).title == "Second, better"
+    harness.do(owner.end())
+    play(harness)
+    assert texts_for(harness, second) == ["First", "Fourth", "Second, better"]
+
+
+def test_send_now_stops_the_run_that_the_thread_is_at(harness: JournalHarness) -> None:
+    owner = harness.own(send(harness, "First").run_id)
+    send(harness, "Second")
+    third = send(harness, "Third").run_id
+
+    queue.move_first(harness.database, ME, "talk", third, "ann", is_now=True)
+    harness.do(owner.end("cancelled"))
+
+    assert harness.claimable() == [third]
+
+
+def test_a_message_whose_run_has_begun_is_not_edited(harness: JournalHarness) -> None:
+    run_id = send(harness, "First").run_id
+    harness.own(run_id)
+
+    for change in (
+        lambda: queue.edit(harness.database, ME, "talk", run_id, "Other"),
+        lambda: queue.remove(harness.database, ME, "talk", run_id, "ann"),
+        lambda: queue.move_first(harness.database, ME, "talk", run_id, "ann", is_now=False),
+    ):
+        with raises(MESSAGE_TAKEN):
+            change()
+    assert texts_for(harness, run_id) == ["First"]
+
+
+def test_a_message_of_another_thread_or_principal_is_unknown(harness: JournalHarness) -> None:
+    run_id = send(harness, "First").run_id
+
+    with pytest.raises(RunUnknown):
+        queue.edit(harness.database, ME, "elsewhere", run_id, "Other")
+    with pytest.raises(RunUnknown):
+        queue.edit(harness.database, Principal(id="eve"), "talk", run_id, "Other")
+    with pytest.raises(ThreadUnknown):
+        queue.listed(harness.database, Principal(id="eve"), "talk")
+
+
+@pytest.mark.parametrize("on_waiting", ["aside", "withdraw"])
+def test_a_thread_is_not_held_by_a_question(harness: JournalHarness, on_waiting: str) -> None:
+    first = send(harness, "First", on_waiting=on_waiting).run_id
+    waiting(harness, first)
+
+    second = send(harness, "Second").run_id
+    assert harness.claimable() == [second]
+    assert texts_for(harness, second) == (["Second"] if on_waiting == "aside" else ["First", "Second"])
+    owner = harness.own(second)
+    if on_waiting == "aside":
+        leave(harness, [first])  # it comes back to its question's end while the other one is answered
+    harness.do(owner.end())
+
+    assert harness.run_row(first).status == ("failed" if on_waiting == "aside" else "cancelled")
+
+
+def test_a_run_that_waited_aside_does_not_begin_beside_the_one_that_is_answered_meanwhile(
+    harness: JournalHarness,
+) -> None:
+    first = send(harness, "First", on_waiting="aside").run_id
+    waiting(harness, first)
+    owner = harness.own(send(harness, "Second").run_id)
+    (open_question,) = harness.rows(select(approvals.c.id))
+    decide(harness.database, ME, first, open_question.id, Decision(decision="run_again"), by="ann")
+
+    assert harness.run_row(first).status == "queued"
+    assert harness.claimable() == []
+    assert harness.claim(first, "own_2") is None
+    harness.do(owner.end())
+    assert harness.claimable() == [first]
+
+
+def test_a_question_is_withdrawn_where_a_message_waits_already(harness: JournalHarness) -> None:
+    first = send(harness, "First", on_waiting="withdraw").run_id
+    owner = harness.own(first)
+    send(harness, "Second")
+    release = Release(status="waiting", reason=Reason.APPROVAL, questions=(question(),))
+
+    harness.do(owner.writer.commit(Commit(events=[StatusPayload(status="waiting")], release=release)))
+
+    assert harness.run_row(first).status == "queued"
+    assert harness.own(first).lease.stop_requested
+
+
+def test_ten_thousand_messages_wait_and_the_newest_is_put_first(small_harness: JournalHarness) -> None:
+    harness = small_harness
+    owner = harness.own(send(harness, "First").run_id)
+    for number in range(300):  # the statements take ids in one list; the limit of a database is in the thousands
+        send(harness, f"text {number}")
+    last = send(harness, "Last").run_id
+
+    queue.move_first(harness.database, ME, "talk", last, "ann", is_now=False)
+    harness.do(owner.end())
+
+    assert titles(harness)[:3] == ["Last", "text 0", "text 1"]
+    assert harness.claimable() == [last]
+
+
+def test_a_steer_that_waits_is_listed_in_the_order_of_arrival(harness: JournalHarness) -> None:
+    owner = harness.own(send(harness, "First").run_id)
+    send(harness, "Second")
+    send(harness, "Third", "steer")
+    send(harness, "Fourth")
+
+    kinds = [(entry["kind"], entry["content"]) for entry in queue.listed(harness.database, ME, "talk")]
+
+    assert kinds == [("message", "Second"), ("steer", "Third"), ("message", "Fourth")]
+    (row,) = harness.rows(select(controls))
+    assert orjson.loads(row.data_json) == {"content": "Third"}
+    assert request_of(row).run_id == owner.lease.run_id

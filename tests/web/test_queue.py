@@ -1,0 +1,83 @@
+"""Messages for a busy conversation over HTTP: by policy, and edited, moved and removed while they wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+def send(client: Any, text: str, **fields: Any) -> Any:
+    body = {"agent": "assistant", "input": text, "thread_id": "talk", **fields}
+    return client.post("/v1/runs", json=body)
+
+
+def waiting(client: Any) -> list[str]:
+    return [entry["content"] for entry in client.get("/v1/threads/talk/queue").json["queue"]]
+
+
+def test_messages_wait_and_are_edited_moved_and_removed(client: Any) -> None:
+    first, second, third = (send(client, text).json["run_id"] for text in ("First", "Second", "Third"))
+
+    edited = client.patch(f"/v1/threads/talk/queue/{second}", json={"content": "Second, better"})
+    moved = client.patch(f"/v1/threads/talk/queue/{third}", json={"place": "first"})
+    removed = client.delete(f"/v1/threads/talk/queue/{first}")
+
+    assert (edited.status_code, moved.status_code, removed.status_code) == (200, 200, 204)
+    assert waiting(client) == ["Third", "Second, better"]
+    assert client.get(f"/v1/runs/{first}").json["status"] == "cancelled"
+
+
+def test_a_message_that_another_run_takes_is_answered_with_that_run(client: Any) -> None:
+    first = send(client, "First").json["run_id"]
+
+    merged = send(client, "Second", if_busy="merge").json
+    steered = send(client, "Third", if_busy="steer").json
+
+    assert (merged["run_id"], merged["delivered"]) == (first, "merged")
+    assert (steered["run_id"], steered["delivered"], steered["control_id"][:4]) == (first, "steered", "ctl_")
+    assert waiting(client) == ["First\n\nSecond", "Third"]
+
+
+def test_a_busy_thread_rejects_with_what_is_under_way(client: Any) -> None:
+    first = send(client, "First").json["run_id"]
+
+    refused = send(client, "Second", if_busy="reject")
+
+    assert (refused.status_code, refused.json["code"]) == (409, "thread_busy")
+    assert first in refused.json["detail"]
+
+
+def test_a_repeated_request_gets_the_run_that_took_its_message(client: Any) -> None:
+    send(client, "First")
+    body = {"agent": "assistant", "input": "Second", "thread_id": "talk", "if_busy": "merge"}
+
+    first, second = (client.post("/v1/runs", json=body, headers={"Idempotency-Key": "k"}) for _ in range(2))
+
+    assert first.json["run_id"] == second.json["run_id"]
+    assert waiting(client) == ["First\n\nSecond"]
+
+
+@pytest.mark.parametrize("policy", ["later", "", 3])
+def test_an_unknown_policy_is_refused_with_those_there_are(client: Any, policy: Any) -> None:
+    refused = send(client, "First", if_busy=policy)
+
+    assert refused.status_code == 400
+    assert "if_busy" in refused.json["detail"]
+
+
+@pytest.mark.parametrize(("body", "status"), [({}, 400), ({"content": "  "}, 400), ({"place": "last"}, 400)])
+def test_a_change_that_says_nothing_is_refused(client: Any, body: dict[str, Any], status: int) -> None:
+    run_id = send(client, "First").json["run_id"]
+
+    assert client.patch(f"/v1/threads/talk/queue/{run_id}", json=body).status_code == status
+
+
+def test_steering_a_run_that_ended_names_what_to_do(client: Any) -> None:
+    run_id = send(client, "First").json["run_id"]
+    client.post(f"/v1/runs/{run_id}/cancel", json={})
+
+    refused = client.post(f"/v1/runs/{run_id}/steer", json={"content": "Hm."})
+
+    assert (refused.status_code, refused.json["code"]) == (409, "control_refused")
+    assert "send a message to its thread" in refused.json["detail"]

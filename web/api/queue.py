@@ -1,0 +1,88 @@
+"""The messages that wait in a conversation: list, edit, put first, send now, remove."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from flask import Blueprint, Response
+
+from agents.errors import INPUT_EMPTY, INPUT_TOO_LARGE
+from agents.governance.guardrails.errors import INPUT_BLOCKED
+from bus.journal.clients import CommitResult
+from bus.journal.errors import MESSAGE_TAKEN, RunUnknown, ThreadUnknown
+from config.errors import BadRequest
+from web.api.answers import answer
+from web.api.threads import WhoseThread
+from web.auth.authentication import current_principal
+from web.calls.call import call
+from web.calls.fields import Answer, Input, Maybe
+from web.process import current_process
+from web.schemas.paths import RunId, Sentence, ThreadId
+from web.schemas.run import ControlledRun
+
+
+class QueuedMessage(Answer):
+    """A message that waits."""
+
+    kind: Literal["message", "steer"]
+    """``steer``: a text for the conversation's open run, which its model has not got."""
+    run_id: str
+    """The run that it begins, or that it is for."""
+    content: str
+    at: str
+    """When it was sent."""
+    agent: Maybe[str] = None
+    control_id: Maybe[str] = None
+    """Of a steer."""
+    by: Maybe[str] = None
+    """Who sent the steer."""
+
+
+class Queue(Answer):
+    """The messages that wait in a conversation, the next one first; at most 500."""
+
+    queue: list[QueuedMessage]
+
+
+queues = Blueprint("queues", __name__)
+
+
+@queues.get("/v1/threads/<thread_id>/queue")
+@call({200: Queue}, problems=(ThreadUnknown,))
+def listed(thread_id: ThreadId, query: WhoseThread) -> Response:
+    """List the messages that wait."""
+    entries = current_process().journal.clients.queue_of(current_principal(), thread_id, query.owner or None)
+    return answer({"queue": entries})
+
+
+class EditMessage(Input):
+    """What to change about a message that waits."""
+
+    content: Maybe[Sentence] = None
+    """Its new text."""
+    place: Maybe[Literal["first", "now"]] = None
+    """``first``: before the others that wait. ``now``: also stop the run that the conversation is at."""
+
+
+@queues.patch("/v1/threads/<thread_id>/queue/<run_id>")
+@call({200: ControlledRun}, problems=(RunUnknown, MESSAGE_TAKEN, INPUT_BLOCKED, INPUT_EMPTY, INPUT_TOO_LARGE))
+def edit(thread_id: ThreadId, run_id: RunId, body: EditMessage) -> Response:
+    """Edit a message, or move it; 409 where its run has begun meanwhile."""
+    process, principal = current_process(), current_principal()
+    written: CommitResult | None = None
+    if body.content is not None:
+        written = process.runner.edit_queued(thread_id, run_id, body.content, principal=principal)
+    if body.place is not None:
+        is_now = body.place == "now"
+        written = process.journal.clients.move_queued_first(principal, thread_id, run_id, is_now=is_now)
+    if written is None:
+        raise BadRequest("name what to change: `content`, `place` or both.")
+    return answer({"run_id": written.run_id, "thread_id": written.thread_id, "status": written.status})
+
+
+@queues.delete("/v1/threads/<thread_id>/queue/<run_id>")
+@call({204: None}, problems=(RunUnknown, MESSAGE_TAKEN))
+def remove(thread_id: ThreadId, run_id: RunId) -> Response:
+    """Take a message out of the conversation: its run is cancelled, and no model gets it."""
+    current_process().journal.clients.remove_queued(current_principal(), thread_id, run_id)
+    return Response(status=204)
