@@ -248,7 +248,7 @@ class AgentDefinition(DefinitionFields):
     """SHA-256 of what decides how a run behaves; see ``config.definitions.behaviour``."""
     version: int | None = None
     """Its number, where an earlier content serves in place of what the file says; None: the file's content serves."""
-    problem: str = Field("", repr=False)
+    problem: str = Field(default="", repr=False)
     """Why the file cannot be used, where ``version`` serves in its place."""
 
     def run_fields(self, observers: Sequence[str] = ()) -> dict[str, Any]:

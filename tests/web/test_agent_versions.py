@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from flask.testing import FlaskClient
 
 from agents.runner import Runner
 from config.settings import Settings
@@ -25,7 +25,7 @@ def file(settings: Settings, runner: Runner) -> Path:
     return path
 
 
-def test_versions_are_listed_promoted_and_taken_back(client: FlaskClient, file: Path) -> None:
+def test_versions_are_listed_promoted_and_taken_back(client: Any, file: Path) -> None:
     listed = client.get("/v1/agents/assistant/versions").json["versions"]
     assert [(row["version"], row["is_in_file"], row["aliases"]) for row in listed] == [(2, True, {}), (1, False, {})]
 
@@ -49,13 +49,13 @@ def test_versions_are_listed_promoted_and_taken_back(client: FlaskClient, file: 
         ({}, 400, "bad_request"),
     ],
 )
-def test_an_alias_to_nothing_is_refused(client: FlaskClient, file: Path, body: dict, status: int, code: str) -> None:
+def test_an_alias_to_nothing_is_refused(client: Any, file: Path, body: dict, status: int, code: str) -> None:
     answer = client.post("/v1/agents/assistant/promote", json=body)
 
     assert (answer.status_code, answer.json["code"]) == (status, code)
 
 
-def test_a_broken_file_serves_its_last_version_and_the_list_says_so(client: FlaskClient, file: Path) -> None:
+def test_a_broken_file_serves_its_last_version_and_the_list_says_so(client: Any, file: Path) -> None:
     file.write_text("name: [")
 
     listed = client.get("/v1/agents").json
@@ -69,7 +69,7 @@ def test_a_broken_file_serves_its_last_version_and_the_list_says_so(client: Flas
     assert client.post("/v1/runs", json=RUN).status_code == 202
 
 
-def test_a_waiting_run_moves_to_the_version_that_was_shown(client: FlaskClient, file: Path, runner: Runner) -> None:
+def test_a_waiting_run_moves_to_the_version_that_was_shown(client: Any, file: Path, runner: Runner) -> None:
     run_id = client.post("/v1/runs", json=RUN).json["run_id"]
     assert client.get(f"/v1/runs/{run_id}/upgrade").json["code"] == "upgrade_refused"
     asks(runner.journal.database, run_id, question_before())

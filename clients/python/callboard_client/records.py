@@ -250,6 +250,10 @@ class Agent(Record):
     starters: Sequence[str] = ()
     tools: Sequence[str] = ()
     has_output_schema: bool = False
+    version: int | None = None
+    """The version that serves in place of what its file says."""
+    problem: str | None = None
+    """Where its file cannot be used, and the last version that could serves."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
