@@ -12,13 +12,13 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from bus.journal.approvals import give_back
 from bus.journal.log.events import event_row, insert_rows
-from bus.journal.log.next_turn import begin_turn
 from bus.journal.log.results import refer_to_messages
 from bus.journal.outbox import announce
-from bus.journal.records.control_requests import next_turns, note_answers, require_answered
+from bus.journal.records.control_requests import ControlRequest, next_turns, note_answers, require_answered
 from bus.journal.records.definition_store import pin
 from bus.journal.records.originals import write_originals
 from bus.journal.records.steps import (
+    AGENT,
     StepEnded,
     StepStarted,
     decide_steps,
@@ -30,15 +30,19 @@ from bus.journal.records.steps import (
 from bus.journal.records.task_wait import TaskWait, keep_backends
 from bus.journal.records.threads import HistoryItem
 from bus.journal.states import owned
+from bus.journal.states.conditions import insert_run
 from bus.journal.states.lease import Lease
 from bus.journal.states.release import Handover, Release
 from bus.journal.sticky import require_valid
-from bus.payloads import EndPayload, Payload
+from bus.payloads import EndPayload, Payload, StatusPayload
 from bus.sealing import Original
-from config.clock import epoch_ms
+from config.clock import epoch_ms, stamp
 from config.database.engine import WALL_MS
-from config.database.tables import messages, runs, thread_agents, threads
+from config.database.tables import events, messages, runs, thread_agents, threads
+from config.ids import new_id
 from config.policy_decision import PolicyDecision
+from config.text.stored_texts import stored_line
+from config.tracing import new_trace_id
 
 
 class NewChild(Protocol):
@@ -147,7 +151,7 @@ def _close(connection: Connection, run: Lease | Row[Any], change: Commit, number
     if change.undoes_turn:
         connection.execute(_UNDO, {"thread_": run.thread_key, "turn_": run.turn})
     for request in next_turns(connection, numbered):
-        begin_turn(connection, run.run_id, request)
+        _begin_turn(connection, run.run_id, request)
     return close_thread(connection, run)
 
 
@@ -245,3 +249,39 @@ _UNDO = (
     .values(undone=True)
 )
 _ADD_MESSAGES = insert(messages).inline()
+
+
+# --- the turn that a steer begins where its run ended before it was read ------------------------------
+
+
+INHERITED = """
+    thread_key thread_id tenant principal roles_json credential credential_id context_json private agent_id agent_name
+    definition_digest model detached queue on_waiting observers_json correlation_id journal agents_json handed_from_json
+""".split()
+"""What the new run has as the one that ended; a grant and metadata belong to the message that these came with."""
+
+
+def _begin_turn(connection: Connection, run_id: str, request: ControlRequest) -> None:
+    """Insert a run for the steer of an ended one, in its place among the thread's messages; its thread announces it."""
+    earlier = connection.execute(_EARLIER, {"id_": run_id}).one()
+    now_ms, content = epoch_ms(), request.content
+    run: dict[str, Any] = {name: getattr(earlier, name) for name in INHERITED}
+    run |= {"id": new_id("run"), "kind": AGENT, "turn": request.number, "trace_id": new_trace_id()}
+    run |= {"title": stored_line(content)}
+    insert_run(connection, run)
+    message = {"thread_key": earlier.thread_key, "number": request.number, "turn": request.number, "run_id": run["id"]}
+    message |= {"id": new_id("msg"), "role": "user", "partial": False, "created_ms": now_ms}
+    message |= {"data_json": orjson.dumps({"content": content, "control_id": request.control_id}).decode()}
+    connection.execute(insert(messages).values(**message))
+    first = StatusPayload(
+        seq=1,
+        at=stamp(now_ms),
+        status="queued",
+        agent=earlier.agent_id,
+        trace_id=run["trace_id"],
+        correlation_id=earlier.correlation_id or run["trace_id"],
+    )
+    connection.execute(insert(events).values(**event_row(first, run["id"], earlier.thread_id, 0)))
+
+
+_EARLIER = select(*(runs.c[name] for name in INHERITED)).where(runs.c.id == bindparam("id_"))
