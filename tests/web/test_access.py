@@ -50,6 +50,9 @@ KIND = {"agent_id": "agent"}
 NO_IDS = {
     *(
         "answers",
+        "content",
+        "if_busy",
+        "place",
         "unlisted",
         "alias",
         "share",
@@ -100,6 +103,9 @@ NO_IDS = {
 FIELDS: Mapping[str, Mapping[str, Any]] = {
     "StartRun": {"agent": "assistant", "input": "Hello"},
     "RunAgent": {"input": "Hello"},
+    "SteerRun": {"content": "Hello"},
+    "EditMessage": {"place": "first"},
+    "ForkThread": {"message": 1},
     "ProcessMessage": {"message": "Hello"},
     "ExecuteTool": {"tool_name": "clock", "timeout": 0},
     "SendPrompt": {"prompt": "Hello"},
@@ -139,7 +145,7 @@ class Probe:
     @property
     def verb(self) -> Verb:
         """What the call does with a run or a thread."""
-        if self.path.endswith(("/cancel", "/upgrade")):
+        if self.path.endswith(("/cancel", "/pause", "/resume", "/steer", "/upgrade")) or "/queue/" in self.path:
             return Verb.CONTROL
         if self.path.endswith("/unseal"):
             return Verb.ADMINISTER
