@@ -23,10 +23,9 @@ from agents.steps.prompt_guard import asking
 from agents.steps.tool_step import ToolStep
 from agents.tools.results import in_thread_if_large
 from agents.tools.tool import Tool
-from bus.journal.errors import StickyOver
+from bus.journal.errors import ControlsChanged, StickyOver
 from bus.journal.owner import (
     Commit,
-    ControlsChanged,
     Ending,
     FirstCommit,
     HistoryItem,

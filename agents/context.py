@@ -15,7 +15,7 @@ from typing import Any, Literal
 from agents.errors import TOO_MANY_QUESTIONS
 from agents.governance.engine.governance import Governance, governance_of
 from agents.governance.guardrails.guardrails import UNGUARDED, Guardrails, Seal
-from agents.inbox import Inbox
+from agents.mailbox.inbox import Inbox
 from agents.prompt import Window
 from agents.run_contexts import RunContexts, contexts_of, facts_of
 from agents.tools.isolation.sandbox import Quota

@@ -12,6 +12,7 @@ from agents.delegation.router import routed_call
 from agents.errors import observer_travels
 from agents.governance.guardrails.guardrails import Guardrails, sealing_guardrails
 from agents.handle import RunHandle
+from agents.mailbox.texts import guarded_text
 from agents.models.auto import resolve_model
 from agents.process import Process, current_process, open_process, use_process
 from agents.prompt import check_call, check_objective, check_thread_id
@@ -32,9 +33,8 @@ from bus.journal.clients import (
 )
 from bus.journal.errors import RunUnknown
 from bus.routes import INLINE, OTHERS, BrokerTransport, Dispatcher, InlineTransport
-from bus.sealing import Original
 from config.database.shared_secret import shared_secret
-from config.definitions.agent import AgentDefinition, pinned_definition
+from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
 from config.forks import leave_to_parent
 from config.identity.contexts import DeclaredContext, declared_for
@@ -364,51 +364,21 @@ class Runner:
         by: str | None = None,
         idempotency: IdempotencyKey | None = None,
     ) -> CommitResult:
-        """Give an open run a message, which its model gets between two steps; see ``bus.journal.mailbox.control``.
-
-        The text passes the guardrails of the run's agent, as the run's own input did.
+        """Give an open run a message, which its model gets between two steps.
 
         Raises:
             RunUnknown, FORBIDDEN, CONTROL_REFUSED, TOO_MANY_CONTROLS: see ``bus.journal.mailbox.control``.
-            INPUT_EMPTY, INPUT_TOO_LARGE, BadRequest, INPUT_BLOCKED: the text cannot be used.
+            INPUT_EMPTY, INPUT_TOO_LARGE, BadRequest, INPUT_BLOCKED: see ``agents.mailbox.texts``.
         """
         principal = principal or self.principal
-        text, originals = self._guarded(principal, run_id, content)
+        text, originals = guarded_text(self.journal, self.registry, principal, run_id, content)
         return self.journal.clients.control(
-            principal,
-            run_id,
-            STEER,
+            *(principal, run_id, STEER),
             by=by or principal.id,
             idempotency=idempotency,
             data={"content": text},
             originals=originals,
         )
-
-    def edit_queued(
-        self, thread_id: str, run_id: str, content: str, *, principal: Principal | None = None
-    ) -> CommitResult:
-        """Replace the text of a message that waits in a thread; it passes the guardrails as the first one did.
-
-        Raises:
-            RunUnknown, FORBIDDEN, MESSAGE_TAKEN: see ``bus.journal.mailbox.queue``.
-            INPUT_EMPTY, INPUT_TOO_LARGE, BadRequest, INPUT_BLOCKED: the text cannot be used.
-        """
-        principal = principal or self.principal
-        text, originals = self._guarded(principal, run_id, content)
-        return self.journal.clients.edit_queued(principal, thread_id, run_id, text, originals)
-
-    def _guarded(self, principal: Principal, run_id: str, content: str) -> tuple[str, list[Original]]:
-        """Return what the guardrails of a run's agent leave of a text, and what is to be sealed of it."""
-        check_objective(content, self.settings.max_input_chars)
-        run = self.journal.readers.runs.row(principal, run_id)
-        recorded = self._recorded(run.agent_id, run.definition_digest)
-        guardrails, originals = sealing_guardrails(self.settings, recorded.guardrails)
-        return guardrails.input(content), originals
-
-    def _recorded(self, agent_id: str, digest: str) -> AgentDefinition:
-        """Return the definition that a run was accepted with."""
-        content_json = self.journal.readers.recorded_definition(digest)
-        return pinned_definition(agent_id, digest, content_json) if content_json else self.registry.get(agent_id)
 
     def settle(self, timeout_s: float) -> None:
         """Wait until the inline runs of this process have ended."""

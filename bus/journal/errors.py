@@ -389,3 +389,7 @@ ARGUMENTS_DIFFER = Permanent.row(
     text="the question '{approval_id:.80}' is about other arguments than those that you decided about.",
     remedy="Read the question again, and decide about what it shows.",
 )
+
+
+class ControlsChanged(Exception):
+    """A commit answers a control that has another answer, or ends a run with a control that it does not answer."""

@@ -100,7 +100,11 @@ class Talk:
 
     def sent(self) -> list[dict[str, Any]]:
         """Return the messages of the newest call that is no summary's."""
-        return next(list(call.messages) for call in reversed(self.kit.model.requests) if not call.is_summary)
+        return next(
+            [dict(message) for message in call.messages]
+            for call in reversed(self.kit.model.requests)
+            if not call.is_summary
+        )
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from sqlalchemy import Select, select, update
 from bus.journal.acceptance.accept import Accepted, accept
 from bus.journal.acceptance.new_run import NewRun
 from bus.journal.controls import STOP
+from bus.journal.errors import ControlsChanged
 from bus.journal.idempotency import IdempotencyKey
 from bus.journal.live.hotlog import HotLog, MemoryHotLog
 from bus.journal.live.reader import Reader
@@ -25,7 +26,7 @@ from bus.journal.ownership.lease_manager import LeaseManager
 from bus.journal.ownership.leases import claim_on
 from bus.journal.ownership.reaper import due, fire, reap
 from bus.journal.queries.run_record import RunRecord, record_of
-from bus.journal.records.control_requests import ControlRequest, ControlsChanged, unread_controls
+from bus.journal.records.control_requests import ControlRequest, unread_controls
 from bus.journal.records.threads import HistoryItem
 from bus.journal.run_end import answering
 from bus.journal.states.lease import Lease

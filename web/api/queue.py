@@ -8,6 +8,7 @@ from flask import Blueprint, Response
 
 from agents.errors import INPUT_EMPTY, INPUT_TOO_LARGE
 from agents.governance.guardrails.errors import INPUT_BLOCKED
+from agents.mailbox.texts import edit_queued
 from bus.journal.clients import CommitResult
 from bus.journal.errors import MESSAGE_TAKEN, RunUnknown, ThreadUnknown
 from config.errors import BadRequest
@@ -71,7 +72,7 @@ def edit(thread_id: ThreadId, run_id: RunId, body: EditMessage) -> Response:
     process, principal = current_process(), current_principal()
     written: CommitResult | None = None
     if body.content is not None:
-        written = process.runner.edit_queued(thread_id, run_id, body.content, principal=principal)
+        written = edit_queued(process.journal, process.runner.registry, principal, thread_id, run_id, body.content)
     if body.place is not None:
         is_now = body.place == "now"
         written = process.journal.clients.move_queued_first(principal, thread_id, run_id, is_now=is_now)

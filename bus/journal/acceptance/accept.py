@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -169,14 +169,21 @@ def _accept(
     row = record(connection, run["id"])
     if new.idempotency is not None:
         remember(connection, new.principal, new.idempotency, run["id"])
+    _audit(connection, new, grant, run, is_audited=is_audited)
+    ids = {"run_id": run["id"], "thread_id": run["thread_id"]}
+    return Accepted(**ids, message=message, outbox_row=row, delivery=delivery)
+
+
+def _audit(
+    connection: Connection, new: NewRun, grant: Grant | None, run: Mapping[str, Any], *, is_audited: bool
+) -> None:
+    """Add what the audit log has of a run's start: its definition where that is new, its grant, and the start."""
     record_configuration(connection, new.principal, new.agent_id, new.definition_digest)
     if grant is not None:
         audit(connection, new.principal, Action.GRANT_USED, "grant", grant.id, run=run["id"], agent=new.agent_id)
     if is_audited:
         facts = {name: run[name] for name in ("kind", "trace_id", "correlation_id", "definition_digest")}
         audit(connection, new.principal, Action.RUN_STARTED, "run", run["id"], agent=new.agent_id, **facts)
-    ids = {"run_id": run["id"], "thread_id": run["thread_id"]}
-    return Accepted(**ids, message=message, outbox_row=row, delivery=delivery)
 
 
 def _deliver(database: Database, connection: Connection, new: NewRun) -> Delivery:

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, Row, bindparam, case, func, insert, null, or_, select, update
 
-from bus.journal.errors import TOO_MANY_CONTROLS
+from bus.journal.errors import TOO_MANY_CONTROLS, ControlsChanged
 from bus.payloads import ControlPayload, Payload
 from config.database.engine import WALL_MS
 from config.database.tables import controls
@@ -24,10 +24,6 @@ MAX_UNREAD = 100
 ACCEPTED, CONSUMED, REFUSED, UNDELIVERED = "accepted", "consumed", "refused", "undelivered"
 NEXT_TURN, ENDED, SUPERSEDED = "next_turn", "ended", "superseded"
 """Reasons of answers: a steer begins the thread's next turn; the run ended before; a later control takes it back."""
-
-
-class ControlsChanged(Exception):
-    """A commit answers a control that has another answer, or ends a run with a control that it does not answer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

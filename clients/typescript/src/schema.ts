@@ -1219,8 +1219,10 @@ export interface components {
              * @enum {string}
              */
             type: "message";
-            /** @description Of the answer to an input that the agent's prompt guard refused: ``validationResult``, false, and
-             *     ``validationFailedReason``. */
+            /**
+             * @description Of the answer to an input that the agent's prompt guard refused: ``validationResult``, false, and
+             *     ``validationFailedReason``.
+             */
             validation?: {
                 [key: string]: unknown;
             };

@@ -14,11 +14,10 @@ from sqlalchemy import select
 from agents.governance.guardrails.guardrails import Guardrails
 from bus.journal import Journal
 from bus.journal.controls import STOP
-from bus.journal.errors import DELEGATION_REFUSED
+from bus.journal.errors import DELEGATION_REFUSED, ControlsChanged
 from bus.journal.log.commit import Commit
 from bus.journal.log.writer import RunWriter
 from bus.journal.ownership.reaper import Reaper
-from bus.journal.records.control_requests import ControlsChanged
 from bus.journal.records.parent import Parent
 from bus.journal.records.steps import StepStarted
 from bus.journal.states.codes import Reason

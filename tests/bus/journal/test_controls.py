@@ -7,12 +7,12 @@ import pytest
 from sqlalchemy import select
 
 from bus.journal.controls import CONTROLS, PAUSE, RESUME, STEER
-from bus.journal.errors import CONTROL_REFUSED, PAUSE_EXPIRED, TOO_MANY_CONTROLS
+from bus.journal.errors import CONTROL_REFUSED, PAUSE_EXPIRED, TOO_MANY_CONTROLS, ControlsChanged
 from bus.journal.log.commit import Commit
 from bus.journal.mailbox.control import control
 from bus.journal.ownership.leases import requests
 from bus.journal.ownership.reaper import reap
-from bus.journal.records.control_requests import MAX_UNREAD, ControlsChanged
+from bus.journal.records.control_requests import MAX_UNREAD
 from bus.journal.states.codes import STOPPED, Reason
 from bus.journal.states.release import PAUSED
 from bus.journal.unowned.transitions import CommitResult

@@ -9,13 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from bus.journal import Journal
-from bus.journal.errors import StaleOwner
+from bus.journal.errors import ControlsChanged, StaleOwner
 from bus.journal.owner import (
     DRAINED,
     PAUSED,
     Commit,
     ControlRequest,
-    ControlsChanged,
     HistoryItem,
     Lease,
     Reason,

@@ -1,0 +1,1 @@
+"""What open runs get of clients: controls, and texts that pass the guardrails of the run's agent."""
