@@ -401,6 +401,7 @@ def test_the_demo_model_summarises_without_a_key() -> None:
     assert parted(text, ["city", "name"]) == ({"city": "Rome"}, "The users said: “My city is Rome. Hello.”")
 
 
+@pytest.mark.parity
 def test_the_terminal_shows_drops_and_restores_summaries(
     talk: Talk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

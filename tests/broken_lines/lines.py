@@ -228,8 +228,8 @@ LINES = (
     Line(
         promise="a run makes so many rounds of tool calls and no more",
         file="agents/agent.py",
-        text="return self._rounds >= self._definition.max_iterations",
-        broken="return self._rounds > self._definition.max_iterations",
+        text="return self._rounds >= self._max_rounds + self._rounds_bought",
+        broken="return self._rounds > self._max_rounds + self._rounds_bought",
         tests="tests/agents/test_agent.py",
     ),
     Line(
@@ -238,6 +238,42 @@ LINES = (
         text="for named in stream.newly_named():",
         broken="for named in ():",
         tests="tests/agents/test_agent.py::test_a_calls_name_is_announced_before_its_arguments",
+    ),
+    # --- messages and controls
+    Line(
+        promise="no run ends with a control that it has not answered",
+        file="bus/journal/log/commit.py",
+        text="    require_answered(connection, run.run_id)\n",
+        broken="",
+        tests="tests/bus/journal/test_controls.py",
+    ),
+    Line(
+        promise="a control that was taken back is not done",
+        file="bus/journal/records/control_requests.py",
+        text='or_(controls.c.taken_ms.is_(None), controls.c.state == bindparam("state_")),',
+        broken="controls.c.id.is_not(None),",
+        tests="tests/bus/journal/test_controls.py",
+    ),
+    Line(
+        promise="a text of a client buys a round of tools",
+        file="agents/agent.py",
+        text="self._rounds_bought += bool(steered.history)",
+        broken="self._rounds_bought += 0",
+        tests="tests/agents/test_steering.py",
+    ),
+    Line(
+        promise="no model gets a turn that was undone",
+        file="bus/journal/records/threads.py",
+        text="~messages.c.undone, ",
+        broken="",
+        tests="tests/bus/journal/test_mailbox.py",
+    ),
+    Line(
+        promise="a run that waited aside does not begin beside another one of its thread",
+        file="bus/journal/states/conditions.py",
+        text="return and_(~exists(older_ones), ~exists(at_work))",
+        broken="return ~exists(older_ones)",
+        tests="tests/bus/journal/test_mailbox.py",
     ),
     # --- policy
     Line(
@@ -420,7 +456,7 @@ LINES = (
     ),
     Line(
         promise="no secret is kept as a correlation id",
-        file="bus/journal/acceptance/accept.py",
+        file="bus/journal/acceptance/new_run.py",
         text="if is_correlation_id(candidate) and not has_secret(candidate) else None",
         broken="if is_correlation_id(candidate) else None",
         tests="tests/bus/journal/storage/test_internal_events.py",

@@ -91,7 +91,7 @@ def _cents(amount_eur: float) -> int:
 # --- hr: the paid time off (PTO) of the user
 
 
-Day = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+Day = Annotated[str, Field(max_length=10, pattern=r"^\d{4}-\d{2}-\d{2}$")]
 DAYS_A_YEAR = 25
 LONGEST = timedelta(days=366)
 

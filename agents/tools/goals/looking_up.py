@@ -12,7 +12,7 @@ from agents.tools.tool import tool
 from config.errors import ToolFailed
 
 City = Annotated[str, Field(min_length=1, max_length=60)]
-Day = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+Day = Annotated[str, Field(max_length=10, pattern=r"^\d{4}-\d{2}-\d{2}$")]
 
 
 @tool(effect="pure", timeout_s=20)

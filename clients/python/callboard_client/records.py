@@ -155,6 +155,14 @@ class Run(Record):
     steps: int | None = None
     attempt: int | None = None
     detached: bool = False
+    rerun_of: str | None = None
+    """The run that it repeats from a step on."""
+    retry_of: str | None = None
+    """The run that it tries again."""
+    from_step: int | None = None
+    """With ``rerun_of``: the first step that was not copied."""
+    mode: str | None = None
+    """With ``rerun_of`` or ``retry_of``: ``recorded`` or ``live``, what its calls of tools are."""
     parent_run_id: str | None = None
     """The run that delegated it."""
     children: Sequence[Mapping[str, Any]] | None = None
