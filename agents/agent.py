@@ -211,7 +211,7 @@ class Agent:
         await inbox.settle()
         if not inbox.has_steers:
             with suppress(ControlsChanged):  # a text arrived meanwhile
-                await inbox.end(replace(change, events=[*change.events, end]))
+                await self._context.save_end(replace(change, events=[*change.events, end]))
                 return None
         return await self._continue(change)
 
@@ -344,7 +344,7 @@ class Agent:
         await self._context.writer.settle()  # which calls are open depends on the commit under way
         parts = [self._step.cut_off(ending.step_status)] if self._step is not None else []
         closed = open_calls.joined([*parts, open_calls.cut_off(self._calls, self._calls_of, ending)])
-        await self._context.inbox.end(end_commit(ending, closed, self._context.spending.total, self._context.took))
+        await self._context.save_end(end_commit(ending, closed, self._context.spending.total, self._context.took))
 
 
 async def _run(call: ToolStep, limit: asyncio.Semaphore) -> ToolStep:

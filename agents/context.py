@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -24,7 +24,7 @@ from agents.tools.spans.collector import collecting
 from agents.tools.tool import Tool
 from bus.journal import Journal
 from bus.journal.clients import STOP
-from bus.journal.errors import StaleOwner
+from bus.journal.errors import ControlsChanged, StaleOwner
 from bus.journal.owner import (
     DRAINED,
     Commit,
@@ -142,16 +142,6 @@ class RunContext:
     @property
     def settings(self) -> Settings:
         return self._journal.settings
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether a client asked this run to stop."""
-        return self.inbox.is_stopped
-
-    @property
-    def release_as(self) -> Release | None:
-        """How to release the run after its current step; None: the run continues."""
-        return self.inbox.release_as
 
     @property
     def loop(self) -> ProcessLoop:
@@ -290,8 +280,21 @@ class RunContext:
         numbered = await self.writer.commit(change, then)
         for item in change.history:
             self.chat_history.add(item)
-        self.inbox.committed(numbered)
+        if self.inbox.unread:
+            self.inbox.committed(numbered)
         return numbered
+
+    async def save_end(self, change: Commit) -> None:
+        """Commit the run's end with an answer to each control that has arrived; see ``Inbox.end``.
+
+        Raises:
+            ControlsChanged: the run has succeeded, and a text for its model has arrived.
+        """
+        if not self.inbox.unread:
+            with suppress(ControlsChanged):  # one arrived since
+                await self.save(change)
+                return
+        await self.inbox.end(change)
 
     def note_task_waits(self) -> None:
         """Let this process look for the results of tasks that a released run waits for."""
@@ -356,7 +359,7 @@ class RunContext:
         await self.writer.wait_until_writable()
         if self.writer.is_stale:
             raise StaleOwner(self.lease.run_id, self.lease.fence)
-        if self.is_stopped:
+        if self.inbox.is_stopped:
             raise asyncio.CancelledError
 
     def release(self, change: Release = DRAINED) -> None:

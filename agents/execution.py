@@ -252,9 +252,9 @@ async def _work(journal: Journal, agent: RunWork, context: RunContext) -> None:
     except asyncio.CancelledError:
         if context.writer.is_stale:
             log.info(NEW_OWNER, context.lease.run_id)
-        elif context.is_stopped:
+        elif context.inbox.is_stopped:
             await _finish(journal, agent, context, STOPPED)
-        elif context.release_as is not None:
+        elif context.inbox.release_as is not None:
             await agent.release()
         else:
             raise
@@ -294,7 +294,7 @@ async def _give_up(journal: Journal, context: RunContext, error: CallboardError)
     elif context.lease.fence > 1:  # an earlier owner may have left open calls and costs
         await journal.owner.fail_owned(context.lease, error)
     else:
-        await context.inbox.end(end_commit(Ending.failed(error), Commit(), Totals(), context.took))
+        await context.save_end(end_commit(Ending.failed(error), Commit(), Totals(), context.took))
 
 
 async def _has_key_elsewhere(journal: Journal, lease: Lease, error: ModelKeyMissing) -> bool:

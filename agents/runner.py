@@ -33,6 +33,7 @@ from bus.journal.clients import (
 )
 from bus.journal.errors import RunUnknown
 from bus.routes import INLINE, OTHERS, BrokerTransport, Dispatcher, InlineTransport
+from config.database.errors import DatabaseUnreachable
 from config.database.shared_secret import shared_secret
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
@@ -276,9 +277,9 @@ class Runner:
             presented = self._presented(grant)
             guardrails, originals = sealing_guardrails(self.settings, definition.guardrails)
             new_kind = kind(objective, guardrails)
-        except CallboardError:
-            earlier = self._earlier(principal, idempotency)
-            if earlier is None:
+        except CallboardError as error:  # a database that does not answer is not asked again
+            is_away = isinstance(error, DatabaseUnreachable)
+            if is_away or (earlier := self._earlier(principal, idempotency)) is None:
                 raise
             return earlier
         call = new_kind.call or routed_call(definition, new_kind.objective, self.registry, principal)

@@ -81,10 +81,10 @@ class ToolRun:
         error: CallboardError | None = OUTCOME_UNKNOWN(str(result)) if call.is_unknown else call.work.end.error
         took = self._context.took
         if error is not None:
-            await self._context.inbox.end(end_commit(Ending.failed(error), closed, self._total, took))
+            await self._context.save_end(end_commit(Ending.failed(error), closed, self._total, took))
             return
         end = end_event("succeeded", self._total, took, output=result)
-        await self._context.inbox.end(replace(closed, events=[*closed.events, end]))
+        await self._context.save_end(replace(closed, events=[*closed.events, end]))
 
     async def release(self) -> None:
         """Release the run in the middle of its call; a call that is completed ends the run."""
@@ -98,4 +98,4 @@ class ToolRun:
         """End the run early; the call gets a result."""
         calls = [self._call] if self._call is not None else []
         closed = open_calls.cut_off(calls, self._accepted.message_id, ending) if calls else Commit()
-        await self._context.inbox.end(end_commit(ending, closed, self._total, self._context.took))
+        await self._context.save_end(end_commit(ending, closed, self._total, self._context.took))

@@ -35,7 +35,8 @@ class Inbox:
     def __init__(self, journal: Journal, lease: Lease, save: Save) -> None:
         """``save`` commits events of the run."""
         self._journal, self._run_id, self._save = journal, lease.run_id, save
-        self._unread: dict[int, ControlRequest] = {}
+        self.unread: dict[int, ControlRequest] = {}
+        """By their ids, in the order in which they arrived."""
         self._answering: set[asyncio.Task[None]] = set()
         self.unread_at_claim: Sequence[ControlRequest] = ()
         """What had arrived before the run was claimed."""
@@ -52,9 +53,9 @@ class Inbox:
         A steer and a pause are accepted by an event at once. A resumption takes back the pause that the owner has not
         come to.
         """
-        if request.id in self._unread:
+        if request.id in self.unread:
             return
-        self._unread[request.id] = request
+        self.unread[request.id] = request
         match request.kind:
             case "pause":
                 self.release_as = self.release_as or PAUSED
@@ -76,7 +77,7 @@ class Inbox:
         """Return the answers to the controls that a later one takes back."""
         reason = str(request.data.get("reason"))
         pauses = [replace(request, id=int(control_id), kind="pause") for control_id in request.data["supersedes"]]
-        return [self._unread.get(pause.id, pause).answer("refused", reason) for pause in pauses]
+        return [self.unread.get(pause.id, pause).answer("refused", reason) for pause in pauses]
 
     def _answer_soon(self, answers: Sequence[ControlPayload], then: Callable[[], None] = lambda: None) -> None:
         task = asyncio.get_running_loop().create_task(self._answer(answers, then), name=f"answers {self._run_id}")
@@ -97,13 +98,13 @@ class Inbox:
     def _forget(self, answers: Iterable[Payload]) -> None:
         """Leave out the controls that these events answer for good."""
         answered = {a.control_id for a in answers if isinstance(a, ControlPayload) and a.state != "accepted"}
-        self._unread = {key: value for key, value in self._unread.items() if value.control_id not in answered}
+        self.unread = {key: value for key, value in self.unread.items() if value.control_id not in answered}
 
     async def refresh(self) -> None:
         """Read the run's unread controls anew: a commit found that they had changed."""
         requests = await self._journal.loop.read(self._journal.owner.unread_controls, self._run_id)
         unread = {request.id for request in requests}
-        self._unread = {key: value for key, value in self._unread.items() if key in unread}
+        self.unread = {key: value for key, value in self.unread.items() if key in unread}
         if not any(request.kind == "pause" for request in requests):
             self._resume()
         for request in requests:
@@ -120,11 +121,11 @@ class Inbox:
     @property
     def has_steers(self) -> bool:
         """Whether there is a text for the model."""
-        return any(request.kind == "steer" for request in self._unread.values())
+        return any(request.kind == "steer" for request in self.unread.values())
 
     def steered(self, *, at_claim: bool = False) -> Commit:
         """Return the commit that gives the model the texts that have arrived, the oldest first."""
-        requests = self.unread_at_claim if at_claim else self._unread.values()
+        requests = self.unread_at_claim if at_claim else self.unread.values()
         steers = [request for request in requests if request.kind == "steer"]
         return Commit(
             events=[request.answer("consumed") for request in steers],
@@ -142,7 +143,7 @@ class Inbox:
         if release is None or release.reason is not Reason.PAUSED:
             return release, []
         ends_ms = await self._journal.owner.wall_clock_ms() + self._journal.settings.approval_ttl_s * 1000
-        pauses = [request.answer("consumed") for request in self._unread.values() if request.kind == "pause"]
+        pauses = [request.answer("consumed") for request in self.unread.values() if request.kind == "pause"]
         return replace(release, ends_ms=ends_ms), [*pauses]
 
     async def end(self, change: Commit) -> None:
@@ -153,7 +154,7 @@ class Inbox:
         """
         while True:
             try:
-                await self._save(answering(change, list(self._unread.values())))
+                await self._save(answering(change, list(self.unread.values())))
             except ControlsChanged:
                 await self.refresh()
                 end = change.events[-1]

@@ -221,7 +221,7 @@ LINES = (
     Line(
         promise="no step starts after the stop was seen",
         file="agents/context.py",
-        text="        if self.is_stopped:\n            raise asyncio.CancelledError\n",
+        text="        if self.inbox.is_stopped:\n            raise asyncio.CancelledError\n",
         broken="",
         tests="tests/agents/steps/test_tool_step.py",
     ),

@@ -49,9 +49,9 @@ def test_every_call_is_shown_with_its_fields_and_errors(page: Page, callboard_ur
 
 
 def test_a_call_is_found_by_its_words(page: Page) -> None:
-    page.fill(".search", "thread post")
+    page.fill(".search", "fork post")
 
-    assert page.locator(".entry:visible").all_inner_texts() == ["POST\n/v1/threads"]
+    assert page.locator(".entry:visible").all_inner_texts() == ["POST\n/v1/threads/{thread_id}/fork"]
 
 
 def test_it_fits_on_narrow_screens_and_every_text_has_the_contrast_of_aa(page: Page) -> None:

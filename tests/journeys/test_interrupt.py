@@ -72,5 +72,5 @@ def test_while_it_waits_for_its_turn(tmp_path: Path) -> None:
         rest(first)
 
         assert (second.returncode, first.returncode) == (130, 0)
-        assert [event["type"] for event in events] == ["end"]
+        assert [event["type"] for event in events] == ["control", "end"]
         assert "Traceback" not in output

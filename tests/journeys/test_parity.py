@@ -20,7 +20,7 @@ from tests.model_server import Call, Turn
 pytestmark = pytest.mark.journey
 
 _ID = re.compile(r"\b(run|thr|msg|step|call|key|apr)_[0-9a-z]{26}\b")
-_VOLATILE = ("at", "duration_ms", "work_ms", "retry_in_ms", "expires_at", "trace_id", "correlation_id")
+_VOLATILE = ("at", "duration_ms", "work_ms", "retry_in_ms", "expires_at", "trace_id", "correlation_id", "control_id")
 _HOST = re.compile(r"127\.0\.0\.1:\d+")
 
 

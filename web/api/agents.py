@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from flask import Blueprint, Response
+from pydantic import Field
 
 from agents.errors import AgentUnknown
 from agents.models.auto import resolve_model
@@ -74,7 +75,7 @@ _ELSEWHERE = ("celery:", "mcp:")
 class WhichAgents(Input):
     """Which agents are listed."""
 
-    unlisted: bool = False
+    unlisted: Annotated[bool, Field(strict=False)] = False
     """Whether those with ``listed: false`` are in the list too."""
 
 

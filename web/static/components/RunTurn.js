@@ -15,12 +15,12 @@ import { LLMResponse } from "./LLMResponse.js";
 import { LoadingIndicator } from "./LoadingIndicator.js";
 import { MessageBubble } from "./MessageBubble.js";
 import { Notice } from "./Notice.js";
+import { PassingItem } from "./PassingItem.js";
 import { TextItem } from "./TextItem.js";
 import { ThinkingItem } from "./ThinkingItem.js";
 import { ToolCard } from "./ToolCard.js";
-import { ChildItem } from "./ChildItem.js";
 
-const VIEWS = { text: TextItem, thinking: ThinkingItem, tool: ToolCard, approval: ConfirmInline, error: ErrorItem, child: ChildItem };
+const VIEWS = { text: TextItem, thinking: ThinkingItem, tool: ToolCard, approval: ConfirmInline, error: ErrorItem, child: PassingItem, control: PassingItem, handover: PassingItem, history: PassingItem };
 const LONG_INPUT = 1200;
 // A worker needs ten seconds or so to warm up; a run queued for longer with none alive needs a person.
 const LATE_MS = 3000;
