@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from bus.journal.records.control_requests import PAUSE as PAUSE_KIND
-from bus.journal.records.control_requests import RESUME as RESUME_KIND
-from bus.journal.records.control_requests import STEER as STEER_KIND
-from bus.journal.records.control_requests import STOP as STOP_KIND
-from bus.journal.states.codes import STOPPED, Ending, Reason
-from bus.journal.states.release import PAUSED, Release
+from bus.journal.states.codes import STOPPED, Ending, LeftAs, Reason
 from bus.payloads import TERMINAL
-
-if TYPE_CHECKING:
-    from collections.abc import Container
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,7 +17,7 @@ class Control:
     """``POST /v1/runs/{id}/<verb>`` and ``./callboard <verb> RUN``."""
     kind: str
     """In the table ``controls``, from which an owner learns of the request, and in the event that answers it."""
-    to: Ending | Release | None
+    to: Ending | LeftAs | None
     """An owner ends the run at once, or releases it at the end of its step; without an owner it is done at once. None:
     the owner takes it up between two steps, and until then it waits with the run."""
     request: str
@@ -34,7 +25,7 @@ class Control:
     help: str
     """For the terminal."""
     before: str = "queued"
-    """The state, beside ``running``, in which a ``Release`` applies."""
+    """The state, beside ``running``, in which a ``LeftAs`` applies."""
     before_reason: Reason | None = None
     """The reason for that state; None: any."""
     takes_back: str | None = None
@@ -47,37 +38,37 @@ class Control:
         return status in TERMINAL or (self.to is not None and status == self.to.status)
 
     def applies(self, status: str, reason: str | None) -> bool:
-        """Return whether a ``Release`` can be made of a run in this state, without an owner."""
+        """Return whether a ``LeftAs`` can be made of a run in this state, without an owner."""
         return status == self.before and self.before_reason in (None, reason)
 
 
 STOP = Control(
     verb="cancel",
-    kind=STOP_KIND,
+    kind="stop",
     to=STOPPED,
     request="to stop",
     help="Stop RUN. Repeating it, or cancelling an ended run, changes nothing.",
 )
 PAUSE = Control(
     verb="pause",
-    kind=PAUSE_KIND,
-    to=PAUSED,
+    kind="pause",
+    to=LeftAs(status="waiting", reason=Reason.PAUSED),
     request="to pause",
     help="Leave RUN at the end of its step, without a worker, until it is resumed.",
 )
 RESUME = Control(
     verb="resume",
-    kind=RESUME_KIND,
-    to=Release(status="queued", reason=Reason.RESUMED),
+    kind="resume",
+    to=LeftAs(status="queued", reason=Reason.RESUMED),
     request="to resume",
     help="Continue RUN, which was paused.",
     before="waiting",
     before_reason=Reason.PAUSED,
-    takes_back=PAUSE_KIND,
+    takes_back="pause",
 )
 STEER = Control(
     verb="steer",
-    kind=STEER_KIND,
+    kind="steer",
     to=None,
     request="to take a message",
     help="Give RUN a message, which its model gets between two steps.",
@@ -85,5 +76,3 @@ STEER = Control(
 )
 CONTROLS: Mapping[str, Control] = {control.verb: control for control in (STOP, PAUSE, RESUME, STEER)}
 """By their verb."""
-KINDS: Container[str] = frozenset(control.kind for control in CONTROLS.values())
-"""Those that this release knows."""

@@ -49,7 +49,7 @@ def test_every_call_is_shown_with_its_fields_and_errors(page: Page, callboard_ur
 
 
 def test_a_call_is_found_by_its_words(page: Page) -> None:
-    page.fill(".search", "fork post")
+    page.fill(".search", "fork copies")
 
     assert page.locator(".entry:visible").all_inner_texts() == ["POST\n/v1/threads/{thread_id}/fork"]
 

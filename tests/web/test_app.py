@@ -30,7 +30,7 @@ from web.app import create_app
 ROOT = Path(__file__).parents[2]
 HEAVY = ("litellm", "openai", "alembic", "rich", "mcp", "handlers", "agents.models.lite", "agents.tools.calculator")
 VALUES = (
-    "approvals clients controls errors idempotency log log.line on_demand paging "
+    "approvals clients controls errors forks forks.errors idempotency log log.line on_demand paging "
     "readers states states.codes storage storage.internal_events"
 )
 """Modules of ``bus.journal`` that requests need before there is a journal."""

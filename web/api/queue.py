@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from flask import Blueprint, Response
 
 from agents.errors import INPUT_EMPTY, INPUT_TOO_LARGE
 from agents.governance.guardrails.errors import INPUT_BLOCKED
-from bus.journal.clients import CommitResult
 from bus.journal.errors import MESSAGE_TAKEN, RunUnknown, ThreadUnknown
 from config.errors import BadRequest
 from web.api.answers import answer
@@ -19,6 +18,9 @@ from web.calls.fields import Answer, Input, Maybe
 from web.process import current_process
 from web.schemas.paths import RunId, Sentence, ThreadId
 from web.schemas.run import ControlledRun
+
+if TYPE_CHECKING:
+    from bus.journal.clients import CommitResult
 
 
 class QueuedMessage(Answer):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from flask import Blueprint, Response, url_for
 from pydantic import Field
@@ -10,7 +10,7 @@ from pydantic import Field
 from agents.errors import INPUT_EMPTY, INPUT_TOO_LARGE
 from agents.governance.guardrails.errors import INPUT_BLOCKED
 from bus.identity.errors import FORBIDDEN, GRANT_REFUSED
-from bus.journal.clients import CONTROLS, CommitResult, Origin
+from bus.journal.clients import CONTROLS
 from bus.journal.errors import (
     CONTROL_REFUSED,
     IDEMPOTENCY_CONFLICT,
@@ -43,6 +43,9 @@ from web.fleet import with_starting
 from web.process import current_process
 from web.schemas.paths import AgentName, GrantText, RunId, Sentence, ThreadName
 from web.schemas.run import AcceptedRun, ControlledRun, EndEvent, Run, RunPage
+
+if TYPE_CHECKING:
+    from bus.journal.clients import CommitResult
 
 runs = Blueprint("runs", __name__)
 
@@ -206,19 +209,23 @@ AGAIN = (*STARTING, RunUnknown, RUN_NOT_REPEATABLE, FORBIDDEN)
 @call({202: AcceptedRun}, problems=(*AGAIN, STEP_UNKNOWN))
 def rerun(run_id: RunId, body: RerunRun, headers: Repeatable) -> Response:
     """Repeat a run of yours from a step on, as a new run in a fork of its thread: 202 with its addresses."""
-    return _repeated(Origin(run_id=run_id, kind="rerun", from_step=body.from_step, mode=body.mode), body, headers)
+    return _repeated(body, headers, run_id=run_id, kind="rerun", from_step=body.from_step, mode=body.mode)
 
 
 @runs.post("/v1/runs/<run_id>/retry")
 @call({202: AcceptedRun}, problems=AGAIN)
 def retry(run_id: RunId, body: RetryRun, headers: Repeatable) -> Response:
     """Retry a run of yours that did not succeed, as the next run of its thread: 202 with its addresses."""
-    return _repeated(Origin(run_id=run_id, kind="retry", mode=body.mode), body, headers)
+    return _repeated(body, headers, run_id=run_id, kind="retry", mode=body.mode)
 
 
-def _repeated(origin: Origin, body: Input, headers: Repeatable) -> Response:
+def _repeated(body: Input, headers: Repeatable, **fields: Any) -> Response:
+    from bus.journal.clients import Origin  # brings the journal, which the first request opens
+
     runner, idempotency = current_process().runner, headers.idempotency(body)
-    return accepted(runner.repeat(origin, detached=True, principal=current_principal(), idempotency=idempotency))
+    return accepted(
+        runner.repeat(Origin(**fields), detached=True, principal=current_principal(), idempotency=idempotency)
+    )
 
 
 class NoFields(Input):

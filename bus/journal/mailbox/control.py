@@ -28,9 +28,8 @@ from bus.journal.records.control_requests import (
 from bus.journal.records.originals import write_originals
 from bus.journal.records.steps import TOOL
 from bus.journal.run_end import end_run
-from bus.journal.states.codes import CODE, STOPPED, Ending, RunStatus
+from bus.journal.states.codes import CODE, STOPPED, Ending, LeftAs, RunStatus
 from bus.journal.states.conditions import has_live_owner
-from bus.journal.states.release import Release
 from bus.journal.unowned.transitions import (
     CommitResult,
     lock_allowed_run,
@@ -108,8 +107,8 @@ def control_locked(
     match command.to:
         case Ending() as ending:
             return _stop(database, connection, row, command, ending, by, data)
-        case Release() as release:
-            return _leave(connection, row, command, release, by, wait_s)
+        case LeftAs() as state:
+            return _leave(connection, row, command, state, by, wait_s)
         case None:
             return _give(connection, row, command, by, data or {})
 
@@ -169,7 +168,7 @@ def stop_locked(database: Database, connection: Connection, row: Row[Any]) -> Co
 
 
 def _leave(
-    connection: Connection, row: Row[Any], command: Control, release: Release, by: str, wait_s: int
+    connection: Connection, row: Row[Any], command: Control, state: LeftAs, by: str, wait_s: int
 ) -> CommitResult:
     """Leave a run without an owner in another state; request it of an owner; or take back what it has not read."""
     unread = unread_controls(connection, row.id)
@@ -180,12 +179,12 @@ def _leave(
             return untouched(row)
         return _as_requested(untouched(row), add_control(connection, row.id, command.kind, by))
     if not command.applies(row.status, row.reason):
-        if row.reason == release.reason:
+        if row.reason == state.reason:
             return untouched(row)
         raise _refused(command, _problem(row))
     request = add_control(connection, row.id, command.kind, by)
-    _set_timer(connection, row, release, wait_s)
-    return _as_requested(move(connection, row, release.status, release.reason, request.answer(CONSUMED)), request)
+    _set_timer(connection, row, state, wait_s)
+    return _as_requested(move(connection, row, state.status, state.reason, request.answer(CONSUMED)), request)
 
 
 def _problem(row: Row[Any]) -> str:
@@ -206,10 +205,10 @@ def _take_back(
     return _as_requested(untouched(row), add_control(connection, row.id, command.kind, by, data))
 
 
-def _set_timer(connection: Connection, row: Row[Any], release: Release, wait_s: int) -> None:
+def _set_timer(connection: Connection, row: Row[Any], state: LeftAs, wait_s: int) -> None:
     """Let a run that is paused expire, and one that is resumed expire no more."""
     connection.execute(delete(timers).where(timers.c.run_id == row.id, timers.c.kind == CODE))
-    if release.status == "waiting":
+    if state.status == "waiting":
         timer = {"id": new_id("tmr"), "run_id": row.id, "kind": CODE}
         connection.execute(insert(timers).values(**timer, due_ms=WALL_MS + wait_s * 1000))
 

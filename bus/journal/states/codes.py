@@ -89,4 +89,12 @@ class Ending:
         return cls(status=status, reason=error.code, note=str(error), error=error)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeftAs:
+    """The state in which a run is left, and why."""
+
+    status: Literal["queued", "waiting"]
+    reason: Reason
+
+
 STOPPED = Ending(status="cancelled", reason=Reason.STOPPED, note="Stopped by the user.")
