@@ -146,8 +146,10 @@ class Inbox:
         pauses = [request.answer("consumed") for request in self.unread.values() if request.kind == "pause"]
         return replace(release, ends_ms=ends_ms), [*pauses]
 
-    async def end(self, change: Commit) -> None:
+    async def end(self, change: Commit, *, is_final: bool = False) -> None:
         """Commit the run's end with an answer to each unread control.
+
+        ``is_final``: the run ends although a text for its model arrives, which then begins the thread's next turn.
 
         Raises:
             ControlsChanged: the run has succeeded, and a text for its model has arrived.
@@ -158,7 +160,8 @@ class Inbox:
             except ControlsChanged:
                 await self.refresh()
                 end = change.events[-1]
-                if isinstance(end, EndPayload) and end.status == "succeeded" and self.has_steers:
+                has_succeeded = isinstance(end, EndPayload) and end.status == "succeeded"
+                if has_succeeded and self.has_steers and not is_final:
                     raise
             else:
                 return

@@ -105,7 +105,8 @@ class PromptGuard:
         output = reason if self._definition.output_schema is None else verdict.as_json()
         total, why = context.spending.total, Reason.PROMPT_REFUSED
         end = end_event("succeeded", total, context.took, reason=why, output=output)
-        await context.save(replace(discarded, events=[*discarded.events, payload, end], history=[item]))
+        change = replace(discarded, events=[*discarded.events, payload, end], history=[item])
+        await context.inbox.end(change, is_final=True)
 
     async def _check_input(self) -> ValidationResult:
         items = self._context.chat_history.items
@@ -268,13 +269,22 @@ def guard_of(
 def asking(
     context: RunContext, definition: AgentDefinition, tools: Mapping[str, Tool], progress: Progress
 ) -> Callable[[ModelStep], Awaitable[StreamedResponseWrapper | None]]:
-    """Return what asks the model in each step: in the first one beside the guard, if there is one.
+    """Return what asks the model in each step: beside the guard, if there is one, in the first one and in each that
+    follows a text by which a client steers the run.
 
-    It returns the answer, or None where the guard has refused the input, which ends the run.
+    It returns the answer, or None where the guard has refused what the user wrote, which ends the run.
     """
+    fields = definition.prompt_guard
     guards = [guard] if (guard := guard_of(context, definition, tools, progress)) is not None else []
+    checked: set[str] = set()
 
     async def ask(step: ModelStep) -> StreamedResponseWrapper | None:
+        newest = context.chat_history.items[-1] if context.chat_history.items else None
+        is_steered = newest is not None and "control_id" in newest.data and newest.id not in checked
+        if fields is not None and is_steered and not guards:
+            guards.append(PromptGuard(context, definition, fields, tools))
+        if newest is not None:
+            checked.add(newest.id)
         return await (guards.pop().ask(step) if guards else step.ask())
 
     return ask

@@ -105,9 +105,7 @@ def answer(call: ModelCall) -> Turn:
     calls, text = _plan(call, sentence, results)
     reasoning = THOUGHTS if "think hard" in sentence.lower() and not results else ""
     if calls:
-        reasoning += "".join(
-            f"This is for {name}: {', '.join(map(str, arguments.values()))}. " for name, arguments in calls
-        )
+        reasoning += "".join(f"This is for {': '.join((name, *_shown(arguments)))}. " for name, arguments in calls)
         return Turn(
             reasoning=reasoning, calls=[_wire_call(call, position, *each) for position, each in enumerate(calls)]
         )
@@ -126,6 +124,11 @@ PINNED = "\n- "
 MAX_SAID, MAX_SENTENCES = 120, 10
 """Characters of each sentence that a summary repeats, and how many of the newest."""
 SAID, THEN = "The users said: ", "Then: "
+
+
+def _shown(arguments: Mapping[str, Any]) -> list[str]:
+    """Return the values of a call's arguments as one text; none where it has none."""
+    return [", ".join(map(str, arguments.values()))] if arguments else []
 
 
 def summary_of(call: ModelCall) -> str:

@@ -22,7 +22,7 @@ from bus.journal.errors import StaleOwner
 from bus.journal.log.writer import RunWriter
 from bus.journal.readers import read_record, steps_of
 from bus.messages.run_agent import RunAgentMessage
-from bus.payloads import ErrorPayload, MessagePayload, ToolNamePayload, ToolPayload
+from bus.payloads import ControlPayload, ErrorPayload, MessagePayload, ResponsePayload, ToolNamePayload, ToolPayload
 from cli.crashlab.invariants import not_recovered
 from config.database.tables import runs
 from config.definitions.agent import load_definition
@@ -136,6 +136,68 @@ def test_nothing_is_shown_and_no_tool_asked_about_before_the_guard_has_passed(
     assert kit.play().text == "I look.At noon."
     assert [name for name, _ in moments[:4]] == ["ResponsePayload", "ResponsePayload", "ToolNamePayload", "call"]
     assert all(is_late for _, is_late in moments)
+
+
+def steer_at(kit: AgentKit, monkeypatch: pytest.MonkeyPatch, text: str) -> Played:
+    """Steer a run while its model answers, with a guard that refuses poems, and return what was seen."""
+    guard_by(monkeypatch, lambda prompt, *_: NO if "poem" in prompt else True)
+    kit.agent(tools=[look], **GUARDED)
+    first = Turn(text=["I ", "see."], stall_after=1)
+    kit.model.script(first, Turn(text="A poem: ", calls=[Call(name="look")]), Turn(text="At noon."))
+    handle = kit.run("A flight?")
+    for event in handle.events():
+        if isinstance(event, ResponsePayload) and event.content == "I ":
+            kit.runner.steer(handle.run_id, text)
+        if isinstance(event, ControlPayload) and event.state == "accepted":
+            kit.model.resume()
+    return kit.played(handle)
+
+
+def test_a_text_that_steers_the_run_is_checked_and_what_follows_from_a_refused_one_is_not_shown(
+    kit: AgentKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = steer_at(kit, monkeypatch, "Now a poem!")
+
+    assert (played.text, called) == ("I see.Only flights, please.", [])
+    assert (played.end.status, played.end.reason) == ("succeeded", "prompt_refused")
+    assert [prompt for prompt, *_ in seen] == ["A flight?", "Now a poem!"]
+
+
+def test_a_text_that_steers_the_run_is_checked_once_and_answered_where_it_passes(
+    kit: AgentKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = steer_at(kit, monkeypatch, "And a later one?")
+
+    assert (played.text, called) == ("I see.A poem: At noon.", ["look"])
+    assert [prompt for prompt, *_ in seen] == ["A flight?", "And a later one?"]
+
+
+def test_a_text_that_comes_while_the_input_is_refused_begins_the_next_turn(
+    kit: AgentKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_asked, may_answer = threading.Event(), threading.Event()
+
+    def refuse_late(prompt: str, *_: Any) -> Any:
+        if "poem" not in prompt:
+            return True
+        is_asked.set()
+        assert may_answer.wait(20)
+        return NO
+
+    guard_by(monkeypatch, refuse_late)
+    kit.agent(tools=[look], **GUARDED)
+    kit.model.script(Turn(text="A poem."), Turn(text="At noon."))
+    handle = kit.run("A poem!")
+    assert is_asked.wait(20)
+
+    kit.runner.steer(handle.run_id, "Then a flight.")
+    for event in handle.events():
+        if isinstance(event, ControlPayload) and event.state == "accepted":
+            may_answer.set()
+
+    assert handle.result(10).reason == "prompt_refused"
+    controls = [event for event in handle.events() if isinstance(event, ControlPayload)]
+    assert [(event.state, event.reason) for event in controls] == [("accepted", None), ("consumed", "next_turn")]
 
 
 @pytest.mark.parametrize("verdict", [NO["validationFailedReason"], NO, ValidationResult(**NO)])
