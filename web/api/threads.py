@@ -82,17 +82,21 @@ class Message(Answer):
     number: int
     """Its number in the thread; results of concurrent calls may be stored in any order."""
     turn: int
-    """The number of the user's message that it belongs to; messages are in the order (turn, number)."""
+    """The turn that it belongs to; messages are in the order (turn, number)."""
     run_id: str
     message_id: str
     role: Literal["user", "assistant", "tool", "error"]
     """``error``: a failure, shown to people and not sent to models."""
     partial: Maybe[bool] = None
     """True where a stop or a failure cut it off."""
+    undone: Maybe[bool] = None
+    """True where its turn was undone: no model gets it again."""
     validation: Maybe[dict[str, Any]] = None
     """Of the answer to an input that the agent's prompt guard refused: the verdict."""
     at: str
     content: Maybe[str] = None
+    control_id: Maybe[str] = None
+    """Of a text that a client gave an open run: the control by which."""
     reasoning: Maybe[str] = None
     """What the model thought before."""
     tool_calls: Maybe[list[dict[str, Any]]] = None

@@ -78,14 +78,16 @@ class Merge:
 async def with_live(
     hot_log: HotLog, tenant: str, run_id: str, cursor: int, stored: list[Line], *, has_more: bool
 ) -> list[Line]:
-    """Return ``stored``, a page of SQL's lines after ``cursor``, followed by the hot log's lines, in order.
+    """Return ``stored``, a page of SQL's lines after ``cursor``, with the hot log's lines between and behind, in order.
 
-    The hot log is not read where it cannot have more: SQL has another page, or the run's end.
+    An event that was committed within a message that is still streamed stands in SQL before the message's deltas. The
+    hot log is not read where it cannot have more: SQL has another page, or the run's end.
     """
-    live: list[Line] = []
-    if not has_more and not (stored and stored[-1].is_end):
-        live = await hot_log.read_after(tenant, run_id, stored[-1].seq if stored else cursor)
-    return Merge(cursor).offer(stored + live)
+    merge = Merge(cursor)
+    lines = [*merge.offer(stored)]
+    if merge.has_gap or not (has_more or (stored and stored[-1].is_end)):
+        lines += merge.offer(await hot_log.read_after(tenant, run_id, merge.last))
+    return lines
 
 
 class Reader:
@@ -208,6 +210,8 @@ class Reader:
             if not lines:
                 return self._merge.offer(await self._read_live())
             ready, cursor = self._merge.offer(lines), lines[-1].seq
+        if self._merge.has_gap:  # the deltas before an event that was committed within their message
+            ready = [*ready, *self._merge.offer(await self._read_live())]
         return ready
 
     async def _read_live(self) -> list[Line]:

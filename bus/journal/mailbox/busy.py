@@ -124,7 +124,8 @@ def _merge(connection: Connection, message: SentMessage, head: Row[Any]) -> Deli
     run_id = queued[-1].id
     row = lock_run(connection, run_id)
     assert row is not None, "it is locked"
-    add_to_message(connection, row, message.content)
+    if not add_to_message(connection, row, message.content):
+        return ITS_OWN_RUN
     write_originals(connection, run_id, message.originals)
     return Delivery(run_id=run_id, delivered="merged")
 

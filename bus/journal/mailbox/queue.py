@@ -29,6 +29,8 @@ from config.text.stored_texts import stored_line
 
 BETWEEN = "\n\n"
 """Between the texts of messages that become one turn."""
+MAX_MERGED_CHARS = 200_000
+"""Most characters of such a turn; a text that does not fit waits as a message of its own."""
 MAX_LISTED = 500
 NEVER_BEGUN = (
     runs.c.status == "queued",
@@ -111,9 +113,13 @@ def edit(
         return _rewrite(connection, row, content)
 
 
-def add_to_message(connection: Connection, row: Row[Any], content: str) -> CommitResult:
-    """Append a text to the message of a locked run that has not begun."""
-    return _rewrite(connection, row, f"{_data_of(connection, row).get('content', '')}{BETWEEN}{content}")
+def add_to_message(connection: Connection, row: Row[Any], content: str) -> bool:
+    """Append a text to the message of a locked run that has not begun, and return whether it fits."""
+    whole = f"{_data_of(connection, row).get('content', '')}{BETWEEN}{content}"
+    if len(whole) > MAX_MERGED_CHARS:
+        return False
+    _rewrite(connection, row, whole)
+    return True
 
 
 def _data_of(connection: Connection, row: Row[Any]) -> dict[str, Any]:

@@ -215,6 +215,7 @@ def _shown(row: Any) -> dict[str, Any]:
             "message_id": row.id,
             "role": row.role,
             "partial": row.partial or None,
+            "undone": row.undone or None,
             "at": stamp(row.created_ms),
             **orjson.loads(row.data_json),
         }

@@ -156,6 +156,8 @@ class _Explainer:
             return "task", run.detail or "waits for tasks of a Celery application."
         if run.reason == "child":
             return "child", run.detail or "waits for its child runs."
+        if run.reason == "paused":
+            return "event", f"is paused; continue it: `./callboard resume {run.id}`."
         if run.reason == "principal_disabled":
             return "principal", run.detail or "waits until its principal is enabled."
         return "event", run.detail or f"waits: {run.reason or 'no reason is recorded'}."

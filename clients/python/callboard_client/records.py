@@ -230,6 +230,10 @@ class Message(Record):
     turn: int = 0
     number: int = 0
     content: Any = None
+    control_id: str | None = None
+    """Of a text that a client gave an open run: the control by which."""
+    undone: bool = False
+    """Whether its turn was undone: no model gets it again."""
     reasoning: str | None = None
     tool_calls: Sequence[Mapping[str, Any]] | None = None
     call_id: str | None = None

@@ -1167,6 +1167,8 @@ export interface components {
             /** @description Of an error: its code. */
             code?: string;
             content?: string;
+            /** @description Of a text that a client gave an open run: the control by which. */
+            control_id?: string;
             message_id: string;
             /** @description Of a tool's result: the tool. */
             name?: string;
@@ -1188,8 +1190,10 @@ export interface components {
             tool_calls?: {
                 [key: string]: unknown;
             }[];
-            /** @description The number of the user's message that it belongs to; messages are in the order (turn, number). */
+            /** @description The turn that it belongs to; messages are in the order (turn, number). */
             turn: number;
+            /** @description True where its turn was undone: no model gets it again. */
+            undone?: boolean;
             /** @description Of the answer to an input that the agent's prompt guard refused: the verdict. */
             validation?: {
                 [key: string]: unknown;

@@ -174,6 +174,17 @@ def test_send_now_stops_the_run_that_the_thread_is_at(harness: JournalHarness) -
     assert harness.claimable() == [third]
 
 
+def test_texts_are_merged_up_to_a_length(harness: JournalHarness) -> None:
+    harness.own(send(harness, "First").run_id)
+    large = "x" * (queue.MAX_MERGED_CHARS // 2)
+    send(harness, large)
+
+    merged, waits = send(harness, large[:-2], "merge"), send(harness, "!", "merge")
+
+    assert (merged.is_new, waits.is_new) == (False, True)
+    assert [len(text) for text in titles(harness)] == [queue.MAX_MERGED_CHARS, 1]
+
+
 def test_a_message_whose_run_has_begun_is_not_edited(harness: JournalHarness) -> None:
     run_id = send(harness, "First").run_id
     harness.own(run_id)

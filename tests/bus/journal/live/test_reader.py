@@ -148,6 +148,32 @@ def test_deltas_are_delivered_before_sql_has_them(each_log_harness: JournalHarne
     assert harness.kinds(owner.lease.run_id) == ["status", "status"]
 
 
+def test_an_event_that_is_committed_within_a_message_hides_none_of_the_messages_deltas(
+    each_log_harness: JournalHarness,
+):
+    harness = each_log_harness
+    owner = harness.own()
+    harness.do(owner.say("one ", "two "))
+    harness.do(owner.writer.commit(Commit(events=[StatusPayload(status="running", reason="noted")])))
+    harness.do(owner.say("three"))
+    stored = harness.lines(owner.lease.run_id)
+    where = harness.hot_log, harness.run_row(owner.lease.run_id).tenant, owner.lease.run_id
+
+    async def first_lines() -> list[Line]:
+        await settled()
+        async for batch in harness.reader(owner.lease).batches():
+            return batch
+        return []
+
+    page = harness.do(readers.with_live(*where, 0, stored, has_more=False))
+    attached = harness.do(first_lines())
+
+    for lines in (page, attached):
+        assert [line.type for line in lines] == ["status", "status", "response", "response", "status", "response"]
+        assert [line.seq for line in lines] == [1, 2, 3, 4, 5, 6]
+    harness.do(owner.message())
+
+
 def test_readers_that_drop_and_come_back_miss_and_repeat_nothing(each_log_harness: JournalHarness):
     harness = each_log_harness
     owner = harness.own()
