@@ -190,6 +190,25 @@ def test_a_message_sent_while_a_run_is_on_waits_for_its_turn(visitor: Visitor) -
     expect(visitor.answer.last).to_contain_text("391")
 
 
+def test_a_text_that_steers_the_run_is_shown_with_what_became_of_it_and_again_after_a_reload(visitor: Visitor) -> None:
+    visitor.opens()
+    visitor.says("write 24 words slowly", agent="assistant")
+    expect(visitor.answer.last).to_have_text(re.compile(r"\w+ \w+"), timeout=PATIENCE_MS)
+    run_id = visitor.turns.last.get_attribute("data-run")
+
+    visitor.page.request.post(f"{visitor.url}/v1/runs/{run_id}/steer", data={"content": "What is 17 * 23?"})
+
+    expect(visitor.turns.last.locator(".passing")).to_contain_text("What is 17 * 23?", timeout=PATIENCE_MS)
+    visitor.waits_for_end()
+    expect(visitor.turns.last.locator(".passing")).to_have_text(re.compile("What is 17 .* 23.*done"))
+    expect(visitor.answer.last).to_contain_text("391")
+    visitor.page.evaluate("addEventListener('pagehide', () => localStorage.clear())")
+    visitor.page.reload()
+    expect(visitor.turns).to_have_count(1)
+    expect(visitor.turns.last.locator(".passing")).to_contain_text("What is 17 * 23?")
+    expect(visitor.turns.last).to_contain_text("write 24 words slowly")
+
+
 # --- coming back --------------------------------------------------------------------------------
 
 

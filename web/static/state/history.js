@@ -47,8 +47,9 @@ function storyOfWords(thread, id) {
 }
 
 function addMessage(story, message) {
-  if (message.role === "user") story.input = story.input || (message.content ?? "");
+  if (message.role === "user" && !story.input) story.input = message.content ?? "";
   else if (!OVER.has(story.status)) return; // An open run is built from its events, from the first.
+  else if (message.control_id) story.items.push({ key: `control:${message.control_id}`, kind: "control", verb: "steer", state: "consumed", content: message.content });
   else if (message.role === "tool") new ToolCalls(story).answer(message);
   else if (message.role === "assistant") addAnswer(story, message);
   else if (message.role === "error") foldFailure(story, message);
