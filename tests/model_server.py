@@ -90,9 +90,11 @@ class ModelServer:
         with self._changed:
             self._scripts.setdefault(model, deque()).extend(turns)
 
-    def resume(self) -> None:
-        """Resume every stalled stream."""
+    def resume(self, timeout_s: float = 5.0) -> None:
+        """Resume every stalled stream, once there is one: a stream that stalls afterwards would wait forever."""
         assert self._loop is not None
+        with self._changed:
+            self._changed.wait_for(lambda: self._resumed, timeout_s)
         self._loop.call_soon_threadsafe(self._resume)
 
     def wait_for_requests(self, count: int, timeout_s: float = 10.0) -> bool:
@@ -173,7 +175,9 @@ class ModelServer:
 
     def on_resume(self, resume: Callable[[], None]) -> None:
         """Call ``resume`` at the next ``resume()``; on the server's loop only."""
-        self._resumed.append(resume)
+        with self._changed:
+            self._resumed.append(resume)
+            self._changed.notify_all()
 
 
 class _Ticker:

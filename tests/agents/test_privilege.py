@@ -146,6 +146,7 @@ def test_it_ends_while_the_run_continues(kit: AgentKit) -> None:
         Turn(text="Done."),
     )
     handle = kit.run(principal=ANN, grant=granted(kit, lifetime_s=1)[1])
+    assert kit.model.wait_for_requests(2)
     time.sleep(1.1)
     kit.model.resume()
 
