@@ -28,6 +28,7 @@ from agents.catalogue import as_tool, find_tool
 from agents.governance.guardrails.guardrails import guard_of
 from agents.governance.policy.policy_yaml import PolicySource
 from agents.handle import RunHandle
+from agents.models.call import is_in_process
 from agents.models.scripted import Call, ScriptedModel, Turn
 from agents.process import Process, use_process
 from agents.registry import AgentRegistry
@@ -164,7 +165,7 @@ class AgentKit:
         Raises:
             TimeoutError: a run did not end within ``timeout_s``; the kit is closed.
         """
-        self.model.resume()
+        self.model.resume(0)
         has_ended = False
         try:
             self.runner.settle(timeout_s)
@@ -189,6 +190,10 @@ class AgentKit:
     def _add(self, tool: Tool) -> str:
         self._tools[tool.name] = tool
         return tool.name
+
+
+_REMOTE = ("api_base", "api_key_env", "fallbacks")
+"""Fields that would let a test ask a model elsewhere; of the fallbacks, models of this process are asked."""
 
 
 class KitRegistry(AgentRegistry):
@@ -216,7 +221,9 @@ class KitRegistry(AgentRegistry):
         fields = self.defined.get(agent_id)
         if fields is None:
             fields = orjson.loads(super().get(agent_id).content_json)
-        content = {name: value for name, value in fields.items() if name not in ("api_base", "api_key_env")}
+        content = {name: value for name, value in fields.items() if name not in _REMOTE}
+        scripted = [name for name in fields.get("fallbacks", ()) if isinstance(name, str) and is_in_process(name)]
+        content |= {"fallbacks": scripted} if scripted else {}
         return pinned_definition(agent_id, "", orjson.dumps({**content, "model": self._model}).decode())
 
 

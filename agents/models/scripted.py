@@ -102,11 +102,15 @@ class ScriptedModel:
     async def stall(self) -> None:
         """Wait until ``resume()``."""
         resumed = asyncio.Event()
-        self._stalled.append((asyncio.get_running_loop(), resumed))
+        with self._changed:
+            self._stalled.append((asyncio.get_running_loop(), resumed))
+            self._changed.notify_all()
         await resumed.wait()
 
-    def resume(self) -> None:
-        """Resume every stalled answer."""
+    def resume(self, timeout_s: float = 10.0) -> None:
+        """Resume every stalled answer; wait for one if there is none, since the run may not have come so far."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._stalled, timeout_s)
         while self._stalled:
             loop, resumed = self._stalled.pop()
             loop.call_soon_threadsafe(resumed.set)

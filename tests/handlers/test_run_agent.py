@@ -202,7 +202,7 @@ class Stalled:
 @pytest.fixture
 def stalled(kit: AgentKit, looks: Looks) -> Iterator[Stalled]:
     yield Stalled(kit, looks)
-    kit.model.resume()
+    kit.model.resume(0)
 
 
 def test_a_run_continues_under_its_fence_after_its_heartbeats_failed(stalled: Stalled, kit: AgentKit) -> None:

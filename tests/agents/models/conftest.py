@@ -46,7 +46,7 @@ def _server() -> Iterator[ModelServer]:
 def server(_server: ModelServer) -> Iterator[ModelServer]:
     _server.forget()
     yield _server
-    _server.resume()
+    _server.resume(0)
 
 
 @pytest.fixture(scope="session")

@@ -41,7 +41,7 @@ def suspects() -> Iterator[AgentKit]:
     with AgentKit(tools=[add]) as kit:
         kit.model.respond = calls_then_stalls
         yield kit
-        kit.model.resume()
+        kit.model.resume(0)
         until(lambda: kit.runner.journal.owner.lease_manager.busy == 0, 20, "its runs have ended")
 
 
