@@ -14,6 +14,7 @@ import orjson
 from agents.context import RunContext
 from agents.errors import OutputInvalid
 from agents.models.call import ModelCall
+from agents.models.fallbacks import Models
 from agents.models.streams.tool_calls import ToolCall
 from agents.prompt import FINAL_TURN_PROMPT, messages_for, offered
 from agents.steps import open_calls
@@ -51,7 +52,8 @@ class Agent:
     2. Commit the model step as started; the first one together with the claim.
     3. Have LiteLLM open the provider's stream (``agents/models/open.py``).
     4. Wrap it (``StreamedResponseWrapper``): each chunk is a delta, numbered and published at once.
-    5. If the call fails with a retryable error: withdraw what it streamed, write an error event, wait, call again.
+    5. If the call fails with a retryable error: withdraw what it streamed, write an error event, wait, call again;
+       where its model cannot answer, call one of the agent's ``fallbacks`` in the same way.
     6. Commit the whole message, its usage, and every tool call as started, in one transaction.
     7. No tool calls: check the answer against the output schema (one repair), and end.
     8. Run the calls at once; commit each result; the last one shares its commit with the next step 2.
@@ -77,8 +79,9 @@ class Agent:
         progress: Progress = Progress(),
     ) -> None:
         self._definition, self._tools = definition, tools
-        self._context = context
-        self._progress = progress
+        self._context, self._progress = context, progress
+        self._models = Models(definition, context.lease.model, progress.model)
+        context.lease = replace(context.lease, model=self._models.current.model)
         self._rounds, self._rounds_bought = progress.rounds, progress.rounds_bought
         of_parent = context.lease.max_rounds
         self._max_rounds = definition.max_iterations if of_parent is None else min(definition.max_iterations, of_parent)
@@ -168,7 +171,7 @@ class Agent:
         roles = context.lease.roles
         offered_tools = {name: tool for name, tool in self._tools.items() if tool.may_be_called_with(roles)}
         call = ModelCall(
-            model=context.lease.model,
+            **dict(self._models.current),
             messages=messages,
             tools=offered(offered_tools) or None,
             effects={name: tool.effect for name, tool in offered_tools.items()},
@@ -176,11 +179,9 @@ class Agent:
             tool_choice="none" if is_last and offered_tools else None,
             params=definition.params,
             response_format=response_format(definition.output_schema) if definition.output_schema else None,
-            api_base=definition.api_base,
-            api_key_env=definition.api_key_env,
             timeouts=definition.timeouts,
         )
-        return ModelStep(context, call, prior=prior)
+        return ModelStep(context, call, self._models, prior=prior)
 
     def _begin(self, step: ModelStep) -> ModelStep:
         """Make ``step`` the current one: its start is committed, and so are the results of the calls before it."""

@@ -20,8 +20,10 @@ from typing import Any, Literal
 from agents.capabilities.folder import declared
 from agents.catalogue import READING, TOOLS, find_reading_tools, find_tool, find_tools, tools_of
 from agents.governance.policy.checks import KnownTool, Vocabulary
+from agents.models.abilities import is_chat_model, shortcomings
 from agents.models.auto import resolve_model
 from agents.models.call import is_in_process
+from agents.models.fallbacks import Models
 from agents.registry import AgentRegistry
 from agents.tools.isolation.errors import CONTAINERS_DISABLED, IMAGE_MISSING
 from agents.tools.tool import Tool
@@ -29,6 +31,7 @@ from config.definitions.agent import BEGINNING, AgentDefinition
 from config.definitions.capability import CapabilityDefinition
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import SECRET_MISSING, DefinitionInvalid, PluginUnknown, ToolUnknown
+from config.definitions.model_fields import Fallback
 from config.definitions.runner_spec import ContainerSpec, ProcessSpec
 from config.definitions.secrets import resolve_secret
 from config.definitions.yaml_lines import LinedYaml, Place, read_yaml
@@ -79,7 +82,7 @@ def deep_check(
 ) -> list[Problem]:
     """Return all problems of ``definition``, in the order of its fields; empty when it can run."""
     check = _Check(definition, settings, os.environ if environment is None else environment)
-    return [problem for look in (check.model, check.tools, check.observers) for problem in check.guarded(look)]
+    return [problem for look in (check.models, check.tools, check.observers) for problem in check.guarded(look)]
 
 
 def problem_of(error: DefinitionInvalid) -> Problem:
@@ -113,27 +116,36 @@ class _Check:
         except (Exception, SystemExit) as error:
             yield self._problem((), f"its {look.__name__} could not be checked ({reason_of(error)}).", "internal")
 
-    def model(self) -> Iterator[Problem]:
-        """Yield what is wrong with the model: its name, then its key."""
-        name = resolve_model(self._agent.model, self._environment)
-        if is_in_process(name):
-            return
+    def models(self) -> Iterator[Problem]:
+        """Yield what is wrong with the model and the fallbacks: their names, what they lack, their keys."""
+        own = Models(self._agent, resolve_model(self._agent.model, self._environment)).current
+        places: list[tuple[Fallback, Place]] = [(own, ())]
+        places += [(other, ("fallbacks", number)) for number, other in enumerate(self._agent.fallbacks)]
+        for model, place in places:
+            if not is_in_process(model.model):
+                yield from self._model(model, place)
+
+    def _model(self, chosen: Fallback, place: Place) -> Iterator[Problem]:
         from agents.models.lite import litellm_module
 
-        litellm = litellm_module()
+        litellm, name = litellm_module(), chosen.model
+        at = (*place, "model")
         try:
-            model, provider = litellm.get_llm_provider(name, api_base=self._agent.api_base)[:2]
+            model, provider = litellm.get_llm_provider(name, api_base=chosen.api_base)[:2]
         except Exception as error:  # LiteLLM raises its own BadRequestError, and others for odd names
             near = _nearest_model(name, litellm)
             text = f"LiteLLM knows no provider for '{name}'.{near} Write provider/model, for example openai/gpt-5-mini."
             log.debug("LiteLLM found no provider", extra={"reason": str(error)[:200]})
-            yield self._problem(("model",), text, "model_unknown")
+            yield self._problem(at, text, "model_unknown")
             return
-        if not self._is_known(name, model, provider, litellm):
+        if not _is_known(chosen, model, provider, litellm):
             near = _nearest_model(name, litellm)
             text = f"LiteLLM's list has no model '{name}'; it may be newer than the list.{near}"
-            yield self._problem(("model",), text, "model_unknown", "warning")
-        yield from self._key(name, provider, litellm)
+            yield self._problem(at, text, "model_unknown", "warning")
+        severity: Severity = "warning" if is_chat_model(chosen) else "error"
+        for text in shortcomings(chosen, self._agent):
+            yield self._problem(at, text, "model_refused", severity)
+        yield from self._key(chosen, place, provider, litellm)
 
     def tools(self) -> Iterator[Problem]:
         """Yield each tool that cannot be built, then what is wrong with them together."""
@@ -167,25 +179,19 @@ class _Check:
             except (ToolUnknown, PluginUnknown) as error:
                 yield self._problem((field, position), str(error), error.code)
 
-    def _key(self, name: str, provider: str, litellm: Any) -> Iterator[Problem]:
-        named = self._agent.api_key_env
+    def _key(self, chosen: Fallback, place: Place, provider: str, litellm: Any) -> Iterator[Problem]:
+        named = chosen.api_key_env
         if named is not None:
             if not self._environment.get(named, "").strip():
                 text = f"the variable {named} is not set; the model will refuse the run."
-                yield self._problem(("api_key_env",), text, "model_key_missing", "warning")
+                yield self._problem((*place, "api_key_env"), text, "model_key_missing", "warning")
             return
-        if provider in _LOCAL or self._agent.api_base is not None:
+        if provider in _LOCAL or chosen.api_base is not None:
             return
-        missing = _missing_keys(name, litellm, self._environment)
+        missing = _missing_keys(chosen.model, litellm, self._environment)
         if missing:
             text = f"the key is missing; set {' or '.join(missing)}, or use demo/assistant, which needs none."
-            yield self._problem(("model",), text, "model_key_missing", "warning")
-
-    def _is_known(self, name: str, model: str, provider: str, litellm: Any) -> bool:
-        if self._agent.api_base is not None or provider in _ANY_NAME:
-            return True
-        costs = litellm.model_cost
-        return name in costs or model in costs or f"{provider}/{model}" in costs
+            yield self._problem((*place, "model"), text, "model_key_missing", "warning")
 
     def _problem(self, path: Place, text: str, code: str, severity: Severity = "error") -> Problem:
         line = self._lines.line_of(path) if self._lines else None
@@ -195,6 +201,13 @@ class _Check:
 
 def _place_of(field: str) -> Place:
     return tuple(int(part) if part.isdigit() else part for part in field.replace("]", "").replace("[", ".").split("."))
+
+
+def _is_known(chosen: Fallback, model: str, provider: str, litellm: Any) -> bool:
+    if chosen.api_base is not None or provider in _ANY_NAME:
+        return True
+    costs = litellm.model_cost
+    return chosen.model in costs or model in costs or f"{provider}/{model}" in costs
 
 
 def _nearest_model(name: str, litellm: Any) -> str:

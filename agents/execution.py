@@ -14,6 +14,7 @@ from agents.context import RunContext, Spending, may_be_sticky
 from agents.errors import SECURITY_CONTEXT_MISSING, run_failed
 from agents.governance.engine.governance import report_end, report_start
 from agents.governance.guardrails.guardrails import Guardrails, guardrails_of
+from agents.models.abilities import note_shortcomings
 from agents.models.call import is_in_process
 from agents.models.errors import ModelKeyMissing
 from agents.models.lite import is_imported, litellm_module
@@ -163,6 +164,8 @@ def _begin_work(
     try:
         agent = compatible_work(loaded, context, progress, accepted)
         process.model_keys.require(loaded[0], context.lease.model)
+        if context.lease.model != NO_MODEL:
+            note_shortcomings(loaded[0], context.lease.model)
         first = agent.begin()
     except CallboardError as error:
         return ClaimedRun(context, None, error)

@@ -23,13 +23,14 @@ from agents.memory.record import (
 )
 from agents.models.call import ModelCall
 from agents.models.errors import ModelFailed
+from agents.models.fallbacks import Models
 from agents.prompt import summary_text
 from agents.steps.sample_step import SampleStep
 from bus.journal import Journal
 from bus.journal.clients import NO_MODEL
-from bus.journal.owner import HistoryItem, Past
+from bus.journal.owner import Commit, HistoryItem, Past
 from bus.journal.stores import NewSummary
-from bus.payloads import ErrorPayload
+from bus.payloads import ErrorPayload, Payload
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError
 from config.forks import after_fork
@@ -65,8 +66,10 @@ class SummaryStep(SampleStep):
     The run that it follows has ended: nothing is added to its log.
     """
 
-    async def _note_failure(self, error: ErrorPayload) -> None:
-        log.info("summary is tried again run_id=%s: %s", self._context.lease.run_id, error.message)
+    async def _note_failure(self, *events: Payload, change: Commit | None = None) -> None:
+        for event in events:
+            if isinstance(event, ErrorPayload):
+                log.info("summary is tried again run_id=%s: %s", self._context.lease.run_id, event.message)
 
 
 def _call(context: RunContext, definition: AgentDefinition, past: Past, items: Sequence[HistoryItem]) -> ModelCall:
@@ -104,7 +107,8 @@ async def compact(journal: Journal, context: RunContext, definition: AgentDefini
     items = await asyncio.to_thread(replaceable, past, limits, before_turn)
     if not any(item.role in ("user", "assistant") for item in items):
         return False
-    step = SummaryStep(context, _call(context, definition, past, items))
+    models = Models(definition, context.lease.model)
+    step = SummaryStep(context, _call(context, definition, past, items), models)
     await step.ask_engine()
     answer = await step.ask()
     answered = await step.report_to_engine(answer.text)

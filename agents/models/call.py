@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from config.definitions.agent import Timeouts
+from config.definitions.model_fields import Timeouts
 from config.effects import Effect
 
 IN_PROCESS = ("demo", "scripted")

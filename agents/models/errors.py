@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from config.errors import Permanent, Retryable, Topic
+from config.errors import CallboardError, Permanent, Retryable, Topic
 
 MODEL_UNKNOWN = Permanent.row(
     "model_unknown",
@@ -79,6 +79,11 @@ MODEL_REFUSED = Permanent.row(
     remedy="The run fails; the sentence has the provider's reason.",
 )
 """It answered with a 4xx."""
+
+
+def is_timeout(error: CallboardError) -> bool:
+    """Return whether a timeout of the agent expired."""
+    return error.code == MODEL_TIMEOUT.code
 
 
 def is_temporary(status: int) -> bool:

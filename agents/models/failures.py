@@ -47,7 +47,7 @@ def failure_of(error: BaseException, call: ModelCall) -> CallboardError:
             )
     answer = _answer_of(chain)
     if answer is not None:
-        return _answered(*answer, _explanation(chain), call)
+        return _answered(*answer, _explanation(chain), call, is_too_long=_is_too_long(chain))
     return _unanswered(chain, call)
 
 
@@ -119,8 +119,15 @@ def _without_prefixes(text: str) -> str:
     return text
 
 
-def _answered(status: int, headers: Any, provider_message: ProviderMessage, call: ModelCall) -> CallboardError:
-    facts = {"model": call.model, "provider_status": status}
+def _is_too_long(chain: list[BaseException]) -> bool:
+    """Return whether LiteLLM read in the answer that the prompt is longer than the model's window."""
+    return any(isinstance(link, litellm_module().ContextWindowExceededError) for link in chain)
+
+
+def _answered(
+    status: int, headers: Any, provider_message: ProviderMessage, call: ModelCall, *, is_too_long: bool
+) -> CallboardError:
+    facts: dict[str, Any] = {"model": call.model, "provider_status": status}
     provider = f"the provider of '{call.model}'"
     if status in (401, 403):
         return _key_refused(f"{provider} did not accept the key (HTTP {status}): {provider_message.text}.", facts, call)
@@ -134,6 +141,7 @@ def _answered(status: int, headers: Any, provider_message: ProviderMessage, call
         return MODEL_REFUSED(
             f"{provider} gives no more (HTTP {status}): {provider_message.text}. "
             "Trying again will not help; check the plan and the credit of the account behind the key.",
+            cannot_serve=True,
             **facts,
         )
     if is_temporary(status):
@@ -146,6 +154,7 @@ def _answered(status: int, headers: Any, provider_message: ProviderMessage, call
     return _unknown(call) or MODEL_REFUSED(
         f"{provider} refused the request (HTTP {status}): {provider_message.text}. "
         "It will refuse it again; change the request or the agent's definition.",
+        cannot_serve=is_too_long or status in (402, 413),
         **facts,
     )
 
@@ -169,7 +178,7 @@ def _key_refused(refusal: str, facts: dict[str, Any], call: ModelCall) -> Callbo
         )
     else:
         remedy = f"Check the key in {call.api_key_env or 'the environment'} and what it may do."
-    return MODEL_REFUSED(f"{refusal} {remedy}", **facts)
+    return MODEL_REFUSED(f"{refusal} {remedy}", cannot_serve=True, **facts)
 
 
 def _key_error(call: ModelCall, names: list[str]) -> ModelKeyMissing:

@@ -29,7 +29,8 @@ class ModelKeys:
             _require(definition, model)
         except ModelKeyMissing:
             self._lacked[definition.id, model] = definition
-            raise
+            if not definition.fallbacks:  # else the next model is asked
+                raise
 
     def missing(self, agents: Iterable[AgentDefinition], environment: Mapping[str, str]) -> dict[str, list[str]]:
         """Return the variables that are not set (`A or B` where each would do), with the agents that need them."""

@@ -6,21 +6,22 @@ A call of a shipped model does not import LiteLLM.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from agents.models.abilities import has_schema_mode
 from agents.models.call import ModelCall, in_provider_call, is_in_process, provider_call
 from agents.models.errors import MODEL_REFUSED, MODEL_UNKNOWN
 from agents.models.failures import failure_of, require_key, too_slow
-from agents.models.lite import litellm_module
-from agents.models.streams.fast import fast_reader
+from agents.models.lite import is_imported, litellm_module
+from agents.models.streams.fast import fast_reader, sends_no_thinking_blocks
 from agents.models.streams.reader import ChunkReader
 from agents.models.streams.wrapper import WrapperReader
-from config.definitions.agent import OURS
+from config.definitions.model_fields import OURS
 from config.redaction import register_secrets
 
 _NO_KEY = "none"
@@ -75,7 +76,7 @@ async def open_in_process(call: ModelCall) -> ChunkReader:
 
 
 async def _open_by_litellm(call: ModelCall) -> ChunkReader:
-    litellm = litellm_module()
+    litellm = litellm_module() if is_imported() else await asyncio.to_thread(litellm_module)  # of a fallback
     if call.model.startswith(_UNGUARDED):
         name = call.model.removeprefix(_UNGUARDED)
         raise MODEL_UNKNOWN(
@@ -112,7 +113,7 @@ def arguments_of(call: ModelCall) -> dict[str, Any]:
     connect_s = call.timeouts.connect_s
     ours = {
         "model": call.model,
-        "messages": list(call.messages),
+        "messages": _messages_for(call),
         "stream": True,
         "stream_options": {"include_usage": True},
         # `pool` limits the DNS lookup too, since aiohttp applies `connect` only after the lookup
@@ -122,12 +123,39 @@ def arguments_of(call: ModelCall) -> dict[str, Any]:
         "drop_params": True,
         "tools": list(call.tools) if call.tools else None,
         "tool_choice": call.tool_choice if call.tools else None,
-        "response_format": call.response_format,
+        "response_format": _response_format(call),
         "api_base": call.api_base,
         "api_key": call.api_key or (_NO_KEY if call.api_base and not call.api_key_env else None),
     }
     params = {key: value for key, value in call.params.items() if key not in _IGNORED}
     return params | {key: value for key, value in ours.items() if value is not None}
+
+
+def _response_format(call: ModelCall) -> Any:
+    """Return the format of the answer; of a provider without a schema mode a JSON object, since it refuses the schema.
+
+    The schema stands in the system prompt as well, and the answer is checked against it in any case.
+    """
+    answer_format = call.response_format
+    if (
+        answer_format is None
+        or answer_format.get("type") != "json_schema"
+        or has_schema_mode(call.model, call.api_base)
+    ):
+        return answer_format
+    return {"type": "json_object"}
+
+
+def _messages_for(call: ModelCall) -> list[Mapping[str, Any]]:
+    """Return the messages without the signed thinking of another provider's model, which strict servers refuse."""
+    if not sends_no_thinking_blocks(call.model):
+        return list(call.messages)
+    return [
+        {name: value for name, value in message.items() if name != "thinking_blocks"}
+        if "thinking_blocks" in message
+        else message
+        for message in call.messages
+    ]
 
 
 class PreparationExecutor(ThreadPoolExecutor):

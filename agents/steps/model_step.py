@@ -15,15 +15,17 @@ from agents.governance.engine.governance import RULE, GovernedCall, combined
 from agents.models.call import ModelCall
 from agents.models.cost import cost_of
 from agents.models.failures import may_retry, retry_delay_s
+from agents.models.fallbacks import MAX_WAIT_S, Models, may_fall_back
 from agents.models.open import open_stream
 from agents.models.streams.chunk import Usage
 from agents.steps.streaming import StreamedResponseWrapper
 from agents.steps.tool_step import ToolStep
 from bus.journal.owner import Commit, HistoryItem, OpenStep, RunWriter, StepEnded, StepStarted, Totals
 from bus.payloads import ErrorPayload, MessagePayload, Payload, ReasoningPayload, ResponsePayload, ToolNamePayload
+from config.definitions.model_fields import Fallback
 from config.errors import CallboardError
 from config.ids import canonical_digest, new_id
-from config.policy_decision import Verdict
+from config.policy_decision import PolicyDecision, Verdict
 
 _REFUSING = (Verdict.BLOCK, Verdict.HALT, Verdict.REQUIRE_APPROVAL)
 HELD_AT_ONCE = 200
@@ -60,11 +62,17 @@ class HeldOutput:
         self.is_shown = True
 
 
+def _not_asked(model: str, decision: PolicyDecision) -> ErrorPayload:
+    """Return the event about a fallback that the policy does not let the run ask."""
+    message = f"'{model}' is not asked in its place: the policy's rule '{decision.rule}' forbids it. {decision.reason}"
+    return ErrorPayload(code=POLICY_REFUSED.code, message=message.strip(), retryable=True)
+
+
 class ModelStep:
     """One model call as one step of the journal; each attempt has a message of its own."""
 
-    def __init__(self, context: RunContext, call: ModelCall, *, prior: OpenStep | None = None) -> None:
-        """``prior``: an earlier owner's open step, whose call is made again."""
+    def __init__(self, context: RunContext, call: ModelCall, models: Models, *, prior: OpenStep | None = None) -> None:
+        """``call``: of the first of ``models``. ``prior``: an earlier owner's open step, whose call is made again."""
         self.id = prior.id if prior else new_id("step")
         self.message_id = new_id("msg")
         self.attempt = 1
@@ -72,6 +80,12 @@ class ModelStep:
         self._spent = Totals()
         self._context = context
         self._call = call
+        self._timeouts = call.timeouts
+        self._models = models
+        self._left = models.others
+        """The models that this step may still ask."""
+        self._asked_before = 0
+        """Attempts of the models before the present one."""
         self._stream: StreamedResponseWrapper | None = None
         self._is_answered = False
         self.held: HeldOutput | None = None
@@ -82,11 +96,17 @@ class ModelStep:
         self._spans: list[Mapping[str, Any]] = []
         """The requests to the model of all attempts."""
 
-        self.policy_decision = context.policy.decide(context.call_facts("model", call.model))
+        self.policy_decision = self._decided()
         """What the policy decides about the call."""
-        limit_s = self.policy_decision.timeout_s
-        if limit_s is not None and limit_s < call.timeouts.total_s:
-            self._call = replace(call, timeouts=call.timeouts.model_copy(update={"total_s": limit_s}))
+
+    def _decided(self) -> PolicyDecision:
+        """Return what the policy decides about the call; its time is limited accordingly."""
+        facts = self._context.call_facts("model", self._call.model)
+        decision = self._context.policy.decide(replace(facts, model=self._call.model))
+        if decision.timeout_s is not None and decision.timeout_s < self._timeouts.total_s:
+            timeouts = self._timeouts.model_copy(update={"total_s": decision.timeout_s})
+            self._call = replace(self._call, timeouts=timeouts)
+        return decision
 
     async def ask_engine(self) -> Sequence[Payload]:
         """Ask the governance engine about the call, and adopt what it decides if that is stricter.
@@ -186,29 +206,61 @@ class ModelStep:
             POLICY_REFUSED: the policy does not allow the call.
             EngineUnavailable, EngineInputCut: there is no usable answer of the governance engine, and the operator's
                 setting is ``fail_closed``.
-            CallboardError: the error of the last attempt that the retry policy allows.
+            CallboardError: the error of the last attempt that the retry policy allows, of the last model.
         """
         if self.policy_decision.verdict in _REFUSING:
             raise self._unanswered or POLICY_REFUSED(rule=self.policy_decision.rule, reason=self.policy_decision.reason)
-        timeouts = self._call.timeouts
         while True:
             try:
-                within = self._context.within(timeouts.connect_s + timeouts.total_s)
+                within = self._context.within(self._call.timeouts.connect_s + self._call.timeouts.total_s)
                 with within, self._context.keeping_spans(self._spans.extend):
                     return await self._attempt()
             except CallboardError as error:
-                if not may_retry(self.attempt, error):
+                if not await self._retry(error) and not await self._fall_back(error):
                     raise
-                delay_s = retry_delay_s(self.attempt, error, random.random)
-                payload = ErrorPayload(
-                    code=error.code,
-                    message=str(error),
-                    retryable=True,
-                    attempt=self.attempt,
-                    retry_in_ms=int(delay_s * 1000),
-                )
-                await self._withdraw(payload)
-                await asyncio.sleep(delay_s)
+
+    async def _retry(self, error: CallboardError) -> bool:
+        """Wait for the next attempt of the same model, and return whether there is one."""
+        attempt = self.attempt - self._asked_before
+        if not may_retry(attempt, error):
+            return False
+        delay_s = retry_delay_s(attempt, error, random.random)
+        if self._left and delay_s > MAX_WAIT_S:
+            return False
+        await self._withdraw(self._error(error, retry_in_ms=int(delay_s * 1000)))
+        await asyncio.sleep(delay_s)
+        return True
+
+    async def _fall_back(self, error: CallboardError) -> bool:
+        """Make the call one of the next model that may be asked, and return whether there is one."""
+        failed, before, refusals = self._call, (self.policy_decision, self._unanswered), list[Payload]()
+        while self._left and may_fall_back(error):
+            other = self._left.pop(0)
+            self._call = replace(failed, **dict(other), timeouts=self._timeouts)
+            self.policy_decision = self._decided()
+            notes = await self.ask_engine()
+            call, decision = self._call, self.policy_decision
+            self._call = failed  # what the failed attempt has used is charged to its model
+            if decision.verdict not in _REFUSING:
+                switched = self._error(error, from_model=failed.model, to_model=other.model)
+                change = Commit(events=notes, decided={self.id: decision}, models={self.id: other.model})
+                await self._withdraw(*refusals, switched, change=change)
+                self._call, self._asked_before = call, self.attempt - 1
+                self._use(other)
+                return True
+            refusals += [*notes, _not_asked(other.model, decision)]
+            self.policy_decision, self._unanswered = before
+        if refusals:
+            await self._context.save(Commit(events=refusals))
+        return False
+
+    def _use(self, model: Fallback) -> None:
+        """Let the run's next steps begin with this model."""
+        self._models.use(model)
+        self._context.lease = replace(self._context.lease, model=model.model)
+
+    def _error(self, error: CallboardError, **more: Any) -> ErrorPayload:
+        return ErrorPayload(code=error.code, message=str(error), retryable=True, attempt=self.attempt, **more)
 
     async def _attempt(self) -> StreamedResponseWrapper:
         writer, ids = self._context.writer, {"message_id": self.message_id, "step_id": self.id}
@@ -231,21 +283,21 @@ class ModelStep:
         self._is_answered = True
         return stream
 
-    async def _withdraw(self, error: ErrorPayload) -> None:
-        """Withdraw this attempt's deltas with an error event, and reset for the next attempt."""
+    async def _withdraw(self, *events: Payload, change: Commit | None = None) -> None:
+        """Withdraw this attempt's deltas with these events, and reset for the next attempt."""
         charged = self._pieces or self._is_answered  # providers charge for failed attempts too
         spent = self.spent if charged else self._spent
         if self.held is not None:
             self.held.drop()
-        await self._note_failure(error)
+        await self._note_failure(*events, change=change)
         self.message_id = new_id("msg")
         self.attempt += 1
         # Together, without waiting between: a stop during the withdrawal would count the attempt twice.
         self._spent, self._stream, self._is_answered, self._pieces = spent, None, False, 0
 
-    async def _note_failure(self, error: ErrorPayload) -> None:
+    async def _note_failure(self, *events: Payload, change: Commit | None = None) -> None:
         """Withdraw what this attempt has shown, and show why."""
-        await self._context.writer.withdraw(self.message_id, error)
+        await self._context.writer.withdraw(self.message_id, *events, change=change)
 
     # --- how it ends
 

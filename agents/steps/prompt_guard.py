@@ -26,6 +26,7 @@ from agents.governance.guardrails.prompt_guard import (
 )
 from agents.models.auto import resolve_model
 from agents.models.call import ModelCall, is_in_process
+from agents.models.fallbacks import Models
 from agents.models.lite import is_imported, litellm_module
 from agents.prompt import earlier_texts, unanswered_texts
 from agents.steps.model_step import HeldOutput, ModelStep
@@ -39,8 +40,9 @@ from agents.tools.tool import Tool
 from bus.journal.errors import StaleOwner
 from bus.journal.owner import Commit, HistoryItem, Progress, Reason, StepEnded, StepStarted, Totals, end_event
 from bus.payloads import MessagePayload, Payload, ResponsePayload
-from config.definitions.agent import AgentDefinition, Timeouts
+from config.definitions.agent import AgentDefinition
 from config.definitions.guardrails.prompt_guard import PromptGuardFields
+from config.definitions.model_fields import Timeouts
 from config.effects import Effect
 from config.errors import CallboardError, ModelVisible
 from config.ids import canonical_digest, new_id
@@ -146,7 +148,8 @@ class PromptGuard:
         call = self._model_call(guard_messages(self._agent, texts, history))
         if not is_in_process(call.model) and not is_imported():
             await asyncio.to_thread(litellm_module)
-        step = GuardStep(self._context, call)
+        alone = self._definition.model_copy(update={"fallbacks": ()})  # a guard is the model that the file names
+        step = GuardStep(self._context, call, Models(alone, call.model))
         notes: Sequence[Payload] = ()
         verdict: ValidationResult | None = None
         try:

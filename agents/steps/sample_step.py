@@ -11,6 +11,7 @@ from typing import Any
 from agents.context import RunContext
 from agents.models.auto import resolve_model
 from agents.models.call import ModelCall
+from agents.models.fallbacks import Models
 from agents.models.open import open_stream
 from agents.steps.model_step import ModelStep
 from agents.steps.streaming import StreamedResponseWrapper
@@ -19,6 +20,7 @@ from bus.journal.clients import NO_MODEL
 from bus.journal.errors import StaleOwner
 from bus.journal.owner import Commit, StepEnded, StepStarted, Totals
 from config.definitions.agent import AgentDefinition
+from config.definitions.model_fields import Fallback
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +49,9 @@ class SampleStep(ModelStep):
     def _unseen(self) -> Mapping[str, Any]:
         return {"earlier": [dict(message) for message in self._call.messages[:-1]]}
 
+    def _use(self, model: Fallback) -> None:
+        """Leave the run with its model; the next such call begins with that one."""
+
     async def _attempt(self) -> StreamedResponseWrapper:
         opened = await open_stream(self._call)
         async with StreamedResponseWrapper(opened, self._context.guardrails) as stream:
@@ -60,8 +65,13 @@ class SampleStep(ModelStep):
 def sampling(definition: AgentDefinition, context: RunContext) -> Sample:
     """Return what asks the model of a run of an agent; what each call has used is counted as spent by the run."""
 
+    accepted = context.lease.model
+    if accepted == NO_MODEL:
+        accepted = resolve_model(definition.model, os.environ)
+
     async def sample(request: SampleRequest) -> SampleAnswer:
-        step = SampleStep(context, _call(context, definition, request))
+        models = Models(definition, accepted, context.lease.model)
+        step = SampleStep(context, _call(models.current, definition, request), models)
         notes, status = await step.ask_engine(), "failed"
         try:
             answer = await step.ask()
@@ -77,16 +87,14 @@ def sampling(definition: AgentDefinition, context: RunContext) -> Sample:
     return sample
 
 
-def _call(context: RunContext, definition: AgentDefinition, request: SampleRequest) -> ModelCall:
+def _call(model: Fallback, definition: AgentDefinition, request: SampleRequest) -> ModelCall:
     instructions = f"{FRAME}\n\nThe program's instructions:\n{request.instructions}" if request.instructions else FRAME
     params = {**definition.params, "max_tokens": request.max_tokens}
     params |= {"temperature": request.temperature} if request.temperature is not None else {}
     params |= {"stop": list(request.stop)} if request.stop else {}
     return ModelCall(
-        model=resolve_model(definition.model, os.environ) if context.lease.model == NO_MODEL else context.lease.model,
+        **dict(model),
         messages=[{"role": "system", "content": instructions}, *request.messages],
         params=params,
-        api_base=definition.api_base,
-        api_key_env=definition.api_key_env,
         timeouts=definition.timeouts,
     )

@@ -286,6 +286,10 @@ class ErrorPayload(Payload):
     retry_in_ms: int | None = None
     call_id: str | None = None
     """Of the tool call that failed and is made again; absent: the error is of a model call or of the run."""
+    from_model: str | None = None
+    """The model that failed, where another one is asked in its place."""
+    to_model: str | None = None
+    """That other model; it answers from here on."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", redact(str(self.message)))
@@ -293,7 +297,8 @@ class ErrorPayload(Payload):
     @staticmethod
     def log_line(record: Record) -> str:
         attempt = given(record, "attempt", ", attempt {}")
-        return f"{record['code']}: {record['message']}{attempt}{given(record, 'retry_in_ms', ', again in {} ms')}"
+        then = given(record, "retry_in_ms", ", again in {} ms") + given(record, "to_model", ", {} is asked")
+        return f"{record['code']}: {record['message']}{attempt}{then}"
 
 
 @event("end")

@@ -42,6 +42,7 @@ def copy_agent(definition: AgentDefinition, model: str, folder: Path) -> str:
     """Write a copy of the agent with ``model`` and return its folder, so that later edits change no case."""
     folder.mkdir()
     content = orjson.loads(definition.content_json) | {"model": model}
+    content.pop("fallbacks", None)  # the answers of another model cannot be compared
     text = yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
     (folder / f"{definition.id}.yaml").write_text(text)
     return str(folder)

@@ -82,6 +82,7 @@ class Transcript:
         self._is_answered = False
         self._newest_piece = 0
         self._trace_id: str | None = None
+        self._model: str | None = None  # that was asked in place of the agent's own
         self._failure = ""  # the whole sentence of the call that failed last
 
     @singledispatchmethod
@@ -159,6 +160,8 @@ class Transcript:
         if message and self._failure.endswith(message):
             return  # a run of kind `tool` fails as its call did, which stands in the line above
         again = f" Retrying in {payload.retry_in_ms / 1000:.1f} s." if payload.retry_in_ms is not None else ""
+        if payload.to_model is not None:
+            again, self._model = f" Asking {payload.to_model} instead.", payload.to_model
         self._note(
             f"{'!' if payload.retryable else '✕'} {payload.message}{again}", "yellow" if payload.retryable else "red"
         )
@@ -211,6 +214,7 @@ class Transcript:
             facts.append(_tokens(usage.get("input_tokens", 0), usage.get("output_tokens", 0)))
         if payload.cost_usd is not None:
             facts.append(f"${payload.cost_usd:.4f}")
+        facts += [f"by {self._model}"] if self._model is not None else []
         facts.append(self._run_id)
         if payload.status in ("failed", "dead") and self._trace_id is not None:
             facts.append(f"trace {self._trace_id}")

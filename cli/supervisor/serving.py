@@ -187,8 +187,12 @@ def web_environment(settings: Settings) -> dict[str, str]:
     from config.definitions.agent import AgentDefinition
 
     agents = AgentRegistry(settings.agent_folders).all()
-    named = {agent.api_key_env for agent in agents if isinstance(agent, AgentDefinition) and agent.api_key_env}
-    return without_keys(os.environ, named | {*settings.sql_variables.values(), *_OF_WORKERS})
+    usable = [agent for agent in agents if isinstance(agent, AgentDefinition)]
+    named = {agent.api_key_env for agent in usable} | {
+        model.api_key_env for agent in usable for model in agent.fallbacks
+    }
+    keys = {variable for variable in named if variable}
+    return without_keys(os.environ, keys | {*settings.sql_variables.values(), *_OF_WORKERS})
 
 
 def clean_environment() -> dict[str, str]:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 import orjson
 from pydantic import (
@@ -28,13 +27,21 @@ from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
 from config.definitions.goal import in_our_words
 from config.definitions.guardrails.checks import Checks, CheckSection, GuardrailFields, PatternCheck
 from config.definitions.guardrails.prompt_guard import PromptGuardFields
+from config.definitions.model_fields import (
+    OURS,
+    Address,
+    Fallback,
+    Section,
+    Text,
+    Timeouts,
+    Variable,
+    require_others,
+)
 from config.definitions.router import Route, with_routes
 from config.definitions.schemas.json_schema import SchemaRefused, check_schema
 from config.definitions.secrets import require_no_credentials
-from config.definitions.tool_override import Seconds, ToolOverride
+from config.definitions.tool_override import ToolOverride
 from config.definitions.yaml_lines import LinedYaml, Mistakes, read_yaml
-from config.egress.errors import UrlRefused
-from config.egress.target import parse_target
 from config.identity.principal import NAME, NAME_FORM, Role
 from config.redaction import register_secrets, secrets_in_url
 from config.settings import QUEUE_NAME, QUEUE_NAME_FORM
@@ -45,28 +52,6 @@ AGENT_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 BEGINNING = "`name: ...`, `model: auto` and `system_prompt: ...`"
 """What an agent's file begins with."""
 
-_REMEDIES = {
-    "write it as the agent's `model:`": "model",
-    "they are the thread's": "messages",
-    "every answer is streamed": "stream stream_options",
-    "a message has one answer": "n",
-    "write them as the agent's `tools:`": "tools functions",
-    "write it as the agent's `output_schema:`": "response_format",
-    "write it under `timeouts:`": "timeout request_timeout stream_timeout",
-    "Callboard tries again itself": "max_retries num_retries retry_policy",
-    "a run is recorded with the one model it was accepted with": "fallbacks context_window_fallback_dict model_list",
-    "name the variable that holds it as `api_key_env:`": "api_key",
-    "write it as the agent's `api_base:`": "api_base base_url",
-    "write it before the slash of `model:`": "custom_llm_provider",
-    "use `model: demo/assistant`": "mock_response mock_tool_calls",
-    "clients are made by the worker": "client",
-    "calls are made by the worker": "acompletion",
-    "it is the run's": "metadata",
-}
-OURS = {name: remedy for remedy, names in _REMEDIES.items() for name in names.split()}
-"""Parameters of LiteLLM that are Callboard's to set, and what to write instead."""
-
-_Text = Annotated[str, Field(min_length=1)]
 _TOOL = r"^([A-Za-z_][\w.-]*(:[A-Za-z_]\w*)?|agent:[A-Za-z0-9_.-]{1,64}|celery:[\w.:/-]+|mcp:[\w.:/-]+)$"
 _RESOURCE = r"^mcp:[A-Za-z][A-Za-z0-9_-]{0,31}(/[^\s\x00-\x1f]+)?$"
 _PROMPT = r"^mcp:[A-Za-z][A-Za-z0-9_-]{0,31}(/[^\x00-\x1f*]+)?$"
@@ -81,21 +66,6 @@ def _without_hidden(value: str) -> str:
 
 
 _Readable = Annotated[str, AfterValidator(_without_hidden)]
-
-
-class Timeouts(CheckSection):
-    """Limits of durations, in seconds."""
-
-    connect_s: Seconds = 5
-    """Until the connection to the provider is open."""
-    first_token_s: Seconds = 60
-    """Until the first piece of an answer."""
-    between_chunks_s: Seconds = 30
-    """Between two pieces of an answer."""
-    total_s: Seconds = 600
-    """One model call."""
-    tool_s: Seconds = 60
-    """One tool call, unless the tool or an override says otherwise."""
 
 
 class Access(CheckSection):
@@ -121,15 +91,17 @@ class DefinitionFields(CheckSection):
     """What the agent belongs to, for agents that list others: ``finance``."""
     listed: Annotated[bool, Field(strict=True)] = True
     """Whether lists of agents have it; it can be started by its name in any case."""
-    model: _Text
+    model: Text
     """A LiteLLM model, or ``auto``."""
-    api_base: str | None = None
+    api_base: Address = None
     """Address of the provider, if not the usual one."""
-    api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")] | None = None
+    api_key_env: Variable | None = None
     """Name of the environment variable that holds the key, where it is not the provider's own."""
+    fallbacks: Annotated[tuple[Fallback, ...], Field(min_length=1, max_length=8)] = ()
+    """The models that are asked, in this order, when ``model`` cannot answer."""
     params: dict[str, Any] = Field(default_factory=dict)
     """Passed to the model: temperature, max_tokens, ..."""
-    system_prompt: _Text
+    system_prompt: Text
     """The first message to the model."""
     example_conversation_history: Annotated[str, Field(max_length=20_000)] = ""
     """A conversation that the model is shown as an example, below the system prompt."""
@@ -162,7 +134,7 @@ class DefinitionFields(CheckSection):
     on_waiting: Literal["wait", "aside", "withdraw"] = "wait"
     """What the thread does while a run waits for a person: its next message waits too, is answered aside, or takes the
     question back."""
-    observers: tuple[_Text, ...] = ("sse", "logger")
+    observers: tuple[Text, ...] = ("sse", "logger")
     """The observers that get the run's events."""
     queue: Annotated[str, Field(pattern=rf"^{QUEUE_NAME}$")] | None = None
     """The queue of the agent's runs, if not the deployment's; workers with ``--queues`` serve it."""
@@ -187,19 +159,10 @@ class DefinitionFields(CheckSection):
             return data
         return with_routes(in_our_words(data, info.context) if info.context is not None else data)
 
-    @field_validator("api_base")
+    @field_validator("fallbacks")
     @classmethod
-    def _api_base_is_an_address(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        parts = urlsplit(value)
-        if parts.username or parts.password:
-            raise ValueError("may not hold a password; name the variable that holds the key as `api_key_env:`")
-        try:
-            parse_target(value)
-        except UrlRefused as error:
-            problem = str(error).rstrip(".")
-            raise ValueError(f"has to be an address like http://127.0.0.1:9000/v1: {problem}") from error
+    def _fallbacks_are_others(cls, value: tuple[Fallback, ...], info: ValidationInfo) -> tuple[Fallback, ...]:
+        require_others(value, tuple(info.data.get(name) for name in Fallback.model_fields))
         return value
 
     @field_validator("params")
@@ -325,9 +288,10 @@ def _definition(
         fields = DefinitionFields.model_validate(content, context=agent_id)
     except ValidationError as error:
         raise _MISTAKES.first(error, written).refusal(file, written) from error
-    if fields.api_key_env is not None:
-        register_secrets([os.environ.get(fields.api_key_env, "")])
-    register_secrets(secrets_in_url(fields.api_base or ""))
+    targets: list[DefinitionFields | Fallback] = [fields, *fields.fallbacks]
+    for target in targets:
+        register_secrets([os.environ.get(target.api_key_env or "", "")])
+        register_secrets(secrets_in_url(target.api_base or ""))
     values = {name: getattr(fields, name) for name in fields.model_fields_set}
     canonical = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
     digest = hashlib.sha256(canonical).hexdigest()
@@ -354,6 +318,10 @@ _SENTENCES = {
     "string_pattern_mismatch agent": "has to be the id of an agent, its file's name without `.yaml`.",
     "string_pattern_mismatch function": "has to be `package.module:function`.",
     "string_pattern_mismatch queue": f"has to be {QUEUE_NAME_FORM}.",
+    "string_type fallbacks": "has to be the name of a model, or a mapping with `model:`.",
+    "model_type fallbacks": "has to be the name of a model, or a mapping with `model:`.",
+    "too_short fallbacks": "names no model; list one, for example `fallbacks: [openai/gpt-5-mini]`, or leave it out.",
+    "too_long fallbacks": "names more than 8 models; leave some out.",
     "tuple_type": "has to be a list, for example `{name}: [one, two]`.",
     "list_type": "has to be a list, for example `{name}: [one, two]`.",
     "dict_type": "has to be a mapping of fields to values.",
@@ -362,14 +330,14 @@ _SENTENCES = {
 """The remedy by pydantic's name of an error, or by that and the field's name."""
 
 
-def _section(location: Sequence[Any]) -> type[CheckSection]:
+def _section(location: Sequence[Any]) -> type[Section | CheckSection]:
     """Return the section that has the field at this place."""
     if len(location) == 1:
         return DefinitionFields
     if location[0] == "guardrails":
         return (GuardrailFields, Checks, PatternCheck)[min(len(location) - 2, 2)]
-    sections: dict[str, type[CheckSection]] = {"prompt_guard": PromptGuardFields, "compaction": Compaction}
-    sections |= {"timeouts": Timeouts, "access": Access, "router": Route}
+    sections: dict[Any, type[Section | CheckSection]] = {"prompt_guard": PromptGuardFields, "compaction": Compaction}
+    sections |= {"timeouts": Timeouts, "access": Access, "router": Route, "fallbacks": Fallback}
     return sections.get(location[0], ToolOverride)
 
 

@@ -88,7 +88,10 @@ def _warm_up(call: Callable[[], None]) -> None:
 
 def needs_litellm(registry: AgentRegistry, environment: Mapping[str, str]) -> bool:
     """Return whether a valid agent of this installation has a model that needs LiteLLM."""
-    return any(not is_in_process(resolve_model(agent.model, environment)) for agent in registry.usable())
+    usable = registry.usable()
+    models = [resolve_model(agent.model, environment) for agent in usable]
+    models += [fallback.model for agent in usable for fallback in agent.fallbacks]
+    return not all(map(is_in_process, models))
 
 
 def warm_up_later(loop: ProcessLoop, turn: Path | None) -> None:

@@ -121,7 +121,7 @@ def test_a_check_that_fails_is_a_problem_of_its_agent(tmp_path: Path, monkeypatc
     problems = deep_check(agent, read_settings(), {})
 
     assert [problem.code for problem in problems] == ["internal", "tool_unknown"]
-    assert "its model could not be checked (RuntimeError: surprise)" in problems[0].text
+    assert "its models could not be checked (RuntimeError: surprise)" in problems[0].text
 
 
 @pytest.mark.parametrize("tool", ["builtins:min", "pip:main", *(f"tests.agents.broken_tools:{kind}" for kind in KINDS)])

@@ -121,3 +121,43 @@ def test_a_definition_that_cannot_be_read_is_a_problem_like_the_others():
 )
 def test_the_arguments_of_a_schema_are_known_unless_it_leaves_them_open(schema: Any, arguments: Any) -> None:
     assert arguments_in({"type": "object", **schema}) == arguments
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(
+    ("lines", "severity", "field", "words"),
+    [
+        (["model: ollama/llama3", "tools: [clock]"], "warning", "model", "write it as ollama_chat/llama3"),
+        (["model: perplexity/sonar", "tools: [clock]"], "warning", "model", "LiteLLM passes no tools to"),
+        (["model: gpt-5-chat", "tools: [clock]"], "warning", "model", "calls no tools"),
+        (["model: openai/text-embedding-3-small"], "error", "model", "lists it for embedding. Name a chat model."),
+        (["model: gpt-5-pro"], "warning", "model", "does not stream"),
+        (["model: openai/gpt-3.5-turbo", "output_schema: {type: object}"], "warning", "model", "takes no schema"),
+        (["model: demo/x", "fallbacks: [openai/gpt-5-mini]"], "warning", "fallbacks[0].model", "set OPENAI_API_KEY"),
+        (["model: demo/x", "fallbacks: [opnai/gpt-5-mini]"], "error", "fallbacks[0].model", "Did you mean"),
+        (
+            ["model: demo/x", "fallbacks:", "  - model: openai/gpt-5-mini", "    api_key_env: MINE"],
+            "warning",
+            "fallbacks[0].api_key_env",
+            "MINE is not set",
+        ),
+    ],
+)
+def test_what_a_model_is_known_to_lack_is_named(check, lines, severity, field, words):
+    keys = ("OPENAI_API_KEY", "PERPLEXITYAI_API_KEY") if lines[0] != "model: demo/x" else ()
+
+    (problem,) = check(*lines, environment=dict.fromkeys(keys, "x"))
+
+    assert (problem[0], problem[2]) == (severity, field)
+    assert words in problem[3]
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(
+    "model",
+    ["ollama_chat/own", "hosted_vllm/own", "azure/own", "openrouter/some/new-model", "anthropic/claude-sonnet-4-5"],
+)
+def test_no_model_that_the_list_does_not_know_is_refused_for_what_it_may_lack(check, model):
+    lines = [f"model: {model}", "tools: [clock]", "output_schema: {type: object}", "api_key_env: MINE"]
+
+    assert check(*lines, environment={"MINE": "x"}) == []

@@ -142,6 +142,8 @@ class ChildRunShown(Answer):
 class Run(ListedRun):
     """One run with its open questions and its child runs."""
 
+    answered_by: Maybe[list[str]] = None
+    """The models that answered, in the order in which they first did; absent where only ``model`` did."""
     context: Maybe[GoldenContextShown] = None
     """For which application and environment it works; absent where an earlier release started it."""
     security_context: Maybe[SecurityContextShown] = None

@@ -56,6 +56,12 @@ def fast_reader(stream_wrapper: Any, call: ModelCall) -> ByteReader | None:
     return ByteReader(response, family[1](), stream_wrapper, call)
 
 
+def sends_no_thinking_blocks(model: str) -> bool:
+    """Return whether the model's provider has a wire here that knows no signed thinking, so that it takes none back."""
+    family = FAMILIES.get(model.partition("/")[0])
+    return family is not None and family[1] is not AnthropicWire
+
+
 def response_of(stream: Any) -> httpx.Response | None:
     """Return the HTTP response of a stream that LiteLLM opened, or None where it cannot be found.
 

@@ -144,6 +144,12 @@ _REFUSED_WORDS = frozenset(
 )
 
 
+_OTHER_MODEL_WORDS = frozenset(
+    "authentication_error permission_error not_found_error request_too_large context_length_exceeded "
+    "model_not_found invalid_api_key NotFoundError".split()
+)
+"""Of the refusals, those of this model alone: another one may answer the request."""
+
 MAX_TOKENS = 10**12
 """The most that one call can have cost; sums over a run's calls must fit into 64 bits, as JSON is written with."""
 _EXAMINED_BYTES = 64 * 1024
@@ -297,7 +303,10 @@ def carried_error(error: Any) -> CallboardError:
         may_pass = bool(error_body.kinds & _RETRYABLE_WORDS) or not error_body.kinds & _REFUSED_WORDS
     kind = ModelFailed if may_pass and not error_body.kinds & FINAL_KINDS else MODEL_REFUSED
     sentence = f"the provider broke off its answer with an error: {error_body.text or 'no reason given'}."
-    return kind(sentence, provider_status=status, kinds=sorted(map(redact, error_body.kinds)))
+    cannot_serve = bool(error_body.kinds & (FINAL_KINDS | _OTHER_MODEL_WORDS)) or status in (401, 402, 403, 413)
+    return kind(
+        sentence, provider_status=status, kinds=sorted(map(redact, error_body.kinds)), cannot_serve=cannot_serve
+    )
 
 
 def _status(facts: dict[str, Any]) -> int | None:

@@ -21,6 +21,7 @@ from bus.journal.records.steps import (
     AGENT,
     StepEnded,
     StepStarted,
+    ask_other_models,
     decide_steps,
     end_steps,
     leave_steps,
@@ -80,6 +81,8 @@ class Commit:
     """Step id -> what was decided about a step that is recorded as started, before its call is made."""
     attempts: Mapping[str, int] = field(default_factory=dict)
     """Step id -> the number of the attempt that begins now, of a call that failed before."""
+    models: Mapping[str, str] = field(default_factory=dict)
+    """Step id -> the model that an open model step asks from now on."""
     waiting: Mapping[str, TaskWait | None] = field(default_factory=dict)
     """Step id -> its task, which is under way while the run is released; None: a child run is."""
     children: Sequence[NewChild] = ()
@@ -122,6 +125,7 @@ def record(
     end_steps(connection, [ended for _, ended in change.recorded])
     decide_steps(connection, change.decided)
     number_attempts(connection, change.attempts)
+    ask_other_models(connection, change.models)
     leave_steps(connection, change.planned, "planned")
     give_back(connection, change.planned)
     leave_steps(connection, change.unknown, "unknown")

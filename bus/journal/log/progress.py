@@ -80,6 +80,8 @@ class Progress:
     totals: Totals = field(default_factory=Totals)
     rounds: int = 0
     """Number of model answers that called tools."""
+    model: str = ""
+    """The model that was asked last; empty where none was."""
     asking: OpenStep | None = None
     """The model call that was open."""
     calls: tuple[OpenStep, ...] = ()
@@ -112,6 +114,7 @@ def read_progress(connection: Connection, run_id: str) -> Progress:
         totals=total_of(rows),
         rounds_bought=rounds_bought(connection, run_id),
         rounds=sum(1 for result in results if result.get("calls")),
+        model=next((row.name for row in reversed(rows) if row.kind == "model"), ""),
         asking=next((_open(row) for row in reversed(unended) if row.kind == "model"), None),
         calls=tuple(
             _open(row, answered.get(row.id), written.get(row.call_id), waits.get(row.id), children.get(row.id))

@@ -211,10 +211,12 @@ class RunWriter:
         async with self._busy:
             pass
 
-    async def withdraw(self, message_id: str, *events: Payload) -> None:
-        """Withdraw every delta of a message that will not be finished, and commit ``events`` with that."""
+    async def withdraw(self, message_id: str, *events: Payload, change: Commit | None = None) -> None:
+        """Withdraw every delta of a message that will not be finished; commit ``events`` and ``change`` with that."""
         self._blocked = [(kind, fields) for kind, fields in self._blocked if fields["message_id"] != message_id]
-        await asyncio.shield(self._commit(Commit(events=events), [message_id]))
+        change = change or Commit()
+        change = replace(change, events=[*events, *change.events])
+        await asyncio.shield(self._commit(change, [message_id]))
 
     async def _commit(
         self, change: Commit, gone: Sequence[str] = (), then: Callable[[], object] = lambda: None
@@ -291,7 +293,7 @@ class RunWriter:
 
     def _audit_of(self, change: Commit) -> Last | None:
         """Return what records the calls that a change begins; None where it begins none, or none is recorded."""
-        begun = [*change.started, *(step for step, _ in change.recorded)]
+        begun = [step.id for step in (*change.started, *(step for step, _ in change.recorded))] + [*change.models]
         handover = change.release.handover if change.release is not None else None
         if handover is None and not (self._is_audited and (begun or change.children)):
             return None
@@ -300,7 +302,7 @@ class RunWriter:
             if self._is_repeated:
                 return
             if self._is_audited and begun:
-                audit_calls(connection, self.lease, [step.id for step in begun])
+                audit_calls(connection, self.lease, begun)
             for child in change.children if self._is_audited else ():
                 child.audit(connection)
             if handover is not None:

@@ -173,14 +173,15 @@ def decided_calls(connection: Connection, run: Row[Any]) -> list[DecidedCall]:
     """Return the calls of a run, given as its row, that the policy was or would have been asked about, in order."""
     rows = connection.execute(select(steps).where(steps.c.run_id == run.id).order_by(steps.c.number)).all()
     arguments = _arguments(connection, run.id, rows)
-    calls = []
+    calls, model = [], run.model
     for index, row in enumerate(rows):
+        model = row.name if row.kind == "model" else model  # a fallback may have answered
         if row.kind not in ("model", "sample", "tool") or (
             row.kind == "tool" and row.effect is None and not row.decision_json
         ):
             continue  # a call that was not valid
         decision = orjson.loads(row.decision_json) if row.decision_json else {}
-        fields = {"arguments": arguments.get(row.id, {}), "labels": frozenset(decision.get("seen", ()))}
+        fields = {"model": model, "arguments": arguments.get(row.id, {}), "labels": frozenset(decision.get("seen", ()))}
         fields["identity"] = decision.get("identity", "")
         facts = _facts(run, row, total_of(rows[: _asked_with(rows, index)]), fields)
         calls.append(
@@ -212,7 +213,6 @@ def _facts(run: Row[Any], row: Row[Any], spent: Totals, fields: dict[str, Any]) 
         roles=frozenset(Role(name) for name in names if name in set(Role)),
         tenant=run.tenant,
         agent_id=run.agent_id,
-        model=run.model,
         cost_usd=spent.cost_usd or 0.0,
         tokens=sum(spent.usage.get(name, 0) for name in ("input_tokens", "output_tokens")),
         steps=spent.steps,

@@ -29,6 +29,7 @@ from bus.journal.queries.board import (
 from bus.journal.queries.run_contexts import CONTEXT_COLUMNS, golden_of, run_contexts
 from bus.journal.queries.wait_reasons import WaitReason, explain
 from bus.journal.records.recorded_calls import Origin
+from bus.journal.records.steps import models_of
 from bus.journal.retention.removal import remove_runs, require_over
 from bus.journal.states.codes import Reason, RunStatus
 from bus.journal.states.conditions import OPEN
@@ -268,10 +269,11 @@ def _find(connection: Connection, principal: Principal, run_id: str, *columns: C
 
 
 def _whole(connection: Connection, principal: Principal, row: Row[Any]) -> dict[str, Any]:
-    questions = _asked(connection, row)
+    questions, answered_by = _asked(connection, row), models_of(connection, row.id)
     whole = _summary(row) | run_contexts(row, principal) | ({"approvals": questions} if questions else {})
     children = children_shown(connection, principal, row.id)
-    return whole | ({"children": children} if children else {})
+    others = {"answered_by": answered_by} if any(model != row.model for model in answered_by) else {}
+    return whole | others | ({"children": children} if children else {})
 
 
 def _asked(connection: Connection, row: Row[Any]) -> list[dict[str, Any]]:

@@ -155,6 +155,18 @@ def number_attempts(connection: Connection, attempts: Mapping[str, int]) -> None
         connection.execute(update(steps).where(steps.c.id == step_id).values(attempt=number))
 
 
+def ask_other_models(connection: Connection, models: Mapping[str, str]) -> None:
+    """Record which models open model steps ask from now on, by the ids of the steps."""
+    for step_id, model in models.items():
+        connection.execute(update(steps).where(steps.c.id == step_id).values(name=model))
+
+
+def models_of(connection: Connection, run_id: str) -> list[str]:
+    """Return the models that answered a run's steps, in the order in which they first did."""
+    query = select(steps.c.name).where(steps.c.run_id == run_id, steps.c.kind == "model", steps.c.status == "done")
+    return list(dict.fromkeys(connection.execute(query.order_by(steps.c.number)).scalars()))
+
+
 def leave_steps(connection: Connection, step_ids: Sequence[str], status: str) -> None:
     """Leave open steps as ``planned`` (not begun), ``waiting`` (for a task) or ``unknown`` (the outcome is unknown)."""
     if step_ids:

@@ -259,6 +259,10 @@ class ErrorEvent(Event):
     attempt: int | None = None
     retry_in_ms: int | None = None
     call_id: str | None = None
+    from_model: str | None = None
+    """The model that failed, where another one is asked in its place."""
+    to_model: str | None = None
+    """That other model; it answers from here on."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

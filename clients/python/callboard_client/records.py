@@ -132,6 +132,8 @@ class Run(Record):
     title: str = ""
     agent_name: str = ""
     model: str | None = None
+    answered_by: Sequence[str] | None = None
+    """The models that answered, in the order in which they first did; absent where only ``model`` did."""
     queue: str | None = None
     grant_id: str | None = None
     """The privilege grant that it was started with."""

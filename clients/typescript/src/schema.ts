@@ -539,6 +539,8 @@ export interface components {
             /** @description Of the tool call that failed and is made again; absent: the error is of a model call or of the run. */
             call_id?: string;
             code: string;
+            /** @description The model that failed, where another one is asked in its place. */
+            from_model?: string;
             /** @description A sentence; secrets in it are replaced, wherever it comes from. */
             message: string;
             retry_in_ms?: number;
@@ -547,6 +549,8 @@ export interface components {
             /** @description Its number in its run, from 1; the cursor of a reader that has it. */
             seq: number;
             thread_id: string;
+            /** @description That other model; it answers from here on. */
+            to_model?: string;
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
@@ -1559,6 +1563,8 @@ export interface components {
             /** @description The id of its agent. */
             agent: string;
             agent_name: string;
+            /** @description The models that answered, in the order in which they first did; absent where only ``model`` did. */
+            answered_by?: string[];
             /** @description The questions it waits for. */
             approvals?: components["schemas"]["Approval"][];
             /** @description How many owners it has had. */

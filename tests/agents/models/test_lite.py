@@ -274,3 +274,37 @@ def test_it_is_put_in_once(completions):
     replace_functions()
 
     assert completions.async_maybe_transform is before
+
+
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "object"}}}
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"), [("openai/gpt-3.5-turbo", "json_object"), ("openai/gpt-5-mini", "json_schema")]
+)
+def test_a_model_without_a_schema_mode_is_asked_for_a_json_object(
+    model: str,
+    kind: str,
+    server: ModelServer,
+    call_of: Callable[..., ModelCall],
+    run: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_BASE", server.url)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+
+    run(read(call_of(model, api_base=None, response_format=SCHEMA)))
+
+    (request,) = server.requests
+    assert request.body["response_format"]["type"] == kind
+
+
+def test_signed_thinking_of_another_provider_is_not_sent_back(
+    server: ModelServer, call_of: Callable[..., ModelCall], run: Any
+) -> None:
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+    answer = {"role": "assistant", "content": "Yes.", "thinking_blocks": [thought]}
+
+    run(read(call_of("openai/gpt-test", messages=[answer, {"role": "user", "content": "And?"}])))
+
+    assert server.requests[0].body["messages"][0] == {"role": "assistant", "content": "Yes."}

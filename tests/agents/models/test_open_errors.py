@@ -18,7 +18,7 @@ from agents.models.errors import MODEL_REFUSED, MODEL_TIMEOUT, MODEL_UNKNOWN, Mo
 from agents.models.failures import retry_after_s
 from agents.models.open import open_stream
 from agents.models.streams.chunk import Usage
-from config.definitions.agent import Timeouts
+from config.definitions.model_fields import Timeouts
 from config.errors import CallboardError, ErrorKind
 from config.redaction import redact
 from tests.agents.models.conftest import read

@@ -13,7 +13,7 @@ from agents.models.errors import MODEL_TIMEOUT, ModelFailed
 from agents.models.open import open_stream
 from agents.models.streams.fast import SWITCH
 from agents.steps.streaming import StreamedResponseWrapper
-from config.definitions.agent import Timeouts
+from config.definitions.model_fields import Timeouts
 from tests.agents.models.conftest import read
 from tests.model_server import ModelServer, Turn
 from tests.raising import raises

@@ -18,7 +18,7 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "require
 def test_an_answer_that_is_withdrawn_at_a_stop_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     is_withdrawing = threading.Event()
 
-    async def withdraw_for_ever(*_: Any) -> None:
+    async def withdraw_for_ever(*_: Any, **__: Any) -> None:
         is_withdrawing.set()
         await asyncio.sleep(60)
 

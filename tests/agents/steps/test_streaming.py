@@ -13,7 +13,7 @@ from agents.models.errors import MODEL_REFUSED, MODEL_TIMEOUT, ModelFailed
 from agents.models.open import ModelStream
 from agents.models.streams.chunk import Chunk, ToolDelta, Usage
 from agents.steps.streaming import StreamedResponseWrapper
-from config.definitions.agent import Timeouts
+from config.definitions.model_fields import Timeouts
 from config.errors import CallboardError
 from tests.raising import raises
 

@@ -231,7 +231,7 @@ function withdrawPieces(story, item, lost) {
 }
 
 function foldError(story, event) {
-  const fields = pick(event, "code", "message", "retryable", "attempt", "retry_in_ms", "call_id");
+  const fields = pick(event, "code", "message", "retryable", "attempt", "retry_in_ms", "call_id", "from_model", "to_model");
   return addItem(story, `error:${event.seq}`, { kind: "error", seq: event.seq, at: event.at, ...fields });
 }
 
