@@ -19,7 +19,7 @@ from bus.payloads import ToolResultPayload
 from config.identity.principal import Principal, Role
 from tests.browser.answering import Counter, opened_counter
 from tests.browser.test_page_looks import FAINT_TEXTS, OVERFLOW
-from tests.browser.visitor import PATIENCE_MS, OpenPage, Visitor, in_each_scheme
+from tests.browser.visitor import PATIENCE_MS, WIDE, OpenPage, Visitor, in_each_scheme
 from tests.bus.questions import (
     REFUND,
     WHY,
@@ -375,6 +375,22 @@ def test_an_answer_that_could_not_be_sent_can_be_given_again(visitor: Visitor, c
     assert keys[0] == keys[1]
     assert answer_of(counter.journal.database, run_id).decision == "run_again"
     visitor.complaints.clear()  # what was cut off on purpose
+
+
+@pytest.mark.parametrize("file", ["ConfirmInline", "CallBatch"])
+def test_a_view_of_questions_that_could_not_be_loaded_is_loaded_again(
+    browser: Browser, counter: Counter, file: str
+) -> None:
+    _, thread_id = counter.waiting()
+    context = browser.new_context(viewport=WIDE)
+    visitor = Visitor(context, counter.url)
+    visitor.page.route(f"**/{file}.js*", lambda route: route.abort(), times=1)
+    visitor.opens()
+
+    card = looks_at(visitor, thread_id)
+
+    expect(button(card, "Run again")).to_be_visible(timeout=PATIENCE_MS)
+    context.close()
 
 
 # --- others ---------------------------------------------------------------------------------------

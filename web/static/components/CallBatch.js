@@ -3,8 +3,8 @@
 import { fill, h, icon } from "../dom/h.js";
 import { sendSeveral } from "../services/api.js";
 import { mayDecide } from "../state/me.js";
+import { isOpen } from "../state/story.js";
 import { errorWords } from "../state/words.js";
-import { isOpen } from "./ConfirmInline.js";
 import { Notice } from "./Notice.js";
 
 /** The line; it names the calls by the digests that their cards show, and is there for two or more of them only. */

@@ -10,7 +10,7 @@ import { LineState } from "./LineState.js";
 export class ChatHead {
   #shown = "";
 
-  constructor({ onStop, onRetry, onMenu }) {
+  constructor({ onStop, onControl, onRetry, onMenu }) {
     this.title = h("h1", { tabindex: "-1" }, "New conversation");
     this.state = h("span.state");
     this.clock = h("span.clock");
@@ -18,9 +18,10 @@ export class ChatHead {
     this.cost = h("span.cost");
     this.line = new LineState({ onRetry, quietWhenLive: true });
     this.stop = h("button.btn.stop", { type: "button", hidden: true, onclick: onStop }, icon("stop"), "Stop");
+    this.pause = h("button.btn.pause", { type: "button", hidden: true, onclick: () => onControl(this.pause.dataset.verb) });
     const menu = h("button.menu", { type: "button", "aria-label": "Threads", onclick: onMenu }, icon("menu"));
     const meta = h("span.meta", {}, this.line.element, this.state, this.clock, this.rate, this.cost);
-    this.element = h("header.head", {}, h("div.head-inner", {}, menu, this.title, meta, this.stop));
+    this.element = h("header.head", {}, h("div.head-inner", {}, menu, this.title, meta, this.pause, this.stop));
     this.line.show({ name: "none" });
   }
 
@@ -32,10 +33,20 @@ export class ChatHead {
   /** Show a run's state; without one, nothing. `rate` is pieces a second. */
   show(story, rate) {
     this.stop.hidden = !story?.run_id || isOver(story) || Boolean(story.stopping) || !mayStop(story.principal);
+    this.#showPause(this.stop.hidden ? "" : story);
     this.#showState(story?.stopping ? "stopping" : story?.status ?? "", story?.reason);
     say(this.clock, story ? elapsed(story) : "");
     say(this.rate, rate >= 1 && story?.status === "running" ? `${Math.round(rate)} tok/s` : "");
     say(this.cost, story?.end?.cost_usd !== undefined ? cost(story.end.cost_usd) : "");
+  }
+
+  // A run that waits for a person or a task holds no worker already.
+  #showPause({ status, reason }) {
+    const verb = status === "running" ? "pause" : reason === "paused" ? "resume" : "";
+    this.pause.hidden = !verb;
+    this.pause.dataset.verb = verb;
+    this.pause.title = verb === "pause" ? "Release the worker at the end of the step" : "";
+    say(this.pause, verb === "pause" ? "Pause" : "Resume");
   }
 
   #showState(status, reason) {

@@ -11,14 +11,19 @@ import { RunTurn } from "./RunTurn.js";
 // Older turns come when asked for: a thread of a thousand runs opens as fast as one of ten.
 const SHOWN_AT_ONCE = 30;
 
-/** The conversation: head, turns, and a place for the composer. A Conversation drives it. */
+/**
+ * The conversation: head, turns, and a place for the composer. A Conversation drives it.
+ *
+ * Beside the callbacks of the head it is given nameOf, fleet, act and isBehind for its turns, and onAgain, onEdit,
+ * onNamed, onDetail, onTouched and onEvent.
+ */
 export class ChatWindow {
   #turns = new Map();
   #older = [];
 
-  constructor({ nameOf, fleet, onStop, onRetry, onMenu, onAgain, onEdit, onNamed, onDetail, onTouched, onEvent, composer, trouble }) {
-    Object.assign(this, { nameOf, fleet, onAgain, onEdit, onNamed, onDetail, onTouched, onEvent });
-    this.head = new ChatHead({ onStop, onRetry, onMenu });
+  constructor({ onStop, onControl, onRetry, onMenu, composer, trouble, ...given }) {
+    Object.assign(this, given);
+    this.head = new ChatHead({ onStop, onControl, onRetry, onMenu });
     this.turns = h("div.turns", { role: "log", "aria-live": "off", "aria-label": "Conversation" });
     this.talk = h("div.talk", { tabindex: "-1" }, this.turns);
     this.below = h("button.below", { type: "button", hidden: true, onclick: () => this.follow.toEnd() }, icon("down"), "New below");
@@ -145,7 +150,7 @@ export class ChatWindow {
   }
 
   #make(story) {
-    const turn = new RunTurn(story, { nameOf: this.nameOf, fleet: this.fleet, onAgain: this.onAgain, onEdit: this.onEdit });
+    const turn = new RunTurn(story, this);
     this.#turns.set(story, turn);
     this.element.classList.add("has-turns");
     this.sight.observe(turn.element);

@@ -15,8 +15,9 @@ export class Composer {
     this.area = h("textarea", { rows: 1, placeholder: "Write a message", "aria-label": "Message", enterkeyhint: "send", oninput: () => this.#changed(onDraft), onkeydown: (event) => this.#key(event) });
     this.agents = h("select", { "aria-label": "Agent", onchange: () => onAgent(this.agents.value) });
     this.button = h("button.btn.go", { type: "submit" }, "Send", icon("up"));
+    this.steer = h("button.btn.steer", { type: "button", hidden: true, title: "Give the text to the open run, between two of its steps (Ctrl+Enter)", onclick: (event) => this.#submit(event, "steer") }, "Steer");
     this.hint = h("span.hint", { role: "status" }, KEYS);
-    const form = h("form.box", { onsubmit: (event) => this.#submit(event) }, this.area, h("div.row", {}, this.agents, this.hint, this.button));
+    const form = h("form.box", { onsubmit: (event) => this.#submit(event) }, this.area, h("div.row", {}, this.agents, this.hint, this.steer, this.button));
     this.element = h("div.compose", {}, form);
     this.#changed(() => {});
   }
@@ -45,28 +46,29 @@ export class Composer {
     this.agents.value = id;
   }
 
-  /** Say in the empty field whether the message will wait for an open run. */
+  /** Say in the empty field whether the message will wait for an open run, and offer to steer that run instead. */
   showOpenRun(isOpen) {
     this.area.placeholder = isOpen ? "Write the next message" : "Write a message";
+    this.steer.hidden = !isOpen;
   }
 
   #key(event) {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
-    this.#submit(event);
+    this.#submit(event, (event.ctrlKey || event.metaKey) && !this.steer.hidden ? "steer" : undefined);
   }
 
-  #submit(event) {
+  #submit(event, ifBusy) {
     event.preventDefault();
     if (!this.area.value.trim()) return this.area.focus();
     if (!this.agents.value) return this.#wait(true);
-    this.#send();
+    this.#send(ifBusy);
   }
 
-  #send() {
+  #send(ifBusy) {
     const text = this.area.value;
     this.write("");
-    this.onSend(text);
+    this.onSend(text, ifBusy);
   }
 
   // A text that is changed meanwhile is not the one that Enter was pressed for.

@@ -6,6 +6,7 @@ import { visible } from "../dom/visible.js";
 import { newKey, sendConfirm } from "../services/api.js";
 import { defaultsOf, fieldsOf } from "../state/form.js";
 import { mayDecide, ownerOf } from "../state/me.js";
+import { isOpen } from "../state/story.js";
 import { byWords, decisionWords, effectWords, errorWords } from "../state/words.js";
 import { AnswerField } from "./AnswerField.js";
 import { AnswerForm } from "./AnswerForm.js";
@@ -264,11 +265,6 @@ export class ConfirmInline {
     for (const control of this.element.querySelectorAll("button, textarea, input, select")) control.disabled = on;
     this.onTouched?.();
   }
-}
-
-/** True while an approval can still be answered. */
-export function isOpen(item) {
-  return item.kind === "approval" && !item.decision && !item.over;
 }
 
 function approvalsOf({ approvers, approved_by: names = [] }) {

@@ -4,11 +4,9 @@ import { copyButton } from "../dom/copyButton.js";
 import { cost, exactly, plural, tokens, took } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
 import { fleetWords, isStarting } from "../state/fleet.js";
-import { isOver } from "../state/story.js";
+import { isOpen, isOver } from "../state/story.js";
 import { ownerOf } from "../state/me.js";
 import { errorWords, stateWords } from "../state/words.js";
-import { CallBatch } from "./CallBatch.js";
-import { ConfirmInline, isOpen } from "./ConfirmInline.js";
 import { DecisionList } from "./DecisionList.js";
 import { ErrorItem } from "./ErrorItem.js";
 import { LLMResponse } from "./LLMResponse.js";
@@ -19,24 +17,38 @@ import { PassingItem } from "./PassingItem.js";
 import { TextItem } from "./TextItem.js";
 import { ThinkingItem } from "./ThinkingItem.js";
 import { ToolCard } from "./ToolCard.js";
+import { endActions, QueuedActions } from "./TurnActions.js";
 
-const VIEWS = { text: TextItem, thinking: ThinkingItem, tool: ToolCard, approval: ConfirmInline, error: ErrorItem, child: PassingItem, control: PassingItem, handover: PassingItem, history: PassingItem };
+const VIEWS = { text: TextItem, thinking: ThinkingItem, tool: ToolCard, error: ErrorItem, child: PassingItem, control: PassingItem, handover: PassingItem, history: PassingItem };
+const LOAD_AGAIN_MS = 2000;
 const LONG_INPUT = 1200;
 // A worker needs ten seconds or so to warm up; a run queued for longer with none alive needs a person.
 const LATE_MS = 3000;
 const NO_WORKER_MS = 20_000;
+
+// Few conversations ask a person: the views of questions are not part of the first load.
+let questions = null;
+let loading = null;
+
+/** Load the views of questions, again after a failure until they are here. */
+function loadQuestions() {
+  loading ??= Promise.all([import("./ConfirmInline.js"), import("./CallBatch.js")]).then(
+    ([{ ConfirmInline }, { CallBatch }]) => { questions = { ConfirmInline, CallBatch }; },
+    () => new Promise((resolve) => setTimeout(resolve, LOAD_AGAIN_MS)).then(() => { loading = null; return loadQuestions(); }));
+  return loading;
+}
 
 /** One run in the conversation: what the person said, what the agent did, how it ended. */
 export class RunTurn {
   #views = new Map();
   #dirty = new Set();
 
-  constructor(story, { nameOf, onAgain, onEdit, fleet }) {
-    Object.assign(this, { story, nameOf, onAgain, onEdit, fleet });
+  constructor(story, { nameOf, onAgain, onEdit, fleet, act, isBehind }) {
+    Object.assign(this, { story, nameOf, onAgain, onEdit, fleet, act, isBehind });
     this.you = new MessageBubble({ who: "you", role: "user" });
     this.agent = new MessageBubble({ who: "", role: "agent" });
     this.items = h("div.items");
-    this.batch = new CallBatch(story);
+    this.batch = null;
     this.foot = h("div.foot");
     this.agent.body.append(this.items, this.foot);
     this.element = h("article.run-turn", { "aria-label": "Run" }, this.you.element, this.agent.element);
@@ -63,7 +75,9 @@ export class RunTurn {
     this.#showInput(story);
     say(this.you.who, visible(ownerOf(story.principal)));
     say(this.agent.who, story.unsent ? "" : visible(this.nameOf(story.agent, story.agent_name)));
-    for (const item of this.#dirty) this.#viewOf(item).update(item);
+    const unloaded = questions ? [] : [...this.#dirty].filter((item) => item.kind === "approval");
+    if (unloaded.length) loadQuestions().then(() => this.touch(unloaded));
+    for (const item of this.#dirty) if (!unloaded.includes(item)) this.#viewOf(item).update(item);
     this.#dirty.clear();
     this.#showBatch(story);
     this.#showFoot(story);
@@ -72,7 +86,8 @@ export class RunTurn {
   #viewOf(item) {
     const known = this.#views.get(item.key);
     if (known) return known;
-    const view = new (VIEWS[item.kind] ?? ErrorItem)(this.story, () => this.onAgain(this.story), { onAnswered: () => this.touch(), onTouched: () => this.touch() });
+    const View = item.kind === "approval" ? questions.ConfirmInline : VIEWS[item.kind] ?? ErrorItem;
+    const view = new View(this.story, () => this.onAgain(this.story), { onAnswered: () => this.touch(), onTouched: () => this.touch() });
     this.#views.set(item.key, view);
     const following = this.story.items.slice(this.story.items.indexOf(item) + 1);
     const next = following.map((other) => this.#views.get(other.key)?.element).find(Boolean);
@@ -82,7 +97,9 @@ export class RunTurn {
 
   // Above the first open question, once each open one has its card.
   #showBatch(story) {
-    const open = story.items.filter(isOpen);
+    const open = story.items.filter((item) => isOpen(item) && this.#views.has(item.key));
+    if (!open.length && !this.batch) return;
+    this.batch ??= new questions.CallBatch(story);
     this.batch.update(open.map((item) => [item, this.#views.get(item.key)]));
     const first = open.length ? this.#views.get(open[0].key).element : null;
     const line = this.batch.element;
@@ -114,12 +131,19 @@ export class RunTurn {
     if (story.unsent) return this.#unsent(story.unsent);
     if (story.lost) return Notice({ text: errorWords(story.lost), code: story.lost.code });
     if (story.sending) return LoadingIndicator("Sending");
-    if (isOver(story)) return [this.#output(story), endNotice(story, () => this.onAgain(story)), endLine(story)];
+    if (isOver(story)) return [this.#output(story), endNotice(story, () => this.onAgain(story)), endLine(story, this.act)];
     if (story.stopping) return LoadingIndicator("Stopping");
-    if (story.status === "queued") return queued(story, this.fleet());
-    if (this.openApproval()) return null;
+    if (story.status === "queued") return [queued(story, this.fleet()), this.#queuedActions(story)];
+    if (story.items.some(isOpen)) return null;
     if (story.status === "waiting") return waiting(story);
     return isSilent(story) ? LoadingIndicator(story.items.length ? "Working" : "Waiting for the model") : null;
+  }
+
+  // Made once, so that no typing is lost. A run that has begun before is no message that waits.
+  #queuedActions(story) {
+    if (story.startedAt || story.cursor > 1 || ownerOf(story.principal) !== "you") return null;
+    this.queued ??= new QueuedActions(story, { act: this.act, isBehind: () => this.isBehind(story) });
+    return this.queued.element;
   }
 
   #unsent(error) {
@@ -196,7 +220,7 @@ function errorOf(story, reason) {
   return { code: isCode ? error : undefined, message: isCode ? `The run ended with ${error.replaceAll("_", " ")}.` : error };
 }
 
-function endLine(story) {
+function endLine(story, act) {
   const end = story.end ?? {};
   const status = end.status ?? story.status;
   const { input_tokens: read, output_tokens: written } = end.usage ?? {};
@@ -207,7 +231,7 @@ function endLine(story) {
     end.cost_usd !== undefined && cost(end.cost_usd),
     end.steps > 1 && plural(end.steps, "step"),
   ];
-  const shown = [...facts, story.run_id && idButton(story)].filter(Boolean).map((fact) => h("span", {}, fact));
+  const shown = [...facts, story.run_id && idButton(story), endActions(story, act)].filter(Boolean).map((fact) => h("span", {}, fact));
   return h(`p.end.is-${status}`, { title: exactly(story.lastAt ?? story.createdAt) }, icon(status), h("span.facts", {}, shown));
 }
 

@@ -53,10 +53,19 @@ export class Conversation {
   }
 
   /** Send a message; its story appears at once, and is marked unsent where the server did not accept it. */
-  async send({ agent, input }) {
+  async send({ agent, input, ifBusy }) {
     const story = newStory({ agent, input, key: newKey(), thread_id: this.threadId, createdAt: new Date().toISOString() });
+    story.ifBusy = ifBusy;
     this.stories.push(story);
     await this.#post(story);
+  }
+
+  /** Show a run that repeats one of this thread. */
+  add({ agent, input }, { run_id, thread_id }) {
+    const story = newStory({ run_id, agent, input, thread_id, createdAt: new Date().toISOString() });
+    this.stories.push(story);
+    this.view.showStory(story);
+    this.#followNext();
   }
 
   /** Send again: the same message if it never arrived (with the same key), else as a new one. */
@@ -138,6 +147,7 @@ export class Conversation {
       const accepted = await this.#accepted(story);
       Object.assign(story, { run_id: accepted.run_id, thread_id: accepted.thread_id, status: accepted.status ?? "queued", sending: false });
       if (visit !== this.#visit) return;
+      if (accepted.delivered) return this.#delivered(story);
       if (!this.threadId) this.#enter(accepted.thread_id, story);
       this.view.touch(story, []);
       this.#followNext();
@@ -147,9 +157,15 @@ export class Conversation {
     }
   }
 
+  // The open run took the text, and shows it.
+  #delivered(story) {
+    this.withdraw(story);
+    this.view.removeStory(story);
+  }
+
   // The message of a conversation without a thread makes it; those sent meanwhile wait for its id, or fail with it.
   #accepted(story) {
-    const accepted = sendPrompt({ agent: story.agent, input: story.input, threadId: story.thread_id, key: story.key });
+    const accepted = sendPrompt({ agent: story.agent, input: story.input, threadId: story.thread_id, key: story.key, ifBusy: story.ifBusy });
     if (!story.thread_id) {
       const opening = accepted.then(({ thread_id }) => thread_id);
       this.#opening = opening;

@@ -20,12 +20,13 @@ import { useLocalChatHistory } from "../hooks/useLocalChatHistory.js";
 import { useRate } from "../hooks/useRate.js";
 import { threadHash, useRoute } from "../hooks/useRoute.js";
 import { useTicker } from "../hooks/useTicker.js";
+import { useTurnActions } from "../hooks/useTurnActions.js";
 import { listAgents, listThreads } from "../services/api.js";
 import { beginSignIn, signOut } from "../services/signIn.js";
 import { labelOf } from "../state/agents.js";
 import { fleetOf } from "../state/fleet.js";
 import { leave } from "./Entry.js";
-import { threadOf } from "../state/me.js";
+import { ownerOf, threadOf } from "../state/me.js";
 import { isPiece } from "../state/story.js";
 
 const THREADS_PAUSE_MS = 700;
@@ -54,6 +55,7 @@ export class App {
     this.composer = new Composer({ onSend: this.send, onAgent: this.choose, onDraft: (text) => this.history.setDraft(this.conversation?.threadId, text) });
     this.chat = new ChatWindow(this.#chatCallbacks());
     this.conversation = new Conversation(this.chat, this.history);
+    this.act = useTurnActions(this.conversation, { onFork: (threadId) => { location.hash = threadHash(threadId); } });
     this.board = new Board({ board: () => this.feed.board, nameOf: this.nameOf, onRetry: () => this.feed.hurry() });
   }
 
@@ -86,8 +88,8 @@ export class App {
   /** Go to the sign-in and come back; what is typed is kept as a draft. */
   signInAgain = () => (this.me?.credential === "session" ? beginSignIn().catch((error) => this.over.fail(error)) : location.reload());
 
-  send = async (input) => {
-    const story = this.conversation.send({ agent: this.composer.agents.value, input });
+  send = async (input, ifBusy) => {
+    const story = this.conversation.send({ agent: this.composer.agents.value, input, ifBusy });
     this.history.setDraft(this.conversation.threadId, "");
     await story;
     this.#threadsSoon();
@@ -142,10 +144,13 @@ export class App {
       composer: this.composer,
       trouble: this.healthLine.trouble,
       fleet: () => this.health?.fleet ?? fleetOf(null),
+      act: (...given) => this.act(...given),
+      isBehind: (story) => this.conversation.openStory !== story,
       onStop: () => this.conversation.stop(),
+      onControl: (verb) => this.act(verb, this.conversation.openStory),
       onRetry: () => this.conversation.hurry(),
       onMenu: () => this.#menu(true),
-      onAgain: (story) => this.conversation.again(story),
+      onAgain: (story) => this.#again(story),
       onEdit: (story) => this.#edit(story),
       onNamed: (threadId, title) => this.#named(threadId, title),
       onDetail: (story) => this.conversation.detail(story),
@@ -284,6 +289,11 @@ export class App {
 
   #threadsSoon(pause = THREADS_PAUSE_MS) {
     this.#threadsTimer ||= setTimeout(this.readThreads, pause);
+  }
+
+  // A run of one's own is retried with what it has recorded; a message that never arrived is sent again.
+  #again(story) {
+    return story.unsent || !story.run_id || ownerOf(story.principal) !== "you" ? this.conversation.again(story) : this.act("retry", story);
   }
 
   #edit(story) {

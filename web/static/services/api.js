@@ -12,10 +12,39 @@ const server = new Callboard({ attempts: 1, headers: credentialHeaders });
 const http = new Http({ attempts: 1, headers: credentialHeaders });
 const MOST_AT_ONCE = 50;
 
-/** Start a run; the same `key` sent twice starts one run. Returns {run_id, thread_id}. */
-export async function sendPrompt({ agent, input, threadId, key }) {
-  const run = await server.run(agent, input, { threadId, key });
-  return { run_id: run.runId, thread_id: run.threadId };
+/** Start a run; the same `key` sent twice starts one run. Returns {run_id, thread_id, delivered?}. */
+export function sendPrompt({ agent, input, threadId, key, ifBusy }) {
+  const body = { agent, input, ...(threadId ? { thread_id: threadId } : {}), ...(ifBusy ? { if_busy: ifBusy } : {}) };
+  return http.call("POST", "/v1/runs", { body, key });
+}
+
+/** Change a message that waits: {content} its text, {place: "now"} its place. */
+export function changeQueued({ thread_id, run_id }, change) {
+  return http.call("PATCH", queuePath(thread_id, run_id), { body: change });
+}
+
+/** Take a message that waits out of its conversation. */
+export function removeQueued({ thread_id, run_id }) {
+  return http.call("DELETE", queuePath(thread_id, run_id));
+}
+
+function queuePath(threadId, runId) {
+  return `/v1/threads/${encodeURIComponent(threadId)}/queue/${encodeURIComponent(runId)}`;
+}
+
+/** Pause or resume a run. */
+export function controlRun(runId, verb) {
+  return http.call("POST", `/v1/runs/${encodeURIComponent(runId)}/${verb}`);
+}
+
+/** Retry a run that did not succeed; returns {run_id, thread_id}. */
+export function retryRun(runId, key) {
+  return http.call("POST", `/v1/runs/${encodeURIComponent(runId)}/retry`, { body: {}, key });
+}
+
+/** Fork a thread of one's own after a message; returns the fork's id. */
+export async function forkThread(threadId, message) {
+  return (await http.call("POST", `/v1/threads/${encodeURIComponent(threadId)}/fork`, { body: { message } })).thread_id;
 }
 
 /** Return every message of a thread, in reading order. */

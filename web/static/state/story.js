@@ -31,6 +31,11 @@ export function noteLoss(story, { status, reason, attempt = 0 }) {
   return openCalls(story).map((item) => Object.assign(item, { lost: true }));
 }
 
+/** True while an approval can still be answered. */
+export function isOpen(item) {
+  return item.kind === "approval" && !item.decision && !item.over;
+}
+
 /** True when nothing more will come. */
 export function isOver(story) {
   return Boolean(story.end) || OVER.has(story.status);

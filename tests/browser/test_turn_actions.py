@@ -1,0 +1,153 @@
+"""What a person does to runs in the conversation: messages that wait, steering, pause, retry, fork."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Route, expect
+
+from tests.browser.visitor import PATIENCE_MS, Visitor
+
+pytestmark = pytest.mark.browser
+
+
+def speaking(visitor: Visitor, words: int = 100) -> Visitor:
+    """Have a run whose answer has begun."""
+    visitor.opens()
+    visitor.says(f"write {words} words slowly", agent="assistant")
+    expect(visitor.answer.last).to_have_text(re.compile(r"\w+ \w+"), timeout=PATIENCE_MS)
+    return visitor
+
+
+def queued(visitor: Visitor, text: str) -> Locator:
+    """Send a message that waits, and return its actions."""
+    visitor.says(text)
+    actions = visitor.turns.last.locator(".turn-actions")
+    expect(actions.get_by_role("button")).to_have_count(4, timeout=PATIENCE_MS)
+    return actions
+
+
+def press(where: Locator, name: str) -> None:
+    where.get_by_role("button", name=name, exact=True).click()
+
+
+def test_a_message_that_waits_is_sent_now(visitor: Visitor) -> None:
+    press(queued(speaking(visitor), "What is 17 * 23?"), "Send now")
+
+    visitor.waits_for_end(2)
+    assert [run["status"] for run in runs(visitor)] == ["cancelled", "succeeded"]
+    expect(visitor.answer.last).to_contain_text("391")
+
+
+def test_a_message_that_waits_is_edited_in_its_place(visitor: Visitor) -> None:
+    actions = queued(speaking(visitor, 24), "What is 1 + 1?")
+
+    press(actions, "Edit")
+    expect(actions.get_by_label("Text", exact=True)).to_have_value("What is 1 + 1?")
+    actions.get_by_label("Text", exact=True).fill("What is 17 * 23?")
+    press(actions, "Save")
+
+    expect(visitor.turns.last).to_contain_text("What is 17 * 23?")
+    visitor.waits_for_end(2)
+    expect(visitor.answer.last).to_contain_text("391")
+
+
+def test_a_message_that_waits_is_removed_and_no_model_gets_it(visitor: Visitor) -> None:
+    press(queued(speaking(visitor, 24), "What is 17 * 23?"), "Remove")
+
+    visitor.waits_for_end(2)
+    assert [run["status"] for run in runs(visitor)] == ["succeeded", "cancelled"]
+    expect(visitor.turns.last).not_to_contain_text("391")
+
+
+def test_a_message_that_waits_is_given_to_the_open_run(visitor: Visitor) -> None:
+    press(queued(speaking(visitor, 24), "What is 17 * 23?"), "Steer")
+
+    expect(visitor.turns.first.locator(".passing")).to_have_text(re.compile("17 .* 23.*done"), timeout=PATIENCE_MS)
+    expect(visitor.turns.first.locator(".text").last).to_contain_text("391", timeout=PATIENCE_MS)
+    assert [run["status"] for run in runs(visitor)] == ["succeeded", "cancelled"]
+
+
+@pytest.mark.parametrize("how", ["button", "keys"])
+def test_what_is_typed_steers_the_open_run_and_is_no_turn_of_its_own(visitor: Visitor, how: str) -> None:
+    speaking(visitor, 24)
+    visitor.page.get_by_label("Message").fill("What is 17 * 23?")
+
+    if how == "button":
+        press(visitor.page.locator(".compose"), "Steer")
+    else:
+        visitor.presses("Control+Enter")
+
+    expect(visitor.turns.last.locator(".passing")).to_contain_text("What is 17 * 23?", timeout=PATIENCE_MS)
+    visitor.waits_for_end()
+    expect(visitor.turns).to_have_count(1)
+    expect(visitor.answer.last).to_contain_text("391")
+    expect(visitor.page.locator(".compose .steer")).to_be_hidden()
+
+
+def test_a_change_that_comes_too_late_is_said(visitor: Visitor) -> None:
+    actions = queued(speaking(visitor, 24), "What is 17 * 23?")
+    press(actions, "Edit")
+    taken = '{"code": "message_taken", "title": "Conflict", "detail": "Its run has begun; steer it.", "status": 409}'
+    visitor.page.route("**/queue/*", lambda route: _refuse(route, taken))
+    actions.get_by_label("Text", exact=True).fill("What is 2 + 2?")
+
+    press(actions, "Save")
+
+    expect(visitor.page.locator(".turns")).to_contain_text("Its run has begun; steer it.")
+    expect(actions.get_by_label("Text", exact=True)).to_have_value("What is 2 + 2?")
+    visitor.complaints.clear()  # the browser reports the 409
+
+
+def test_a_run_is_paused_and_continues(visitor: Visitor) -> None:
+    speaking(visitor, 24)
+    head = visitor.page.locator(".head")
+
+    press(head, "Pause")
+    visitor.page.get_by_label("Message").fill("What is 17 * 23?")
+    visitor.presses("Control+Enter")
+    expect(head.get_by_role("button", name="Resume")).to_be_visible(timeout=PATIENCE_MS)
+    press(head, "Resume")
+
+    visitor.waits_for_end()
+    expect(visitor.answer.last).to_contain_text("391")
+    expect(head.locator(".pause")).to_be_hidden()
+
+
+def test_a_failed_run_is_retried_as_the_next_turn(visitor: Visitor) -> None:
+    visitor.opens()
+    visitor.says("fail", agent="assistant").waits_for_end()
+
+    press(visitor.turns.last, "Try again")
+
+    visitor.waits_for_end(2)
+    first, second = [visitor.asks(f"/v1/runs/{run['run_id']}") for run in runs(visitor)]
+    assert second["retry_of"] == first["run_id"]
+    expect(visitor.turns.last).to_contain_text("fail")
+
+
+def test_a_conversation_is_forked_behind_a_run(visitor: Visitor) -> None:
+    visitor.opens()
+    visitor.says("What is 17 * 23?", agent="assistant").waits_for_end()
+    visitor.says("What is 2 + 2?").waits_for_end(2)
+    first = visitor.thread_id
+
+    press(visitor.turns.first, "Fork")
+
+    expect(visitor.page).not_to_have_url(re.compile(first))
+    expect(visitor.turns).to_have_count(1)
+    expect(visitor.turns.last).to_contain_text("391")
+    visitor.says("What is 3 + 4?")
+    expect(visitor.answer.last).to_contain_text("7", timeout=PATIENCE_MS)
+    assert len(visitor.asks(f"/v1/threads/{first}")["runs"]) == 2
+
+
+def runs(visitor: Visitor) -> list[dict[str, str]]:
+    """Return the runs of the conversation, the oldest first."""
+    page = visitor.asks(f"/v1/runs?thread_id={visitor.thread_id}")
+    return sorted(page["runs"], key=lambda run: run["run_id"])
+
+
+def _refuse(route: Route, problem: str) -> None:
+    route.fulfill(status=409, content_type="application/problem+json", body=problem)

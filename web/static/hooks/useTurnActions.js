@@ -1,0 +1,38 @@
+// What the buttons of a turn do, each with one request.
+
+import { changeQueued, controlRun, forkThread, getConversationHistory, newKey, removeQueued, retryRun } from "../services/api.js";
+
+/** Return `act(verb, story, value)`: it resolves to whether the server did it; what it refused is shown. */
+export function useTurnActions(conversation, { onFork }) {
+  const verbs = {
+    now: (story) => changeQueued(story, { place: "now" }),
+    edit: async (story, content) => {
+      await changeQueued(story, { content });
+      story.input = content;
+    },
+    remove: removeQueued,
+    // Taken out before it is given to the run: a text that is there twice would be answered twice.
+    steer: async (story) => {
+      await removeQueued(story);
+      await conversation.send({ agent: story.agent, input: story.input, ifBusy: "steer" });
+    },
+    pause: (story) => controlRun(story.run_id, "pause"),
+    resume: (story) => controlRun(story.run_id, "resume"),
+    retry: async (story) => conversation.add(story, await retryRun(story.run_id, newKey())),
+    fork: async (story) => onFork(await forkThread(conversation.threadId, lastOf(story, await getConversationHistory(conversation.threadId)))),
+  };
+  return async (verb, story, value) => {
+    try {
+      await verbs[verb](story, value);
+      conversation.view.touch(story, []);
+      return true;
+    } catch (error) {
+      conversation.view.complain(error);
+      return false;
+    }
+  };
+}
+
+function lastOf(story, messages) {
+  return messages.findLast((message) => message.run_id === story.run_id)?.number ?? 0;
+}
