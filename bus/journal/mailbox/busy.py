@@ -145,15 +145,15 @@ def _steer(database: Database, connection: Connection, message: SentMessage, hea
     return Delivery(run_id=head.id, delivered="steered", control_id=written.control_id, stopped=stopped)
 
 
+_THREAD_KEY = select(threads.c.key).where(
+    threads.c.tenant == bindparam("tenant_"),
+    threads.c.principal == bindparam("principal_"),
+    threads.c.id == bindparam("id_"),
+)
+# Not a join: PostgreSQL would read and sort all that waits in the thread to find the first one.
 _HEAD = (
     select(runs.c.id)
-    .join(threads, threads.c.key == runs.c.thread_key)
-    .where(
-        threads.c.tenant == bindparam("tenant_"),
-        threads.c.principal == bindparam("principal_"),
-        threads.c.id == bindparam("id_"),
-        holds_thread(runs),
-    )
+    .where(runs.c.thread_key == _THREAD_KEY.scalar_subquery(), holds_thread(runs))
     .order_by(runs.c.turn)
     .limit(1)
 )

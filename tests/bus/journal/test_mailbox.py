@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from bus.journal.acceptance.accept import Accepted, accept
 from bus.journal.approvals import Decision
@@ -15,7 +15,7 @@ from bus.journal.controls import PAUSE, RESUME
 from bus.journal.decisions.decisions import decide
 from bus.journal.errors import MESSAGE_TAKEN, THREAD_BUSY, RunUnknown, ThreadUnknown
 from bus.journal.log.commit import Commit
-from bus.journal.mailbox import queue
+from bus.journal.mailbox import busy, queue
 from bus.journal.mailbox.control import control
 from bus.journal.records.control_requests import request_of
 from bus.journal.records.threads import history
@@ -280,3 +280,17 @@ def test_a_steer_that_waits_is_listed_in_the_order_of_arrival(harness: JournalHa
     (row,) = harness.rows(select(controls))
     assert orjson.loads(row.data_json) == {"content": "Third"}
     assert request_of(row).run_id == owner.lease.run_id
+
+
+def test_the_run_that_a_thread_is_at_is_found_without_reading_all_that_waits(harness: JournalHarness) -> None:
+    if harness.database.is_sqlite:
+        pytest.skip("SQLite reads an index in its order")
+    its = {"tenant_": ME.tenant, "principal_": ME.id, "id_": "talk"}
+    send(harness, "Open")
+
+    with harness.database.read() as connection:
+        connection.execute(text("SET LOCAL enable_seqscan = off"))  # as where the table is large
+        query = busy._HEAD.compile(connection, compile_kwargs={"render_postcompile": True})
+        plan = connection.exec_driver_sql(f"EXPLAIN {query}", {**query.params, **its}).scalars().all()
+
+    assert not any("Sort" in line for line in plan), plan
