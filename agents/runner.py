@@ -117,6 +117,7 @@ class Runner:
         idempotency: IdempotencyKey | None = None,
         connection: Any = None,
         if_busy: IfBusy | None = None,
+        on_disconnect: str | None = None,
     ) -> RunHandle:
         """Accept a run: commit it, send its message, and return a handle on it.
 
@@ -134,6 +135,8 @@ class Runner:
                 Django, psycopg, psycopg2 or sqlite3. The run exists once the caller commits, and is detached.
             if_busy: what becomes of the message where the thread has an open run: ``enqueue``, ``reject``,
                 ``interrupt``, ``rollback``, ``merge`` or ``steer``; None is what the agent's definition says.
+            on_disconnect: ``continue``, or what becomes of the run after so many seconds without viewers,
+                ``stop:30`` or ``pause:30``; None is what the agent's definition says.
 
         Raises:
             THREAD_BUSY: the thread has an open run, and ``if_busy`` is ``reject``.
@@ -164,7 +167,7 @@ class Runner:
             metadata=metadata,
             idempotency=idempotency,
             connection=connection,
-            if_busy=if_busy,
+            policies={"if_busy": if_busy, "on_disconnect": on_disconnect},
         )
 
     def call_tool(
@@ -261,7 +264,7 @@ class Runner:
         grant: str | None = None,
         connection: Any = None,
         origin: Origin | None = None,
-        if_busy: IfBusy | None = None,
+        policies: Mapping[str, str | None] | None = None,
     ) -> RunHandle:
         """Accept a run of either kind: ``check`` returns its objective, and ``kind`` what may be kept of it.
 
@@ -283,8 +286,9 @@ class Runner:
                 raise
             return earlier
         call = new_kind.call or routed_call(definition, new_kind.objective, self.registry, principal)
+        fields = definition.run_fields([name for name in observers if isinstance(name, str)])
         new = NewRun(
-            **definition.run_fields([name for name in observers if isinstance(name, str)]),
+            **(fields | {name: policy for name, policy in (policies or {}).items() if policy is not None}),
             objective=new_kind.objective,
             call=call,
             model=resolve_model(definition.model, os.environ) if call is None else NO_MODEL,
@@ -298,7 +302,6 @@ class Runner:
             originals=originals,
             idempotency=idempotency,
             origin=origin,
-            if_busy=if_busy or definition.if_busy,
         )
         local = tuple(observer for observer in observers if isinstance(observer, AgentObserver))
         return self._accept(new, local, connection)
@@ -337,14 +340,8 @@ class Runner:
             if local:
                 own.local_observers[accepted.run_id] = local
             route.send(accepted.message, accepted.outbox_row)
-        return RunHandle(
-            lambda: self.journal,
-            accepted.run_id,
-            accepted.thread_id,
-            new.principal,
-            is_new=accepted.is_new,
-            delivery=accepted.delivery,
-        )
+        ids, delivery = (accepted.run_id, accepted.thread_id), accepted.delivery
+        return RunHandle(lambda: self.journal, *ids, new.principal, is_new=accepted.is_new, delivery=delivery)
 
     def handle(self, run_id: str, principal: Principal | None = None) -> RunHandle:
         """Return a handle on a run that any process accepted.

@@ -35,6 +35,7 @@ MAX_SHOWN_CHARS = 200
 @click.argument("words", metavar="[TEXT]", nargs=-1)
 @click.option("--thread", "thread_id", metavar="ID", help="Continue this thread, or create one with this id.")
 @click.option("--detach", is_flag=True, help="Leave the run to the workers, print its id and return.")
+@click.option("--on-disconnect", metavar="POLICY", help="Without viewers: continue, stop:30 or pause:30 (seconds).")
 @click.option("--if-busy", type=click.Choice(IF_BUSY), help="What to do where the thread has an open run.")
 @options.no_wait
 @options.grant
@@ -45,6 +46,7 @@ def run(
     words: tuple[str, ...],
     thread_id: str | None,
     detach: bool,
+    on_disconnect: str | None,
     if_busy: IfBusy | None,
     no_wait: bool,
     grant: str | None,
@@ -66,7 +68,8 @@ def run(
         if says_more:
             click.secho("starting …", err=True, dim=True)  # LiteLLM takes seconds to import
     with open_runner(settings, create=True) as runner:
-        handle = runner.run(objective, agent, thread_id=thread_id, detached=detach, grant=grant, if_busy=if_busy)
+        policies: dict[str, Any] = {"if_busy": if_busy, "on_disconnect": on_disconnect}
+        handle = runner.run(objective, agent, thread_id=thread_id, detached=detach, grant=grant, **policies)
         if detach:
             return leave_to_workers(runner, handle, as_json)
         if says_more:  # if this process dies, the user still has the run's id

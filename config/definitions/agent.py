@@ -56,6 +56,8 @@ _TOOL = r"^([A-Za-z_][\w.-]*(:[A-Za-z_]\w*)?|agent:[A-Za-z0-9_.-]{1,64}|celery:[
 _RESOURCE = r"^mcp:[A-Za-z][A-Za-z0-9_-]{0,31}(/[^\s\x00-\x1f]+)?$"
 _PROMPT = r"^mcp:[A-Za-z][A-Za-z0-9_-]{0,31}(/[^\x00-\x1f*]+)?$"
 _Name = Annotated[str, Field(pattern=rf"^{NAME}$")]
+OnDisconnect = Annotated[str, Field(pattern=r"^(continue|(stop|pause):([3-9]|[1-9][0-9]{1,4}))$")]
+"""``continue``, or what becomes of a run after so many seconds without viewers: ``stop:30``, ``pause:30``."""
 
 
 def _without_hidden(value: str) -> str:
@@ -134,6 +136,8 @@ class DefinitionFields(CheckSection):
     on_waiting: Literal["wait", "aside", "withdraw"] = "wait"
     """What the thread does while a run waits for a person: its next message waits too, is answered aside, or takes the
     question back."""
+    on_disconnect: OnDisconnect = "continue"
+    """What becomes of a run that has no viewers, unless its message says."""
     observers: tuple[Text, ...] = ("sse", "logger")
     """The observers that get the run's events."""
     queue: Annotated[str, Field(pattern=rf"^{QUEUE_NAME}$")] | None = None
@@ -224,6 +228,8 @@ class AgentDefinition(DefinitionFields):
             "observers": tuple(dict.fromkeys([*self.observers, *observers])),
             "queue": self.queue,
             "on_waiting": None if self.on_waiting == "wait" else self.on_waiting,
+            "if_busy": self.if_busy,
+            "on_disconnect": self.on_disconnect,
             "is_private": self.access.runs == "private",
         }
 
@@ -317,6 +323,9 @@ _SENTENCES = {
     "string_pattern_mismatch prompts": "has to be `mcp:server` or `mcp:server/name`.",
     "string_pattern_mismatch agent": "has to be the id of an agent, its file's name without `.yaml`.",
     "string_pattern_mismatch function": "has to be `package.module:function`.",
+    "string_pattern_mismatch on_disconnect": (
+        "has to be `continue`, `stop:N` or `pause:N`, with N from 3 to 99999 seconds without viewers."
+    ),
     "string_pattern_mismatch queue": f"has to be {QUEUE_NAME_FORM}.",
     "string_type fallbacks": "has to be the name of a model, or a mapping with `model:`.",
     "model_type fallbacks": "has to be the name of a model, or a mapping with `model:`.",

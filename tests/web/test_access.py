@@ -52,6 +52,7 @@ NO_IDS = {
         "answers",
         "content",
         "if_busy",
+        "on_disconnect",
         "place",
         "from_step",
         "mode",

@@ -92,6 +92,8 @@ def of_run(run_id: RunId, query: WhichEvents, headers: Resumed) -> Response:
     thread_id, status, last = process.journal.readers.runs.bounds(current_principal(), run_id, cursor)
     is_over = status in TERMINAL and cursor >= last  # no event follows, and none will
     if _wants_page() or query.wait_s is not None:
+        if status not in TERMINAL:
+            process.journal.readers.note_viewer(run_id)
         page = _page(process, run_id, thread_id, cursor, 0 if status in TERMINAL else wait_s, limit, is_over)
         page.headers.update(applied(preferred_s))
         return page

@@ -21,6 +21,7 @@ from bus.journal.errors import (
 from bus.journal.forks.errors import RUN_NOT_REPEATABLE, STEP_UNKNOWN
 from bus.journal.readers import RunStatus
 from bus.payloads import TERMINAL
+from config.definitions.agent import OnDisconnect
 from web.api.answers import STARTING, accepted, answer, end_of, run_with_questions, start_run
 from web.auth.authentication import current_principal, require_still_valid
 from web.calls.call import call
@@ -72,6 +73,9 @@ class StartRun(Input):
     """A privilege grant for this agent and you; the run uses it up."""
     if_busy: Maybe[Literal["enqueue", "reject", "interrupt", "rollback", "merge", "steer"]] = None
     """What becomes of the message where the conversation has an open run; absent: what the agent's definition says."""
+    on_disconnect: Maybe[OnDisconnect] = None
+    """What becomes of the run after so many seconds without viewers (``stop:30``, ``pause:30``), or ``continue``;
+    absent: what the agent's definition says."""
 
 
 class StartHeaders(Repeatable, Preferring):
@@ -88,7 +92,9 @@ def start(body: StartRun, headers: StartHeaders) -> Response:
 
     The caller waits with ``"detached": false`` in the body, or with ``Prefer: wait=N``.
     """
-    options = {name: getattr(body, name) for name in ("thread_id", "detached", "grant", "metadata", "if_busy")}
+    options = {
+        name: getattr(body, name) for name in ("thread_id", "detached", "grant", "metadata", "if_busy", "on_disconnect")
+    }
     handle = start_run(body.input, body.agent, body, headers, **options)
     links: dict[str, str] = {}
     wait_s: float = headers.wait_s if body.detached else body.wait_s

@@ -26,6 +26,7 @@ from bus.journal.mailbox.busy import ITS_OWN_RUN, Delivery, SentMessage, deliver
 from bus.journal.outbox import announce
 from bus.journal.paging import agents_beside
 from bus.journal.records.definition_store import is_pinned, pin, remember_pinned
+from bus.journal.records.on_disconnect import add_policy
 from bus.journal.records.originals import write_originals
 from bus.journal.records.recorded_calls import RERUN
 from bus.journal.states.conditions import insert_run
@@ -159,6 +160,7 @@ def _accept(
         source = repeatable(connection, new.principal, new.origin)
         new = replace(new, thread_id=fork_before(connection, new.principal, source.thread_id, source.turn))
     run = _insert(connection, new, grant)
+    add_policy(connection, run["id"], new.on_disconnect)
     if new.origin is not None:
         continue_from(connection, new.origin, run["id"])
     if delivery.queued is not None:

@@ -67,6 +67,8 @@ class NewRun:
     """What becomes of it where the thread has an open run."""
     on_waiting: str | None = None
     """What its thread does while it waits for a person: ``aside`` or ``withdraw``; None: the thread waits too."""
+    on_disconnect: str | None = None
+    """What becomes of it without viewers, as ``stop:30``; None: it continues. A child run is its parent's to stop."""
 
     @property
     def kind(self) -> str:

@@ -17,6 +17,7 @@ from bus.journal.log.line import Line
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.threads import Threads
 from bus.journal.records.definition_store import read_pinned
+from bus.journal.records.on_disconnect import note_viewer
 from bus.journal.states.codes import RunStatus
 from bus.loop import ProcessLoop
 from config.database.engine import Database
@@ -95,6 +96,10 @@ class Readers:
             async for batch in batches:
                 if any(line.is_end or line.is_waiting for line in batch):
                     return
+
+    def note_viewer(self, run_id: str) -> None:
+        """Count the run's time without viewers anew: a client reads its log, without following it."""
+        note_viewer(self._database, run_id)
 
     def page(self, run_id: str, thread_id: str, cursor: int) -> tuple[list[Line], bool]:
         """Return a page of SQL's events after ``cursor`` (500 rows or 1 MB), and whether there may be more."""

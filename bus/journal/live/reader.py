@@ -9,6 +9,7 @@ from bus.journal.errors import RunUnknown
 from bus.journal.live.hotlog import HotLog
 from bus.journal.log.events import log_page, require_run
 from bus.journal.log.line import Line
+from bus.journal.records.on_disconnect import FIRST_NOTE_S, note_viewer
 from bus.loop import ProcessLoop
 from config.database.engine import Database
 from config.errors import CallboardError
@@ -127,6 +128,7 @@ class Reader:
             RunUnknown: the run was removed before its end was read.
         """
         await self._hot_log.follow(self._tenant, self._run_id, self._on_lines)
+        noting = asyncio.get_running_loop().create_task(self._note())
         try:
             ready = self._merge.offer(await self._read_live())
             if ready:
@@ -136,9 +138,22 @@ class Reader:
                 if ready:
                     yield ready
         finally:
+            noting.cancel()
             if self._late is not None:
                 self._late.cancel()
             await self._hot_log.unfollow(self._tenant, self._run_id, self._on_lines)
+
+    async def _note(self) -> None:
+        """Note at intervals that the run has a viewer, where its policy depends on that."""
+        pause_s: float | None = FIRST_NOTE_S
+        call = self._loop.read  # most runs have no such policy, and then nothing is written
+        while pause_s is not None:
+            await asyncio.sleep(pause_s)
+            try:
+                pause_s = await call(note_viewer, self._database, self._run_id)
+                call = self._loop.write
+            except CallboardError:  # the database is unreachable; for the reaper, too
+                pause_s = FIRST_NOTE_S
 
     def _on_lines(self, lines: list[Line]) -> None:
         if not lines or lines[-1].stored_to > self._merge.last:  # events may have been missed, or are in SQL alone

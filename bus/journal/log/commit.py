@@ -16,6 +16,7 @@ from bus.journal.log.results import refer_to_messages
 from bus.journal.outbox import announce
 from bus.journal.records.control_requests import ControlRequest, next_turns, note_answers, require_answered
 from bus.journal.records.definition_store import pin
+from bus.journal.records.on_disconnect import add_policy, policy_of
 from bus.journal.records.originals import write_originals
 from bus.journal.records.steps import (
     AGENT,
@@ -273,6 +274,7 @@ def _begin_turn(connection: Connection, run_id: str, request: ControlRequest) ->
     run |= {"id": new_id("run"), "kind": AGENT, "turn": request.number, "trace_id": new_trace_id()}
     run |= {"title": stored_line(content)}
     insert_run(connection, run)
+    add_policy(connection, run["id"], policy_of(connection, run_id))
     message = {"thread_key": earlier.thread_key, "number": request.number, "turn": request.number, "run_id": run["id"]}
     message |= {"id": new_id("msg"), "role": "user", "partial": False, "created_ms": now_ms}
     message |= {"data_json": orjson.dumps({"content": content, "control_id": request.control_id}).decode()}

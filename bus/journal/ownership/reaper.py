@@ -20,9 +20,11 @@ from bus.journal.approvals import EXPIRY
 from bus.journal.decisions.decisions import decide_by_expiry
 from bus.journal.errors import APPROVAL_EXPIRED, PAUSE_EXPIRED, RUN_CRASHED, CodeVersion, PrincipalDisabled
 from bus.journal.log.children import orphans
-from bus.journal.mailbox.control import stop_child, stop_locked
+from bus.journal.mailbox.control import WAIT_S, stop_child, stop_locked
+from bus.journal.mailbox.unwatched import leave_unwatched
 from bus.journal.ownership.lease_manager import RETRY_S
 from bus.journal.ownership.workers import is_gone
+from bus.journal.records.on_disconnect import DISCONNECT
 from bus.journal.records.task_wait import TASK
 from bus.journal.retention.retention import sweep
 from bus.journal.run_end import end_run
@@ -109,7 +111,8 @@ class Reaper:
         for run_id in orphaned:  # the process that ended the parent did not come to it
             done += self._done(run_id, partial(stop_child, self._database, run_id))
         for run_id, timer_id in due(self._database):
-            done += self._done(run_id, partial(fire, self._database, run_id, timer_id))
+            work = partial(fire, self._database, run_id, timer_id, self._settings.approval_ttl_s)
+            done += self._done(run_id, work)
         return done
 
     def reap(self, run_id: str) -> CommitResult | None:
@@ -246,16 +249,19 @@ def due(database: Database) -> list[tuple[str, str]]:
         return [(row.run_id, row.id) for row in connection.execute(query)]
 
 
-def fire(database: Database, run_id: str, timer_id: str) -> CommitResult | None:
+def fire(database: Database, run_id: str, timer_id: str, wait_s: int = WAIT_S) -> CommitResult | None:
     """Delete a due timer, and end its run if that still waits for the timer's question or for compatible code.
 
-    A question may have an answer for this case instead (``OnExpiry``), with which the run continues.
+    A question may have an answer for this case instead (``OnExpiry``), with which the run continues. ``wait_s``: for
+    how many seconds a run waits that is paused because it has no viewers.
     """
     with database.write() as connection:
         row = lock_run(connection, run_id)
         timer = connection.execute(select(timers).where(timers.c.id == timer_id)).first()
         if row is None or timer is None:
             return None
+        if timer.kind == DISCONNECT:
+            return leave_unwatched(database, connection, row, timer_id, wait_s)
         connection.execute(timers.delete().where(timers.c.id == timer_id))
         if timer.kind == LIMIT:
             return stop_locked(database, connection, row)

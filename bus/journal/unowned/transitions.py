@@ -18,6 +18,7 @@ from bus.journal.errors import RunUnknown
 from bus.journal.log.commit import Commit, record
 from bus.journal.log.events import undeclared
 from bus.journal.outbox import announce
+from bus.journal.records.on_disconnect import count_anew
 from bus.journal.records.task_wait import has_waits
 from bus.journal.states.codes import Reason, RunStatus
 from bus.journal.states.conditions import has_open_child
@@ -162,6 +163,8 @@ def move(
     """queued or waiting -> ``status``, with its event behind ``events``; a queued run is announced."""
     change = Commit(events=[*events, StatusPayload(status=status, reason=reason)])
     written = write(connection, row, change, status=status, reason=reason, detail=None)
+    if status == RunStatus.QUEUED:
+        count_anew(connection, row.id)
     if status != RunStatus.QUEUED or not is_announced:
         return written
     announce(connection, row.id)

@@ -59,6 +59,7 @@ def start_run(
     thread_id: str | None,
     detached: bool,
     metadata: Mapping[str, Any] | None,
+    on_disconnect: str | None,
     idempotency_key: str | None,
 ) -> Call[tuple[str, str]]:
     """Accept a run; returns its id and its thread's."""
@@ -67,6 +68,7 @@ def start_run(
         "input": text,
         "thread_id": thread_id,
         "metadata": metadata,
+        "on_disconnect": on_disconnect,
         "detached": detached,
         "wait_s": None if detached else 0,  # the handle waits, not this request
     }

@@ -1928,6 +1928,11 @@ export interface components {
                 [key: string]: unknown;
             };
             /**
+             * @description What becomes of the run after so many seconds without viewers (``stop:30``, ``pause:30``), or ``continue``;
+             *     absent: what the agent's definition says.
+             */
+            on_disconnect?: string;
+            /**
              * Format: thread-id
              * @description Your own name for the conversation; it is created when it is new. Absent: a new one.
              * @example sums
