@@ -21,9 +21,10 @@ from agents.models.demo.reader import answer as demo_answer
 from agents.models.failures import parse_error_body, retry_after_s
 from agents.models.streams.anthropic import AnthropicWire
 from agents.models.streams.chunk import ToolDelta, finish_word
+from agents.models.streams.lines import EventLines
 from agents.models.streams.openai import OpenAIWire
 from agents.models.streams.tool_calls import CallCollector
-from agents.models.streams.wire import EventLines, carried_error, load, malformed, not_a_stream
+from agents.models.streams.wire import carried_error, load, malformed, not_a_stream
 from agents.tools.calculator import calculator
 from agents.tools.http import to_result as http_result
 from agents.tools.mcp.connection.traffic import EventValues, TooMuch, require_flat

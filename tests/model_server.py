@@ -1,4 +1,4 @@
-"""A model on the other end of a real socket: OpenAI's and Anthropic's wires, scripted, paced, faulty on request.
+"""A model on the other end of a real socket: four providers' wires, scripted, paced, faulty on request.
 
 ``with ModelServer() as server:`` runs it on a thread; ``python -m tests.model_server --port 9000`` is the
 process the benchmarks use. A model called ``bench-120-20`` needs no script: 120 tokens at 20 a second, each
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gzip
-import heapq
 import re
 import threading
 import time
@@ -26,13 +25,16 @@ from typing import Any, cast
 
 import orjson
 
-from tests.model_turn import Call, Dialect, Turn
+from tests.model_ticker import Ticker
+from tests.model_turn import Call, Turn
+from tests.model_wires import DIALECTS, EMPTY, Dialect
 
 __all__ = ["Call", "ModelServer", "Request", "Turn"]
 
 _BENCH = re.compile(r"bench-(\d+)-(\d+)$")
 _PLAIN = re.compile(r"plain-(\d+)$")
 _CALLS = re.compile(r"calls-(\d+)-(\d+)$")
+_GEMINI = re.compile(r"/models/([^/:]+):streamGenerateContent")
 _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests"}
 MAX_ARRIVALS = 10_000
 _DEFAULT = Turn(text="The model server has no script, so it says this.")
@@ -51,6 +53,18 @@ class Request:
     """Monotonic seconds."""
     connection: object = None
     """The same object for requests on the same socket."""
+
+    @property
+    def model(self) -> str:
+        """The model that is asked; Gemini's stands in the path."""
+        asked = _GEMINI.search(self.path)
+        return asked[1] if asked else str(self.body.get("model", ""))
+
+    @property
+    def dialect(self) -> Dialect | None:
+        """The wire that the path belongs to."""
+        path = self.path.partition("?")[0]
+        return next((dialect for end, dialect in DIALECTS.items() if path.endswith(end)), None)
 
 
 @dataclass(slots=True)
@@ -71,7 +85,7 @@ class ModelServer:
     _loop: asyncio.AbstractEventLoop | None = None
     _thread: threading.Thread | None = None
     _ready: threading.Event = field(default_factory=threading.Event)
-    ticker: _Ticker | None = None
+    ticker: Ticker | None = None
     arrivals: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=MAX_ARRIVALS))
     """Of each stamped answer: its first token's stamp, and when its request had been read; monotonic nanoseconds."""
 
@@ -82,7 +96,7 @@ class ModelServer:
 
     @property
     def root(self) -> str:
-        """The base address of the Anthropic wire."""
+        """The base address of the other wires."""
         return f"http://127.0.0.1:{self.port}"
 
     def script(self, turns: Iterable[Turn], model: str | None = None) -> None:
@@ -112,7 +126,7 @@ class ModelServer:
 
     def take(self, request: Request) -> Turn:
         """Record a call and return what to answer."""
-        model = str(request.body.get("model", ""))
+        model = request.model
         bench = _BENCH.search(model)
         if bench:
             return Turn(text=[""] * int(bench[1]), pace=float(bench[2]) or None)
@@ -155,7 +169,7 @@ class ModelServer:
     async def serve(self) -> None:
         """Serve until cancelled."""
         self._loop = asyncio.get_running_loop()
-        self.ticker = _Ticker(self._loop)
+        self.ticker = Ticker(self._loop)
         connections: set[_Connection] = set()
         server = await self._loop.create_server(lambda: _Connection(self, connections), "127.0.0.1", self.port)
         self.port = server.sockets[0].getsockname()[1]
@@ -178,42 +192,6 @@ class ModelServer:
         with self._changed:
             self._resumed.append(resume)
             self._changed.notify_all()
-
-
-class _Ticker:
-    """One timer for all paced streams: what is due in the same millisecond is written together."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._buckets: dict[int, list[Callable[[], None]]] = {}
-        self._order: list[int] = []
-        self._armed: int | None = None
-
-    def at(self, when: float, action: Callable[[], None]) -> None:
-        """Call ``action`` at loop time ``when``, at most a millisecond late."""
-        key = int(when * 1000) + 1
-        bucket = self._buckets.get(key)
-        if bucket is not None:
-            bucket.append(action)
-            return
-        self._buckets[key] = [action]
-        heapq.heappush(self._order, key)
-        if self._armed is None or key < self._armed:
-            self._arm()
-
-    def _arm(self) -> None:
-        self._armed = self._order[0]
-        self._loop.call_at(self._armed / 1000, self._tick)
-
-    def _tick(self) -> None:
-        now = int(self._loop.time() * 1000 + 0.001)
-        while self._order and self._order[0] <= now:
-            for action in self._buckets.pop(heapq.heappop(self._order)):
-                action()
-        if self._order:
-            self._arm()
-        else:
-            self._armed = None
 
 
 class _Connection(asyncio.Protocol):
@@ -269,9 +247,10 @@ class _Connection(asyncio.Protocol):
         elif path == "/arrivals":
             arrivals = [self._server.arrivals.popleft() for _ in range(len(self._server.arrivals))]
             self.send_whole(200, orjson.dumps(arrivals), {})
-        elif path.endswith(("/chat/completions", "/messages")):
-            dialect: Dialect = "anthropic" if path.endswith("/messages") else "openai"
-            self._player = _Player(self._server, self, request, dialect)
+        elif path == "/api/show":  # where LiteLLM asks Ollama about a model
+            self.send_whole(200, b"{}", {})
+        elif request.dialect is not None:
+            self._player = _Player(self._server, self, request, request.dialect)
             self._player.start()
         else:
             self.send_whole(404, b'{"error": {"message": "no such path"}}', {})
@@ -297,7 +276,7 @@ class _Player:
         self._connection = connection
         self._request = request
         self._dialect = dialect
-        self._model = str(request.body.get("model", ""))
+        self._model = request.model
         self._stamped = _BENCH.search(self._model) is not None
         self._turn = server.take(request)
         self._sent = 0
@@ -316,10 +295,13 @@ class _Player:
         turn = self._turn
         if turn.status != 200 or (turn.error is not None and turn.error_after is None):
             self.over = True
-            body = turn.raw or orjson.dumps({"type": "error", "error": dict(turn.error or {"message": "no"})})
+            error: Any = dict(turn.error or {"message": "no"})
+            if self._dialect == "ollama":
+                error = error["message"]
+            body = turn.raw or orjson.dumps({"type": "error", "error": error})
             self._connection.send_whole(turn.status, body, turn.headers or {})
             return
-        if not self._request.body.get("stream"):
+        if not self._request.body.get("stream") and self._dialect != "gemini":
             self.over = True
             self._connection.send_whole(200, orjson.dumps(turn.whole(self._model)), turn.headers or {})
             return
@@ -327,13 +309,16 @@ class _Player:
 
     def _open_stream(self) -> None:
         turn = self._turn
-        head = {"content-type": turn.content_type or "text/event-stream", "transfer-encoding": "chunked"}
+        kind = "application/x-ndjson" if self._dialect == "ollama" else "text/event-stream"
+        head = {"content-type": turn.content_type or kind, "transfer-encoding": "chunked"}
         if turn.gzip:
             head["content-encoding"] = "gzip"
         self._connection.write(_head(200, {**head, **(turn.headers or {})}))
         self._events = [turn.raw] if turn.raw is not None else turn.events(self._dialect, self._model)
         if turn.gzip:
             self._events = [gzip.compress(b"".join(self._events))]
+        if turn.bytes_apart:
+            self._events = [bytes([byte]) for event in self._events for byte in event]
         self._due = self._loop.time() + turn.first_delay_s
         if turn.first_delay_s:
             self._ticker.at(self._due, self._play)
@@ -368,8 +353,8 @@ class _Player:
 
     def _with_stamp(self, event: bytes) -> bytes:
         now = time.monotonic_ns()
-        stamped = event.replace(b'"delta":{"content":""', b'"delta":{"content":"%d "' % now)
-        stamped = stamped.replace(b'"text_delta","text":""', b'"text_delta","text":"%d "' % now)
+        empty = EMPTY[self._dialect]
+        stamped = event.replace(empty, empty.replace(b'""', b'"%d "' % now))
         if not self._has_token and stamped != event:
             self._has_token = True
             self._server.arrivals.append((now, int(self._request.at * 1e9)))

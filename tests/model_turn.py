@@ -1,16 +1,16 @@
-"""What the test model does in one call, and its form on OpenAI's and Anthropic's wires."""
+"""What the test model does in one call, and its form on OpenAI's and Anthropic's wires; model_wires has the others."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 
-Dialect = Literal["openai", "anthropic"]
+from tests.model_wires import Dialect, gemini, ollama, words
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,17 +93,20 @@ class Turn:
     crlf: bool = False
     """Whether lines end as in HTTP."""
     comments: int = 0
-    """Before how many events a comment goes, from the first."""
+    """Before how many events a comment goes, from the first (not Ollama)."""
+    bytes_apart: bool = False
+    """Whether each byte of the body is a chunk of its own."""
 
     def events(self, dialect: Dialect, model: str) -> list[bytes]:
         """Return the whole stream, an item for each event, faults included."""
-        frames = list(_openai(self, model) if dialect == "openai" else _anthropic(self, model))
+        frames = list(_WIRES[dialect](self, model))
         if self.malformed_after is not None:
-            frames[self.malformed_after :] = [b'data: {"id":"chatcmpl-1","choices":[{"delta":{"cont\n\n']
+            half = b'{"id":"chatcmpl-1","choices":[{"delta":{"cont\n\n'
+            frames[self.malformed_after :] = [half if dialect == "ollama" else b"data: " + half]
         if self.error_after is not None:
             error = self.error or {"message": "the model fell over", "type": "server_error"}
             frames[self.error_after :] = [_error(dialect, error)]
-        if self.comments:
+        if self.comments and dialect != "ollama":
             frames[: self.comments] = [b": still here\n\n" + frame for frame in frames[: self.comments]]
         if self.crlf:
             frames = [frame.replace(b"\n", b"\r\n") for frame in frames]
@@ -128,13 +131,6 @@ class Turn:
         }
 
 
-def words(text: Sequence[str] | str) -> list[str]:
-    """Return the pieces of ``text``: as they are, or a string cut behind each blank."""
-    if not isinstance(text, str):
-        return list(text)
-    return [part for part in text.replace(" ", " \0").split("\0") if part]
-
-
 def _cut(text: str, size: int) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
@@ -151,7 +147,9 @@ def _usage(turn: Turn) -> dict[str, Any]:
 
 
 def _error(dialect: Dialect, error: Mapping[str, Any]) -> bytes:
-    if dialect == "openai":
+    if dialect == "ollama":
+        return orjson.dumps({"error": error.get("message")}) + b"\n"
+    if dialect in ("openai", "gemini"):
         return b"data: " + orjson.dumps({"error": dict(error)}) + b"\n\n"
     return b"event: error\ndata: " + orjson.dumps({"type": "error", "error": dict(error)}) + b"\n\n"
 
@@ -251,3 +249,11 @@ def _blocks(turn: Turn) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]
         opening = {"type": "tool_use", "id": _id(call, number), "name": call.name, "input": {}}
         pieces = [] if call.text == "{}" else call.pieces()
         yield opening, [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *pieces]]
+
+
+_WIRES: dict[Dialect, Callable[[Turn, str], Iterator[bytes]]] = {
+    "openai": _openai,
+    "anthropic": _anthropic,
+    "gemini": gemini,
+    "ollama": ollama,
+}

@@ -87,6 +87,7 @@ async def _open_by_litellm(call: ModelCall) -> ChunkReader:
     try:
         with provider_call():
             opened = await litellm.acompletion(**arguments_of(call))
+            await _send(opened, litellm)
     except TimeoutError:  # also one of LiteLLM's own
         raise
     except Exception as error:
@@ -99,6 +100,18 @@ async def _open_by_litellm(call: ModelCall) -> ChunkReader:
             provider_status=422,
         )
     return fast_reader(opened, call) or WrapperReader(opened, call)
+
+
+async def _send(stream_wrapper: Any, litellm: Any) -> None:
+    """Send the request of a stream whose request LiteLLM sends at the first read only, such as Gemini's."""
+    is_open = getattr(stream_wrapper, "completion_stream", None) is not None
+    if is_open or getattr(stream_wrapper, "make_call", None) is None:
+        return
+    try:
+        await stream_wrapper.fetch_stream()
+    except Exception as error:  # as LiteLLM would raise it from the first read
+        provider = stream_wrapper.custom_llm_provider
+        raise litellm.exception_type(stream_wrapper.model, error, custom_llm_provider=provider) from error
 
 
 def arguments_of(call: ModelCall) -> dict[str, Any]:

@@ -70,10 +70,17 @@ _WORDS = {
     # servers that speak OpenAI's wire with words of their own
     "eos": "stop",
     "eos_token": "stop",
+    "sensitive": "content_filter",
+    # Gemini
     "STOP": "stop",
     "MAX_TOKENS": "length",
-    "SAFETY": "content_filter",
-    "sensitive": "content_filter",
+    **dict.fromkeys(
+        """
+        SAFETY RECITATION LANGUAGE OTHER BLOCKLIST PROHIBITED_CONTENT SPII ESCALATION
+        NO_IMAGE IMAGE_SAFETY IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION IMAGE_OTHER
+        """.split(),
+        "content_filter",
+    ),
 }
 
 

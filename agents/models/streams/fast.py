@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from agents.models.streams.anthropic import AnthropicWire
 from agents.models.streams.openai import OpenAIWire
 from agents.models.streams.reader import ByteReader
+from agents.models.streams.whole_calls import GeminiWire, OllamaWire
 from agents.models.streams.wire import Wire
 from config.settings import settings
 
@@ -34,15 +35,20 @@ FAMILIES: Mapping[str, tuple[str, type[Wire]]] = {
     "groq": ("GroqChatCompletionStreamingHandler", OpenAIWire),
     "openrouter": ("OpenRouterChatCompletionStreamingHandler", OpenAIWire),
     "anthropic": ("ModelResponseIterator", AnthropicWire),
+    "gemini": ("ModelResponseIterator", GeminiWire),
+    "ollama_chat": ("OllamaChatCompletionResponseIterator", OllamaWire),
 }
 """By provider: the class with which LiteLLM 1.106 reads it, and Callboard's wire format."""
+_GEMINI = "vertex_ai_beta"
+"""What LiteLLM's wrapper calls the provider of every stream of Gemini, also of one from Google AI Studio."""
 
 
 def fast_reader(stream_wrapper: Any, call: ModelCall) -> ByteReader | None:
     """Return a reader of the response's bytes, or None where LiteLLM's wrapper has to be used."""
     if os.environ.get(SWITCH, "1" if settings().fast_stream else "0") == "0":
         return None
-    family = FAMILIES.get(str(getattr(stream_wrapper, "custom_llm_provider", "")))
+    provider = str(getattr(stream_wrapper, "custom_llm_provider", ""))
+    family = FAMILIES.get("gemini" if provider == _GEMINI else provider)
     stream = getattr(stream_wrapper, "completion_stream", None)
     if family is None or stream is None or type(stream).__name__ != family[0]:
         return None

@@ -11,123 +11,9 @@ import orjson
 from agents.models.errors import MODEL_REFUSED, ModelFailed, is_temporary
 from agents.models.failures import FINAL_KINDS, parse_error_body
 from agents.models.streams.chunk import Chunk
+from agents.models.streams.lines import EventLines, Lines
 from config.errors import CallboardError
 from config.redaction import redact, redact_start
-
-MAX_EVENT_BYTES = 4 * 1024 * 1024
-"""Longest event that a provider may send; a longer one is an error."""
-MAX_STREAM_BYTES = 512 * 1024 * 1024
-"""Longest answer, decompressed; a longer one is an error."""
-_JUNK_BYTES = 2000
-_BOM = b"\xef\xbb\xbf"
-
-
-class EventLines:
-    """Splits a stream of bytes into the ``data`` of its events (WHATWG HTML, 9.2.6); other fields are dropped."""
-
-    def __init__(self) -> None:
-        self._held: list[bytes] = []
-        self._held_bytes = 0
-        self._data: list[bytes] = []
-        self._size = 0
-        self._total = 0
-        self._begun = False
-        self.seen_event = False
-        """Whether any line of an event stream was seen."""
-        self.junk = b""
-        """The beginning of a body that is not an event stream, such as an error page or JSON."""
-
-    def feed(self, piece: bytes) -> list[bytes]:
-        """Return the data of the events that are complete now.
-
-        Raises:
-            ModelFailed: an event or the whole answer is too long.
-        """
-        self._total += len(piece)
-        if len(piece) > MAX_EVENT_BYTES or self._total > MAX_STREAM_BYTES:
-            raise _too_much()
-        if self._held:
-            block = self._joined(piece)
-            if block is None:
-                return []
-        else:
-            block = piece
-        if b"\r" in block:
-            block = _without_returns(block)
-        lines = block.split(b"\n")
-        rest = lines.pop()
-        if not self._begun and lines:
-            self._begun = True
-            lines[0] = lines[0].removeprefix(_BOM)
-        self._held = [rest] if rest else []
-        self._held_bytes = len(rest)
-        events: list[bytes] = []
-        for line in lines:
-            if not line:
-                if self._data:
-                    events.append(self._take())
-            elif line.startswith(b"data:"):
-                data = line[6:] if line[5:6] == b" " else line[5:]
-                if self._data and _complete(self._data[-1]) and data[:1] in (b"{", b"["):
-                    events.append(self._take())
-                self._hold(data)
-            else:
-                self._other(line)
-        if self._held_bytes > MAX_EVENT_BYTES:
-            raise _too_much()
-        return events
-
-    def end(self) -> list[bytes]:
-        """Return the last event if only its blank line was missing when the stream ended."""
-        return self.feed(b"\n\n") if self._held or self._data else []
-
-    def _joined(self, piece: bytes) -> bytes | None:
-        """Return the line that was held with the piece that ends it, or None where it does not end: joined once."""
-        ended = b"\n" in piece or b"\r" in piece or self._held[-1].endswith(b"\r")
-        self._held.append(piece)
-        self._held_bytes += len(piece)
-        if not ended and self._held_bytes > MAX_EVENT_BYTES:
-            raise _too_much()
-        return b"".join(self._held) if ended else None
-
-    def _hold(self, data: bytes) -> None:
-        self.seen_event = True
-        self._data.append(data)
-        self._size += len(data) + 1  # an empty line takes memory, too
-        if self._size > MAX_EVENT_BYTES:
-            raise _too_much()
-
-    def _take(self) -> bytes:
-        data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
-        self._data = []
-        self._size = 0
-        return data
-
-    def _other(self, line: bytes) -> None:
-        if line.startswith((b":", b"event", b"id", b"retry", b"data")):
-            self.seen_event = True
-        elif len(self.junk) < _JUNK_BYTES:
-            self.junk = (self.junk + line + b"\n")[:_JUNK_BYTES]
-
-
-def _without_returns(block: bytes) -> bytes:
-    """Make every line end a newline; a return at the very end waits for its newline."""
-    held = b"\r" if block.endswith(b"\r") else b""
-    return block.removesuffix(held).replace(b"\r\n", b"\n").replace(b"\r", b"\n") + held
-
-
-def _too_much() -> ModelFailed:
-    limit = f"{MAX_EVENT_BYTES // 1024 // 1024} MiB"
-    return ModelFailed(f"the provider sent more than {limit} in one event, or without end; it was not read further.")
-
-
-def _complete(data: bytes) -> bool:
-    """Return whether a line is a complete JSON object: some servers omit the blank line between events."""
-    return data[:1] == b"{" and data[-1:] == b"}"
-
-
-# --- the wire
-
 
 _RETRYABLE_WORDS = frozenset(
     """
@@ -142,8 +28,6 @@ _REFUSED_WORDS = frozenset(
     NotFoundError
     """.split()
 )
-
-
 _OTHER_MODEL_WORDS = frozenset(
     "authentication_error permission_error not_found_error request_too_large context_length_exceeded "
     "model_not_found invalid_api_key NotFoundError".split()
@@ -163,8 +47,11 @@ class Wire(ABC):
     raises the error.
     """
 
+    lines: type[Lines] = EventLines
+    """What splits the bytes into events."""
+
     def __init__(self) -> None:
-        self._lines = EventLines()
+        self._lines = self.lines()
         self._fault: CallboardError | None = None
         self.finished = False
         """Whether the model sent a finish reason or the end mark."""

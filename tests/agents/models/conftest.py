@@ -18,6 +18,8 @@ from tests.model_server import ModelServer
 T = TypeVar("T")
 Run = Callable[[Awaitable[T]], T]
 
+AT_THE_ROOT = ("anthropic/", "azure/", "gemini/", "ollama_chat/")
+"""The providers whose ``api_base`` has no ``/v1``."""
 WEATHER = {
     "type": "function",
     "function": {
@@ -85,7 +87,7 @@ def call_of(server: ModelServer) -> Callable[..., ModelCall]:
     """Makes a call of the model server in any provider's dialect."""
 
     def make(model: str = "openai/test", **more: Any) -> ModelCall:
-        base = server.root if model.startswith(("anthropic/", "azure/")) else server.url
+        base = server.root if model.startswith(AT_THE_ROOT) else server.url
         params = {"api_version": "2024-06-01"} if model.startswith("azure/") else {}
         fields: dict[str, Any] = {
             "model": model,

@@ -25,7 +25,9 @@ from tests.agents.models.conftest import read
 from tests.model_server import ModelServer, Turn
 from tests.raising import raises
 
-MODELS = ["openai/gpt-test", "hosted_vllm/test", "anthropic/claude-sonnet-4-5"]
+WITH_KINDS = ["openai/gpt-test", "hosted_vllm/test", "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-flash"]
+MODELS = [*WITH_KINDS, "ollama_chat/test"]
+"""Of several routes through LiteLLM; Ollama's errors are a sentence without a kind."""
 STATUSES: dict[int, ErrorKind] = {
     **dict.fromkeys((400, 401, 403, 413), MODEL_REFUSED),
     404: MODEL_UNKNOWN,
@@ -49,7 +51,7 @@ def test_a_status_is_one_error_after_one_request(
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", WITH_KINDS)
 def test_an_account_that_is_used_up_is_refused_although_it_says_429(
     model: str, server: ModelServer, call_of: Callable[..., ModelCall], run: Any
 ) -> None:

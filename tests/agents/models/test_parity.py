@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from agents.models.errors import MODEL_REFUSED, ModelFailed
 from agents.models.open import open_stream
 from agents.models.streams.fast import FAMILIES, SWITCH
 from agents.models.streams.reader import ByteReader
+from agents.models.streams.tool_calls import ToolCall
 from agents.models.streams.wrapper import WrapperReader
 from agents.steps.streaming import StreamedResponseWrapper
 from config.errors import CallboardError
@@ -28,9 +30,13 @@ MODELS = {
     "groq": "groq/llama-test",
     "openrouter": "openrouter/test/model",
     "anthropic": "anthropic/claude-sonnet-4-5",
+    "gemini": "gemini/gemini-2.5-flash",
+    "ollama_chat": "ollama_chat/llama3.2:3b",
 }
+WHOLE_CALLS = ("gemini", "ollama_chat")
+"""The families that send a call whole; of the ids that LiteLLM invents there, only the signature behind is compared."""
 
-ANSWERS = {
+SHARED_ANSWERS = {
     "text": Turn(text="Ein Satz, der in Stücken kommt: 你好 👋🏽.\n\n```py\nprint('x')\n```"),
     "text in one piece": Turn(text=["Everything at once."]),
     "one piece a letter": Turn(text=list("abcdefghijklmnopqrstuvwxyz")),
@@ -53,15 +59,25 @@ ANSWERS = {
     "line ends of HTTP": Turn(text="Windows was here.", crlf=True),
     "comments": Turn(text="Still alive, still alive.", comments=3),
     "gzip": Turn(text="Packed and unpacked.", gzip=True),
+    "one byte at a time": Turn(text="Ein Satz: 你好 👋🏽.", bytes_apart=True),
 }
+
+ANSWERS = [(family, name) for family in MODELS for name in SHARED_ANSWERS if (family, name) != ("gemini", "comments")]
+"""LiteLLM cannot read a stream of Gemini with comments."""
 
 FAULTS: dict[str, tuple[Turn, type[CallboardError]]] = {
     "overloaded in a 200 stream": (
-        Turn(text="It begins", error_after=4, error={"type": "overloaded_error", "message": "Overloaded", "code": 529}),
+        Turn(
+            text="It begins and goes on",
+            error_after=4,
+            error={"type": "overloaded_error", "message": "Wait", "code": 529},
+        ),
         ModelFailed,
     ),
     "failed in a 200 stream": (
-        Turn(text="It begins", error_after=4, error={"message": "boom", "code": 500, "type": "server_error"}),
+        Turn(
+            text="It begins and goes on", error_after=4, error={"message": "boom", "code": 500, "type": "server_error"}
+        ),
         ModelFailed,
     ),
     "disconnected": (Turn(text="It begins and never", disconnect_after=4), ModelFailed),
@@ -74,7 +90,14 @@ def _turn(family: str, turn: Turn) -> Turn:
     return replace(turn, reasoning_field="reasoning") if family in ("openrouter", "groq") else turn
 
 
-async def _collected(call: ModelCall) -> dict[str, Any]:
+def _comparable(call: ModelCall, tool_call: ToolCall) -> tuple[str, str, Any]:
+    if not call.model.startswith(WHOLE_CALLS):
+        return tool_call.id, tool_call.name, tool_call.arguments_text
+    signature = tool_call.id.partition("__thought__")[2]
+    return signature, tool_call.name, json.loads(tool_call.arguments_text)
+
+
+async def collected(call: ModelCall) -> dict[str, Any]:
     async with StreamedResponseWrapper(await open_stream(call)) as stream:
         async for batch in stream:
             assert batch
@@ -82,7 +105,7 @@ async def _collected(call: ModelCall) -> dict[str, Any]:
     return {
         "text": stream.text,
         "reasoning": stream.reasoning,
-        "calls": [(tool_call.id, tool_call.name, tool_call.arguments_text) for tool_call in stream.tool_calls],
+        "calls": [_comparable(call, tool_call) for tool_call in stream.tool_calls],
         "finish": stream.finish_reason,
         "usage": None if usage is None else (usage.input_tokens, usage.output_tokens, usage.cached_tokens),
         "thinking": stream.thinking_blocks,
@@ -109,8 +132,7 @@ def test_the_fast_path_serves_the_family_and_the_switch_turns_it_off(
     assert (fast, slow) == (ByteReader, WrapperReader)
 
 
-@pytest.mark.parametrize("answer", ANSWERS)
-@pytest.mark.parametrize("family", MODELS)
+@pytest.mark.parametrize(("family", "answer"), ANSWERS)
 def test_both_paths_give_the_same_events(
     family: str,
     answer: str,
@@ -119,21 +141,23 @@ def test_both_paths_give_the_same_events(
     run: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    turn = _turn(family, ANSWERS[answer])
+    turn = _turn(family, SHARED_ANSWERS[answer])
     server.script([turn, turn])
     call = call_of(MODELS[family], tools=[WEATHER])
 
-    fast = run(_collected(call))
+    fast = run(collected(call))
     monkeypatch.setenv(SWITCH, "0")
-    slow = run(_collected(call))
+    slow = run(collected(call))
 
     assert fast == slow
     assert fast["text"] or fast["calls"]
     assert fast["usage"] is not None
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("family", MODELS)
+@pytest.mark.parametrize(
+    ("family", "fault"),
+    [(family, fault) for family in MODELS for fault in FAULTS if family != "ollama_chat" or "200" not in fault],
+)
 def test_both_paths_fail_alike(
     family: str,
     fault: str,
@@ -147,10 +171,10 @@ def test_both_paths_fail_alike(
     call = call_of(MODELS[family])
 
     with raises(expected) as fast:
-        run(_collected(call))
+        run(collected(call))
     monkeypatch.setenv(SWITCH, "0")
     with raises(expected) as slow:
-        run(_collected(call))
+        run(collected(call))
 
     assert type(fast.value) is type(slow.value)
 
@@ -159,15 +183,15 @@ def test_both_paths_fail_alike(
 def test_a_refusal_in_a_200_stream_is_one_on_both_paths(
     family: str, server: ModelServer, call_of: Callable[..., ModelCall], run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turn = Turn(text="It begins", error_after=4, error={"message": "context too long", "code": 400})
+    turn = Turn(text="It begins and goes on", error_after=4, error={"message": "context too long", "code": 400})
     server.script([turn, turn])
     call = call_of(MODELS[family])
 
     with raises(MODEL_REFUSED, match="context too long"):
-        run(_collected(call))
+        run(collected(call))
     monkeypatch.setenv(SWITCH, "0")
     with raises(MODEL_REFUSED, match="context too long"):
-        run(_collected(call))
+        run(collected(call))
 
 
 @pytest.mark.parametrize("path", ["fast", "wrapper"])
@@ -177,7 +201,7 @@ def test_a_usage_that_was_not_sent_is_not_invented(
     monkeypatch.setenv(SWITCH, "1" if path == "fast" else "0")
     server.script([Turn(text="Uncounted words.", usage={})])
 
-    answer = run(_collected(call_of("hosted_vllm/test")))
+    answer = run(collected(call_of("hosted_vllm/test")))
 
     assert (answer["text"], answer["usage"]) == ("Uncounted words.", None)
 
@@ -190,6 +214,6 @@ def test_tokens_from_the_cache_are_counted(
     counts = {"input_tokens": 7, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 20, "output_tokens": 3}
     server.script([Turn(text="Remembered.", usage=counts)])
 
-    answer = run(_collected(call_of("anthropic/claude-sonnet-4-5")))
+    answer = run(collected(call_of("anthropic/claude-sonnet-4-5")))
 
     assert answer["usage"] == (127, 3, 100)

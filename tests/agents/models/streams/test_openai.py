@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from agents.models.errors import MODEL_REFUSED, ModelFailed
 from agents.models.streams.anthropic import AnthropicWire
 from agents.models.streams.chunk import Chunk, ToolDelta, Usage
+from agents.models.streams.lines import MAX_EVENT_BYTES
 from agents.models.streams.openai import OpenAIWire
-from agents.models.streams.wire import MAX_EVENT_BYTES, Wire
+from agents.models.streams.whole_calls import GeminiWire, OllamaWire
+from agents.models.streams.wire import Wire
 from config.errors import Permanent
 from tests.model_turn import Call, Turn
 from tests.raising import raises
@@ -46,7 +48,8 @@ def arguments(chunks: list[Chunk], index: int = 0) -> str:
 KEYS = """
     choices delta content tool_calls function arguments name id index usage code finish_reason prompt_tokens
     completion_tokens_details error message type content_block content_block_start content_block_delta text partial_json
-    thinking reasoning
+    thinking reasoning candidates parts functionCall args thought thoughtSignature promptFeedback blockReason
+    finishReason usageMetadata promptTokenCount message done done_reason prompt_eval_count eval_count
 """.split()
 STREAM = b"".join(
     Turn(
@@ -94,13 +97,14 @@ JSON = st.recursive(
 
 
 @pytest.mark.parity  # two seconds: the strategy is wide
-@pytest.mark.parametrize("kind", [OpenAIWire, AnthropicWire])
+@pytest.mark.parametrize("kind", [OpenAIWire, AnthropicWire, GeminiWire, OllamaWire])
 @given(bodies=st.lists(st.dictionaries(st.sampled_from(KEYS), JSON, max_size=6), min_size=1, max_size=4))
 def test_json_of_any_shape_is_read_or_an_error_of_ours(kind: type[Wire], bodies: list[Any]) -> None:
     wire = kind()
 
     try:
-        chunks = [chunk for body in bodies for chunk in wire.feed(data(body))] + wire.end()
+        lines = [data(body).removeprefix(b"data: " if kind is OllamaWire else b"") for body in bodies]
+        chunks = [chunk for line in lines for chunk in wire.feed(line)] + wire.end()
     except (ModelFailed, Permanent):
         return
 
