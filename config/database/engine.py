@@ -65,6 +65,8 @@ def _postgres_now(*_: Any, **__: Any) -> str:
 
 WALL_MS = _WallMs()
 """Now, for every column that one machine writes and another compares: the machines' clocks may differ by hours."""
+READ_ONCE = select(WALL_MS).scalar_subquery()
+"""The same, read once a statement, so that Postgres looks in an index for what is before or after it."""
 
 
 class Database:

@@ -40,7 +40,7 @@ from bus.journal.states.crashes import (
     was_alone,
 )
 from bus.journal.unowned.transitions import CommitResult, lock_run, requeue
-from config.database.engine import WALL_MS, Database
+from config.database.engine import READ_ONCE, Database
 from config.database.errors import DatabaseBusy, DatabaseFull, DatabaseReadOnly, DatabaseUnreachable
 from config.database.tables import approvals, runs, timers
 from config.errors import CallboardError
@@ -243,7 +243,7 @@ def reap(database: Database, run_id: str, grace: LeaseGrace | None = None) -> Co
 
 def due(database: Database) -> list[tuple[str, str]]:
     """Return the timers that are due, each with its run; those of tasks are the workers' to look at."""
-    is_due = timers.c.due_ms <= WALL_MS, timers.c.kind != TASK
+    is_due = timers.c.due_ms <= READ_ONCE, timers.c.kind != TASK
     query = select(timers.c.run_id, timers.c.id).where(*is_due).order_by(timers.c.due_ms).limit(BATCH)
     with database.read() as connection:
         return [(row.run_id, row.id) for row in connection.execute(query)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Select, bindparam, delete, func, or_, select, update
+from sqlalchemy import Select, bindparam, delete, func, literal, or_, select, update
 
 from bus.journal.log.events import undelivered
 from bus.journal.log.progress import Progress, read_progress
@@ -124,10 +124,12 @@ def _claimable(database: Database) -> Select[Any]:
     unheld = or_(runs.c.lease_until.is_(None), runs.c.lease_until < database.lease_now)
     if database.is_sqlite:
         unheld = or_(unheld, runs.c.lease_boot != bindparam("boot"))
+    # In the text, not a parameter: beside many runs that wait, Postgres would plan the query anew each time.
+    queued = literal("queued", literal_execute=True)
     served = func.coalesce(runs.c.queue, bindparam("default")).in_(bindparam("queues", expanding=True))
     return (
         select(runs.c.id, *(runs.c[name] for name in FIELDS))
-        .where(runs.c.status == "queued", unheld, is_first_of_thread(), served)
+        .where(runs.c.status == queued, unheld, is_first_of_thread(), served)
         .order_by(runs.c.created_ms)
         .limit(bindparam("upto"))
     )

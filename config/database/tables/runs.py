@@ -131,6 +131,8 @@ runs = Table(
     partial_index("ix_runs_origin", "origin_id", where="origin_id IS NOT NULL"),
     Index(None, "status", "lease_until"),
     partial_index("ix_runs_children", "parent_id", where="parent_id IS NOT NULL"),
+    # What a reaper looks for, however many runs wait and however many children have ended.
+    partial_index("ix_runs_open_children", "ended_ms", "stop_requested", where="parent_id IS NOT NULL"),
     partial_index("uq_runs_parent_step", "parent_step", where="parent_step IS NOT NULL", unique=True),
     partial_index("ix_runs_untold", "observers_told", where="NOT observers_told"),
 )
