@@ -24,6 +24,7 @@ from agents.models.abilities import is_chat_model, shortcomings
 from agents.models.auto import resolve_model
 from agents.models.call import is_in_process
 from agents.models.fallbacks import Models
+from agents.models.providers import lacks_address
 from agents.registry import AgentRegistry
 from agents.tools.isolation.errors import CONTAINERS_DISABLED, IMAGE_MISSING
 from agents.tools.tool import Tool
@@ -145,7 +146,24 @@ class _Check:
         severity: Severity = "warning" if is_chat_model(chosen) else "error"
         for text in shortcomings(chosen, self._agent):
             yield self._problem(at, text, "model_refused", severity)
+        if provider == "azure":
+            yield from self._azure(chosen, place, litellm)
         yield from self._key(chosen, place, provider, litellm)
+
+    def _azure(self, chosen: Fallback, place: Place, litellm: Any) -> Iterator[Problem]:
+        """Yield what Azure needs beside the key: the resource's address, and the version of its interface."""
+        if lacks_address(chosen.model, chosen.api_base, self._environment):
+            text = (
+                "the address is missing; write `api_base: https://RESOURCE.openai.azure.com` with `api_key_env:`, or "
+                "set AZURE_API_BASE."
+            )
+            yield self._problem((*place, "model"), text, "model_key_missing", "warning")
+        if not self._agent.params.get("api_version") and not self._environment.get("AZURE_API_VERSION", "").strip():
+            text = (
+                f"the API version is missing; LiteLLM takes {litellm.AZURE_DEFAULT_API_VERSION}, and another one in "
+                "another release. Write `params: {api_version: ...}`, or set AZURE_API_VERSION."
+            )
+            yield self._problem((*place, "model"), text, "model_refused", "warning")
 
     def tools(self) -> Iterator[Problem]:
         """Yield each tool that cannot be built, then what is wrong with them together."""

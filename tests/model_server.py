@@ -57,8 +57,8 @@ class Request:
     @property
     def model(self) -> str:
         """The model that is asked; Gemini's stands in the path."""
-        asked = _GEMINI.search(self.path)
-        return asked[1] if asked else str(self.body.get("model", ""))
+        match = _GEMINI.search(self.path)
+        return match[1] if match else str(self.body.get("model", ""))
 
     @property
     def dialect(self) -> Dialect | None:

@@ -1,4 +1,4 @@
-"""The wires of the test model: how they are told apart, and the form of one answer on those of Gemini and Ollama."""
+"""The wires of the test model: how their paths differ, and the form of one answer on those of Gemini and Ollama."""
 
 from __future__ import annotations
 

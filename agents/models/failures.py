@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import email.utils
 import math
+import os
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import orjson
 from agents.models.auto import offer_of
 from agents.models.errors import MODEL_REFUSED, MODEL_TIMEOUT, MODEL_UNKNOWN, ModelFailed, ModelKeyMissing, is_temporary
 from agents.models.lite import litellm_module
-from agents.models.providers import unknown_provider
+from agents.models.providers import lacks_address, unknown_provider
 from config.clock import utc_now
 from config.errors import CallboardError, Retryable
 from config.redaction import redact_start
@@ -57,6 +58,13 @@ def require_key(call: ModelCall) -> None:
     Raises:
         ModelKeyMissing: a variable has to be set.
     """
+    if lacks_address(call.model, call.api_base, os.environ):
+        raise ModelKeyMissing(
+            f"model '{call.model}' needs an address: write the resource's as `api_base:`, or set AZURE_API_BASE in the "
+            "environment or .env.",
+            model=call.model,
+            variables=["AZURE_API_BASE"],
+        )
     if call.api_key_env is not None:
         if not call.api_key:
             raise _key_error(call, [call.api_key_env])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,6 +17,8 @@ LISTS = (
     "model_prices_and_context_window_backup.json",
 )
 """LiteLLM's files that name its providers and models."""
+AZURE_ADDRESSES = ("AZURE_API_BASE", "AZURE_OPENAI_ENDPOINT")
+"""The variables of which one may have the address of Azure's models."""
 
 
 def require_possible_provider(definition: AgentDefinition, model: str) -> None:
@@ -29,6 +32,13 @@ def require_possible_provider(definition: AgentDefinition, model: str) -> None:
         return
     if not _is_named(provider):
         raise unknown_provider(model)
+
+
+def lacks_address(model: str, api_base: str | None, environment: Mapping[str, str]) -> bool:
+    """Return whether nothing says where the model is: Azure's have an address for each customer."""
+    if not model.startswith("azure/") or api_base is not None:
+        return False
+    return not any(environment.get(name, "").strip() for name in AZURE_ADDRESSES)
 
 
 def unknown_provider(model: str) -> Permanent:

@@ -61,6 +61,20 @@ def test_auto_is_never_a_problem(check, monkeypatch):
         (["model: openai/gpt-5-mini"], "warning", 3, "model", "set OPENAI_API_KEY"),
         (["model: openai/gpt-5-mini", "api_key_env: MINE"], "warning", 4, "api_key_env", "MINE is not set"),
         (
+            ["model: azure/own", "api_key_env: HERE", "params: {api_version: 2024-10-21}"],
+            "warning",
+            3,
+            "model",
+            "write `api_base: https://RESOURCE.openai.azure.com`",
+        ),
+        (
+            ["model: azure/own", "api_base: https://r.openai.azure.com", "api_key_env: HERE"],
+            "warning",
+            3,
+            "model",
+            "Write `params: {api_version: ...}`",
+        ),
+        (
             ["model: demo/x", "tools:", "  - clock", "  - calculater"],
             "error",
             6,
@@ -159,5 +173,6 @@ def test_what_a_model_is_known_to_lack_is_named(check, lines, severity, field, w
 )
 def test_no_model_that_the_list_does_not_know_is_refused_for_what_it_may_lack(check, model):
     lines = [f"model: {model}", "tools: [clock]", "output_schema: {type: object}", "api_key_env: MINE"]
+    azure = {"AZURE_API_BASE": "https://r.openai.azure.com", "AZURE_API_VERSION": "2024-10-21"}
 
-    assert check(*lines, environment={"MINE": "x"}) == []
+    assert check(*lines, environment={"MINE": "x", **azure}) == []

@@ -121,7 +121,7 @@ class EventLines(Lines):
         return data
 
 
-class JsonLines(Lines):
+class ObjectLines(Lines):
     """Reads a stream of JSON objects, one a line (NDJSON); any other line is no event."""
 
     def _events(self, lines: list[bytes]) -> list[bytes]:

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from agents.models.streams.chunk import Chunk, ToolDelta, Usage, finish_word
-from agents.models.streams.lines import JsonLines
+from agents.models.streams.lines import ObjectLines
 from agents.models.streams.wire import Wire, carried_error, count, load, words
 from config.ids import new_id
 
@@ -69,13 +69,13 @@ class GeminiWire(Wire):
 
 def _gemini_usage(usage: dict[str, Any]) -> Usage:
     """Return the counts so far; thinking is part of the answer's tokens, which some versions count apart."""
-    asked, answered = count(usage.get("promptTokenCount")), count(usage.get("candidatesTokenCount"))
-    thought, by_tools = count(usage.get("thoughtsTokenCount")), count(usage.get("toolUsePromptTokenCount"))
-    is_apart = asked + answered + by_tools != count(usage.get("totalTokenCount"))
+    prompt, answer = count(usage.get("promptTokenCount")), count(usage.get("candidatesTokenCount"))
+    thinking, by_tools = count(usage.get("thoughtsTokenCount")), count(usage.get("toolUsePromptTokenCount"))
+    is_apart = prompt + answer + by_tools != count(usage.get("totalTokenCount"))
     return Usage(
-        input_tokens=asked + by_tools,
-        output_tokens=answered + (thought if is_apart else 0),
-        reasoning_tokens=thought,
+        input_tokens=prompt + by_tools,
+        output_tokens=answer + (thinking if is_apart else 0),
+        reasoning_tokens=thinking,
         cached_tokens=count(usage.get("cachedContentTokenCount")),
     )
 
@@ -86,7 +86,7 @@ class OllamaWire(Wire):
     Thinking is what Ollama sends as thinking; tags such as ``<think>`` inside the text stay there, as on OpenAI's wire.
     """
 
-    lines = JsonLines
+    lines = ObjectLines
 
     def __init__(self) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class OllamaWire(Wire):
 
 def _ollama_usage(body: dict[str, Any]) -> Usage | None:
     """Return the tokens of the last line; None where it does not count both, as for LiteLLM."""
-    asked, answered = body.get("prompt_eval_count"), body.get("eval_count")
-    if not isinstance(asked, int) or not isinstance(answered, int):
+    prompt, answer = body.get("prompt_eval_count"), body.get("eval_count")
+    if not isinstance(prompt, int) or not isinstance(answer, int):
         return None
-    return Usage(input_tokens=count(asked), output_tokens=count(answered))
+    return Usage(input_tokens=count(prompt), output_tokens=count(answer))

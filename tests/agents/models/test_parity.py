@@ -68,16 +68,14 @@ ANSWERS = [(family, name) for family in MODELS for name in SHARED_ANSWERS if (fa
 FAULTS: dict[str, tuple[Turn, type[CallboardError]]] = {
     "overloaded in a 200 stream": (
         Turn(
-            text="It begins and goes on",
+            text="It begins and so",
             error_after=4,
             error={"type": "overloaded_error", "message": "Wait", "code": 529},
         ),
         ModelFailed,
     ),
     "failed in a 200 stream": (
-        Turn(
-            text="It begins and goes on", error_after=4, error={"message": "boom", "code": 500, "type": "server_error"}
-        ),
+        Turn(text="It begins and so", error_after=4, error={"message": "boom", "code": 500, "type": "server_error"}),
         ModelFailed,
     ),
     "disconnected": (Turn(text="It begins and never", disconnect_after=4), ModelFailed),
@@ -183,7 +181,7 @@ def test_both_paths_fail_alike(
 def test_a_refusal_in_a_200_stream_is_one_on_both_paths(
     family: str, server: ModelServer, call_of: Callable[..., ModelCall], run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turn = Turn(text="It begins and goes on", error_after=4, error={"message": "context too long", "code": 400})
+    turn = Turn(text="It begins and so", error_after=4, error={"message": "context too long", "code": 400})
     server.script([turn, turn])
     call = call_of(MODELS[family])
 

@@ -41,7 +41,7 @@ OLLAMA_ENDS = {"message": {"role": "assistant", "content": ""}, "done": True, "d
 SAME = {
     ("gemini", "cut at its limit"): Turn(text="So many words", finish_reason="MAX_TOKENS"),
     ("gemini", "cut by the filter"): Turn(text="So many words", finish_reason="SAFETY"),
-    ("gemini", "a reason that nobody knows"): Turn(text="So it ends", finish_reason="LATER"),
+    ("gemini", "an unknown reason"): Turn(text="So it ends", finish_reason="LATER"),
     ("gemini", "cut at its limit behind a call"): Turn(text="x", calls=[Call(name="a")], finish_reason="MAX_TOKENS"),
     ("gemini", "thinking counted apart"): Turn(
         text="x y", usage=_COUNTED | {"thoughtsTokenCount": 20, "cachedContentTokenCount": 60}
@@ -71,7 +71,7 @@ SAME = {
         parts({"text": "b"}, finishReason="STOP"),
     ),
     ("ollama_chat", "cut at its limit"): Turn(text="So many words", finish_reason="length"),
-    ("ollama_chat", "a reason that nobody knows"): Turn(text="So it ends", finish_reason="load"),
+    ("ollama_chat", "an unknown reason"): Turn(text="So it ends", finish_reason="load"),
     ("ollama_chat", "half of a usage"): Turn(text="x y", usage={"eval_count": 2}),
     ("ollama_chat", "all in one line"): lines(
         {
@@ -197,19 +197,19 @@ def test_a_signed_call_of_gemini_goes_back_with_its_signature_alone(
     path: str, server: ModelServer, call_of: Callable[..., ModelCall], run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SWITCH, "1" if path == "fast" else "0")
-    asked = {"role": "user", "content": "What is the weather?"}
+    question = {"role": "user", "content": "What is the weather?"}
     server.script([Turn(calls=[Call(name="get_weather", arguments={"city": "Köln"})], signature="c2lnbmF0dXJl")])
     (call,) = run(read(call_of(MODELS["gemini"], tools=[WEATHER]))).tool_calls
     function = {"name": call.name, "arguments": call.arguments_text}
-    said = {
+    call_message = {
         "role": "assistant",
         "content": None,
         "thinking_blocks": [{"type": "thinking", "thinking": "Hm.", "signature": "of another provider"}],
         "tool_calls": [{"id": call.id, "type": "function", "function": function}],
     }
-    told = {"role": "tool", "tool_call_id": call.id, "content": "12 degrees"}
+    result = {"role": "tool", "tool_call_id": call.id, "content": "12 degrees"}
 
-    run(read(call_of(MODELS["gemini"], tools=[WEATHER], messages=[asked, said, told])))
+    run(read(call_of(MODELS["gemini"], tools=[WEATHER], messages=[question, call_message, result])))
 
     sent = [part for content in server.requests[-1].body["contents"] for part in content["parts"]]
     assert [part["thoughtSignature"] for part in sent if "thoughtSignature" in part] == ["c2lnbmF0dXJl"]

@@ -31,11 +31,11 @@ def event(dialect: Dialect, body: Any) -> bytes:
 
 def calling(dialect: Dialect, arguments: Any, call_id: str | None = None) -> bytes:
     """Return an event with one call."""
-    given: dict[str, Any] = {"id": call_id} if call_id else {}
+    id_field: dict[str, Any] = {"id": call_id} if call_id else {}
     if dialect == "gemini":
-        call = {"functionCall": {"name": "look", "args": arguments, **given}}
+        call = {"functionCall": {"name": "look", "args": arguments, **id_field}}
         return event(dialect, {"candidates": [{"content": {"parts": [call]}, "finishReason": "STOP"}]})
-    call = {"function": {"name": "look", "arguments": arguments}, **given}
+    call = {"function": {"name": "look", "arguments": arguments}, **id_field}
     return event(dialect, {"message": {"tool_calls": [call]}, "done": True})
 
 
