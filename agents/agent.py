@@ -82,16 +82,12 @@ class Agent:
         self._context, self._progress = context, progress
         self._models = Models(definition, context.lease.model, progress.model)
         context.lease = replace(context.lease, model=self._models.current.model)
-        self._rounds, self._rounds_bought = progress.rounds, progress.rounds_bought
-        of_parent = context.lease.max_rounds
-        self._max_rounds = definition.max_iterations if of_parent is None else min(definition.max_iterations, of_parent)
-        context.spending.rounds_left = self._max_rounds + self._rounds_bought - self._rounds + 1
+        self._rounds, self._rounds_bought, self._calls_of = progress.rounds, progress.rounds_bought, progress.calls_of
+        context.spending.rounds_left = self._max_rounds - self._rounds + 1
         self._ask = asking(context, definition, tools, progress)
         self._step: ModelStep | None = None
         self._calls: list[ToolStep] = []
-        self._calls_of = progress.calls_of
-        repair = progress.repair
-        self._repair = repair_messages(repair["text"], repair["problem"]) if repair is not None else []
+        self._repair = repair_messages(r["text"], r["problem"]) if (r := progress.repair) is not None else []
 
     def begin(self) -> FirstCommit:
         """Set the step or the calls with which ``run`` begins, and return what has to be committed before it.
@@ -144,7 +140,11 @@ class Agent:
     @property
     def _is_last(self) -> bool:
         """Whether every round with tools is used up, so that the model has to answer without tools."""
-        return self._rounds >= self._max_rounds + self._rounds_bought
+        return self._rounds >= self._max_rounds
+
+    @property
+    def _max_rounds(self) -> int:
+        return self._context.inbox.allowed_rounds(self._definition.max_iterations) + self._rounds_bought
 
     def _take_up(self, steered: Commit) -> None:
         """Count the round that texts of clients buy, and keep these for the calls of the model to come."""
@@ -252,7 +252,7 @@ class Agent:
         self._step = None
         self._calls, self._calls_of = calls, step.message_id
         self._rounds += 1
-        self._context.spending.rounds_left = self._max_rounds + self._rounds_bought - self._rounds + 1
+        self._context.spending.rounds_left = self._max_rounds - self._rounds + 1
 
     async def _run_calls(self) -> ModelStep | None:
         """Run the calls at once and commit each result, the last one with the step that follows.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from bus.journal import Journal
@@ -77,9 +77,15 @@ class RunHandle:
         """Request a stop; a second request, or one after the end, changes nothing."""
         return self.control(CONTROLS["cancel"], by=by)
 
-    def control(self, command: Control, *, by: str | None = None) -> CommitResult:
-        """Do or request what the verb says, where the run's state allows it; a second request changes nothing."""
-        return self._journal().clients.control(self._principal, self.run_id, command, by=by or self._principal.id)
+    def control(
+        self, command: Control, *, by: str | None = None, data: Mapping[str, Any] | None = None
+    ) -> CommitResult:
+        """Do or request what the verb says, where the run's state allows it; a second request changes nothing.
+
+        ``data``: of ``set`` the limits, as ``{"max_iterations": 3}``.
+        """
+        by = by or self._principal.id
+        return self._journal().clients.control(self._principal, self.run_id, command, by=by, data=data)
 
     def approvals(self) -> list[dict[str, Any]]:
         """Return the run's open questions, the oldest first."""

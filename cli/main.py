@@ -27,6 +27,7 @@ USERS: dict[str, tuple[str, str]] = {
     "approve": ("cli.commands.approve:approve", "Answer a run's approval request."),
     "cancel": ("cli.commands.control:cancel", "Stop a run."),
     "steer": ("cli.commands.control:steer", "Give a running run a message."),
+    "set": ("cli.commands.control:set", "Change limits of an open run."),
     "pause": ("cli.commands.control:pause", "Leave a run between two steps, without a worker."),
     "resume": ("cli.commands.control:resume", "Continue a paused run."),
     "agents": ("cli.commands.agents:agents", "List the agents, and check each one."),

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from bus.journal import Journal
@@ -40,6 +41,9 @@ class Inbox:
         self._answering: set[asyncio.Task[None]] = set()
         self.unread_at_claim: Sequence[ControlRequest] = ()
         """What had arrived before the run was claimed."""
+        self.max_rounds: int | None = None
+        """Most rounds, as a client has set them; None: what the agent's definition says."""
+        self._rounds_of_parent = lease.max_rounds
         self.is_stopped = False
         """Whether a client asked the run to stop."""
         self.release_as: Release | None = None
@@ -61,6 +65,10 @@ class Inbox:
                 self.release_as = self.release_as or PAUSED
             case "resume":
                 self._answer_soon([*self._superseded(request), request.answer("consumed")], self._resume)
+            case "set":
+                self._answer_soon(
+                    [request.answer("consumed")], partial(setattr, self, "max_rounds", request.max_rounds)
+                )
         if request.kind in ("pause", "steer") and not request.is_accepted:
             self._answer_soon([request.answer("accepted")])
 
@@ -117,6 +125,10 @@ class Inbox:
             await asyncio.gather(*self._answering, return_exceptions=True)
 
     # --- what the owner does with it
+
+    def allowed_rounds(self, of_agent: int) -> int:
+        """Return how many rounds with tools the run may have, by its agent, its parent and a client."""
+        return min(rounds for rounds in (of_agent, self._rounds_of_parent, self.max_rounds) if rounds is not None)
 
     @property
     def has_steers(self) -> bool:

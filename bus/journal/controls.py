@@ -32,6 +32,8 @@ class Control:
     """The kind of the control that it takes back, while an owner has not read that."""
     takes_text: bool = False
     """Whether it comes with a text for the model."""
+    takes_limits: bool = False
+    """Whether it comes with limits of the run."""
 
     def is_done(self, status: str) -> bool:
         """Return whether a run in this state needs nothing more: it has ended, or was left as requested."""
@@ -74,5 +76,13 @@ STEER = Control(
     help="Give RUN a message, which its model gets between two steps.",
     takes_text=True,
 )
-CONTROLS: Mapping[str, Control] = {control.verb: control for control in (STOP, PAUSE, RESUME, STEER)}
+SET = Control(
+    verb="set",
+    kind="set",
+    to=None,
+    request="to change its limits",
+    help="Change limits of RUN: how many rounds with tools it may have.",
+    takes_limits=True,
+)
+CONTROLS: Mapping[str, Control] = {control.verb: control for control in (STOP, PAUSE, RESUME, STEER, SET)}
 """By their verb."""

@@ -34,7 +34,7 @@ class ControlPayload(Payload):
     """accepted, consumed, refused or undelivered."""
     by: str | None = None
     content: str | None = None
-    """Of a steer: its text."""
+    """Of a steer: its text. Of a set: the limits."""
     reason: str | None = None
     """Why it was refused or not delivered, as a code."""
     consumed_at: int | None = None

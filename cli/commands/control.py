@@ -21,14 +21,15 @@ def __getattr__(verb: str) -> click.Command:
     @click.argument("run_id", metavar="RUN")
     @options.as_json
     @options.state_dir
-    def command(run_id: str, as_json: bool, text: str = "", **flags: object) -> int:
+    def command(run_id: str, as_json: bool, text: str = "", max_iterations: int = 0, **flags: object) -> int:
         with open_runner(options.apply(**flags)) as runner:
             handle = runner.handle(run_id)
             before = handle.status()
             if control.takes_text:
                 written = runner.steer(run_id, text, by="terminal")
             else:
-                written = handle.control(control, by="terminal")
+                data = {"max_iterations": max_iterations} if control.takes_limits else None
+                written = handle.control(control, by="terminal", data=data)
             if as_json:
                 facts = {"run_id": run_id, "status": written.status, "control_id": written.control_id}
                 print_json({name: value for name, value in facts.items() if value is not None}, lines=True)
@@ -36,6 +37,9 @@ def __getattr__(verb: str) -> click.Command:
                 click.echo(_sentence(control, written, before))
         return 0
 
+    if control.takes_limits:
+        help_text = "Most rounds with tools."
+        return click.option("--max-iterations", type=click.IntRange(1, 100_000), required=True, help=help_text)(command)
     return click.argument("text", metavar="TEXT")(command) if control.takes_text else command
 
 

@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from config.definitions.behaviour import behaviour_of
+from config.definitions.behaviour import MAX_ITERATIONS, behaviour_of
 from config.definitions.compaction import Compaction
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
@@ -121,7 +121,7 @@ class DefinitionFields(CheckSection):
     """Which messages go to another agent without a question to the model; the first route that fits is taken."""
     databases: tuple[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$")], ...] = ()
     """The databases of the deployment that the agent's ``sql_query`` may ask, by name."""
-    max_iterations: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 8
+    max_iterations: Annotated[int, Field(strict=True, ge=1, le=100_000)] = MAX_ITERATIONS
     """Most model calls with tools, before a last one without."""
     history_chars: Annotated[int, Field(strict=True, ge=1000, le=100_000_000)] = 200_000
     """Characters of the conversation that are sent to the model: the newest messages that fit, as stored."""

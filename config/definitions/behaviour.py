@@ -9,6 +9,8 @@ import orjson
 
 from config.ids import canonical_digest
 
+MAX_ITERATIONS = 8
+"""Most rounds with tools, unless the definition says otherwise."""
 SHOWN = frozenset(
     """
     name description category_tag listed starters access queue observers
@@ -32,6 +34,11 @@ def behaviour_in(content_json: str) -> str:
     """Return the digest of behaviour of a definition that is stored as JSON."""
     content = orjson.loads(content_json)
     return behaviour_of(content) if isinstance(content, dict) else canonical_digest(content)
+
+
+def max_iterations_in(content_json: str) -> int:
+    """Return the most rounds with tools of a definition that is stored as JSON."""
+    return int(orjson.loads(content_json).get("max_iterations", MAX_ITERATIONS))
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from agents.errors import INPUT_EMPTY
 from agents.governance.guardrails.errors import INPUT_BLOCKED
 from agents.testing import AgentKit, Call, Turn
 from bus.journal.clients import CONTROLS
+from bus.journal.errors import CONTROL_REFUSED
 from bus.payloads import ControlPayload, Payload, ResponsePayload, StatusPayload
 from tests.agents.test_agent import slow_payment
 from tests.raising import raises
@@ -127,3 +128,26 @@ def test_an_empty_text_is_refused(kit: AgentKit, text: str) -> None:
 
     with raises(INPUT_EMPTY):
         kit.runner.steer(handle.run_id, text)
+
+
+def test_rounds_that_are_set_count_from_then_on_and_for_the_next_owner(kit: AgentKit) -> None:
+    begun, may_return = threading.Event(), threading.Event()
+    kit.agent(tools=[slow_payment(begun, may_return)], max_iterations=5)
+    kit.model.script(Turn(calls=[Call(name="pay")]), Turn(text="Paid once."))
+    handle = kit.run("Pay.")
+    assert begun.wait(10)
+
+    with raises(CONTROL_REFUSED, match="5 rounds at most"):
+        handle.control(CONTROLS["set"], data={"max_iterations": 6})
+    handle.control(CONTROLS["set"], data={"max_iterations": 1})
+    events: list[Payload] = []
+    for event in handle.events():
+        events.append(event)
+        if controls_of([event]) == [("set", "consumed")]:
+            may_return.set()
+
+    end = handle.result(10)
+    assert (end.output, end.reason) == ("Paid once.", "max_iterations")  # the second call had no tools
+    assert [e.content for e in events if isinstance(e, ControlPayload)] == ["max_iterations 1"]
+    with raises(CONTROL_REFUSED, match="it has ended"):
+        handle.control(CONTROLS["set"], data={"max_iterations": 2})

@@ -53,6 +53,7 @@ NO_IDS = {
         "content",
         "if_busy",
         "on_disconnect",
+        "max_iterations",
         "place",
         "from_step",
         "mode",

@@ -81,3 +81,16 @@ def test_steering_a_run_that_ended_names_what_to_do(client: Any) -> None:
 
     assert (refused.status_code, refused.json["code"]) == (409, "control_refused")
     assert "send a message to its thread" in refused.json["detail"]
+
+
+def test_limits_of_an_open_run_are_set_over_http(client: Any) -> None:
+    run_id = send(client, "First").json["run_id"]
+
+    done = client.post(f"/v1/runs/{run_id}/set", json={"max_iterations": 2})
+    refused = client.post(f"/v1/runs/{run_id}/set", json={"max_iterations": 9})
+    unknown = client.post(f"/v1/runs/{run_id}/set", json={"max_iterations": 0})
+    events = client.get(f"/v1/runs/{run_id}/events", headers={"Accept": "application/json"}).json["events"]
+
+    assert (done.status_code, refused.status_code, unknown.status_code) == (200, 409, 400)
+    assert (refused.json["code"], "8 rounds" in refused.json["detail"]) == ("control_refused", True)
+    assert [(e["verb"], e["content"]) for e in events if e["type"] == "control"] == [("set", "max_iterations 2")]

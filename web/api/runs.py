@@ -238,7 +238,7 @@ class NoFields(Input):
     """Nothing; the body may be left out."""
 
 
-BARE = [verb for verb, command in CONTROLS.items() if not command.takes_text]
+BARE = [verb for verb, command in CONTROLS.items() if not (command.takes_text or command.takes_limits)]
 REFUSALS = (RunUnknown, CONTROL_REFUSED, TOO_MANY_CONTROLS, IDEMPOTENCY_CONFLICT)
 
 
@@ -268,6 +268,25 @@ def steer(run_id: RunId, body: SteerRun, headers: Repeatable) -> Response:
     """Give an open run a message: 202, and `control` events of the run say when its model gets it."""
     principal, key = current_principal(), headers.idempotency(body)
     return _controlled(current_process().runner.steer(run_id, body.content, principal=principal, idempotency=key), 202)
+
+
+class SetRun(Input):
+    """Limits of an open run."""
+
+    max_iterations: Annotated[int, Whole(1, 100_000)]
+    """Most rounds with tools, with those that it has had: as many as its agent's definition and its parent allow, or
+    fewer."""
+
+
+@runs.post("/v1/runs/<run_id>/set")
+@call({200: ControlledRun, 202: ControlledRun}, problems=REFUSALS)
+def set_limits(run_id: RunId, body: SetRun, headers: Repeatable) -> Response:
+    """Change limits of an open run: 200 if it is done, 202 if the run's owner still has to."""
+    principal, data = current_principal(), {"max_iterations": body.max_iterations}
+    written = current_process().journal.clients.control(
+        principal, run_id, CONTROLS["set"], by=principal.id, idempotency=headers.idempotency(body), data=data
+    )
+    return _controlled(written, 200 if written.events else 202)
 
 
 def _controlled(written: CommitResult, status: int) -> Response:

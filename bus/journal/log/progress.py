@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, case, select
 
 from bus.journal.approvals import NO_ANSWER, Decision, PersonAnswer, answers
 from bus.journal.log.children import ChildRun, children_of
-from bus.journal.records.control_requests import rounds_bought
+from bus.journal.records.control_requests import rounds_bought, rounds_set
 from bus.journal.records.steps import Totals, read_call, total_of
 from bus.journal.records.task_wait import TaskWait, waits_of
 from config.database.tables import messages, steps
@@ -90,6 +90,8 @@ class Progress:
     """The id of the message that made them."""
     rounds_bought: int = 0
     """Rounds that the run may make beyond its agent's limit, since it was steered."""
+    max_rounds: int | None = None
+    """Most rounds, as a client has set them; None: no client has."""
     validation: Mapping[str, Any] | None = None
     """The verdict on the run's input, of its agent's prompt guard; None where there is none."""
     repair: Mapping[str, Any] | None = None
@@ -113,6 +115,7 @@ def read_progress(connection: Connection, run_id: str) -> Progress:
     return Progress(
         totals=total_of(rows),
         rounds_bought=rounds_bought(connection, run_id),
+        max_rounds=rounds_set(connection, run_id),
         rounds=sum(1 for result in results if result.get("calls")),
         model=next((row.name for row in reversed(rows) if row.kind == "model"), ""),
         asking=next((_open(row) for row in reversed(unended) if row.kind == "model"), None),

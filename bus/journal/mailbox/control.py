@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import orjson
 from sqlalchemy import Connection, Row, bindparam, delete, insert, update
 
 from bus.identity.audit.entry import Action
@@ -25,6 +26,7 @@ from bus.journal.records.control_requests import (
     take_back,
     unread_controls,
 )
+from bus.journal.records.definition_store import read_pinned
 from bus.journal.records.originals import write_originals
 from bus.journal.records.steps import TOOL
 from bus.journal.run_end import end_run
@@ -43,6 +45,7 @@ from bus.payloads import TERMINAL
 from bus.sealing import Original
 from config.database.engine import WALL_MS, Database
 from config.database.tables import threads, timers
+from config.definitions.behaviour import max_iterations_in
 from config.failpoints import failpoint
 from config.identity.principal import Principal, Verb
 from config.ids import new_id
@@ -109,6 +112,8 @@ def control_locked(
             return _stop(database, connection, row, command, ending, by, data)
         case LeftAs() as state:
             return _leave(connection, row, command, state, by, wait_s)
+        case None if command.takes_limits:
+            return _set(connection, row, command, by, data or {})
         case None:
             return _give(connection, row, command, by, data or {})
 
@@ -211,6 +216,30 @@ def _set_timer(connection: Connection, row: Row[Any], state: LeftAs, wait_s: int
     if state.status == "waiting":
         timer = {"id": new_id("tmr"), "run_id": row.id, "kind": CODE}
         connection.execute(insert(timers).values(**timer, due_ms=WALL_MS + wait_s * 1000))
+
+
+def _set(connection: Connection, row: Row[Any], command: Control, by: str, data: Mapping[str, Any]) -> CommitResult:
+    """Change limits of a run without an owner at once; request it of an owner. They only lower what its agent has."""
+    if row.kind == TOOL:
+        raise _refused(command, "it is one call of a tool, without rounds; stop it instead")
+    _require_allowed(connection, row, command, data["max_iterations"])
+    request = add_control(connection, row.id, command.kind, by, data)
+    if row.status == RunStatus.RUNNING:  # also where the owner is lost: the next one reads it
+        return _as_requested(untouched(row), request)
+    return _as_requested(write(connection, row, Commit(events=[request.answer(CONSUMED)])), request)
+
+
+def _require_allowed(connection: Connection, row: Row[Any], command: Control, rounds: int) -> None:
+    """Return where the run's agent, and its parent, allow as many rounds."""
+    content_json = read_pinned(connection, row.definition_digest) or "{}"
+    allowed = [max_iterations_in(content_json)]
+    allowed += [orjson.loads(row.budget_json).get("rounds", rounds)] if row.budget_json is not None else []
+    if rounds > min(allowed):
+        raise _refused(
+            command,
+            f"it may have {min(allowed)} rounds at most, by its agent's definition or its parent; ask for no more than "
+            "these, or raise max_iterations in the agent's file for later runs",
+        )
 
 
 def _give(connection: Connection, row: Row[Any], command: Control, by: str, data: Mapping[str, Any]) -> CommitResult:

@@ -48,8 +48,15 @@ class ControlRequest:
 
     @property
     def content(self) -> str:
-        """The text of a steer."""
+        """The text of a steer, or the limits of a ``set``."""
+        if self.kind == SET:
+            return ", ".join(f"{name} {value}" for name, value in self.data.items())
         return str(self.data.get("content", ""))
+
+    @property
+    def max_rounds(self) -> int | None:
+        """Of a ``set``: most rounds with tools from now on."""
+        return self.data.get("max_iterations") if self.kind == SET else None
 
     def answer(self, state: str, reason: str | None = None) -> ControlPayload:
         """Return the event that answers it."""
@@ -166,6 +173,12 @@ def rounds_bought(connection: Connection, run_id: str) -> int:
     return int(connection.execute(_BOUGHT, {"run_": run_id}).scalar_one())
 
 
+def rounds_set(connection: Connection, run_id: str) -> int | None:
+    """Return the most rounds that the last consumed ``set`` allows; None where there is none."""
+    data_json = connection.execute(_SET, {"run_": run_id}).scalar()
+    return orjson.loads(data_json).get("max_iterations") if data_json is not None else None
+
+
 _OF_RUN = controls.c.run_id == bindparam("run_")
 _UNREAD = select(controls).where(_OF_RUN, controls.c.taken_ms.is_(None)).order_by(controls.c.id)
 _LAST = select(func.max(controls.c.id)).where(_OF_RUN, controls.c.kind == bindparam("kind_"))
@@ -183,6 +196,12 @@ _ANSWER = (
         consumed_at=bindparam("consumed_at_"),
         taken_ms=case((bindparam("is_open"), null()), else_=WALL_MS),
     )
+)
+_SET = (
+    select(controls.c.data_json)
+    .where(_OF_RUN, controls.c.kind == SET, controls.c.state == CONSUMED)
+    .order_by(controls.c.id.desc())
+    .limit(1)
 )
 _BOUGHT = select(func.count(controls.c.consumed_at.distinct())).where(
     _OF_RUN, controls.c.kind == STEER, controls.c.state == CONSUMED

@@ -102,6 +102,12 @@ def cancel_run(run_id: str) -> Call[str]:
     return _post(f"/v1/runs/{_id(run_id)}/cancel", {}, lambda answer: str(answer["status"]))
 
 
+def set_limits(run_id: str, max_iterations: int) -> Call[str]:
+    """Change limits of a run; returns the run's state."""
+    body = {"max_iterations": max_iterations}
+    return _post(f"/v1/runs/{_id(run_id)}/set", body, lambda answer: str(answer["status"]))
+
+
 def list_open_approvals(limit: int, before: str | None) -> Call[Page[Approval]]:
     return _get("/v1/approvals", _page_of("approvals", Approval), {"limit": limit, "before": before})
 

@@ -361,7 +361,7 @@ export interface components {
             by?: string;
             /** @description The number of the event by which it was consumed. */
             consumed_at?: number;
-            /** @description Of a steer: its text. */
+            /** @description Of a steer: its text. Of a set: the limits. */
             content?: string;
             control_id: string;
             /** @description Why it was refused or not delivered, as a code. */
@@ -1868,6 +1868,14 @@ export interface components {
             /** @description Percent of the threads. */
             share: number;
             version: number;
+        };
+        /** @description Limits of an open run. */
+        SetRun: {
+            /**
+             * @description Most rounds with tools, with those that it has had: as many as its agent's definition and its parent allow, or
+             *     fewer.
+             */
+            max_iterations: number;
         };
         /** @description What became of several answers, in their order. */
         SeveralDecided: {

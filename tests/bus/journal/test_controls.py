@@ -9,6 +9,7 @@ from sqlalchemy import select
 from bus.journal.controls import CONTROLS, PAUSE, RESUME, STEER
 from bus.journal.errors import CONTROL_REFUSED, PAUSE_EXPIRED, TOO_MANY_CONTROLS, ControlsChanged
 from bus.journal.log.commit import Commit
+from bus.journal.log.progress import read_progress
 from bus.journal.mailbox.control import control
 from bus.journal.ownership.leases import requests
 from bus.journal.ownership.reaper import reap
@@ -201,3 +202,20 @@ def test_a_thousand_controls_at_once_are_refused_visibly_and_a_stop_gets_through
 def test_a_verb_is_done_where_nothing_is_left_to_do() -> None:
     assert (PAUSE.is_done("waiting"), RESUME.is_done("queued"), STEER.is_done("running")) == (True, True, False)
     assert all(verb.is_done(STOPPED.status) for verb in CONTROLS.values())
+
+
+@pytest.mark.parametrize("before", ["queued", "paused", "lost"])
+def test_limits_are_set_at_once_without_an_owner_and_the_last_ones_count(harness: JournalHarness, before: str) -> None:
+    run_id = harness.accept().run_id
+    if before == "paused":
+        ask(harness, run_id, "pause")
+    if before == "lost":
+        harness.own(run_id)
+        harness.expire_lease(run_id)
+
+    for rounds in (2, 3):
+        control(harness.database, ME, run_id, CONTROLS["set"], "ann", data={"max_iterations": rounds})
+
+    with harness.database.read() as connection:
+        assert read_progress(connection, run_id).max_rounds == (None if before == "lost" else 3)
+    assert [request.max_rounds for request in harness.unread(run_id)] == ([2, 3] if before == "lost" else [])
