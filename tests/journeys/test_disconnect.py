@@ -22,7 +22,7 @@ def status(web: Web, run_id: str) -> str:
     return str(web.ask(f"/v1/runs/{run_id}")[2]["status"])
 
 
-def test_a_run_goes_on_while_any_web_process_has_a_viewer_and_stops_after_the_last_one_was_killed(
+def test_a_run_continues_while_any_web_process_has_a_viewer_and_stops_after_the_last_one_was_killed(
     brisk_harness: AppHarness,
 ) -> None:
     brisk_harness.agent()
@@ -32,7 +32,7 @@ def test_a_run_goes_on_while_any_web_process_has_a_viewer_and_stops_after_the_la
     with two_webs(brisk_harness) as (first, second), neighbour(brisk_harness):
         run_id = first.ask("/v1/runs", message)[2]["run_id"]
         Watching(second, run_id)
-        time.sleep(6)  # longer than it goes on without viewers
+        time.sleep(6)  # longer than it continues without viewers
         while_watched = status(first, run_id)
         second.kill()
         left_s = until(lambda: status(first, run_id) == "cancelled", 20, "the run was stopped")

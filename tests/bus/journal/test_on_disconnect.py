@@ -1,4 +1,4 @@
-"""A run without viewers is stopped or paused as its policy says; whoever follows it, or continues it, counts anew."""
+"""A run without viewers is stopped or paused as its policy says; a viewer counts it anew, and so does a resumption."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def test_a_paused_run_is_left_alone_until_it_is_resumed_and_then_counted_anew(ha
     assert (harness.run_row(run_id).status, harness.run_row(run_id).reason) == ("waiting", "paused")
     with harness.database.write() as connection:
         connection.execute(update(timers).where(timers.c.kind == DISCONNECT).values(due_ms=1))
-    for found, timer_id in due(harness.database):
-        fire(harness.database, found, timer_id)
+    for run_of_timer, timer_id in due(harness.database):
+        fire(harness.database, run_of_timer, timer_id)
     with harness.database.read() as connection:
         parked = connection.execute(select(timers.c.due_ms).where(timers.c.kind == DISCONNECT)).scalar_one()
         assert parked > wall_ms(connection) + PARKED_S * 900
