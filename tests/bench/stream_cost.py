@@ -25,7 +25,7 @@ from tests.bench.command import Effort, run
 from tests.bench.processes import model_server
 from tests.bench.report import Figure, Report
 
-FAMILIES = ("openai/bench", "hosted_vllm/bench", "anthropic/bench")
+FAMILIES = ("openai/bench", "hosted_vllm/bench", "anthropic/bench", "gemini/bench", "ollama_chat/bench")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +41,7 @@ class Load:
 
 async def cpu_per_chunk(model: str, url: str, chunks: int, streams: int, pace: int) -> float:
     """Return the CPU microseconds of one chunk, opening the streams included."""
-    base = url.removesuffix("/v1") if model.startswith("anthropic") else url
+    base = url if model.startswith(("openai", "hosted_vllm")) else url.removesuffix("/v1")
     call = ModelCall(
         model=f"{model}-{chunks}-{pace}",
         messages=[{"role": "user", "content": "go"}],
