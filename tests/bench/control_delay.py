@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,7 +103,7 @@ def _round(runner: Runner, agent_id: str, count: int) -> dict[str, float]:
     streaming = _until_streaming(runner, count)
     delays = {}
     if agent_id == STREAM:
-        steered = _timed([lambda handle=handle: runner.steer(handle.run_id, "Slower.") for handle in handles])
+        steered = _timed([partial(runner.steer, handle.run_id, "Slower.") for handle in handles])
         delays["steer"] = _p99(runner, [handle.run_id for handle in handles], steered, ControlPayload)
     stopped = _timed([handle.cancel for handle in handles])
     for handle in handles:
