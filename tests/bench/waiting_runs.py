@@ -75,8 +75,8 @@ def _on(what: str, new_url: Callable[[], str], count: int, claims: int, rounds: 
             for name, pair in _in_turns(full, bare, claims).items():
                 for into, seconds in zip(times[name], pair, strict=True):
                     into.append(statistics.median(seconds) * 1e6)
-            shown = (f"{name} {mine[-1]:.0f} / {its[-1]:.0f} µs" for name, (mine, its) in times.items())
-            say(f"  {what}: {', '.join(shown)}")
+            line = (f"{name} {mine[-1]:.0f} / {its[-1]:.0f} µs" for name, (mine, its) in times.items())
+            say(f"  {what}: {', '.join(line)}")
     return [
         Figure(
             name=f"{what}: {WORK[name]}",
@@ -84,7 +84,7 @@ def _on(what: str, new_url: Callable[[], str], count: int, claims: int, rounds: 
             rounds=mine,
             references=its,
             bar=Bar(compares="ratio", limit=1.1) if name != "reap" else None,
-            note="beside: nobody waits" if name == "claim" else "",
+            note="beside: none waits" if name == "claim" else "",
         )
         for name, (mine, its) in times.items()
     ]
@@ -109,16 +109,16 @@ class Actors:
         self._reaper = Reaper(database, Settings(), lambda written: None)
 
     def take_one(self) -> dict[str, float]:
-        """Have a run accepted, found, claimed and ended, and return the seconds of each kind of work."""
+        """Have a run accepted, queued, claimed and ended, and return the seconds of each kind of work."""
         accepted = self.harness.accept()
         marks = [time.perf_counter()]
-        found = self._poller.claimable(16, ALL_QUEUES)
+        queued = self._poller.claimable(16, ALL_QUEUES)
         marks.append(time.perf_counter())
         lease = claim(self.harness.database, accepted.run_id, "own_bench", 60.0)
         marks.append(time.perf_counter())
         self._reaper.look()
         marks.append(time.perf_counter())
-        assert [row.id for row in found] == [accepted.run_id]
+        assert [row.id for row in queued] == [accepted.run_id]
         assert lease is not None
         self.harness.do(Owner(self.harness, lease).end())
         return dict(zip(("look", "claim", "reap"), (b - a for a, b in itertools.pairwise(marks)), strict=True))
