@@ -21,6 +21,7 @@ from bus.journal.owner import (
     Reason,
     Release,
     answering,
+    superseded,
 )
 from bus.payloads import ControlPayload, EndPayload, Payload
 from config.errors import CallboardError
@@ -64,7 +65,7 @@ class Inbox:
             case "pause":
                 self.release_as = self.release_as or PAUSED
             case "resume":
-                self._answer_soon([*self._superseded(request), request.answer("consumed")], self._resume)
+                self._answer_soon([*superseded(request, self.unread), request.answer("consumed")], self._resume)
             case "set":
                 self._answer_soon(
                     [request.answer("consumed")], partial(setattr, self, "max_rounds", request.max_rounds)
@@ -78,14 +79,10 @@ class Inbox:
             self.release_as = change
 
     def _resume(self) -> None:
-        if self.release_as is not None and self.release_as.reason is Reason.PAUSED:
+        """Stay with the run, unless a later pause has arrived."""
+        is_to_pause = any(request.kind == "pause" for request in self.unread.values())
+        if not is_to_pause and self.release_as is not None and self.release_as.reason is Reason.PAUSED:
             self.release_as = None
-
-    def _superseded(self, request: ControlRequest) -> list[ControlPayload]:
-        """Return the answers to the controls that a later one takes back."""
-        reason = str(request.data.get("reason"))
-        pauses = [replace(request, id=int(control_id), kind="pause") for control_id in request.data["supersedes"]]
-        return [self.unread.get(pause.id, pause).answer("refused", reason) for pause in pauses]
 
     def _answer_soon(self, answers: Sequence[ControlPayload], then: Callable[[], None] = lambda: None) -> None:
         task = asyncio.get_running_loop().create_task(self._answer(answers, then), name=f"answers {self._run_id}")
@@ -100,8 +97,8 @@ class Inbox:
         except CallboardError as error:
             log.warning("controls are not answered yet run_id=%s: %s", self._run_id, error)
             return
-        then()
         self._forget(answers)
+        then()
 
     def _forget(self, answers: Iterable[Payload]) -> None:
         """Leave out the controls that these events answer for good."""
@@ -113,8 +110,7 @@ class Inbox:
         requests = await self._journal.loop.read(self._journal.owner.unread_controls, self._run_id)
         unread = {request.id for request in requests}
         self.unread = {key: value for key, value in self.unread.items() if key in unread}
-        if not any(request.kind == "pause" for request in requests):
-            self._resume()
+        self._resume()
         for request in requests:
             self.receive(request)
         await self.settle()

@@ -275,6 +275,48 @@ LINES = (
         broken="return ~exists(older_ones)",
         tests="tests/bus/journal/test_mailbox.py",
     ),
+    Line(
+        promise="a text that no model got before the end begins a turn",
+        file="bus/journal/log/commit.py",
+        text="next_turns(connection, numbered):",
+        broken="next_turns(connection, ()):",
+        tests="tests/bus/journal/test_mailbox_schedules.py",
+    ),
+    Line(
+        promise="a control has one answer",
+        file="agents/mailbox/inbox.py",
+        text='and a.state != "accepted"}',
+        broken='and a.state == "accepted"}',
+        tests="tests/bus/journal/test_mailbox_schedules.py",
+    ),
+    Line(
+        promise="texts and messages are taken in the order in which they arrived",
+        file="bus/journal/records/control_requests.py",
+        text="controls.c.taken_ms.is_(None)).order_by(controls.c.id)",
+        broken="controls.c.taken_ms.is_(None)).order_by(controls.c.id.desc())",
+        tests="tests/bus/journal/test_mailbox_schedules.py",
+    ),
+    Line(
+        promise="texts of a stopped run are shown as not delivered",
+        file="bus/journal/records/control_requests.py",
+        text='UNDELIVERED, "stopped")',
+        broken="REFUSED, ENDED)",
+        tests="tests/bus/journal/test_mailbox_schedules.py",
+    ),
+    Line(
+        promise="what a message is put before keeps its order",
+        file="bus/journal/unowned/turns.py",
+        text="[items[-1], *items[:-1]]",
+        broken="[items[-1], *items[-2::-1]]",
+        tests="tests/bus/journal/test_mailbox_schedules.py",
+    ),
+    Line(
+        promise="a pause that was taken back is answered with its resumption",
+        file="bus/journal/records/control_requests.py",
+        text="return [*taken_back, *(",
+        broken="return [*(",
+        tests="tests/bus/journal/test_mailbox_schedules.py",
+    ),
     # --- policy
     Line(
         promise="the strictest rule decides",

@@ -271,11 +271,11 @@ def _begin_turn(connection: Connection, run_id: str, request: ControlRequest) ->
     earlier = connection.execute(_EARLIER, {"id_": run_id}).one()
     now_ms, content = epoch_ms(), request.content
     run: dict[str, Any] = {name: getattr(earlier, name) for name in INHERITED}
-    run |= {"id": new_id("run"), "kind": AGENT, "turn": request.number, "trace_id": new_trace_id()}
+    run |= {"id": new_id("run"), "kind": AGENT, "turn": request.turn, "trace_id": new_trace_id()}
     run |= {"title": stored_line(content)}
     insert_run(connection, run)
     add_policy(connection, run["id"], policy_of(connection, run_id))
-    message = {"thread_key": earlier.thread_key, "number": request.number, "turn": request.number, "run_id": run["id"]}
+    message = {"thread_key": earlier.thread_key, "number": request.number, "turn": request.turn, "run_id": run["id"]}
     message |= {"id": new_id("msg"), "role": "user", "partial": False, "created_ms": now_ms}
     message |= {"data_json": orjson.dumps({"content": content, "control_id": request.control_id}).decode()}
     connection.execute(insert(messages).values(**message))

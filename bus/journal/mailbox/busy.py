@@ -76,7 +76,8 @@ def deliver(database: Database, connection: Connection, message: SentMessage) ->
         case "reject":
             raise THREAD_BUSY(thread_id=message.thread_id, run_id=head.id, status=head.status)
         case "interrupt" | "rollback":
-            queued = tuple(row.id for row in queued_messages(connection, head.thread_key))
+            waiting = queued_messages(connection, head.thread_key)  # not the one that ends now: it was sent before
+            queued = tuple(row.id for row in waiting if row.id != head.id)
             data = {"rollback": True} if message.if_busy == "rollback" else None
             return Delivery(queued=queued, stopped=_stop(database, connection, message, head, data))
         case "merge" if message.may_join:

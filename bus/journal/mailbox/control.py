@@ -23,6 +23,7 @@ from bus.journal.records.control_requests import (
     ControlRequest,
     add_control,
     last_control_id,
+    superseded,
     take_back,
     unread_controls,
 )
@@ -52,6 +53,9 @@ from config.ids import new_id
 
 WAIT_S = 7 * 24 * 3600
 """Seconds that a paused run waits for its resumption, unless the settings say otherwise."""
+
+
+BEING_STOPPED = "it is being stopped; send a message to its thread instead"
 
 
 def control(
@@ -179,6 +183,8 @@ def _leave(
     unread = unread_controls(connection, row.id)
     if command.takes_back is not None and row.status in (RunStatus.RUNNING, RunStatus.QUEUED):
         return _take_back(connection, row, command, [r for r in unread if r.kind == command.takes_back], by)
+    if row.stop_requested and state.status == RunStatus.WAITING:
+        raise _refused(command, BEING_STOPPED)
     if row.status == RunStatus.RUNNING:
         if any(request.kind == command.kind for request in unread):
             return untouched(row)
@@ -188,8 +194,10 @@ def _leave(
             return untouched(row)
         raise _refused(command, _problem(row))
     request = add_control(connection, row.id, command.kind, by)
+    same = [earlier for earlier in unread if earlier.kind == command.kind]  # its owner was lost before it came to them
     _set_timer(connection, row, state, wait_s)
-    return _as_requested(move(connection, row, state.status, state.reason, request.answer(CONSUMED)), request)
+    answers = [answer for each in (*same, request) for answer in (*superseded(each), each.answer(CONSUMED))]
+    return _as_requested(move(connection, row, state.status, state.reason, *answers), request)
 
 
 def _problem(row: Row[Any]) -> str:
@@ -247,7 +255,7 @@ def _give(connection: Connection, row: Row[Any], command: Control, by: str, data
     if row.kind == TOOL:
         raise _refused(command, "it is one call of a tool, without a model; send a message to its thread instead")
     if row.stop_requested:
-        raise _refused(command, "it is being stopped; send a message to its thread instead")
+        raise _refused(command, BEING_STOPPED)
     number = connection.execute(_NEXT_NUMBER, {"key_": row.thread_key}).scalar_one() - 1
     request = add_control(connection, row.id, command.kind, by, data, number)
     if row.status != RunStatus.WAITING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -13,8 +14,9 @@ from bus.journal.controls import STOP
 from bus.journal.errors import MESSAGE_TAKEN, RunUnknown, ThreadUnknown
 from bus.journal.log.commit import Commit
 from bus.journal.mailbox.control import control_locked, record_control
+from bus.journal.outbox import announce
 from bus.journal.paging import present
-from bus.journal.records.control_requests import STEER, request_of
+from bus.journal.records.control_requests import STEERS_OF_THREAD, request_of
 from bus.journal.records.originals import write_originals
 from bus.journal.states.conditions import holds_thread
 from bus.journal.unowned.transitions import CommitResult, lock_allowed_run, write
@@ -23,7 +25,7 @@ from bus.payloads import HistoryPayload
 from bus.sealing import Original
 from config.clock import stamp
 from config.database.engine import Database
-from config.database.tables import controls, messages, runs, threads
+from config.database.tables import messages, runs, threads
 from config.identity.principal import Principal, Verb
 from config.text.stored_texts import stored_line
 
@@ -54,7 +56,7 @@ def listed(database: Database, principal: Principal, thread_id: str, owner: str 
     with database.read() as connection:
         key = _thread_key(connection, principal, thread_id, owner)
         waiting = connection.execute(_LISTED.where(rows_for(principal, Verb.SEE, runs)), {"key_": key}).all()
-        steers = connection.execute(_STEERS.where(rows_for(principal, Verb.SEE, runs)), {"key_": key}).all()
+        steers = connection.execute(STEERS_OF_THREAD.where(rows_for(principal, Verb.SEE, runs)), {"key_": key}).all()
     entries = [_steer_entry(row) for row in steers] + [_message_entry(row) for row in waiting]
     return [entry for _, entry in sorted(entries, key=lambda pair: pair[0])]
 
@@ -75,7 +77,7 @@ def _message_entry(row: Any) -> tuple[int, dict[str, Any]]:
 def _steer_entry(row: Row[Any]) -> tuple[int, dict[str, Any]]:
     request = request_of(row)
     entry = {"kind": "steer", "run_id": row.run_id, "control_id": request.control_id, "by": row.by}
-    return row.number or 0, present(entry | {"content": request.content, "at": stamp(row.created_ms)})
+    return request.turn or 0, present(entry | {"content": request.content, "at": stamp(row.created_ms)})
 
 
 def lock_queued(connection: Connection, principal: Principal, run_id: str, thread_id: str) -> Row[Any]:
@@ -165,7 +167,11 @@ def move_first(
         put_first(connection, row.thread_key, run_id, queued)
         event = HistoryPayload(kind="edited", from_seq=row.turn)
         kept = {name: getattr(row, name) for name in ("owner", "lease_until")}
-        return write(connection, row, Commit(events=[event]), **kept), stopped
+        written = write(connection, row, Commit(events=[event]), **kept)
+        if connection.execute(_HEAD, {"key_": row.thread_key}).scalar() == run_id:
+            announce(connection, run_id)  # its own wake-up may have come while another one was first
+            written = replace(written, wake=run_id)
+        return written, stopped
 
 
 def _stop_head(
@@ -196,12 +202,6 @@ _LISTED = (
     .where(_OF_THREAD, *NEVER_BEGUN, messages.c.thread_key == runs.c.thread_key, messages.c.role == "user")
     .order_by(runs.c.turn)
     .limit(MAX_LISTED)
-)
-_STEERS = (
-    select(controls)
-    .join(runs, runs.c.id == controls.c.run_id)
-    .where(_OF_THREAD, runs.c.ended_ms.is_(None), controls.c.kind == STEER, controls.c.taken_ms.is_(None))
-    .order_by(controls.c.id)
 )
 _OF_RUN = (
     messages.c.thread_key == bindparam("key_"),

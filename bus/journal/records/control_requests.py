@@ -6,7 +6,7 @@ The event decides: a commit that has it sets the row's state, and is refused whe
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, bindparam, case, func, insert, null, or_
 from bus.journal.errors import TOO_MANY_CONTROLS, ControlsChanged
 from bus.payloads import ControlPayload, Payload
 from config.database.engine import WALL_MS
-from config.database.tables import controls
+from config.database.tables import controls, runs
 
 STOP, STEER, PAUSE, RESUME, SET = "stop", "steer", "pause", "resume", "set"
 """The kinds of controls."""
@@ -35,7 +35,8 @@ class ControlRequest:
     kind: str
     by: str | None
     data: Mapping[str, Any] = field(default_factory=dict)
-    """``content`` of a steer; the limits of a ``set``; ``rollback`` of a stop that undoes the turn."""
+    """``content`` of a steer, and its ``turn`` where that was moved; the limits of a ``set``; ``rollback`` of a stop
+    that undoes the turn; what a resumption ``supersedes``."""
     number: int | None = None
     """Of a steer: its place among the thread's messages, in which it arrived."""
     is_accepted: bool = False
@@ -57,6 +58,12 @@ class ControlRequest:
     def max_rounds(self) -> int | None:
         """Of a ``set``: most rounds with tools from now on."""
         return self.data.get("max_iterations") if self.kind == SET else None
+
+    @property
+    def turn(self) -> int | None:
+        """Of a steer: the turn that it may begin; that of its arrival, unless a message was put before it."""
+        turn: int | None = self.data.get("turn", self.number)
+        return turn
 
     def answer(self, state: str, reason: str | None = None) -> ControlPayload:
         """Return the event that answers it."""
@@ -90,6 +97,20 @@ def add_control(
 def unread_controls(connection: Connection, run_id: str) -> list[ControlRequest]:
     """Return the controls of a run that no event has answered, in the order in which they arrived."""
     return [request_of(row) for row in connection.execute(_UNREAD, {"run_": run_id})]
+
+
+def unread_steers(connection: Connection, thread_key: int) -> list[ControlRequest]:
+    """Lock and return the texts that no model of a thread has got, in the order in which they arrived."""
+    return [
+        request_of(row)
+        for row in connection.execute(STEERS_OF_THREAD.with_for_update(of=controls), {"key_": thread_key})
+    ]
+
+
+def set_turn(connection: Connection, steer: ControlRequest, turn: int) -> None:
+    """Let an unread steer begin this turn, where it begins one."""
+    data_json = orjson.dumps(dict(steer.data) | {"turn": turn}).decode()
+    connection.execute(_SET_DATA, {"id_": steer.id, "data_json_": data_json})
 
 
 def request_of(row: Row[Any]) -> ControlRequest:
@@ -141,9 +162,17 @@ def require_answered(connection: Connection, run_id: str) -> None:
 def answers_at_end(requests: Sequence[ControlRequest], status: str) -> list[ControlPayload]:
     """Return the answers to a run's unread controls where it ends with this status.
 
-    A steer of a run that was stopped is not delivered; of another one it begins the thread's next turn.
+    A steer of a run that was stopped is not delivered; of another one it begins the thread's next turn. What a
+    resumption has taken back is answered with it.
     """
-    return [_at_end(request, is_stopped=status == "cancelled") for request in requests]
+    taken_back = [answer for request in requests for answer in superseded(request)]
+    return [*taken_back, *(_at_end(request, is_stopped=status == "cancelled") for request in requests)]
+
+
+def superseded(request: ControlRequest, known: Mapping[int, ControlRequest] | None = None) -> list[ControlPayload]:
+    """Return the answers to the pauses that this resumption has taken back; ``known``: those whose author is known."""
+    pauses = [replace(request, id=int(row_id), kind=PAUSE) for row_id in request.data.get("supersedes", ())]
+    return [(known or {}).get(pause.id, pause).answer(REFUSED, SUPERSEDED) for pause in pauses]
 
 
 def _at_end(request: ControlRequest, *, is_stopped: bool) -> ControlPayload:
@@ -181,6 +210,14 @@ def rounds_set(connection: Connection, run_id: str) -> int | None:
 
 _OF_RUN = controls.c.run_id == bindparam("run_")
 _UNREAD = select(controls).where(_OF_RUN, controls.c.taken_ms.is_(None)).order_by(controls.c.id)
+STEERS_OF_THREAD = (
+    select(controls)
+    .join(runs, runs.c.id == controls.c.run_id)
+    .where(runs.c.thread_key == bindparam("key_"), runs.c.ended_ms.is_(None))
+    .where(controls.c.kind == STEER, controls.c.taken_ms.is_(None))
+    .order_by(controls.c.id)
+)
+_SET_DATA = update(controls).where(controls.c.id == bindparam("id_")).values(data_json=bindparam("data_json_"))
 _LAST = select(func.max(controls.c.id)).where(_OF_RUN, controls.c.kind == bindparam("kind_"))
 _ANY = select(controls.c.id).where(_OF_RUN, controls.c.taken_ms.is_(None)).limit(1)
 _COUNT = select(func.count()).select_from(controls).where(_OF_RUN, controls.c.taken_ms.is_(None))

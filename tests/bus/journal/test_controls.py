@@ -95,6 +95,39 @@ def test_a_control_outlives_an_owner_that_is_lost(harness: JournalHarness) -> No
     assert (request.kind, request.content) == ("steer", "In French.")
 
 
+def test_a_pause_that_was_taken_back_is_answered_where_the_run_ends_before_its_owner_came_to_it(
+    harness: JournalHarness,
+) -> None:
+    owner = harness.own()
+    for verb in ("pause", "resume"):
+        ask(harness, owner.lease.run_id, verb)
+
+    harness.do(owner.end("failed"))
+
+    assert answers(harness, owner.lease.run_id) == [("pause", "refused", "superseded"), ("resume", "refused", "ended")]
+
+
+def test_a_resumption_counts_for_a_pause_that_a_lost_owner_has_not_come_to(harness: JournalHarness) -> None:
+    run_id = harness.own().lease.run_id
+    ask(harness, run_id, "pause")
+    harness.expire_lease(run_id)
+    reap(harness.database, run_id)
+
+    for verb in ("pause", "resume"):
+        ask(harness, run_id, verb)
+
+    assert harness.unread(run_id) == []
+    assert [answer[:2] for answer in answers(harness, run_id)] == [("pause", "consumed")] * 2 + [("resume", "consumed")]
+
+
+def test_a_run_that_is_being_stopped_is_not_paused(harness: JournalHarness) -> None:
+    owner = harness.own()
+    cancel(harness.database, ME, owner.lease.run_id, "ann")
+
+    with raises(CONTROL_REFUSED, match="being stopped"):
+        ask(harness, owner.lease.run_id, "pause")
+
+
 def test_a_stop_counts_for_more_than_a_pause(harness: JournalHarness) -> None:
     owner = harness.own()
     run_id = owner.lease.run_id

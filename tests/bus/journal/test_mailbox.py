@@ -13,19 +13,23 @@ from bus.journal.acceptance.accept import Accepted, accept
 from bus.journal.approvals import Decision
 from bus.journal.controls import PAUSE, RESUME
 from bus.journal.decisions.decisions import decide
-from bus.journal.errors import MESSAGE_TAKEN, THREAD_BUSY, RunUnknown, ThreadUnknown
+from bus.journal.errors import MESSAGE_TAKEN, RUN_CRASHED, THREAD_BUSY, RunUnknown, ThreadUnknown
 from bus.journal.log.commit import Commit
 from bus.journal.mailbox import busy, queue
 from bus.journal.mailbox.control import control
 from bus.journal.records.control_requests import request_of
-from bus.journal.records.threads import history
+from bus.journal.records.steps import StepStarted
+from bus.journal.records.threads import HistoryItem, history
+from bus.journal.run_end import fail_owned
 from bus.journal.states.codes import Reason
 from bus.journal.states.release import PAUSED, Release
-from bus.payloads import StatusPayload
-from config.database.tables import approvals, controls, runs
+from bus.payloads import MessagePayload, StatusPayload
+from cli.crashlab.invariants import breaches
+from config.database.tables import approvals, controls, outbox, runs
 from config.identity.principal import Principal
-from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, fire_timers, new_run
-from tests.bus.questions import question
+from config.ids import canonical_digest, new_id
+from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, fire_timers, lose_owner, new_run
+from tests.bus.questions import ALLOWED, question
 from tests.raising import raises
 
 ME = Principal()
@@ -54,6 +58,30 @@ def streaming(harness: JournalHarness, run_id: str) -> Owner:
     return owner
 
 
+def in_a_tool(harness: JournalHarness, run_id: str) -> Owner:
+    owner = harness.own(run_id)
+    calls = [{"call_id": "call_1", "name": "pay", "arguments": {}, "arguments_text": "{}"}]
+    message = MessagePayload(role="assistant", tool_calls=calls, message_id="msg_1", step_id="stp_1")
+    item = HistoryItem(id="msg_1", role="assistant", data={"tool_calls": calls})
+    its = {"id": new_id("stp"), "idempotency_key": new_id("key"), "arguments_digest": canonical_digest({})}
+    step = StepStarted(**its, kind="tool", name="pay", effect="unsafe", call_id="call_1", decision=ALLOWED)
+    harness.do(owner.writer.commit(Commit(events=[message], history=[item], started=[step])))
+    return owner
+
+
+def end(harness: JournalHarness, owner: Owner, *, is_in_tool: bool) -> None:
+    """Have the owner end its run, and where a call is open, by what the journal has of it."""
+    run_id, is_stopped = owner.lease.run_id, harness.run_row(owner.lease.run_id).stop_requested
+    if not is_in_tool:
+        harness.do(owner.end("cancelled" if is_stopped else "failed"))
+        return
+    if is_stopped:
+        lose_owner(harness.database, run_id)
+    else:
+        fail_owned(harness.database, run_id, owner.lease.fence, RUN_CRASHED(crashes=1, during="pay"))
+    assert list(breaches(harness.record(run_id))) == []
+
+
 def waiting(harness: JournalHarness, run_id: str) -> None:
     owner = streaming(harness, run_id)
     release = Release(status="waiting", reason=Reason.APPROVAL, questions=(question(),))
@@ -70,6 +98,7 @@ def paused(harness: JournalHarness, run_id: str) -> None:
 STATES: dict[str, Callable[[JournalHarness, str], Owner | None]] = {
     "queued": lambda harness, run_id: None,
     "streaming": streaming,
+    "in a tool": in_a_tool,
     "waiting": waiting,
     "paused": paused,
 }
@@ -86,6 +115,7 @@ STEERED = {
     "paused": ["New", "Behind"],
     # The run fails before its model gets the text, which then is a turn in the place in which it arrived.
     "streaming": ["Behind", "New"],
+    "in a tool": ["Behind", "New"],
     "waiting": ["Behind", "New"],
 }
 
@@ -101,8 +131,7 @@ def test_each_policy_in_each_state_answers_every_message_once_and_in_order(
 
     taker = send_new(harness, policy, first)
     if owner is not None:
-        is_stopped = harness.run_row(first).stop_requested
-        harness.do(owner.end("cancelled" if is_stopped else "failed"))
+        end(harness, owner, is_in_tool=state == "in a tool")
     answered = play(harness)
 
     assert [text for text in answered if text != "First"] == ANSWERED.get(policy, STEERED[state])
@@ -161,6 +190,35 @@ def test_messages_are_edited_moved_and_removed_while_they_wait(harness: JournalH
     harness.do(owner.end())
     play(harness)
     assert texts_for(harness, second) == ["First", "Fourth", "Second, better"]
+
+
+def test_what_a_message_is_put_before_keeps_its_order_and_the_message_is_announced(harness: JournalHarness) -> None:
+    head = send(harness, "First").run_id
+    send(harness, "Second")
+    send(harness, "Third", "steer")
+    fourth = send(harness, "Fourth").run_id
+
+    queue.move_first(harness.database, ME, "talk", fourth, "ann", is_now=False)
+    assert titles(harness) == ["Fourth", "First", "Second", "Third"]
+    _, stopped = queue.move_first(harness.database, ME, "talk", head, "ann", is_now=False)
+
+    assert stopped is None
+    assert titles(harness) == ["First", "Fourth", "Second", "Third"]
+    assert harness.rows(select(outbox.c.run_id).order_by(outbox.c.id))[-1].run_id == head
+    harness.do(harness.own(head).end("failed"))
+    rows = harness.rows(select(runs.c.title).order_by(runs.c.turn))
+    assert [row.title for row in rows] == ["First", "Fourth", "Second", "Third"]
+
+
+@pytest.mark.parametrize("policy", ["interrupt", "rollback"])
+def test_a_message_that_is_stopped_before_it_begins_stays_before_the_new_one(
+    harness: JournalHarness, policy: str
+) -> None:
+    send(harness, "First")
+    new = send(harness, "New", policy).run_id
+
+    assert [row.title for row in harness.rows(select(runs.c.title).order_by(runs.c.turn))] == ["First", "New"]
+    assert texts_for(harness, new) == (["First", "New"] if policy == "interrupt" else ["New"])
 
 
 def test_send_now_stops_the_run_that_the_thread_is_at(harness: JournalHarness) -> None:
