@@ -183,7 +183,7 @@ def _leave(
     unread = unread_controls(connection, row.id)
     if command.takes_back is not None and row.status in (RunStatus.RUNNING, RunStatus.QUEUED):
         return _take_back(connection, row, command, [r for r in unread if r.kind == command.takes_back], by)
-    if row.stop_requested and state.status == RunStatus.WAITING:
+    if row.stop_requested and state.status == "waiting":
         raise _refused(command, BEING_STOPPED)
     if row.status == RunStatus.RUNNING:
         if any(request.kind == command.kind for request in unread):

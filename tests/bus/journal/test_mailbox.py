@@ -63,7 +63,7 @@ def in_a_tool(harness: JournalHarness, run_id: str) -> Owner:
     calls = [{"call_id": "call_1", "name": "pay", "arguments": {}, "arguments_text": "{}"}]
     message = MessagePayload(role="assistant", tool_calls=calls, message_id="msg_1", step_id="stp_1")
     item = HistoryItem(id="msg_1", role="assistant", data={"tool_calls": calls})
-    its = {"id": new_id("stp"), "idempotency_key": new_id("key"), "arguments_digest": canonical_digest({})}
+    its: dict[str, Any] = {"id": new_id("stp"), "idempotency_key": "key_1", "arguments_digest": canonical_digest({})}
     step = StepStarted(**its, kind="tool", name="pay", effect="unsafe", call_id="call_1", decision=ALLOWED)
     harness.do(owner.writer.commit(Commit(events=[message], history=[item], started=[step])))
     return owner
