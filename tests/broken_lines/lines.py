@@ -315,7 +315,7 @@ LINES = (
         file="bus/journal/records/control_requests.py",
         text="return [*taken_back, *(",
         broken="return [*(",
-        tests="tests/bus/journal/test_mailbox_schedules.py",
+        tests="tests/bus/journal/test_controls.py",
     ),
     # --- policy
     Line(
