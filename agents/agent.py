@@ -16,9 +16,9 @@ from agents.errors import OutputInvalid
 from agents.models.call import ModelCall
 from agents.models.fallbacks import Models
 from agents.models.streams.tool_calls import ToolCall
-from agents.prompt import FINAL_TURN_PROMPT, messages_for, offered
 from agents.steps import open_calls
 from agents.steps.handover import PlannedHandover
+from agents.steps.model_request import model_request, repair_messages
 from agents.steps.model_step import ModelStep
 from agents.steps.prompt_guard import asking
 from agents.steps.tool_step import ToolStep
@@ -157,30 +157,18 @@ class Agent:
     def _model_step(self, prior: OpenStep | None = None, steered: Sequence[HistoryItem] = ()) -> ModelStep:
         """Return a call of the model with the conversation so far, and with the texts of clients behind it."""
         definition, context = self._definition, self._context
-        is_last = self._is_last and not steered
-        messages = messages_for(
+        request = model_request(
             definition,
-            [*context.chat_history.items, *steered],
-            is_cut=context.chat_history.is_cut,
+            context.chat_history,
+            self._tools,
+            context.lease.roles,
             max_result_chars=context.settings.max_result_chars,
-            summary=context.chat_history.summary,
+            steered=steered,
+            repair=self._repair,
+            is_last=self._is_last and not steered,
         )
-        messages += self._repair
-        if is_last:
-            messages.append({"role": "system", "content": FINAL_TURN_PROMPT})
-        roles = context.lease.roles
-        offered_tools = {name: tool for name, tool in self._tools.items() if tool.may_be_called_with(roles)}
-        call = ModelCall(
-            **dict(self._models.current),
-            messages=messages,
-            tools=offered(offered_tools) or None,
-            effects={name: tool.effect for name, tool in offered_tools.items()},
-            starters=definition.starters,
-            tool_choice="none" if is_last and offered_tools else None,
-            params=definition.params,
-            response_format=response_format(definition.output_schema) if definition.output_schema else None,
-            timeouts=definition.timeouts,
-        )
+        starters, timeouts = definition.starters, definition.timeouts
+        call = ModelCall(**dict(self._models.current), **request, starters=starters, timeouts=timeouts)
         return ModelStep(context, call, self._models, prior=prior)
 
     def _begin(self, step: ModelStep) -> ModelStep:
@@ -362,11 +350,6 @@ MAX_CHARS = 512 * 1024
 _FENCE = "```"
 
 
-def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema as OpenAI's ``response_format``."""
-    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(schema)}}
-
-
 def parse_output(text: str, schema: Mapping[str, Any]) -> Any:
     """Return the data in an answer, without a code fence around it.
 
@@ -392,9 +375,3 @@ def _without_fence(text: str) -> str:
     if not newline or not inside.endswith(_FENCE) or opening.rstrip() not in (_FENCE, f"{_FENCE}json"):
         return text
     return inside.removesuffix(_FENCE)
-
-
-def repair_messages(text: str, problem: str) -> list[dict[str, Any]]:
-    """Return the messages that make the model correct an answer that failed the schema."""
-    request = f"Your last answer cannot be used: {problem} Answer again with only the corrected JSON object."
-    return [{"role": "assistant", "content": text}, {"role": "user", "content": request}]

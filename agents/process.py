@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 from agents.governance.guardrails.guardrails import guard_of, guardrails_of
 from agents.governance.policy.policy_yaml import PolicySource
@@ -23,6 +24,9 @@ from config.forks import after_fork, leave_to_parent
 from config.settings import Settings, settings
 from observers.base import AgentObserver
 
+if TYPE_CHECKING:
+    from bus.journal.clients import RecordedCalls
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Process:
@@ -33,6 +37,8 @@ class Process:
     registry: AgentRegistry
     local_observers: dict[str, tuple[AgentObserver, ...]] = field(default_factory=dict)
     """Observers given as objects, by the id of their inline run."""
+    replays: dict[str, RecordedCalls] = field(default_factory=dict)
+    """Of threads in which a test replays a run: the outcomes that its calls get, by the thread's id."""
     policies: PolicySource = field(default_factory=PolicySource)
     """The policy of the runs that begin; by default the shipped rules alone."""
     tools: Mapping[str, Tool] = field(default_factory=dict)

@@ -25,12 +25,14 @@ from sqlalchemy import event
 from agents.capabilities.build import capability_tool
 from agents.capabilities.folder import declared
 from agents.catalogue import as_tool, find_tool
-from agents.governance.guardrails.guardrails import guard_of
+from agents.governance.guardrails.guardrails import guard_of, sealing_guardrails
 from agents.governance.policy.policy_yaml import PolicySource
 from agents.handle import RunHandle
 from agents.models.call import is_in_process
 from agents.models.scripted import Call, ScriptedModel, Turn
 from agents.process import Process, use_process
+from agents.recording.recording import Recording, read_recording
+from agents.recording.replay import Replay, conversation, replayed_fields, tool_of_line
 from agents.registry import AgentRegistry
 from agents.runner import Runner
 from agents.tools.call_context import ToolContext
@@ -41,10 +43,11 @@ from agents.tools.schema import validate_arguments
 from agents.tools.tool import Tool
 from bus.celery_app import Publisher
 from bus.journal import Journal
+from bus.journal.clients import RecordedCalls, import_conversation
 from bus.payloads import EndPayload, Payload, ResponsePayload, ToolResultPayload, WithdrawnPayload
 from config.database.engine import Database, open_database
 from config.database.migrate import migrate
-from config.definitions.agent import AgentDefinition, pinned_definition
+from config.definitions.agent import AgentDefinition, definition_of, pinned_definition
 from config.definitions.capability import CapabilityDefinition
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.runner_spec import EndpointSpec
@@ -121,6 +124,7 @@ class AgentKit:
         self.settings = _settings(self._database, agents_dir, settings or {})
         self._registry = KitRegistry(self.settings.agent_folders if agents_dir else (), self.model.name)
         self._tools: dict[str, Tool] = {}
+        self._replays: dict[str, RecordedCalls] = {}
         self.agent(tools=tools, **fields)
         publish, guard = Publisher(self.settings), partial(guard_of, self.settings)
         journal = Journal(self.settings, publish=publish, guard=guard, database=self._database)
@@ -130,6 +134,7 @@ class AgentKit:
             registry=self._registry,
             policies=PolicySource(self.settings.policy_places),
             tools=self._tools,
+            replays=self._replays,
         )
         use_process(process)
         self.runner = Runner(process)
@@ -158,6 +163,43 @@ class AgentKit:
         """
         handle.result(TIMEOUT_S)
         return Played(events=list(handle.events()))
+
+    def replay(self, file: str | Path, agent_id: str | None = None) -> Played:
+        """Run the agent of a recording with its answers and outcomes, and return what happened; no tool is called.
+
+        ``file`` is what ``./callboard runs export`` wrote. ``agent_id`` replays it with an agent of this kit instead.
+
+        Raises:
+            AssertionError: what the model was sent, or the outcome, differs, or a recorded part is left over.
+            RECORDING_INVALID: the file cannot be used: it was edited, or a tool of it is not there.
+        """
+        recording = read_recording(file)
+        if agent_id is None:
+            agent_id = self._define_recorded(recording)
+        definition = self._registry.get(agent_id)
+        imported = conversation(recording, sealing_guardrails(self.settings, definition.guardrails)[0])
+        principal = dataclasses.replace(self.runner.principal, roles=frozenset(map(Role, recording.roles)))
+        database = self.runner.journal.database
+        thread_id = import_conversation(database, principal, agent_id, **imported)
+        replay, respond = Replay(recording), self.model.respond
+        self._replays[thread_id], self.model.respond = replay.calls, replay.respond
+        try:
+            played = self.play(recording.input, agent_id, thread_id=thread_id, principal=principal)
+        finally:
+            self.model.respond = respond
+            del self._replays[thread_id]
+        replay.require_same(played.events)
+        return played
+
+    def _define_recorded(self, recording: Recording) -> str:
+        """Define the agent of a recording, and return its id."""
+        agent_id = f"{recording.run.agent[:54]}.recorded"  # beside the agent as it is now
+        definition = definition_of(agent_id, recording.definition)
+        lines = {line for agent in self._registry.all() if isinstance(agent, AgentDefinition) for line in agent.tools}
+
+        find = partial(tool_of_line, tools=self._tools, known_lines=lines, settings=self.settings)
+        self._registry.defined[agent_id] = replayed_fields(recording, definition, find, self._tools)
+        return agent_id
 
     def close(self, timeout_s: float = TIMEOUT_S) -> None:
         """Wait for open runs and their observers, and make the database available for the next kit.

@@ -284,7 +284,10 @@ class CallRecord:
         facts |= {"recorded_in": decision.recorded.run_id} if decision.recorded is not None else {}
         event = ToolResultPayload(**call, **facts, message_id=message_id, step_id=self.id)
         ended = StepEnded(id=self.id, status=end.outcome, result=end.result, attempts=attempt, spans=spans)
-        data = call if self.answer.edited is None else call | {"edited": decision.arguments}
+        edited = decision.arguments if self.answer.edited is not None else None
+        if decision.recorded is not None:
+            edited = decision.recorded.edited
+        data = call if edited is None else call | {"edited": edited}
         items = [HistoryItem(id=self.item_id, role="tool", data=data)]
         return Commit(events=[*end.notes, event], ended=[ended], history=items, labels=labels)
 

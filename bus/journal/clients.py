@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from bus.journal.decisions.decisions import Decided
     from bus.journal.forks.continued import RepeatedRun
     from bus.journal.forks.fork import Fork
+    from bus.journal.forks.recordings import import_conversation
     from bus.journal.idempotency import IdempotencyKey
     from bus.journal.mailbox.busy import ITS_OWN_RUN, Delivery, IfBusy
     from bus.journal.records.parent import Parent
-    from bus.journal.records.recorded_calls import Mode, Origin
+    from bus.journal.records.recorded_calls import Mode, Origin, RecordedCalls
     from bus.journal.records.steps import NO_MODEL, TOOL, NewCall
     from bus.journal.states.codes import STOPPED
     from bus.journal.storage.internal_events import NewInternalEvent

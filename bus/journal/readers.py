@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from bus.journal.on_demand import on_demand
 
 if TYPE_CHECKING:
+    from bus.journal.forks.recordings import RecordedRun, conversation_before, recorded_run
     from bus.journal.log.line import Line, parse_cursor
     from bus.journal.paging import PAGE_BYTES, MessagesUntil
     from bus.journal.queries.run_record import RunRecord, read_record, run_of_thread

@@ -1,18 +1,25 @@
-"""`./callboard runs rerun` and `runs retry`: repeat a run from a step, or retry runs that did not succeed."""
+"""`./callboard runs rerun`, `runs retry` and `runs export`: repeat a run, retry some, or write one for a test."""
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
+from agents.recording.export import export_run
+from agents.recording.recording import written
 from agents.runner import Runner
 from bus.journal.clients import Mode, Origin
 from cli import options
+from cli.main import CallerPath
 from cli.open_runner import open_runner
 from cli.output.json import print_json
 from config.clock import epoch_ms, stamp
+from config.private_files import open_private
 from config.text.visible import visible
 
 MOST = 1000
@@ -103,6 +110,33 @@ def retry(
                 click.echo(f"{run_id} retries {row['run_id']}")
     if as_json:
         print_json(retries)
+    return 0
+
+
+@click.command("export")
+@click.argument("run_id", metavar="RUN")
+@click.option("-o", "--output", type=CallerPath(dir_okay=False), help="The file to write; default: standard output.")
+@options.state_dir
+def export(run_id: str, output: Path | None, **flags: object) -> int:
+    """Write a run that has ended to one file, which a test replays offline; it has prompts and texts of the run."""
+    with open_runner(options.apply(**flags)) as runner:
+        recording = export_run(runner, runner.principal, run_id)
+    text = written(recording)
+    if output is None:
+        sys.stdout.buffer.write(text)
+        sys.stdout.buffer.flush()
+    else:
+        with os.fdopen(open_private(output, os.O_WRONLY | os.O_TRUNC), "wb") as file:
+            file.write(text)
+        calls, answers = len(recording.outcomes), len(recording.answers)
+        click.echo(f"{output}: {answers} answers, {calls} outcomes of calls. Replay it: docs/testing.md", err=True)
+    rebuilt = [str(number) for number, answer in enumerate(recording.answers, 1) if not answer.exact]
+    if rebuilt:
+        click.echo(
+            f"warning: request {', '.join(rebuilt)} is what would be sent today; the agent's tools, the conversation "
+            "or Callboard have changed since the run.",
+            err=True,
+        )
     return 0
 
 

@@ -12,7 +12,7 @@ from bus.journal.readers import STATUSES, RunFilter
 from cli import options
 from cli.commands.agent_versions import upgrade
 from cli.commands.remove import rm_runs
-from cli.commands.repeats import rerun, retry
+from cli.commands.repeats import export, rerun, retry
 from cli.open_runner import open_runner
 from cli.options import CommandGroup
 from cli.output.durations import took
@@ -59,7 +59,7 @@ def _line(span: Mapping[str, Any]) -> str:
     return "  ".join(visible(str(fact)) for fact in facts if fact)
 
 
-MEMBERS = {"rerun": rerun, "retry": retry, "rm": rm_runs, "spans": spans_of, "upgrade": upgrade}
+MEMBERS = {"export": export, "rerun": rerun, "retry": retry, "rm": rm_runs, "spans": spans_of, "upgrade": upgrade}
 
 
 @click.command(cls=CommandGroup, members=MEMBERS)

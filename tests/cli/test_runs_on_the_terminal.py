@@ -14,6 +14,7 @@ import click
 import orjson
 import pytest
 
+from agents.testing import AgentKit
 from bus.journal.stores import WorkerRow, Workers
 from cli import options
 from cli.main import status_of
@@ -21,6 +22,7 @@ from cli.output.wait_reasons import warn_of_no_worker
 from config.database.engine import open_database
 from config.database.migrate import migrate
 from config.settings import Settings
+from tests.agents.sample_tools import add
 from tests.app_harness import write_agent
 from tests.model_server import Call, ModelServer, Turn
 
@@ -482,6 +484,29 @@ def test_a_run_is_repeated_from_a_step_and_failed_ones_are_retried(
     assert (again.out, again.err) == ("", "no run to retry.\n")
     assert f"repeats {run['run_id']} from step 1" in rerun
     assert "has no step 9" in capsys.readouterr().err
+
+
+def test_a_run_is_exported_and_replayed_offline(
+    type_: Type, model: ModelServer, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    model.script([Turn(calls=[Call(name="add", arguments={"a": 1, "b": 2})]), Turn(text="It is three.")])
+    type_("run", "tester", "What is 1 + 2?")
+    (run,) = listed(type_, capsys)
+    file = tmp_path / "run.json"
+
+    assert type_("runs", "export", run["run_id"], "-o", str(file)) == 0
+    output = capsys.readouterr()
+    assert type_("runs", "export", run["run_id"]) == 0
+    printed = capsys.readouterr().out
+    assert type_("runs", "export", "run_unknown") != 0
+
+    assert (output.out, "2 answers, 1 outcomes of calls" in output.err, "warning" in output.err) == ("", True, False)
+    assert (printed, file.stat().st_mode & 0o777) == (file.read_text(), 0o600)
+    count = len(model.requests)
+    with AgentKit(tools=[add]) as kit:
+        assert kit.replay(file).results("add") == [3]
+        assert kit.replay(file, "tester").output == "It is three."
+    assert len(model.requests) == count
 
 
 def listed(type_: Type, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:

@@ -41,3 +41,19 @@ STEP_UNKNOWN = Permanent.row(
     ),
     remedy="Name the number of a step: `./callboard runs --decisions RUN` lists them.",
 )
+
+RUN_NOT_EXPORTABLE = Permanent.row(
+    "run_not_exportable",
+    "The run cannot be written to a file that a test replays: it has not ended, or was more than one agent's answers "
+    "to one message.",
+    over_http=False,
+    remedy="The sentence says what is in the way; wait for the run's end, or export a run without it.",
+)
+
+RECORDING_INVALID = Permanent.row(
+    "recording_invalid",
+    "The file is no recording of a run as `./callboard runs export` writes it: it was edited, is of a newer version, "
+    "or names a tool that is not there.",
+    over_http=False,
+    remedy="Export the run again, or give the test what the sentence names.",
+)

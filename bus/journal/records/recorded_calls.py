@@ -57,6 +57,8 @@ class RecordedOutcome:
     """done, failed or unknown."""
     result: Any
     effect: str
+    edited: Mapping[str, Any] | None = None
+    """The arguments as a person changed them before the call."""
 
     @property
     def may_be_made_again(self) -> bool:

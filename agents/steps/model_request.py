@@ -1,0 +1,65 @@
+"""What one model call of an agent asks, as far as the definition, the conversation and the tools decide it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from agents.prompt import FINAL_TURN_PROMPT, Window, messages_for, offered
+from agents.tools.tool import Tool
+from bus.journal.owner import HistoryItem
+from config.definitions.agent import AgentDefinition
+from config.identity.principal import Role
+
+
+def model_request(
+    definition: AgentDefinition,
+    window: Window,
+    tools: Mapping[str, Tool],
+    roles: Collection[Role],
+    *,
+    max_result_chars: int,
+    steered: Sequence[HistoryItem] = (),
+    repair: Sequence[Mapping[str, Any]] = (),
+    is_last: bool = False,
+) -> dict[str, Any]:
+    """Return the fields of a ``ModelCall`` that say what is asked, without those that say whom.
+
+    Args:
+        window: the conversation so far; texts of clients (``steered``) stand behind it.
+        roles: those of the run's principal, which may not call every tool.
+        repair: messages that make the model correct an answer that did not fit the output schema.
+        is_last: whether the model has to answer without tools.
+    """
+    messages: list[Mapping[str, Any]] = [
+        *messages_for(
+            definition,
+            [*window.items, *steered],
+            is_cut=window.is_cut,
+            max_result_chars=max_result_chars,
+            summary=window.summary,
+        ),
+        *repair,
+    ]
+    if is_last:
+        messages.append({"role": "system", "content": FINAL_TURN_PROMPT})
+    offered_tools = {name: tool for name, tool in tools.items() if tool.may_be_called_with(roles)}
+    return {
+        "messages": messages,
+        "tools": offered(offered_tools) or None,
+        "effects": {name: tool.effect for name, tool in offered_tools.items()},
+        "tool_choice": "none" if is_last and offered_tools else None,
+        "params": definition.params,
+        "response_format": response_format(definition.output_schema) if definition.output_schema else None,
+    }
+
+
+def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema as OpenAI's ``response_format``."""
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(schema)}}
+
+
+def repair_messages(text: str, problem: str) -> list[dict[str, Any]]:
+    """Return the messages that make the model correct an answer that failed the schema."""
+    request = f"Your last answer cannot be used: {problem} Answer again with only the corrected JSON object."
+    return [{"role": "assistant", "content": text}, {"role": "user", "content": request}]
