@@ -228,8 +228,8 @@ LINES = (
     Line(
         promise="a run makes so many rounds of tool calls and no more",
         file="agents/agent.py",
-        text="return self._rounds >= self._max_rounds + self._rounds_bought",
-        broken="return self._rounds > self._max_rounds + self._rounds_bought",
+        text="return self._rounds >= self._max_rounds\n",
+        broken="return self._rounds > self._max_rounds\n",
         tests="tests/agents/test_agent.py",
     ),
     Line(

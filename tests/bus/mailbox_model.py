@@ -193,7 +193,7 @@ class Mailbox:
             run.status = "queued"
 
     def end(self, run: Run, status: str) -> None:
-        """A text that nobody has read is shown as not delivered after a stop, else it becomes a turn in its place."""
+        """A text that no model has got is shown as not delivered after a stop, else it becomes a turn in its place."""
         run.status = status
         for steer in self.steers(run):
             place = self.line.index(steer)

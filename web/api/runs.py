@@ -273,7 +273,7 @@ def steer(run_id: RunId, body: SteerRun, headers: Repeatable) -> Response:
 class SetRun(Input):
     """Limits of an open run."""
 
-    max_iterations: Annotated[int, Whole(1, 100_000)]
+    max_iterations: Annotated[int, Whole(1, 100_000), Field(examples=[3])]
     """Most rounds with tools, with those that it has had: as many as its agent's definition and its parent allow, or
     fewer."""
 

@@ -169,10 +169,10 @@ def answers_at_end(requests: Sequence[ControlRequest], status: str) -> list[Cont
     return [*taken_back, *(_at_end(request, is_stopped=status == "cancelled") for request in requests)]
 
 
-def superseded(request: ControlRequest, known: Mapping[int, ControlRequest] | None = None) -> list[ControlPayload]:
-    """Return the answers to the pauses that this resumption has taken back; ``known``: those whose author is known."""
+def superseded(request: ControlRequest, with_author: Mapping[int, ControlRequest] | None = None) -> list[ControlPayload]:
+    """Return the answers to the pauses that this resumption has taken back; ``with_author``: those whose author is known."""
     pauses = [replace(request, id=int(row_id), kind=PAUSE) for row_id in request.data.get("supersedes", ())]
-    return [(known or {}).get(pause.id, pause).answer(REFUSED, SUPERSEDED) for pause in pauses]
+    return [(with_author or {}).get(pause.id, pause).answer(REFUSED, SUPERSEDED) for pause in pauses]
 
 
 def _at_end(request: ControlRequest, *, is_stopped: bool) -> ControlPayload:

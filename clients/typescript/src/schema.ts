@@ -1874,6 +1874,7 @@ export interface components {
             /**
              * @description Most rounds with tools, with those that it has had: as many as its agent's definition and its parent allow, or
              *     fewer.
+             * @example 3
              */
             max_iterations: number;
         };

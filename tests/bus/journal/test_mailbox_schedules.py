@@ -321,8 +321,8 @@ class Schedule:
     def _check_end(self) -> None:
         query = select(messages).where(messages.c.role == "user").order_by(messages.c.turn, messages.c.number)
         rows = self.harness.rows(query.where(messages.c.run_id.in_([run.run_id for run in self.model.runs()])))
-        said = [(orjson.loads(row.data_json)["content"], bool(row.undone)) for row in rows]
-        assert said == list(self.model.history())
+        texts = [(orjson.loads(row.data_json)["content"], bool(row.undone)) for row in rows]
+        assert texts == list(self.model.history())
         events = [event for run in self.model.runs() for event in self._events_of(run)]
         answers = [event for event in events if isinstance(event, ControlPayload)]
         self._check_answers(answers)
