@@ -127,8 +127,7 @@ def begin_run(
         sticky=claim.sticky() if has_calls and may_be_sticky(policy, tools.values()) else (),
         on_cleared=on_cleared,
     )
-    context.inbox.unread_at_claim = () if lease.stop_requested else claim.unread_controls()
-    context.inbox.max_rounds = progress.max_rounds
+    context.inbox.begin(() if lease.stop_requested else claim.unread_controls(), progress.max_rounds)
     return _begin_work(claim, process, (definition, tools), context, progress, accepted)
 
 

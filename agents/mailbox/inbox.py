@@ -21,7 +21,6 @@ from bus.journal.owner import (
     Reason,
     Release,
     answering,
-    superseded,
 )
 from bus.payloads import ControlPayload, EndPayload, Payload
 from config.errors import CallboardError
@@ -52,6 +51,10 @@ class Inbox:
 
     # --- what arrives
 
+    def begin(self, unread: Sequence[ControlRequest], max_rounds: int | None) -> None:
+        """Take what had arrived before the run was claimed, and the most rounds that a client has set."""
+        self.unread_at_claim, self.max_rounds = unread, max_rounds
+
     def receive(self, request: ControlRequest) -> None:
         """Take a control that was read from the journal; a second time nothing happens.
 
@@ -65,7 +68,7 @@ class Inbox:
             case "pause":
                 self.release_as = self.release_as or PAUSED
             case "resume":
-                self._answer_soon([*superseded(request, self.unread), request.answer("consumed")], self._resume)
+                self._answer_soon([*request.superseded(self.unread), request.answer("consumed")], self._resume)
             case "set":
                 self._answer_soon(
                     [request.answer("consumed")], partial(setattr, self, "max_rounds", request.max_rounds)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bus.journal.log.writer import RunWriter
     from bus.journal.ownership.claims import Begun, ClaimTerms, Refused, Waiting
     from bus.journal.ownership.leases import Claim, FirstCommit
-    from bus.journal.records.control_requests import ControlRequest, superseded
+    from bus.journal.records.control_requests import ControlRequest
     from bus.journal.records.recorded_calls import RecordedOutcome
     from bus.journal.records.steps import AcceptedCall, StepEnded, StepStarted, Totals
     from bus.journal.records.task_wait import TaskWait

@@ -23,7 +23,6 @@ from bus.journal.records.control_requests import (
     ControlRequest,
     add_control,
     last_control_id,
-    superseded,
     take_back,
     unread_controls,
 )
@@ -196,7 +195,7 @@ def _leave(
     request = add_control(connection, row.id, command.kind, by)
     same = [earlier for earlier in unread if earlier.kind == command.kind]  # its owner was lost before it came to them
     _set_timer(connection, row, state, wait_s)
-    answers = [answer for each in (*same, request) for answer in (*superseded(each), each.answer(CONSUMED))]
+    answers = [answer for each in (*same, request) for answer in (*each.superseded(), each.answer(CONSUMED))]
     return _as_requested(move(connection, row, state.status, state.reason, *answers), request)
 
 

@@ -72,6 +72,14 @@ class ControlRequest:
             control_id=self.control_id, verb=self.kind, state=state, by=self.by, content=content, reason=reason
         )
 
+    def superseded(self, with_author: Mapping[int, ControlRequest] | None = None) -> list[ControlPayload]:
+        """Return the answers to the pauses that this resumption has taken back.
+
+        ``with_author``: requests by their ids, of which it is known who made them.
+        """
+        pauses = [replace(self, id=int(row_id), kind=PAUSE) for row_id in self.data.get("supersedes", ())]
+        return [(with_author or {}).get(pause.id, pause).answer(REFUSED, SUPERSEDED) for pause in pauses]
+
 
 def add_control(
     connection: Connection,
@@ -165,14 +173,8 @@ def answers_at_end(requests: Sequence[ControlRequest], status: str) -> list[Cont
     A steer of a run that was stopped is not delivered; of another one it begins the thread's next turn. What a
     resumption has taken back is answered with it.
     """
-    taken_back = [answer for request in requests for answer in superseded(request)]
+    taken_back = [answer for request in requests for answer in request.superseded()]
     return [*taken_back, *(_at_end(request, is_stopped=status == "cancelled") for request in requests)]
-
-
-def superseded(request: ControlRequest, with_author: Mapping[int, ControlRequest] | None = None) -> list[ControlPayload]:
-    """Return the answers to the pauses that this resumption has taken back; ``with_author``: those whose author is known."""
-    pauses = [replace(request, id=int(row_id), kind=PAUSE) for row_id in request.data.get("supersedes", ())]
-    return [(with_author or {}).get(pause.id, pause).answer(REFUSED, SUPERSEDED) for pause in pauses]
 
 
 def _at_end(request: ControlRequest, *, is_stopped: bool) -> ControlPayload:
