@@ -230,6 +230,17 @@ def test_detach_without_a_worker_prints_the_id_and_says_that_it_waits(
     assert "had ended already" in capsys.readouterr().out
 
 
+def test_the_rounds_of_a_run_are_limited_up_to_what_its_agent_allows(
+    type_: Type, capsys: pytest.CaptureFixture[str]
+) -> None:
+    type_("run", "tester", "hello", "--detach")
+    run_id = capsys.readouterr().out.split()[0]
+
+    assert type_("set", run_id, "--max-iterations", "3") == 0
+    assert type_("set", run_id, "--max-iterations", "100000") != 0
+    assert "raise max_iterations in the agent's file" in capsys.readouterr().err
+
+
 def test_what_a_model_says_cannot_move_the_cursor(
     type_: Type, model: ModelServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,6 +24,7 @@ TIMEOUTS = Timeouts(retry_s=5)
 POSTS: dict[str, tuple[Callable[[Callboard], Any], Answer]] = {
     "run": (lambda callboard: callboard.run("assistant", "Hello").run_id, ACCEPTED),
     "cancel": (lambda callboard: callboard.handle("run_1").cancel(), Answer(body=RUN)),
+    "set": (lambda callboard: callboard.handle("run_1").set(max_iterations=3), Answer(body=RUN)),
     "decide": (lambda callboard: callboard.handle("run_1").decide("apr_1", "fail").by, Answer(body={**RUN, **DECIDED})),
 }
 
