@@ -108,6 +108,7 @@ FIELDS: Mapping[str, Mapping[str, Any]] = {
     "StartRun": {"agent": "assistant", "input": "Hello"},
     "RunAgent": {"input": "Hello"},
     "SteerRun": {"content": "Hello"},
+    "SetRun": {"max_iterations": 3},
     "EditMessage": {"place": "first"},
     "ForkThread": {"message": 1},
     "RerunRun": {"from_step": 1},
@@ -150,7 +151,7 @@ class Probe:
     @property
     def verb(self) -> Verb:
         """What the call does with a run or a thread."""
-        if self.path.endswith(("/cancel", "/pause", "/resume", "/steer", "/upgrade")) or "/queue/" in self.path:
+        if self.path.endswith(("/cancel", "/pause", "/resume", "/set", "/steer", "/upgrade")) or "/queue/" in self.path:
             return Verb.CONTROL
         if self.path.endswith("/unseal"):
             return Verb.ADMINISTER
