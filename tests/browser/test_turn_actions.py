@@ -119,9 +119,10 @@ def test_a_failed_run_is_retried_as_the_next_turn(visitor: Visitor) -> None:
     visitor.opens()
     visitor.says("fail", agent="assistant").waits_for_end()
 
-    press(visitor.turns.last, "Try again")
+    visitor.turns.last.get_by_role("button", name="Try again").dblclick()
 
     visitor.waits_for_end(2)
+    expect(visitor.turns).to_have_count(2)
     first, second = [visitor.asks(f"/v1/runs/{run['run_id']}") for run in runs(visitor)]
     assert second["retry_of"] == first["run_id"]
     expect(visitor.turns.last).to_contain_text("fail")

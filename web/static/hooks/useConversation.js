@@ -62,6 +62,7 @@ export class Conversation {
 
   /** Show a run that repeats one of this thread. */
   add({ agent, input }, { run_id, thread_id }) {
+    if (this.stories.some((story) => story.run_id === run_id)) return; // the board has named it already
     const story = newStory({ run_id, agent, input, thread_id, createdAt: new Date().toISOString() });
     this.stories.push(story);
     this.view.showStory(story);

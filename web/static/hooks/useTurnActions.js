@@ -18,7 +18,8 @@ export function useTurnActions(conversation, { onFork }) {
     },
     pause: (story) => controlRun(story.run_id, "pause"),
     resume: (story) => controlRun(story.run_id, "resume"),
-    retry: async (story) => conversation.add(story, await retryRun(story.run_id, newKey())),
+    // Pressed twice, or again after a lost reply, it is the same request.
+    retry: async (story) => conversation.add(story, await retryRun(story.run_id, (story.retryKey ??= newKey()))),
     fork: async (story) => onFork(await forkThread(conversation.threadId, lastOf(story, await getConversationHistory(conversation.threadId)))),
   };
   return async (verb, story, value) => {
