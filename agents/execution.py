@@ -254,6 +254,7 @@ async def _begin_and_run(context: RunContext, agent: RunWork) -> None:
 
 
 async def _work(journal: Journal, agent: RunWork, context: RunContext) -> None:
+    context.inbox.receive_claimed()
     work = context.begin(_begin_and_run(context, agent))
     await journal.owner.lease_manager.track(context.writer, context)
     try:

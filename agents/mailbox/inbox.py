@@ -40,7 +40,7 @@ class Inbox:
         """By their ids, in the order in which they arrived."""
         self._answering: set[asyncio.Task[None]] = set()
         self.unread_at_claim: Sequence[ControlRequest] = ()
-        """What had arrived before the run was claimed."""
+        """What had arrived before the run was claimed, and the claim has not answered."""
         self.max_rounds: int | None = None
         """Most rounds, as a client has set them; None: what the agent's definition says."""
         self._rounds_of_parent = lease.max_rounds
@@ -52,8 +52,16 @@ class Inbox:
     # --- what arrives
 
     def begin(self, unread: Sequence[ControlRequest], max_rounds: int | None) -> None:
-        """Take what had arrived before the run was claimed, and the most rounds that a client has set."""
+        """Keep what had arrived before the run was claimed, and the most rounds that a client has set."""
         self.unread_at_claim, self.max_rounds = unread, max_rounds
+
+    def receive_claimed(self) -> None:
+        """Take what had arrived before the run was claimed, but for the texts that the claim has given the model.
+
+        Without this a resumed run would come to its next boundary before the journal is read again.
+        """
+        for request in self.unread_at_claim:
+            self.receive(request)
 
     def receive(self, request: ControlRequest) -> None:
         """Take a control that was read from the journal; a second time nothing happens.
@@ -136,8 +144,10 @@ class Inbox:
 
     def steered(self, *, at_claim: bool = False) -> Commit:
         """Return the commit that gives the model the texts that have arrived, the oldest first."""
-        requests = self.unread_at_claim if at_claim else self.unread.values()
+        requests = list(self.unread_at_claim if at_claim else self.unread.values())
         steers = [request for request in requests if request.kind == "steer"]
+        if at_claim:
+            self.unread_at_claim = [request for request in requests if request.kind != "steer"]
         return Commit(
             events=[request.answer("consumed") for request in steers],
             history=[
@@ -165,15 +175,15 @@ class Inbox:
         Raises:
             ControlsChanged: the run has succeeded, and a text for its model has arrived.
         """
+        end = change.events[-1]
+        may_go_on = isinstance(end, EndPayload) and end.status == "succeeded" and not is_final
         while True:
+            if may_go_on and self.has_steers:  # also where the text was read since the caller looked
+                raise ControlsChanged
             try:
                 await self._save(answering(change, list(self.unread.values())))
             except ControlsChanged:
                 await self.refresh()
-                end = change.events[-1]
-                has_succeeded = isinstance(end, EndPayload) and end.status == "succeeded"
-                if has_succeeded and self.has_steers and not is_final:
-                    raise
             else:
                 return
 

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from typing import Any
 
 import pytest
 
+from agents.context import RunContext
 from agents.errors import INPUT_EMPTY
 from agents.governance.guardrails.errors import INPUT_BLOCKED
+from agents.handle import RunHandle
 from agents.testing import AgentKit, Call, Turn
+from agents.tools import tool
+from bus.journal.approvals import Decision
 from bus.journal.clients import CONTROLS
 from bus.journal.errors import CONTROL_REFUSED
-from bus.payloads import ControlPayload, Payload, ResponsePayload, StatusPayload
+from bus.journal.owner import Commit
+from bus.messages.run_agent import RunAgentMessage
+from bus.payloads import ApprovalPayload, ControlPayload, EndPayload, Payload, ResponsePayload, StatusPayload
+from handlers.run_agent import run_agent
 from tests.agents.test_agent import slow_payment
+from tests.bus.journal_harness import lose_owner
 from tests.raising import raises
+from tests.soak.tools import hang_up
 
 
 def controls_of(events: list[Payload]) -> list[tuple[str, str]]:
@@ -106,6 +117,73 @@ def test_a_pause_that_is_taken_back_in_time_leaves_the_run_where_it_is(kit: Agen
     assert handle.result(10).output == "Paid."
     assert controls_of(events)[-2:] == [("pause", "refused"), ("resume", "consumed")]
     assert not [event for event in events if isinstance(event, StatusPayload) and event.status == "waiting"]
+
+
+def test_a_text_that_comes_while_the_end_is_committed_buys_one_more_call(
+    kit: AgentKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit.model.script(Turn(text="One, two."), Turn(text="Un, deux."))
+    save = RunContext.save
+
+    async def steered_first(context: RunContext, change: Commit, *more: Any, **kept: Any) -> list[Payload]:
+        if isinstance(change.events[-1], EndPayload) and len(kit.model.requests) == 1:
+            await asyncio.to_thread(kit.runner.steer, context.lease.run_id, "In French.")
+            while not context.inbox.unread:
+                await asyncio.sleep(0.01)
+        return await save(context, change, *more, **kept)
+
+    monkeypatch.setattr(RunContext, "save", steered_first)
+    handle = kit.run("Count.")
+
+    assert handle.result(10).output == "Un, deux."
+    assert controls_of(list(handle.events())) == [("steer", "accepted"), ("steer", "consumed")]
+
+
+def test_a_text_for_a_run_that_waits_follows_the_call_that_it_waits_for(kit: AgentKit) -> None:
+    kit.agent(tools=[hang_up])
+    kit.model.script(Turn(calls=[Call(name="hang_up")]), Turn(text="Payé."))
+    handle = kit.run("Pay.")
+
+    for event in handle.events():
+        if isinstance(event, ApprovalPayload) and event.decision is None:
+            kit.runner.steer(handle.run_id, "In French.")
+            handle.decide(event.approval_id, Decision(decision="take_as_done", result="paid"))
+
+    assert handle.result(10).output == "Payé."
+    assert [role for role, _ in asked(kit, 1)] == ["user", "assistant", "tool", "user"]
+
+
+def test_a_pause_that_a_lost_owner_has_read_is_done_at_the_end_of_the_open_step(kit: AgentKit) -> None:
+    begun, may_return = threading.Event(), threading.Event()
+
+    @tool(effect="pure")
+    def look() -> str:
+        """Look, and take your time."""
+        begun.set()
+        may_return.wait(20)
+        return "seen"
+
+    kit.agent(tools=[look])
+    kit.model.script(Turn(calls=[Call(name="look")]), Turn(text="Seen."))
+    handle = kit.run("Look.", detached=True)
+    first = threading.Thread(target=work_on, args=(kit, handle))
+    first.start()
+    assert begun.wait(10)
+
+    handle.control(CONTROLS["pause"])
+    next(event for event in handle.events() if controls_of([event]))
+    lose_owner(kit.runner.journal.database, handle.run_id)
+    may_return.set()
+    first.join(10)
+    work_on(kit, handle)
+
+    assert handle.status() == "waiting"
+    assert len(kit.model.requests) == 1
+
+
+def work_on(kit: AgentKit, handle: RunHandle) -> None:
+    """Execute the run as a worker does."""
+    run_agent(RunAgentMessage.of_run(kit.runner.journal.readers.runs.row(kit.runner.principal, handle.run_id)).to_wire())
 
 
 def test_a_text_passes_the_guardrails_of_the_runs_agent(kit: AgentKit) -> None:
