@@ -5,7 +5,8 @@ happens (from 1; without a number at every pass). An unused failpoint costs one 
 
 Places: ``accept``, ``claim`` and ``commit`` (after the transaction), ``accept-before``, ``claim-before`` and
 ``commit-before`` (inside it, before the commit), ``tool`` and ``tool-after`` (around a tool's function), ``publish``
-(a wake-up was published), ``unowned`` (a run was written to without an owner).
+(a wake-up was published), ``unowned`` (a run was written to without an owner), ``summary-before`` and ``summary`` (a
+summary of a thread is kept: inside the transaction, and after it).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ VARIABLE = "FAILPOINTS"
 PLACES = tuple(
     """
     accept-before accept claim-before claim commit-before commit tool tool-after publish unowned
+    summary-before summary
     """.split()
 )
 

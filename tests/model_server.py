@@ -6,6 +6,7 @@ with the monotonic nanoseconds at which it was written, so that a client on this
 ``GET /arrivals`` returns, with the stamp of each first token, when its request had been read, and forgets them.
 ``plain-1000000`` sends so many tokens of three characters, unpaced: an answer may have four million characters.
 ``bench-tool`` calls the first tool it is offered, without arguments, and says a few words where it may call none.
+``GET /resume`` resumes every stalled stream.
 ``calls-20-20`` says 20 tokens at 20 a second and calls the first tool it is offered; shown the result, it says 20 more.
 """
 
@@ -247,6 +248,9 @@ class _Connection(asyncio.Protocol):
         elif path == "/arrivals":
             arrivals = [self._server.arrivals.popleft() for _ in range(len(self._server.arrivals))]
             self.send_whole(200, orjson.dumps(arrivals), {})
+        elif path == "/resume":
+            self._server._resume()
+            self.send_whole(200, b"{}", {})
         elif path == "/api/show":  # where LiteLLM asks Ollama about a model
             self.send_whole(200, b"{}", {})
         elif request.dialect is not None:

@@ -5,14 +5,15 @@ The tools are named by their module, since each test has its own that write down
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cli.crashlab.trial import Reply
 from tests.model_server import Call, Turn
 
 Respond = Callable[[Mapping[str, Any]], Turn]
-NAMES = ("look_up", "put", "send", "pay", "order", "inquire")
+NAMES = ("look_up", "put", "send", "pay", "order", "inquire", "be_steered", "be_paused")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,10 +25,22 @@ class ReferenceRun:
     more: str = ""
     """Lines for the agent's file, besides its tools."""
     uses_tools: bool = True
-    stop_at: str | None = None
-    """A person stops the run when it says this."""
+    act_at: str | None = None
+    """A person acts when the run says this."""
+    reply: Reply | None = None
+    """What the person sends then; None: the run is stopped."""
+    is_resumed: bool = False
+    """Whether the model server, which has stopped in its answer, sends the rest once the reply was sent."""
+    then: Sequence[str] = ()
+    """Messages for the thread, each sent when the run before it has ended."""
+    routes: Sequence[str] = ("sync", "async")
     called: tuple[str, Mapping[str, Any]] | None = None
     """The tool and the arguments of a run of kind ``tool``; its model is not asked."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it is one run, of which a person at most answers what it asks."""
+        return self.act_at is None and not self.then
 
     def definition(self, module: str) -> str:
         """Return the lines of the agent's file, with the tools of ``module``."""
@@ -78,6 +91,80 @@ def _delegates(body: Mapping[str, Any]) -> Turn:
     return _at_once(*[Call(name=HELPER, arguments={"message": "Say hello."})] * 2)(body)
 
 
+NOTE, RATHER = "Leave out the tea.", "Rather some tea."
+"""Texts for a run that is under way."""
+STALLED = Turn(text=["never ", "whole"], stall_after=2)
+"""An answer during which a person acts."""
+
+
+def _times(body: Mapping[str, Any], text: str) -> int:
+    """Return how often a user says this."""
+    return sum(message["role"] == "user" and message.get("content") == text for message in body["messages"])
+
+
+def _steered(body: Mapping[str, Any]) -> Turn:
+    """Say behind how many results of the two calls the text stands, which comes during the first one."""
+    messages = body["messages"]
+    places = [results_in({"messages": messages[:at]}) for at, its in enumerate(messages) if its.get("content") == NOTE]
+    calls = [call("be_steered", NOTE), call("send", "b")][results_in(body) :]
+    return Turn(calls=calls[:1]) if calls else Turn(text=f"The text came behind {places} results.")
+
+
+def _steered_at_the_end(body: Mapping[str, Any]) -> Turn:
+    if not results_in(body):
+        return Turn(calls=[call("send", "a")])
+    times = _times(body, NOTE)
+    return Turn(text=f"The text came {times} times.") if times else STALLED
+
+
+def _failing(body: Mapping[str, Any]) -> Turn:
+    """Fail, since both answers are of another form, and answer the text that came during the second one."""
+    if _times(body, NOTE):
+        return Turn(text=f'{{"sum": {_times(body, NOTE)}}}')
+    return STALLED if "cannot be used" in str(body["messages"][-1]["content"]) else Turn(text="three")
+
+
+def _interrupted(body: Mapping[str, Any]) -> Turn:
+    """Begin an answer without an end, and say in the next turn what the model is shown of the first one."""
+    if _times(body, RATHER):
+        return Turn(text=f"After {_times(body, 'Do it.')} messages with {results_in(body)} results.")
+    return STALLED if results_in(body) else Turn(calls=[call("send", "a")])
+
+
+# --- a long thread
+
+WORDS = " ".join(f"word{number}" for number in range(40))
+"""More than an eighth of the history of an agent whose threads are long."""
+
+
+def _talked(body: Mapping[str, Any]) -> Turn:
+    """Call two tools in each turn but the last, with many words; say instead what is wrong with the conversation."""
+    messages = body["messages"]
+    if messages[0]["content"].startswith("You write the summary"):
+        return Turn(text="They looked things up.")
+    if problems := list(_unpaired(messages)):
+        return Turn(text=f"Wrong: {problems}")
+    questions = [number for number, message in enumerate(messages) if message["role"] == "user"]
+    results = sum(message["role"] == "tool" for message in messages[questions[-1] :])
+    question = messages[questions[-1]]["content"]
+    calls = [] if question == "And more?" else [call("look_up", question), call("send", question)]
+    return Turn(text=WORDS, calls=[calls[results]]) if results < len(calls) else Turn(text=f"{question} Done.")
+
+
+def _unpaired(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the calls and results of a conversation that no provider takes."""
+    open_calls: list[str] = []
+    for message in messages:
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in open_calls:
+                yield f"no call of {message['tool_call_id']}"
+            else:
+                open_calls.remove(message["tool_call_id"])
+            continue
+        yield from (f"no result of {call_id}" for call_id in open_calls)
+        open_calls = [called["id"] for called in message.get("tool_calls") or ()]
+
+
 REFERENCE_RUNS: dict[str, ReferenceRun] = {
     "chat": ReferenceRun(uses_tools=False, respond=lambda body: Turn(text="Hello to you.")),
     "two tools in turn": ReferenceRun(
@@ -122,9 +209,27 @@ REFERENCE_RUNS: dict[str, ReferenceRun] = {
     ),
     "delegation": ReferenceRun(uses_tools=False, more=f"tools: ['agent:{HELPER}']\n", respond=_delegates),
     "stop in the middle": ReferenceRun(
-        respond=lambda body: (
-            Turn(text=["never ", "whole"], stall_after=2) if results_in(body) else Turn(calls=[call("send", "a")])
-        ),
-        stop_at="never",
+        respond=lambda body: STALLED if results_in(body) else Turn(calls=[call("send", "a")]),
+        act_at="never",
+    ),
+    "steer": ReferenceRun(respond=_steered),
+    "steer at the end": ReferenceRun(
+        respond=_steered_at_the_end, act_at="never", reply=Reply(NOTE, "steer"), is_resumed=True
+    ),
+    "steer and a failure": ReferenceRun(
+        uses_tools=False,
+        more=_SCHEMA,
+        respond=_failing,
+        act_at="never",
+        reply=Reply(NOTE, "steer"),
+        is_resumed=True,
+    ),
+    "interrupt": ReferenceRun(respond=_interrupted, act_at="never", reply=Reply(RATHER, "interrupt")),
+    "rollback": ReferenceRun(respond=_interrupted, act_at="never", reply=Reply(RATHER, "rollback")),
+    "pause": ReferenceRun(
+        respond=_in_turn(Turn(calls=[call("be_paused", "a")]), Turn(calls=[call("send", "b")]), Turn(text="Done."))
+    ),
+    "compaction": ReferenceRun(
+        more="history_chars: 1200\n", respond=_talked, then=("And then?", "And more?"), routes=("async",)
     ),
 }

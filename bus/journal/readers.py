@@ -11,7 +11,15 @@ if TYPE_CHECKING:
     from bus.journal.forks.recordings import RecordedRun, conversation_before, recorded_run
     from bus.journal.log.line import Line, parse_cursor
     from bus.journal.paging import PAGE_BYTES, MessagesUntil
-    from bus.journal.queries.run_record import RunRecord, read_record, run_of_thread
+    from bus.journal.queries.run_record import (
+        RunRecord,
+        SummaryRecord,
+        read_controls,
+        read_record,
+        read_records,
+        read_summaries,
+        runs_of_thread,
+    )
     from bus.journal.queries.runs import STATUSES, RunFilter, Runs
     from bus.journal.queries.wait_reasons import WaitReason
     from bus.journal.records.originals import unseal_originals

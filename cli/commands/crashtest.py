@@ -18,9 +18,9 @@ from cli.main import FAILED, SUCCEEDED
 from cli.output.json import print_json
 
 if TYPE_CHECKING:
-    from cli.crashlab.attempts import Subject
     from cli.crashlab.lab import Case, Lab
     from cli.crashlab.places import Choice
+    from cli.crashlab.trial import Subject
     from config.definitions.agent import AgentDefinition
     from config.settings import Settings
 
@@ -52,8 +52,8 @@ def crashtest(agent: str, text: str, route: str, model: str | None, yes: bool, a
     from agents.models.auto import resolve_model
     from agents.prompt import check_objective
     from agents.registry import AgentRegistry
-    from cli.crashlab.attempts import Subject
     from cli.crashlab.places import Choice
+    from cli.crashlab.trial import Subject
 
     if not hasattr(os, "fork"):
         raise click.ClickException("the crash lab needs os.fork, which this system lacks; use Linux or macOS.")

@@ -1,4 +1,4 @@
-"""The effects of a run's calls, counted from the ledger, and the rules they must not break."""
+"""The effects of the calls of a thread's runs, counted from the ledger, and the rules they must not break."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from bus.journal.readers import RunRecord
-from cli.crashlab.attempts import AttemptResult, call_name
 from cli.crashlab.ledger import BEGAN, RETURNED, Entry
+from cli.crashlab.person import call_name
+from cli.crashlab.trial import AttemptResult
 from config.effects import Changes, Effect
 
 
 class Effects:
-    """A run's ledger compared with its journal.
+    """The ledger of a thread's runs compared with the journal.
 
     A tool's effect class is its own, or the agent's override where that is riskier; with ``trust_overrides`` it is the
     override.
@@ -20,7 +21,7 @@ class Effects:
 
     def __init__(
         self,
-        record: RunRecord | None,
+        records: Sequence[RunRecord],
         entries: Sequence[Entry],
         *,
         trust_overrides: bool = False,
@@ -28,10 +29,10 @@ class Effects:
     ) -> None:
         """``attempt``: the process that resumed the run, which must not repeat calls that were recorded before it."""
         self._entries = entries
-        self._attempt = attempt or AttemptResult(record=record)
+        self._attempt = attempt or AttemptResult(records=records)
         self._trust_overrides = trust_overrides
-        self._steps = {step["idempotency_key"]: step for step in record.steps} if record is not None else {}
-        answers = record.approvals if record is not None else ()
+        self._steps = {step["idempotency_key"]: step for record in records for step in record.steps}
+        answers = [answer for record in records for answer in record.approvals]
         again = (row["step_id"] for row in answers if row["decision"] == "run_again" and row["used_ms"] is not None)
         self._chosen_again = Counter(again)
 

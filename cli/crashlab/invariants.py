@@ -1,7 +1,8 @@
 """The invariants of a run, whatever was done to it; each breach is a sentence.
 
 The crash lab, the soak, and the state machine and random schedules of the journal's tests check the same ones here:
-the order of the log and its one end, the steps, the history, the approvals, one owner at a time, and what viewers see.
+the order of the log and its one end, the steps, the history, the approvals and controls, one owner at a time, the
+thread's summaries, and what viewers see.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from bus.journal.readers import Line, RunRecord
+from bus.journal.readers import Line, RunRecord, SummaryRecord
 from config.ids import canonical_digest
 
 Facts = Mapping[str, Any]
@@ -48,6 +49,7 @@ def breaches(record: RunRecord) -> Iterator[str]:
     yield from _log(record)
     yield from _steps(record)
     yield from _approvals(record)
+    yield from _controls(record)
     yield from _history(record)
     yield from _owners(record)
     if record.is_over:
@@ -179,10 +181,33 @@ def _decided_digest(approval: Facts) -> str:
     return str(decision.get("digest") or approval["digest"])
 
 
+def _controls(record: RunRecord) -> Iterator[str]:
+    """Yield the controls that are answered otherwise than once, and the texts that the model did not get once."""
+    texts = Counter(message.get("control_id") for message in record.messages)
+    for row in record.controls:
+        control_id = f"ctl_{row['id']}"
+        answers = [event for event in record.events if event.get("control_id") == control_id]
+        finals = [answer["state"] for answer in answers if answer["state"] != "accepted"]
+        if len(finals) > 1 or (record.is_over and finals != [row["state"]]):
+            yield f"its {row['kind']} {control_id} is {row['state']}, and its log answers it with {finals}"
+        is_text = any(answer["state"] == "consumed" and answer.get("reason") is None for answer in answers)
+        if row["kind"] == "steer" and texts[control_id] != is_text:
+            yield f"its history has the text of {control_id} {texts[control_id]} times, and its log says {finals}"
+
+
 def _history(record: RunRecord) -> Iterator[str]:
+    yield from _results(record.messages, is_over=record.is_over, is_call=bool(record.steps))
+    in_log = [_remembered(event) for event in record.events if event["type"] in ("message", "tool_result")]
+    in_thread = [_remembered(message) for message in record.messages if message["role"] in ("assistant", "tool")]
+    if in_log != in_thread:
+        yield f"its log has {in_log!r:.300}, and its history {in_thread!r:.300}"
+
+
+def _results(messages: Iterable[Facts], *, is_over: bool, is_call: bool) -> Iterator[str]:
+    """Yield the calls without a result, and the results without a call."""
     open_calls: list[str] = []
-    for message in record.messages:
-        if message["role"] == "assistant" or (message.get("tool_calls") and record.steps):  # of a run of kind ``tool``
+    for message in messages:
+        if message["role"] == "assistant" or (message.get("tool_calls") and is_call):  # of a run of kind ``tool``
             if open_calls:
                 yield f"a call has no result before the next answer: {open_calls[:3]}"
             open_calls = [call["call_id"] for call in message.get("tool_calls") or ()]
@@ -191,12 +216,8 @@ def _history(record: RunRecord) -> Iterator[str]:
                 yield f"a result belongs to no call: {message['name']}"
             else:
                 open_calls.remove(message["call_id"])
-    if open_calls and record.is_over:
+    if open_calls and is_over:
         yield f"a call has no result: {open_calls[:3]}"
-    in_log = [_remembered(event) for event in record.events if event["type"] in ("message", "tool_result")]
-    in_thread = [_remembered(message) for message in record.messages if message["role"] in ("assistant", "tool")]
-    if in_log != in_thread:
-        yield f"its log has {in_log!r:.300}, and its history {in_thread!r:.300}"
 
 
 def _remembered(data: Facts) -> list[Any]:
@@ -258,6 +279,19 @@ def thread_breaches(records: Sequence[RunRecord]) -> Iterator[str]:
             yield f"{record.run['id']} had an owner before {older} of the same thread had ended"
         ends = [row.position for row in record.rows if row.type == "end"]
         last_end, older = max([(last_end, older), *((end, record.run["id"]) for end in ends)])
+
+
+def summary_breaches(summaries: Sequence[SummaryRecord]) -> Iterator[str]:
+    """Yield what does not hold of a thread's summaries: each is whole, and of messages that no other one ends at."""
+    ends = Counter((row["agent_id"], row["upto_turn"], row["upto_number"]) for row, _ in summaries)
+    for (agent_id, _, number), count in ends.items():
+        if count > 1:
+            yield f"{count} summaries for {agent_id} end at message {number}"
+    for row, messages in summaries:
+        if not row["text"] or not messages:
+            yield f"the summary {row['id']} is empty"
+        for breach in _results(messages, is_over=True, is_call=True):
+            yield f"the summary {row['id']} does not end behind a whole answer: {breach}"
 
 
 # --- viewers ------------------------------------------------------------------------------------------

@@ -17,12 +17,14 @@ import click
 
 from bus.journal.readers import RunRecord
 from cli.crashlab import attempts, ledger
-from cli.crashlab.attempts import WATCH, AttemptResult, Subject, Trial, call_name
+from cli.crashlab.attempts import WATCH
 from cli.crashlab.effects import Effects
 from cli.crashlab.fork_runner import ChildOutcome, ForkRunner
-from cli.crashlab.invariants import differences, not_recovered
+from cli.crashlab.invariants import differences, not_recovered, summary_breaches, thread_breaches
 from cli.crashlab.ledger import RETURNED, Entry
+from cli.crashlab.person import call_name
 from cli.crashlab.places import Passed, Place, places_of
+from cli.crashlab.trial import AttemptResult, Subject, Trial
 from config.settings import Settings
 
 Way = tuple[str, ...]
@@ -100,13 +102,18 @@ class LabFailed(click.ClickException):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Undisturbed:
-    """The run that was not killed."""
+    """The run that was not killed, with those that follow it in its thread."""
 
-    record: RunRecord
+    records: Sequence[RunRecord]
     places: Sequence[Place]
     effects: Counter[str]
     returned: dict[str, Any]
     took_s: float
+
+    @property
+    def record(self) -> RunRecord:
+        """That of the first run."""
+        return self.records[0]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,15 +123,21 @@ class Case:
     place: Place
     was_killed: bool
     """False if the run did not pass the place this time."""
-    record: RunRecord | None
+    records: Sequence[RunRecord]
+    """Those of the thread's runs; empty if the resuming process failed."""
     effects: Counter[str]
     violations: Sequence[str] = field(default=())
     """The broken rules; empty if the run recovered."""
 
     @property
+    def record(self) -> RunRecord | None:
+        """That of the first run."""
+        return next(iter(self.records), None)
+
+    @property
     def asked(self) -> list[str]:
-        """The decisions of the run's approvals."""
-        return [row["decision"] or "nothing" for row in self.record.approvals] if self.record is not None else []
+        """The decisions of the approvals."""
+        return [row["decision"] or "nothing" for record in self.records for row in record.approvals]
 
 
 class Lab:
@@ -159,24 +172,23 @@ class Lab:
 
     def _run_undisturbed(self) -> Undisturbed:
         began_s = time.monotonic()
-        passed: list[Passed] = []
-        record: RunRecord | None = None
+        passed: list[Sequence[Passed]] = []
+        attempt = AttemptResult(records=())
         with self._trial({}) as trial:
             for part in self._parts:
                 outcome = self.fork_runner.run(partial(part, trial, WATCH), FIRST_S)
                 if outcome.end != "returned":
                     raise LabFailed(f"the undisturbed run {_ending(outcome)}\n{outcome.output}")
-                attempt: AttemptResult = outcome.result
-                passed += attempt.passed
-                record = attempt.record
+                attempt = outcome.result
+                passed.append(attempt.passed)
             entries = ledger.read(trial.ledger)
-        effects = Effects(record, entries, trust_overrides=self._subject.trust_overrides)
-        violations = [*not_recovered(record), *effects.breaches()]
-        if violations or record is None:
+        effects = Effects(attempt.records, entries, trust_overrides=self._subject.trust_overrides)
+        violations = [*_broken(attempt), *effects.breaches()]
+        if violations:
             raise LabFailed("the undisturbed run breaks a rule: " + "; ".join(violations))
         return Undisturbed(
-            record=record,
-            places=places_of(passed),
+            records=attempt.records,
+            places=places_of(*passed),
             effects=effects.counted(),
             returned={call_name(e.tool, e.arguments): e.result for e in entries if e.mark == RETURNED},
             took_s=time.monotonic() - began_s,
@@ -202,16 +214,15 @@ class Lab:
             entries = ledger.read(trial.ledger)
         if outcome.end != "returned":
             violation = f"the {'resuming ' if was_killed else ''}process {_ending(outcome)}\n{outcome.output}"
-            return Case(
-                place=crash_point, was_killed=was_killed, record=None, effects=Counter(), violations=[violation]
-            )
+            return Case(place=crash_point, was_killed=was_killed, records=(), effects=Counter(), violations=[violation])
         return self._case(crash_point, was_killed, outcome.result, entries)
 
     def begin(self, trial: Trial, crash_point: Place) -> ChildOutcome:
         """Return the outcome of the first processes, of which one is to be killed at ``place``."""
         outcome = ChildOutcome(end="returned")
-        for part in self._parts:
-            outcome = self.fork_runner.run(partial(part, trial, crash_point.points), self.patience_s)
+        for process, part in enumerate(self._parts):
+            points = crash_point.points if process == crash_point.process else ""
+            outcome = self.fork_runner.run(partial(part, trial, points), self.patience_s)
             if outcome.end != "returned":
                 break
         return outcome
@@ -226,22 +237,34 @@ class Lab:
         return PATIENCE_S + 10 * self.undisturbed.took_s
 
     def _case(self, crash_point: Place, was_killed: bool, attempt: AttemptResult, entries: Sequence[Entry]) -> Case:
-        subject, first, record = self._subject, self.undisturbed, attempt.record
+        subject, records = self._subject, attempt.records
         resumed = attempt if was_killed else None
-        effects = Effects(record, entries, trust_overrides=subject.trust_overrides, attempt=resumed)
-        violations, took_effect = [*not_recovered(record), *effects.breaches()], effects.counted()
-        if record is not None and record.is_over and subject.is_same_each_time:
-            if record.run["status"] != first.record.run["status"]:
-                violations.append(f"it ended {record.run['status']} instead of {first.record.run['status']}")
-            elif subject.stop_at is None:
-                violations += self._differences(record, entries)
-            if took_effect != first.effects:
-                violations.append(f"its effects are {dict(took_effect)} instead of {dict(first.effects)}")
-        return Case(place=crash_point, was_killed=was_killed, record=record, effects=took_effect, violations=violations)
+        effects = Effects(records, entries, trust_overrides=subject.trust_overrides, attempt=resumed)
+        violations, took_effect = [*_broken(attempt), *effects.breaches()], effects.counted()
+        if subject.is_same_each_time and all(record.is_over for record in records):
+            violations += self._differences(records, entries)
+            if took_effect != self.undisturbed.effects:
+                violations.append(f"its effects are {dict(took_effect)} instead of {dict(self.undisturbed.effects)}")
+        its: dict[str, Any] = {"was_killed": was_killed, "records": records, "effects": took_effect}
+        return Case(place=crash_point, violations=violations, **its)
 
-    def _differences(self, record: RunRecord, entries: Sequence[Entry]) -> list[str]:
+    def _differences(self, records: Sequence[RunRecord], entries: Sequence[Entry]) -> Iterator[str]:
+        """Yield how the ends of a thread's runs differ from the undisturbed ones'.
+
+        Of a run that a person stops, only the end is compared: what it had said by then may be more or less.
+        """
+        firsts = self.undisturbed.records
+        if len(records) != len(firsts):
+            yield f"its thread has {len(records)} runs instead of {len(firsts)}"
+        for number, (record, first) in enumerate(zip(records, firsts, strict=False)):
+            which = f"run {number + 1}: " if len(firsts) > 1 else ""
+            if record.run["status"] != first.run["status"]:
+                yield f"{which}it ended {record.run['status']} instead of {first.run['status']}"
+            elif record.run["status"] != "cancelled":
+                yield from (f"{which}{difference}" for difference in self._of_answers(record, first, entries))
+
+    def _of_answers(self, record: RunRecord, first: RunRecord, entries: Sequence[Entry]) -> list[str]:
         """Return how a run's end differs from the undisturbed one's, besides in what tools return anew each time."""
-        first = self.undisturbed.record
         if not differences(record, first):
             return []
         returned = [(call_name(e.tool, e.arguments), e.result) for e in entries if e.mark == RETURNED]
@@ -264,6 +287,17 @@ class Lab:
         trial_ledger = state / "ledger.jsonl"
         yield Trial(subject=self._subject, thread_id=name, settings=settings, ledger=trial_ledger, returned=returned)
         shutil.rmtree(state, ignore_errors=True)
+
+
+def _broken(attempt: AttemptResult) -> Iterator[str]:
+    """Yield what does not hold of a thread whose runs were resumed until their ends."""
+    records = attempt.records
+    if not records:
+        yield from not_recovered(None)
+    for record in records:
+        yield from not_recovered(record)
+    yield from thread_breaches(records)
+    yield from summary_breaches(attempt.summaries)
 
 
 def _ending(outcome: ChildOutcome) -> str:

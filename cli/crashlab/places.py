@@ -6,26 +6,31 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import click
 
-from bus.journal.readers import run_of_thread, steps_of
+from bus.journal.readers import read_controls, runs_of_thread, steps_of
+from bus.payloads import TERMINAL
 from config.database.engine import open_database
 
-Steps = Mapping[str, tuple[str, str]]
-"""A step's id -> its display name and its state."""
+States = Mapping[str, tuple[str, str]]
+"""Id -> display name and state."""
+COMMITS = ("accept", "claim", "commit", "unowned", "summary")
+"""The places that are passed right after a commit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Passed:
-    """One passed place, and the run's state there."""
+    """One passed place, and the state of the thread's runs there."""
 
     place: str
-    status: str
-    """The run's; empty if none was accepted yet."""
-    steps: Steps
+    runs: Mapping[str, str]
+    """The status of each run by its id, by their turns; empty if none was accepted yet."""
+    steps: States
+    controls: States = field(default_factory=dict)
+    """What clients requested of the runs; the state is empty until one is answered."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +42,8 @@ class Place:
     """Counted from 1 in each process."""
     where: str
     """Description for people."""
+    process: int = 0
+    """Which of the processes that an undisturbed run needs."""
 
     def __str__(self) -> str:
         return f"{self.name}@{self.number}"
@@ -83,65 +90,90 @@ class Recorder:
 
     def __call__(self, point_name: str) -> None:
         with self._lock, self._database.read() as connection:
-            run = run_of_thread(connection, self._thread_id)
-            steps = steps_of(connection, run.id) if run is not None else ()
-            step_states = {
-                step["id"]: (f"`{step['name']}`" if step["kind"] == "tool" else "the model call", step["status"])
-                for step in steps
-            }
-            self.passed.append(
-                Passed(place=point_name, status=run.status if run is not None else "", steps=step_states)
-            )
+            rows = runs_of_thread(connection, self._thread_id)
+            steps = [step for row in rows for step in steps_of(connection, row.id)]
+            controls = [control for row in rows for control in read_controls(connection, row.id)]
+            its: dict[str, Any] = {"runs": {row.id: row.status for row in rows}}
+            its["steps"] = {step["id"]: (_called(step), step["status"]) for step in steps}
+            its["controls"] = {str(row["id"]): (row["kind"], row["state"] or "") for row in controls}
+            self.passed.append(Passed(place=point_name, **its))
 
 
-def places_of(passed: Sequence[Passed]) -> list[Place]:
-    """Return the passed places in order, each with its number and description."""
-    counted: Counter[str] = Counter()
-    numbered = []
-    for passage in passed:
-        counted[passage.place] += 1
-        numbered.append((passage, counted[passage.place]))
+def _called(step: Mapping[str, Any]) -> str:
+    return f"`{step['name']}`" if step["kind"] == "tool" else "the model call"
+
+
+Numbered = tuple[int, Passed, int]
+"""The number of a process, the place that it passed, and how often it had passed that by then."""
+
+
+def places_of(*processes: Sequence[Passed]) -> list[Place]:
+    """Return the places that processes passed one after another, in order, each with its number and description."""
+    numbered: list[Numbered] = []
+    for process, passed in enumerate(processes):
+        counted: Counter[str] = Counter()
+        for passage in passed:
+            counted[passage.place] += 1
+            numbered.append((process, passage, counted[passage.place]))
     changes = _changes(numbered)
-    return [
-        Place(name=passage.place, number=number, where=_where(passage, number, changes)) for passage, number in numbered
-    ]
+    return [Place(name=its[1].place, number=its[2], where=_where(its, changes), process=its[0]) for its in numbered]
 
 
-def _changes(numbered: Sequence[tuple[Passed, int]]) -> dict[tuple[str, int], str]:
-    """Return what each commit changed, and each wake-up, by place and number."""
+def _changes(numbered: Sequence[Numbered]) -> dict[tuple[int, str, int], str]:
+    """Return what each commit changed, and each wake-up, by process, place and number."""
     changes = {}
     before = None
-    for passage, number in numbered:
+    for process, passage, number in numbered:
         before = before or passage
         if passage.place == "publish":
-            changes[passage.place, number] = "the wake-up"
-        elif passage.place in ("accept", "claim", "commit", "unowned"):
-            changes[passage.place, number] = (
-                f"the commit that {' and '.join(_changed(before, passage)) or 'added to the log'}"
-            )
+            changes[process, passage.place, number] = "the wake-up"
+        elif passage.place in COMMITS:
+            changes[process, passage.place, number] = f"the commit that {_listed([*_changed(before, passage)])}"
             before = passage
     return changes
+
+
+def _listed(changed: Sequence[str]) -> str:
+    if len(changed) > 1:
+        return f"{', '.join(changed[:-1])} and {changed[-1]}"
+    return changed[0] if changed else "added to the log"
 
 
 def _changed(before: Passed, after: Passed) -> Iterator[str]:
     was_started = {step_id for step_id, (_, state) in before.steps.items() if state == "started"}
     is_started = {step_id for step_id, (_, state) in after.steps.items() if state == "started"}
     if after.place == "accept":
-        yield "accepted the run"
-    if after.place == "claim":
-        yield "claimed the run"
+        yield "accepted the run" if len(after.runs) > len(before.runs) else "accepted a message"
+    if after.place in WORDS:
+        yield WORDS[after.place]
     if ended := [what for step_id, (what, _) in after.steps.items() if step_id in was_started - is_started]:
         yield f"ended {', '.join(ended)}"
     if began := [what for step_id, (what, _) in after.steps.items() if step_id in is_started - was_started]:
         yield f"started {', '.join(began)}"
-    if after.place != "claim" and before.status and after.status != before.status:
-        yield f"left the run {after.status}"
+    left = [status for run_id, status in after.runs.items() if before.runs.get(run_id, status) != status]
+    if after.place != "claim":
+        yield from (f"left the run {status}" for status in left)
+    if not TERMINAL.intersection(left):  # an end answers all controls
+        yield from _requests(before.controls, after.controls)
 
 
-def _where(passage: Passed, number: int, changes: Mapping[tuple[str, int], str]) -> str:
+WORDS = {"claim": "claimed the run", "summary": "kept a summary"}
+
+
+def _requests(before: States, after: States) -> Iterator[str]:
+    """Yield what became of controls, apart from their acceptance with the request."""
+    for control_id, (kind, state) in after.items():
+        if control_id not in before:
+            yield f"{'requested' if state in ('', 'accepted') else state} a {kind}"
+        elif before[control_id][1] != state:
+            yield f"{state} a {kind}"
+
+
+def _where(its: Numbered, changes: Mapping[tuple[int, str, int], str]) -> str:
+    process, passage, number = its
     if passage.place in ("tool", "tool-after"):
         open_calls = [what for what, state in passage.steps.values() if state == "started" and what.startswith("`")]
         name = open_calls[0] if len(open_calls) == 1 else f"one of {', '.join(open_calls)}"
         return f"{'before' if passage.place == 'tool' else 'after'} {name} was called"
     base = passage.place.removesuffix("-before")
-    return f"{'after' if base == passage.place else 'just before'} {changes.get((base, number), base)}"
+    return f"{'after' if base == passage.place else 'just before'} {changes.get((process, base, number), base)}"

@@ -183,7 +183,9 @@ def test_a_pause_that_a_lost_owner_has_read_is_done_at_the_end_of_the_open_step(
 
 def work_on(kit: AgentKit, handle: RunHandle) -> None:
     """Execute the run as a worker does."""
-    run_agent(RunAgentMessage.of_run(kit.runner.journal.readers.runs.row(kit.runner.principal, handle.run_id)).to_wire())
+    run_agent(
+        RunAgentMessage.of_run(kit.runner.journal.readers.runs.row(kit.runner.principal, handle.run_id)).to_wire()
+    )
 
 
 def test_a_text_passes_the_guardrails_of_the_runs_agent(kit: AgentKit) -> None:

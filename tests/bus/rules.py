@@ -98,7 +98,7 @@ class Rules:
         with self._harness.database.read() as connection:
             record = record_of(connection, row)
         before = self._records.get(row.id, record)
-        effects = Effects(record, self._outside.entries[row.id])
+        effects = Effects([record], self._outside.entries[row.id])
         assert [*breaches(record), *changes(before, record), *effects.breaches()] == []
         self._records[row.id] = record
         differ = [line for line in record.lines if self._delivered.get((row.id, line.seq), line.data) != line.data]

@@ -43,7 +43,8 @@ def test_a_kill_anywhere_changes_nothing_on_either_route() -> None:
 
     assert [row for row in rows if row["violations"]] == []
     assert [place for row in rows for place in row["passed"] if tuple(place) not in failure_model.rows()] == []
-    assert [(row["scenario"], row["route"]) for row in rows] == list(product(drawn, ROUTES))
+    played = [(name, route) for name, route in product(drawn, ROUTES) if route in REFERENCE_RUNS[name].routes]
+    assert [(row["scenario"], row["route"]) for row in rows] == played
     assert sum(row["killed"] for row in rows) >= 18  # calls made at once may pass fewer places another time
 
 

@@ -65,7 +65,7 @@ def unfounded(outside: Outside) -> Iterator[str]:
     """Everything that arrived has a step, which was for exactly this; no unsafe call arrived too often."""
     for run_id, record in outside.records.items():
         its = [entry for entry in outside.entries if entry.run_id == run_id]
-        for breach in Effects(record, [entry.in_ledger for entry in its]).breaches():
+        for breach in Effects([record], [entry.in_ledger for entry in its]).breaches():
             yield f"{run_id}: {breach}"
     for entry in outside.entries:
         step = outside.steps.get(entry.key)

@@ -13,13 +13,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from urllib.parse import urljoin
+from urllib.request import urlopen
 
 import orjson
 
-from cli.crashlab.attempts import Subject
 from cli.crashlab.lab import Case, Lab, Undisturbed
 from cli.crashlab.places import Place
 from cli.crashlab.setting_up import SqliteTemplate, lab_settings, warm
+from cli.crashlab.trial import Subject
 from config.database.migrate import migrate
 from config.definitions.agent import load_definition
 from tests.backends import PostgresCluster, RedisServer
@@ -81,6 +83,7 @@ class Sweep:
         self._folder = folder
         self._cluster = cluster
         self._redis_url = redis_url
+        self._url = url
         agents = folder / "agents"
         agents.mkdir()
         for number, (name, run) in enumerate(REFERENCE_RUNS.items()):
@@ -105,14 +108,21 @@ class Sweep:
         return WorkerLab(subject, self.settings.model_copy(update=its), folder, self._databases(database), first)
 
     def _subject(self, scenario: str, route: str) -> Subject:
+        run = REFERENCE_RUNS[scenario]
         return Subject(
-            call=REFERENCE_RUNS[scenario].called,
+            call=run.called,
             agent_id=f"reference-{list(REFERENCE_RUNS).index(scenario)}",
             objective="Do it.",
             is_detached=route == "async",
-            stop_at=REFERENCE_RUNS[scenario].stop_at,
+            act_at=run.act_at,
+            reply=run.reply and run.reply._replace(afterwards=self._resume_streams if run.is_resumed else lambda: None),
+            then=run.then,
             is_same_each_time=True,
         )
+
+    def _resume_streams(self) -> None:
+        """Have the model server send the rest of the answers in which it has stopped."""
+        urlopen(urljoin(self._url, "/resume"), timeout=10).close()
 
     def _room(self, scenario: str, *more: str) -> Path:
         folder = self._folder / "-".join((scenario.replace(" ", "-"), *more))
@@ -168,6 +178,7 @@ def _rows(sweep: Sweep, options: argparse.Namespace, databases: Sequence[str], d
         (scenario, route, database): sweep.lab(scenario, route, database)
         for scenario in options.scenario or REFERENCE_RUNS
         for route in options.route or ROUTES
+        if route in REFERENCE_RUNS[scenario].routes
         for database in databases
     }
     chosen: dict[tuple[str, str, str], Sequence[Place]] = {its: lab.undisturbed.places for its, lab in labs.items()}
@@ -183,7 +194,7 @@ def _rows(sweep: Sweep, options: argparse.Namespace, databases: Sequence[str], d
             for then in lab.places_after(location) if options.twice else ():
                 _add(row, lab.kill(location, then), f" and then {then}, {then.where}")
         yield row
-        if options.workers and its[1] == "async" and REFERENCE_RUNS[its[0]].stop_at is None:
+        if options.workers and its[1] == "async" and REFERENCE_RUNS[its[0]].is_alone:
             yield _worker_row(sweep, its[0], its[2], lab.undisturbed, draw)
 
 

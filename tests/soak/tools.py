@@ -7,8 +7,12 @@ from pathlib import Path
 
 import orjson
 
+from agents.process import current_process
+from agents.runner import Runner
 from agents.tools import current_call, tool
+from bus.journal.clients import CONTROLS
 from cli.crashlab.ledger import VARIABLE
+from cli.crashlab.person import idempotency, wait_until_read
 
 
 @tool(effect="pure")
@@ -36,6 +40,31 @@ def inquire(value: str) -> str:
         {"type": "object", "properties": {"a": {"enum": ["yes", "no"]}}, "required": ["a"]}, value
     )
     return f"inquire {value} {answer['a']}"
+
+
+@tool(effect="pure")
+def be_steered(value: str) -> str:
+    """Have a person give this run a text, and return when the run has it."""
+    return _have_person("steer", value)
+
+
+@tool(effect="pure")
+def be_paused(value: str) -> str:
+    """Have a person pause this run, and return when the run has read it."""
+    return f"{_have_person('pause')} {value}"
+
+
+def _have_person(verb: str, content: str | None = None) -> str:
+    """Request it of this run once, however often the call is made."""
+    call, runner = current_call(), Runner(current_process())
+    key = idempotency(call.idempotency_key, f"/v1/runs/{call.run_id}/{verb}", {"content": content})
+    if content is not None:
+        runner.steer(call.run_id, content, idempotency=key)
+    else:
+        clients, principal = runner.journal.clients, runner.principal
+        clients.control(principal, call.run_id, CONTROLS[verb], by=principal.id, idempotency=key)
+    wait_until_read(runner, call.run_id)
+    return f"{verb} done"
 
 
 @tool(effect="unsafe")

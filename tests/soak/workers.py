@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from functools import partial
 
 from cli.crashlab import attempts, ledger
-from cli.crashlab.attempts import Trial
 from cli.crashlab.fork_runner import ChildOutcome
 from cli.crashlab.lab import Lab, Undisturbed
 from cli.crashlab.places import Place
+from cli.crashlab.trial import Trial
 from config.failpoints import VARIABLE as FAILPOINTS
 from tests.fleet import Worker
 

@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import Connection, Row, bindparam, select
+from sqlalchemy import Connection, Row, bindparam, select, tuple_
 
 from bus.journal.log.events import log_page
 from bus.journal.log.line import Line
 from bus.journal.records.steps import steps_of
 from bus.payloads import TERMINAL
-from config.database.tables import approvals, events, messages, runs, threads
+from config.database.tables import approvals, controls, events, messages, runs, summaries, threads
 
 Facts = Mapping[str, Any]
 
@@ -43,6 +43,8 @@ class RunRecord:
     """Its log, in order."""
     rows: Sequence[LogRow]
     approvals: Sequence[Facts]
+    controls: Sequence[Facts] = ()
+    """What clients requested of it, in order."""
     open_run: str | None = None
     """The open run that its thread names."""
 
@@ -66,15 +68,45 @@ class RunRecord:
         return sorted(story)  # results of concurrent calls come in any order
 
 
-def run_of_thread(connection: Connection, thread_id: str) -> Row[Any] | None:
-    """Return the row of this thread's one run; None if none was accepted."""
-    return connection.execute(select(runs).where(runs.c.thread_id == thread_id)).first()
+class SummaryRecord(NamedTuple):
+    """A summary with the messages that it replaces."""
+
+    row: Facts
+    messages: Sequence[Facts]
+    """In reading order: each message's role and data."""
+
+
+def runs_of_thread(connection: Connection, thread_id: str) -> Sequence[Row[Any]]:
+    """Return the rows of this thread's runs, by their turns."""
+    return connection.execute(select(runs).where(runs.c.thread_id == thread_id).order_by(runs.c.turn)).all()
 
 
 def read_record(connection: Connection, thread_id: str) -> RunRecord | None:
-    """Return what the journal has about this thread's one run; None if none was accepted."""
-    row = run_of_thread(connection, thread_id)
-    return record_of(connection, row) if row is not None else None
+    """Return what the journal has about this thread's first run; None if none was accepted."""
+    return next(iter(read_records(connection, thread_id)), None)
+
+
+def read_records(connection: Connection, thread_id: str) -> list[RunRecord]:
+    """Return what the journal has about each run of this thread, by their turns."""
+    return [record_of(connection, row) for row in runs_of_thread(connection, thread_id)]
+
+
+def read_summaries(connection: Connection, thread_id: str) -> list[SummaryRecord]:
+    """Return the summaries of this thread, in the order in which they were made."""
+    thread = select(threads.c.key).where(threads.c.id == thread_id).scalar_subquery()
+    rows = connection.execute(
+        select(summaries).where(summaries.c.thread_key == thread).order_by(summaries.c.created_ms)
+    )
+    return [SummaryRecord(dict(row._mapping), _replaced(connection, row)) for row in rows.all()]
+
+
+def _replaced(connection: Connection, summary: Row[Any]) -> list[Facts]:
+    values = {"thread_": summary.thread_key, "turn_": summary.upto_turn, "number_": summary.upto_number}
+    return [_message(row) for row in connection.execute(_REPLACED, values)]
+
+
+def _message(row: Any) -> dict[str, Any]:
+    return {"role": row.role, **orjson.loads(row.data_json)}
 
 
 def record_of(connection: Connection, row: Any) -> RunRecord:
@@ -88,11 +120,17 @@ def record_of(connection: Connection, row: Any) -> RunRecord:
         run={**row._mapping, "output": orjson.loads(row.output_json) if row.output_json else None},
         steps=steps_of(connection, row.id),
         lines=lines,
-        messages=[{"role": message.role, **orjson.loads(message.data_json)} for message in stored],
+        messages=[_message(message) for message in stored],
         rows=[LogRow(*values) for values in connection.execute(_ROWS, run)],
         approvals=[dict(mapping) for mapping in connection.execute(_APPROVALS, run).mappings()],
+        controls=read_controls(connection, row.id),
         open_run=connection.execute(_OPEN, run).scalar(),
     )
+
+
+def read_controls(connection: Connection, run_id: str) -> list[Facts]:
+    """Return what clients requested of a run, in order."""
+    return [dict(mapping) for mapping in connection.execute(_CONTROLS, {"run_": run_id}).mappings()]
 
 
 # Built once: tests of the journal read a record after each operation.
@@ -107,4 +145,11 @@ _ROWS = (
     .order_by(events.c.first_seq)
 )
 _APPROVALS = select(approvals).where(approvals.c.run_id == bindparam("run_"))
+_CONTROLS = select(controls).where(controls.c.run_id == bindparam("run_")).order_by(controls.c.id)
+_REPLACED = (
+    select(messages.c.role, messages.c.data_json)
+    .where(messages.c.thread_key == bindparam("thread_"))
+    .where(tuple_(messages.c.turn, messages.c.number) <= tuple_(bindparam("turn_"), bindparam("number_")))
+    .order_by(messages.c.turn, messages.c.number)
+)
 _OPEN = select(threads.c.open_run).where(threads.c.key == bindparam("thread_"))

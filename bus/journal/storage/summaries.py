@@ -16,6 +16,7 @@ from bus.journal.records.threads import HistoryItem, Past, Summary, history
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database
 from config.database.tables import messages, runs, summaries, threads
+from config.failpoints import failpoint
 from config.identity.principal import Principal, Verb
 from config.ids import new_id
 from config.policy_decision import PolicyDecision
@@ -83,6 +84,8 @@ class Summaries:
                 "created_ms": WALL_MS,
             }
             connection.execute(insert(summaries).values(**row))
+            failpoint("summary-before")
+        failpoint("summary")
         return True
 
     def of_thread(self, principal: Principal, thread_id: str, owner: str | None = None) -> list[dict[str, Any]]:

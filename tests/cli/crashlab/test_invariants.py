@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +13,8 @@ from agents.models.errors import ModelFailed
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import tool
 from bus.journal.approvals import Decision
-from bus.journal.readers import Line, RunRecord, read_record
+from bus.journal.readers import Line, RunRecord, SummaryRecord, read_record
 from bus.payloads import ApprovalPayload
-from cli.crashlab.attempts import AttemptResult
 from cli.crashlab.effects import Effects
 from cli.crashlab.invariants import (
     breaches,
@@ -23,10 +22,12 @@ from cli.crashlab.invariants import (
     differences,
     log_breaches,
     not_recovered,
+    summary_breaches,
     thread_breaches,
     view_breaches,
 )
 from cli.crashlab.ledger import Entry
+from cli.crashlab.trial import AttemptResult
 from config.ids import canonical_digest
 
 Change = Callable[[RunRecord], RunRecord]
@@ -40,13 +41,15 @@ def pay(value: str) -> str:
 
 @pytest.fixture(scope="module")
 def right() -> RunRecord:
-    """A run with a call whose outcome a person knew, a withdrawn beginning of an answer, and two owners."""
+    """A run with a call whose outcome a person knew and a text for its model, a withdrawn beginning of an answer, and
+    two owners."""
     broken_off = Turn(text="It is pa", error=ModelFailed("busy", retry_after_s=0.0), error_after=1)
     with AgentKit(tools=[pay]) as kit:
         kit.model.script(Turn(calls=[Call(name="pay", arguments={"value": "5"})]), broken_off, Turn(text="Paid it."))
         handle = kit.run("Pay.", thread_id="talk")
         for event in handle.events():
             if isinstance(event, ApprovalPayload) and event.decision is None:
+                kit.runner.steer(handle.run_id, "Say how much.")
                 handle.decide(event.approval_id, Decision(decision="take_as_done", result="paid"))
         kit.runner.settle(10)
         with kit.runner.journal.database.read() as connection:
@@ -103,6 +106,10 @@ def approval(**fields: Any) -> Change:
     return lambda record: replace(record, approvals=[{**row, **fields} for row in record.approvals])
 
 
+def control(**fields: Any) -> Change:
+    return lambda record: replace(record, controls=[{**row, **fields} for row in record.controls])
+
+
 def messages(change: Callable[[list[Any]], list[Any]]) -> Change:
     return lambda record: replace(record, messages=change(list(record.messages)))
 
@@ -153,6 +160,10 @@ BROKEN: dict[str, Change] = {
         arguments_json='{"value": "a million"}', digest=canonical_digest({"value": "a million"})
     ),
     "was begun without the approval it needs": approval(kind="call", decision="reject"),
+    "its steer ctl_1 is undelivered, and its log answers it with ['consumed']": control(state="undelivered"),
+    "its steer ctl_1 is consumed, and its log answers it with []": without("control"),
+    "has the text of ctl_1 0 times": messages(lambda history: [m for m in history if "control_id" not in m]),
+    "has the text of ctl_1 2 times": messages(lambda history: [*history, *history]),
     "a call has no result before the next answer": messages(
         lambda history: [m for m in history if m["role"] != "tool"]
     ),
@@ -194,6 +205,20 @@ def test_two_runs_of_a_thread_with_owners_at_once_are_named(right: RunRecord) ->
 
     assert "two runs of a thread at once: ['run_2']" in next(thread_breaches([run(status="queued")(right), begun]))
     assert "run_2 had an owner before" in next(thread_breaches([right, begun]))
+
+
+def summary(messages: Sequence[Any], **fields: Any) -> SummaryRecord:
+    row = {"id": "sum_1", "agent_id": "tester", "upto_turn": 1, "upto_number": len(messages), "text": "They paid."}
+    return SummaryRecord({**row, **fields}, messages)
+
+
+def test_a_summary_that_is_not_whole_is_named(right: RunRecord) -> None:
+    whole = summary(right.messages)
+
+    assert list(summary_breaches([whole, summary(right.messages, upto_number=1)])) == []
+    assert list(summary_breaches([whole, whole])) == ["2 summaries for tester end at message 5"]
+    assert list(summary_breaches([summary(right.messages, text="")])) == ["the summary sum_1 is empty"]
+    assert "does not end behind a whole answer: a call has no" in next(summary_breaches([summary(right.messages[:2])]))
 
 
 SEEN: dict[str, Callable[[list[dict[str, Any]]], list[dict[str, Any]]]] = {
@@ -242,7 +267,7 @@ def entry(mark: str = "began", key: str = "key_1", says: str | None = "unsafe") 
 
 
 def judged(record: RunRecord, *entries: Entry, trust: bool = False) -> tuple[list[str], dict[str, int]]:
-    its = Effects(record, entries, trust_overrides=trust)
+    its = Effects([record], entries, trust_overrides=trust)
     return list(its.breaches()), dict(its.counted())
 
 
@@ -307,12 +332,12 @@ def test_a_call_without_a_recorded_step_is_reported():
 def test_a_call_whose_result_was_recorded_is_not_made_again():
     record = paid_by(effect="pure")
     calls = [entry(says="pure"), entry("returned", says="pure"), entry(says="pure")]
-    later = AttemptResult(record=record, recorded=frozenset({"key_1"}), arrived_before=2)
+    later = AttemptResult(records=[record], recorded=frozenset({"key_1"}), arrived_before=2)
 
-    violations = list(Effects(record, calls, trust_overrides=False, attempt=later).breaches())
+    violations = list(Effects([record], calls, trust_overrides=False, attempt=later).breaches())
 
     assert violations == ["`pay` was called again although its result was recorded"]
-    assert list(Effects(record, calls[:2], trust_overrides=False, attempt=later).breaches()) == []
+    assert list(Effects([record], calls[:2], trust_overrides=False, attempt=later).breaches()) == []
 
 
 def test_a_check_that_does_not_know_its_own_call_is_reported():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ MODEL, PAY = "the model call", "`pay`"
 
 
 def passed(location: str, status: str = "running", **steps: tuple[str, str]) -> Passed:
-    return Passed(place=location, status=status, steps=steps)
+    return Passed(place=location, runs={"run_1": status} if status else {}, steps=steps)
 
 
 RUN = [
@@ -52,6 +53,49 @@ def test_calls_made_at_once_cannot_be_distinguished():
     (location,) = places_of([passed("tool", a=(PAY, "started"), b=("`send`", "started"))])
 
     assert location.where == "before one of `pay`, `send` was called"
+
+
+def where(*passed_places: Passed) -> list[str]:
+    return [location.where for location in places_of(passed_places)]
+
+
+OPEN = Passed(place="commit", runs={"run_1": "running"}, steps={})
+
+
+def test_a_message_that_interrupts_names_both_runs() -> None:
+    both: dict[str, Any] = {"runs": {"run_1": "running", "run_2": "queued"}, "controls": {"1": ("stop", "")}}
+    accepted = replace(OPEN, place="accept", **both)
+    ended = replace(
+        OPEN, **both | {"runs": {"run_1": "cancelled", "run_2": "queued"}, "controls": {"1": ("stop", "consumed")}}
+    )
+
+    assert where(OPEN, accepted, ended)[1:] == [
+        "after the commit that accepted the run and requested a stop",
+        "after the commit that left the run cancelled",
+    ]
+
+
+def test_a_control_is_named_until_it_is_consumed() -> None:
+    request = Passed(place="unowned", runs=OPEN.runs, steps={}, controls={"1": ("steer", "")})
+    message = replace(request, place="accept")
+    answers = [replace(request, place="commit", controls={"1": ("steer", state)}) for state in ("accepted", "consumed")]
+
+    assert where(OPEN, request, *answers)[1:] == [
+        "after the commit that requested a steer",
+        "after the commit that accepted a steer",
+        "after the commit that consumed a steer",
+    ]
+    assert where(OPEN, message)[1] == "after the commit that accepted a message and requested a steer"
+    assert where(OPEN, replace(OPEN, place="summary"))[1] == "after the commit that kept a summary"
+
+
+def test_each_process_counts_its_own_places() -> None:
+    second = [replace(OPEN, place="accept", runs={"run_1": "succeeded", "run_2": "queued"})]
+
+    places = places_of(RUN[:2], second)
+
+    assert [(str(location), location.process) for location in places[1:]] == [("accept@1", 0), ("accept@1", 1)]
+    assert places[2].where == "after the commit that accepted the run and left the run succeeded"
 
 
 CALL = 'order {"boxes":3}'

@@ -16,7 +16,7 @@ from tests.agents.test_resume import Lives
 from tests.reference_runs import REFERENCE_RUNS
 
 pytestmark = pytest.mark.parity
-CHOSEN = [name for name, run in REFERENCE_RUNS.items() if run.stop_at is None]
+CHOSEN = [name for name, run in REFERENCE_RUNS.items() if run.is_alone]
 
 
 @pytest.fixture
