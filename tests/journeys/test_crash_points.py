@@ -15,10 +15,11 @@ from tests.conftest import need
 from tests.processes import run_python
 from tests.reference_runs import REFERENCE_RUNS
 
-SCENARIOS = 7
-"""Runs of reference, drawn anew each time; ``./callboard soak --sweep`` plays all of them."""
+ALONE = [name for name, run in REFERENCE_RUNS.items() if run.is_alone]
+IN_THREADS = [name for name in REFERENCE_RUNS if name not in ALONE]
+"""Runs in which a person acts, or that others follow."""
 ROUTES = ("sync", "async")
-ON_POSTGRES = ["parallel tools", "approved call", "delegation"]
+ON_POSTGRES = ["parallel tools", "approved call", "delegation", "rollback"]
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
@@ -36,7 +37,7 @@ def sweep(*flags: str) -> list[dict]:
 
 
 def test_a_kill_anywhere_changes_nothing_on_either_route() -> None:
-    drawn = random.sample(list(REFERENCE_RUNS), SCENARIOS)
+    drawn = [*random.sample(ALONE, 5), *random.sample(IN_THREADS, 2)]  # ``./callboard soak --sweep`` plays all of them
     chosen = (*(f"--route={route}" for route in ROUTES), *(f"--scenario={name}" for name in drawn))
 
     rows = sweep("--sample", "24", "--database", "sqlite", *chosen)
