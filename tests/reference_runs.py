@@ -5,7 +5,7 @@ The tools are named by their module, since each test has its own that write down
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,11 +28,13 @@ class ReferenceRun:
     act_at: str | None = None
     """A person acts when the run says this."""
     reply: Reply | None = None
-    """What the person sends then; None: the run is stopped."""
+    """What the person sends then, or without ``act_at`` in place of an answer; None: the run is stopped."""
     is_resumed: bool = False
     """Whether the model server, which has stopped in its answer, sends the rest once the reply was sent."""
     then: Sequence[str] = ()
     """Messages for the thread, each sent when the run before it has ended."""
+    output: Any = None
+    """What the last run returns; None: it does not matter, since each kill has to lead to the same."""
     routes: Sequence[str] = ("sync", "async")
     called: tuple[str, Mapping[str, Any]] | None = None
     """The tool and the arguments of a run of kind ``tool``; its model is not asked."""
@@ -40,7 +42,7 @@ class ReferenceRun:
     @property
     def is_alone(self) -> bool:
         """Whether it is one run, of which a person at most answers what it asks."""
-        return self.act_at is None and not self.then
+        return self.reply is None and self.act_at is None and not self.then
 
     def definition(self, module: str) -> str:
         """Return the lines of the agent's file, with the tools of ``module``."""
@@ -138,31 +140,15 @@ WORDS = " ".join(f"word{number}" for number in range(40))
 
 
 def _talked(body: Mapping[str, Any]) -> Turn:
-    """Call two tools in each turn but the last, with many words; say instead what is wrong with the conversation."""
+    """Call two tools in each turn but the last, with many words."""
     messages = body["messages"]
     if messages[0]["content"].startswith("You write the summary"):
         return Turn(text="They looked things up.")
-    if problems := list(_unpaired(messages)):
-        return Turn(text=f"Wrong: {problems}")
     questions = [number for number, message in enumerate(messages) if message["role"] == "user"]
     results = sum(message["role"] == "tool" for message in messages[questions[-1] :])
     question = messages[questions[-1]]["content"]
     calls = [] if question == "And more?" else [call("look_up", question), call("send", question)]
     return Turn(text=WORDS, calls=[calls[results]]) if results < len(calls) else Turn(text=f"{question} Done.")
-
-
-def _unpaired(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the calls and results of a conversation that no provider takes."""
-    open_calls: list[str] = []
-    for message in messages:
-        if message["role"] == "tool":
-            if message["tool_call_id"] not in open_calls:
-                yield f"no call of {message['tool_call_id']}"
-            else:
-                open_calls.remove(message["tool_call_id"])
-            continue
-        yield from (f"no result of {call_id}" for call_id in open_calls)
-        open_calls = [called["id"] for called in message.get("tool_calls") or ()]
 
 
 REFERENCE_RUNS: dict[str, ReferenceRun] = {
@@ -212,9 +198,13 @@ REFERENCE_RUNS: dict[str, ReferenceRun] = {
         respond=lambda body: STALLED if results_in(body) else Turn(calls=[call("send", "a")]),
         act_at="never",
     ),
-    "steer": ReferenceRun(respond=_steered),
+    "steer": ReferenceRun(respond=_steered, output="The text came behind [1] results."),
     "steer at the end": ReferenceRun(
-        respond=_steered_at_the_end, act_at="never", reply=Reply(NOTE, "steer"), is_resumed=True
+        respond=_steered_at_the_end,
+        act_at="never",
+        reply=Reply(NOTE, "steer"),
+        is_resumed=True,
+        output="The text came 1 times.",
     ),
     "steer and a failure": ReferenceRun(
         uses_tools=False,
@@ -223,9 +213,26 @@ REFERENCE_RUNS: dict[str, ReferenceRun] = {
         act_at="never",
         reply=Reply(NOTE, "steer"),
         is_resumed=True,
+        output={"sum": 1},
     ),
-    "interrupt": ReferenceRun(respond=_interrupted, act_at="never", reply=Reply(RATHER, "interrupt")),
-    "rollback": ReferenceRun(respond=_interrupted, act_at="never", reply=Reply(RATHER, "rollback")),
+    "interrupt": ReferenceRun(
+        respond=_interrupted,
+        act_at="never",
+        reply=Reply(RATHER, "interrupt"),
+        output="After 1 messages with 1 results.",
+    ),
+    "rollback": ReferenceRun(
+        respond=_interrupted,
+        act_at="never",
+        reply=Reply(RATHER, "rollback"),
+        output="After 0 messages with 0 results.",
+    ),
+    "interrupted question": ReferenceRun(
+        more="tool_overrides: {send: {confirm: true}}\n",
+        respond=_interrupted,
+        reply=Reply(RATHER, "interrupt"),
+        output="After 1 messages with 1 results.",
+    ),
     "pause": ReferenceRun(
         respond=_in_turn(Turn(calls=[call("be_paused", "a")]), Turn(calls=[call("send", "b")]), Turn(text="Done."))
     ),

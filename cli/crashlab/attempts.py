@@ -95,10 +95,14 @@ def _work_on_children(runner: Runner, run_id: str) -> None:
 
 
 def answer_questions(trial: Trial) -> AttemptResult:
-    """Answer the run's approvals until it has ended; worker processes execute it."""
+    """Send the messages, and answer approvals until the last run has ended; worker processes execute the runs."""
     runner, _ = _open(trial, "")
     person = Person(trial, runner)
-    while not (rows := _rows(runner, trial)) or any(row.status not in TERMINAL for row in rows):
+    while True:
+        rows = _rows(runner, trial)
+        is_idle = bool(rows) and all(row.status in TERMINAL for row in rows)
+        if is_idle and not person.send_next(len(rows)):
+            break
         for row in rows:
             if row.status == "waiting":
                 person.answer(runner.handle(row.id), row.reason)

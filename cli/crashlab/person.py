@@ -98,6 +98,9 @@ class Person:
         if reason == "paused":
             run.control(CONTROLS["resume"], by=BY)
             return True
+        if self._trial.subject.reply is not None:
+            self._act(run)
+            return True
         questions = run.approvals()
         with self._runner.journal.database.read() as connection:
             keys = {step["call_id"]: step["idempotency_key"] for step in steps_of(connection, run.run_id)}

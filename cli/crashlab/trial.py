@@ -34,7 +34,7 @@ class Subject:
     act_at: str | None = None
     """A person acts when the answer of the first run contains this."""
     reply: Reply | None = None
-    """What the person sends then; None: the run is stopped."""
+    """What the person sends then, or without ``act_at`` when the run asks; None: the run is stopped, or answered."""
     then: Sequence[str] = ()
     """Messages for the thread, each sent when the run before it has ended."""
     is_same_each_time: bool = False

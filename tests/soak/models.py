@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -41,8 +41,24 @@ def model_process() -> Iterator[str]:
 
 
 def _respond(body: Mapping[str, Any]) -> Turn:
+    if problems := list(_unpaired(body["messages"])):
+        return Turn(text=f"No provider takes this conversation: {problems}")
     number = int(str(body["model"]).rpartition("-")[2])
     return REFERENCE_RUNS[_NAMES[number]].respond(body)
+
+
+def _unpaired(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the calls and results of a conversation that have no counterpart."""
+    open_calls: list[str] = []
+    for message in messages:
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in open_calls:
+                yield f"no call of {message['tool_call_id']}"
+            else:
+                open_calls.remove(message["tool_call_id"])
+            continue
+        yield from (f"no result of {call_id}" for call_id in open_calls)
+        open_calls = [called["id"] for called in message.get("tool_calls") or ()]
 
 
 def main() -> None:

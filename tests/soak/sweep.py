@@ -70,6 +70,14 @@ class Row:
                 }
             )
 
+    def check(self, first: Undisturbed) -> None:
+        """Compare what the last undisturbed run returned with what the run of reference says."""
+        output, expected = first.records[-1].run["output"], REFERENCE_RUNS[self.scenario].output
+        if expected is not None and output != expected:
+            wrong = f"its output is {output!r:.200} instead of {expected!r:.200}"
+            _say(f"{self.scenario}, {self.route}, {self.database}, undisturbed: {wrong}")
+            self.violations.append({"failpoint": "", "where": "undisturbed", "asked": [], "wrong": [wrong]})
+
     def __str__(self) -> str:
         verdict = f"{len(self.violations)} differ" if self.violations else "all same"
         missed = f", {self.missed} not passed" if self.missed else ""
@@ -189,12 +197,13 @@ def _rows(sweep: Sweep, options: argparse.Namespace, databases: Sequence[str], d
     for its, lab in labs.items():
         passed = sorted({row_of(place) for place in lab.undisturbed.places})
         row = Row(scenario=its[0], route=its[1], database=its[2], passed=passed)
+        row.check(lab.undisturbed)
         for location in chosen[its]:
             _add(row, lab.kill(location))
             for then in lab.places_after(location) if options.twice else ():
                 _add(row, lab.kill(location, then), f" and then {then}, {then.where}")
         yield row
-        if options.workers and its[1] == "async" and REFERENCE_RUNS[its[0]].is_alone:
+        if options.workers and its[1] == "async" and REFERENCE_RUNS[its[0]].act_at is None:
             yield _worker_row(sweep, its[0], its[2], lab.undisturbed, draw)
 
 

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import takewhile
 
 from cli.crashlab import attempts, ledger
 from cli.crashlab.fork_runner import ChildOutcome
@@ -17,12 +18,20 @@ from cli.crashlab.trial import Trial
 from config.failpoints import VARIABLE as FAILPOINTS
 from tests.fleet import Worker
 
-OF_A_WORKER = ("claim", "commit", "tool")
+OF_A_WORKER = ("claim", "commit", "tool", "summary")
+WAITS = "left the run waiting"
 
 
 def place_for_a_worker(first: Undisturbed, draw: random.Random) -> Place:
-    """Return one of the places a run passes in a worker."""
-    return draw.choice([location for location in first.places if location.name.split("-")[0] in OF_A_WORKER])
+    """Return one of the places that a worker passes before a person is needed, who comes later."""
+    record = first.record
+    has_person = bool(record.approvals) or any(control["kind"] == "pause" for control in record.controls)
+
+    def needs_person(place: Place) -> bool:
+        return (has_person and WAITS in place.where) or (place.process > 0 and place.name == "accept-before")
+
+    places = takewhile(lambda place: not needs_person(place), first.places)
+    return draw.choice([location for location in places if location.name.split("-")[0] in OF_A_WORKER])
 
 
 class WorkerLab(Lab):
