@@ -320,3 +320,18 @@ def test_the_same_model_at_another_address_is_another_one() -> None:
     (fallback,) = definition_of("a", {**FIELDS, "fallbacks": [there]}).fallbacks
 
     assert dict(fallback) == there
+
+
+def test_after_a_hand_over_the_other_agents_own_model_is_asked_first(
+    agent: Callable[..., str], harness: AppHarness, server: ModelServer
+) -> None:
+    agent("tools: [ChangeGoal]")
+    harness.agent(f"fallbacks:\n  - {{model: openai/gpt-5-mini, api_base: '{server.url}'}}", "billing")
+    file = Path(str(harness.settings.agents_dir)) / "billing.yaml"
+    file.write_text(file.read_text().replace("model: openai/gpt-5-mini\n", "model: openai/second\n", 1))
+    server.script([Turn(calls=[Call(name="ChangeGoal", arguments={"goal": "billing"})])], "gpt-5-mini")
+
+    run = harness.run("My bill is wrong.")
+
+    assert run.result(10).output == "The other one answers."
+    assert models_in_steps(harness, run) == ["openai/gpt-5-mini", "ChangeGoal", "openai/second"]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, bindparam, case, select
+from sqlalchemy import Connection, Row, bindparam, case, select
 
 from bus.journal.approvals import NO_ANSWER, Decision, PersonAnswer, answers
 from bus.journal.log.children import ChildRun, children_of
 from bus.journal.records.control_requests import rounds_bought, rounds_set
 from bus.journal.records.steps import Totals, read_call, total_of
 from bus.journal.records.task_wait import TaskWait, waits_of
-from config.database.tables import messages, steps
+from config.database.tables import events, messages, steps
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,7 +81,7 @@ class Progress:
     rounds: int = 0
     """Number of model answers that called tools."""
     model: str = ""
-    """The model that was asked last; empty where none was."""
+    """The model that the run's agent asked last; empty where it has asked none."""
     asking: OpenStep | None = None
     """The model call that was open."""
     calls: tuple[OpenStep, ...] = ()
@@ -117,7 +117,7 @@ def read_progress(connection: Connection, run_id: str) -> Progress:
         rounds_bought=rounds_bought(connection, run_id),
         max_rounds=rounds_set(connection, run_id),
         rounds=sum(1 for result in results if result.get("calls")),
-        model=next((row.name for row in reversed(rows) if row.kind == "model"), ""),
+        model="" if _begins_with_handover(connection, run_id, rows) else _newest_model(rows),
         asking=next((_open(row) for row in reversed(unended) if row.kind == "model"), None),
         calls=tuple(
             _open(row, answered.get(row.id), written.get(row.call_id), waits.get(row.id), children.get(row.id))
@@ -129,6 +129,23 @@ def read_progress(connection: Connection, run_id: str) -> Progress:
     )
 
 
+def _newest_model(rows: Sequence[Row[Any]]) -> str:
+    return next((row.name for row in reversed(rows) if row.kind == "model"), "")
+
+
+def _begins_with_handover(connection: Connection, run_id: str, rows: Sequence[Row[Any]]) -> bool:
+    """Return whether the newest step handed the run over, so that its models are another agent's."""
+    if not rows or rows[-1].kind != "tool":
+        return False
+    return connection.execute(_NEWEST_OUTCOME, {"run_": run_id}).scalar() == "handover"
+
+
+_NEWEST_OUTCOME = (
+    select(events.c.type)
+    .where(events.c.run_id == bindparam("run_"), events.c.type.in_(("tool_result", "handover")))
+    .order_by(events.c.seq.desc())
+    .limit(1)
+)
 _STEP_COLUMNS = (
     "id kind name call_id effect status attempt idempotency_key arguments_digest decision_json ended_ms usage_json "
     "cost_usd"
