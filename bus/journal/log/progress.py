@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, bindparam, case, select
+from sqlalchemy import Connection, bindparam, case, select
 
 from bus.journal.approvals import NO_ANSWER, Decision, PersonAnswer, answers
 from bus.journal.log.children import ChildRun, children_of
@@ -129,11 +129,11 @@ def read_progress(connection: Connection, run_id: str) -> Progress:
     )
 
 
-def _newest_model(rows: Sequence[Row[Any]]) -> str:
+def _newest_model(rows: Sequence[Any]) -> str:
     return next((row.name for row in reversed(rows) if row.kind == "model"), "")
 
 
-def _begins_with_handover(connection: Connection, run_id: str, rows: Sequence[Row[Any]]) -> bool:
+def _begins_with_handover(connection: Connection, run_id: str, rows: Sequence[Any]) -> bool:
     """Return whether the newest step handed the run over, so that its models are another agent's."""
     if not rows or rows[-1].kind != "tool":
         return False
