@@ -19,6 +19,8 @@ from agents.models.call import ModelCall
 from agents.models.demo.reader import answer
 from agents.models.errors import MODEL_REFUSED
 from agents.prompt import CALLED, LEFT_OUT, PINNED, Window
+from agents.recording.export import export_run
+from agents.recording.recording import written
 from agents.testing import AgentKit, Call, Played, Turn
 from agents.tools.tool import tool
 from bus.journal.errors import StaleOwner
@@ -444,3 +446,15 @@ def test_the_limit_is_a_share_of_the_smaller_of_history_and_window(talk: Talk) -
     assert limits_of(definition, "openai/gpt-4").max_chars == int(8192 * 4 * 0.7)
     assert limits_of(definition, "openai/gpt-5-mini").max_chars == 70_000
     assert limits_of(definition, "unknown/model").max_chars == 70_000
+
+
+def test_a_run_of_a_summarised_thread_is_replayed_with_the_summary(talk: Talk, tmp_path: Path) -> None:
+    talk.grow()
+    played = talk.say("And now?")
+    run = talk.rows(select(runs).order_by(runs.c.turn.desc()))[0]
+    file = tmp_path / "run.json"
+    file.write_bytes(written(export_run(talk.kit.runner, talk.kit.runner.principal, run.id)))
+
+    with AgentKit(tools=[look_up]) as kit:
+        assert kit.replay(file).output == played.output
+        assert SAYS in str(kit.model.requests[0].messages)

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 
 from agents.models.errors import MODEL_REFUSED
 from agents.recording import recording as files
@@ -334,6 +334,17 @@ def test_what_cannot_be_exported_is_refused_with_the_remedy(tmp_path: Path) -> N
         _change(kit, run.run_id, handed_from_json=None, reason="prompt_refused")
         with raises(RUN_NOT_EXPORTABLE, match="was ended by the prompt guard"):
             export_run(kit.runner, me, run.run_id)
+        kit.model.script(Turn(text=["a", "b"], stall_after=1), Turn(text="c"))
+        steered = kit.run()
+        kit.runner.steer(steered.run_id, "And once more.")
+        kit.model.resume()
+        kit.played(steered)
+        with raises(RUN_NOT_EXPORTABLE, match="got further messages while it ran"):
+            export_run(kit.runner, me, steered.run_id)
+        with kit.runner.journal.database.write() as connection:
+            connection.execute(delete(messages).where(messages.c.run_id == steered.run_id))
+        with raises(RUN_NOT_EXPORTABLE, match="has no definition or no messages any more"):
+            export_run(kit.runner, me, steered.run_id)
 
 
 def _change(kit: AgentKit, run_id: str, **values: Any) -> None:
