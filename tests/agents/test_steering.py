@@ -17,12 +17,13 @@ from agents.tools import tool
 from bus.journal.approvals import Decision
 from bus.journal.clients import CONTROLS
 from bus.journal.errors import CONTROL_REFUSED
-from bus.journal.owner import Commit
+from bus.journal.owner import DRAINED, Commit
+from bus.loop import process_loop
 from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import ApprovalPayload, ControlPayload, EndPayload, Payload, ResponsePayload, StatusPayload
 from handlers.run_agent import run_agent
 from tests.agents.test_agent import slow_payment
-from tests.bus.journal_harness import lose_owner
+from tests.bus.journal_harness import JournalHarness, lose_owner
 from tests.raising import raises
 from tests.soak.tools import hang_up
 
@@ -178,6 +179,32 @@ def test_a_pause_that_a_lost_owner_has_read_is_done_at_the_end_of_the_open_step(
     work_on(kit, handle)
 
     assert handle.status() == "waiting"
+    assert len(kit.model.requests) == 1
+
+
+def test_texts_of_a_run_that_is_drained_while_it_is_stopped_are_not_delivered(kit: AgentKit) -> None:
+    begun, may_return = threading.Event(), threading.Event()
+    kit.agent(tools=[slow_payment(begun, may_return)])
+    kit.model.script(Turn(calls=[Call(name="pay")]))
+    handle = kit.run("Pay.", detached=True)
+    first = threading.Thread(target=work_on, args=(kit, handle))
+    first.start()
+    assert begun.wait(10)
+    handle.control(CONTROLS["pause"])
+    may_return.set()
+    first.join()
+    handle.control(CONTROLS["resume"])
+    harness = JournalHarness(kit.runner.journal.database, process_loop())
+    second = harness.own(handle.run_id)
+    kit.runner.steer(handle.run_id, "In French.")
+    handle.cancel()
+    harness.do(second.writer.commit(Commit(release=DRAINED)))
+
+    work_on(kit, handle)
+
+    assert handle.result(10).status == "cancelled"
+    controls = controls_of(list(handle.events()))
+    assert controls[-2:] == [("steer", "undelivered"), ("stop", "consumed")]
     assert len(kit.model.requests) == 1
 
 
