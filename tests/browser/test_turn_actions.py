@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from uuid import uuid4
 
 import pytest
 from playwright.sync_api import Locator, Route, expect
@@ -142,6 +143,22 @@ def test_a_conversation_is_forked_behind_a_run(visitor: Visitor) -> None:
     visitor.says("What is 3 + 4?")
     expect(visitor.answer.last).to_contain_text("7", timeout=PATIENCE_MS)
     assert len(visitor.asks(f"/v1/threads/{first}")["runs"]) == 2
+
+
+def test_the_next_message_is_for_the_agent_to_which_the_run_was_handed_over(visitor: Visitor) -> None:
+    visitor.opens()
+    thread_id = f"goals-{uuid4().hex}"
+    body = {"agent": "multi", "input": "Which agents are there?", "thread_id": thread_id}
+    assert visitor.context.request.post(f"{visitor.url}/v1/runs", data=body).status == 202
+    visitor.opens(f"#/thread/{thread_id}")
+    visitor.waits_for_end()
+    expect(visitor.agents).to_have_value("multi")
+
+    visitor.says("Switch to finance").waits_for_end(2)
+
+    expect(visitor.agents).to_have_value("finance")
+    visitor.says("What are my account balances?").waits_for_end(3)
+    assert [run["agent"] for run in runs(visitor)] == ["multi", "finance", "finance"]
 
 
 def runs(visitor: Visitor) -> list[dict[str, str]]:

@@ -42,7 +42,9 @@ export class Composer {
     if (this.#isWaiting && this.agents.value) this.#send();
   }
 
+  /** Choose an agent; one that is not offered, such as a goal, gets a line of its own. */
   choose(id) {
+    if (id && ![...this.agents.options].some((option) => option.value === id)) this.agents.append(h("option", { value: id }, visible(id)));
     this.agents.value = id;
   }
 

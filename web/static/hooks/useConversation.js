@@ -225,6 +225,7 @@ export class Conversation {
   #take(story, event) {
     const items = applyEvent(story, event);
     if (!items) return;
+    if (event.type === "handover") this.agent = event.to_agent; // it gets the next message
     this.view.touch(story, items, event);
     this.#saveSoon();
     if (event.type === "end") this.#ended(story);

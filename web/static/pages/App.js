@@ -214,9 +214,8 @@ export class App {
 
   #showAgents() {
     const agents = this.#agents ?? [];
-    const wanted = this.conversation.agent || this.chosen;
-    const chosen = agents.some((agent) => agent.id === wanted) ? wanted : agents[0]?.id;
-    this.composer.showAgents(agents, chosen);
+    const chosen = agents.some((agent) => agent.id === this.chosen) ? this.chosen : agents[0]?.id;
+    this.composer.showAgents(agents, this.conversation.agent || chosen);
     this.#welcomeIfNew();
     this.#showDemo();
     this.threads.update();
@@ -231,7 +230,7 @@ export class App {
 
   #named(threadId, title) {
     if (threadId && location.hash.split("/run/")[0] !== threadHash(threadId)) this.replaceRoute(threadHash(threadId));
-    if (this.conversation.agent && this.#agents?.some((agent) => agent.id === this.conversation.agent)) this.composer.choose(this.conversation.agent);
+    if (this.conversation.agent && this.#agents) this.composer.choose(this.conversation.agent);
     this.#showDemo();
     this.#mark();
     paintSoon(this.#showHead);
@@ -240,6 +239,7 @@ export class App {
   #noteEvent(event) {
     if (isPiece(event)) this.rate.note();
     if (event.type === "end") this.#threadsSoon();
+    if (event.type === "handover") this.composer.choose(event.to_agent);
     paintSoon(this.#showHead);
   }
 
