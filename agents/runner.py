@@ -35,7 +35,7 @@ from bus.journal.errors import RunUnknown
 from bus.routes import INLINE, OTHERS, BrokerTransport, Dispatcher, InlineTransport
 from config.database.errors import DatabaseUnreachable
 from config.database.shared_secret import shared_secret
-from config.definitions.agent import AgentDefinition
+from config.definitions.agent import AgentDefinition, Priority
 from config.errors import CallboardError
 from config.forks import leave_to_parent
 from config.identity.contexts import DeclaredContext, declared_for
@@ -59,7 +59,7 @@ class Runner:
 
     def _bind(self, process: Process) -> None:
         self._process = process
-        self._inline = InlineTransport(process.journal.loop)
+        self._inline = InlineTransport(process.journal.loop, process.journal.owner.unowned.defer_polling_on)
         inline = {INLINE: self._inline} if self.works_inline else {}
         self._dispatcher = Dispatcher({**inline, OTHERS: BrokerTransport(process.journal.live.relay)})
         self._pid = os.getpid()
@@ -118,6 +118,7 @@ class Runner:
         connection: Any = None,
         if_busy: IfBusy | None = None,
         on_disconnect: str | None = None,
+        priority: Priority | None = None,
     ) -> RunHandle:
         """Accept a run: commit it, send its message, and return a handle on it.
 
@@ -134,9 +135,9 @@ class Runner:
             connection: a connection to Callboard's database with an open transaction: of SQLAlchemy (or its Session),
                 Django, psycopg, psycopg2 or sqlite3. The run exists once the caller commits, and is detached.
             if_busy: what becomes of the message where the thread has an open run: ``enqueue``, ``reject``,
-                ``interrupt``, ``rollback``, ``merge`` or ``steer``; None is what the agent's definition says.
-            on_disconnect: ``continue``, or what becomes of the run after so many seconds without viewers,
-                ``stop:30`` or ``pause:30``; None is what the agent's definition says.
+                ``interrupt``, ``rollback``, ``merge`` or ``steer``; None, here and below: as the definition says.
+            on_disconnect: what becomes of the run after so many seconds without viewers, ``stop:30`` or ``pause:30``.
+            priority: ``low``, ``normal`` or ``high``.
 
         Raises:
             THREAD_BUSY: the thread has an open run, and ``if_busy`` is ``reject``.
@@ -167,7 +168,7 @@ class Runner:
             metadata=metadata,
             idempotency=idempotency,
             connection=connection,
-            policies={"if_busy": if_busy, "on_disconnect": on_disconnect},
+            policies={"if_busy": if_busy, "on_disconnect": on_disconnect, "priority": priority},
         )
 
     def call_tool(
@@ -247,6 +248,7 @@ class Runner:
             metadata=source.metadata,
             idempotency=idempotency,
             origin=origin,
+            policies={"priority": source.priority},
         )
 
     def _start(

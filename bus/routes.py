@@ -35,12 +35,15 @@ class Transport(Protocol):
 class InlineTransport:
     """Handles the message on this process's loop at once."""
 
-    def __init__(self, loop: ProcessLoop) -> None:
+    def __init__(self, loop: ProcessLoop, keep: Callable[[Connection, str], None]) -> None:
+        """``keep`` keeps a queued run from workers for a while, in the caller's transaction."""
         self._loop = loop
+        self._keep = keep
         self._going: set[Future[None]] = set()
 
     def record(self, connection: Connection, run_id: str) -> None:
-        """Write nothing: this process handles the message itself."""
+        """Keep the run from workers, which would take one of a higher priority at once: this process handles it."""
+        self._keep(connection, run_id)
 
     def send(self, message: BusMessage, outbox_row: int | None = None) -> None:
         future = self._loop.submit(find_handler(message)(message))

@@ -9,11 +9,12 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
 from cli.main import CallerPath
+from config.definitions.agent import Priority
 from config.identity import principal
 from config.settings import Settings, adopt_env_file, read_settings, settings, unknown_settings
 from config.text.visible import visible
@@ -46,6 +47,9 @@ tls_certificate = click.option(
 tls_key = click.option("--tls-key", type=CallerPath(dir_okay=False), help="PEM file of the certificate's key.")
 slots = click.option("--slots", type=WholeNumber(1, 2000), help="Runs that a worker process executes at once.")
 queues = click.option("--queues", metavar="A,B", help="Queues the workers serve; default: the deployment's own.")
+priority = click.option(
+    "--priority", type=click.Choice(get_args(Priority)), help="Before which queued runs of its tenant the run begins."
+)
 grant = click.option("--grant", metavar="TEXT", help="A privilege grant for the run, as `callboard grant` prints it.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 

@@ -78,9 +78,7 @@ class Inbox:
             case "resume":
                 self._answer_soon([*request.superseded(self.unread), request.answer("consumed")], self._resume)
             case "set":
-                self._answer_soon(
-                    [request.answer("consumed")], partial(setattr, self, "max_rounds", request.max_rounds)
-                )
+                self._answer_soon([request.answer("consumed")], partial(self._limit, request))
         if request.kind in ("pause", "steer") and not request.is_accepted:
             self._answer_soon([request.answer("accepted")])
 
@@ -88,6 +86,10 @@ class Inbox:
         """Release the run at the end of its current step; a process that ends does not wait for a resumption."""
         if self.release_as is None or self.release_as.reason is Reason.PAUSED:
             self.release_as = change
+
+    def _limit(self, request: ControlRequest) -> None:
+        """Take the limits of a ``set``; the run's priority is the journal's."""
+        self.max_rounds = request.max_rounds or self.max_rounds
 
     def _resume(self) -> None:
         """Stay with the run, unless a later pause has arrived."""

@@ -33,7 +33,7 @@ class Control:
     takes_text: bool = False
     """Whether it comes with a text for the model."""
     takes_limits: bool = False
-    """Whether it comes with limits of the run."""
+    """Whether it comes with limits of the run, or its priority."""
 
     def is_done(self, status: str) -> bool:
         """Return whether a run in this state needs nothing more: it has ended, or was left as requested."""
@@ -81,7 +81,7 @@ SET = Control(
     kind="set",
     to=None,
     request="to change its limits",
-    help="Change limits of RUN: how many rounds with tools it may have.",
+    help="Change RUN while it is open: how many rounds with tools it may have, or its priority.",
     takes_limits=True,
 )
 CONTROLS: Mapping[str, Control] = {control.verb: control for control in (STOP, PAUSE, RESUME, STEER, SET)}

@@ -21,15 +21,25 @@ def __getattr__(verb: str) -> click.Command:
     @click.argument("run_id", metavar="RUN")
     @options.as_json
     @options.state_dir
-    def command(run_id: str, as_json: bool, text: str = "", max_iterations: int = 0, **flags: object) -> int:
+    def command(
+        run_id: str,
+        as_json: bool,
+        text: str = "",
+        max_iterations: int | None = None,
+        priority: str | None = None,
+        **flags: object,
+    ) -> int:
+        limits = {"max_iterations": max_iterations, "priority": priority}
+        data = {name: value for name, value in limits.items() if value is not None}
+        if control.takes_limits and not data:
+            raise click.UsageError("name what to set: --max-iterations, --priority or both.")
         with open_runner(options.apply(**flags)) as runner:
             handle = runner.handle(run_id)
             before = handle.status()
             if control.takes_text:
                 written = runner.steer(run_id, text, by="terminal")
             else:
-                data = {"max_iterations": max_iterations} if control.takes_limits else None
-                written = handle.control(control, by="terminal", data=data)
+                written = handle.control(control, by="terminal", data=data or None)
             if as_json:
                 facts = {"run_id": run_id, "status": written.status, "control_id": written.control_id}
                 print_json({name: value for name, value in facts.items() if value is not None}, lines=True)
@@ -37,9 +47,14 @@ def __getattr__(verb: str) -> click.Command:
                 click.echo(_sentence(control, written, before))
         return 0
 
+    return _with_fields(control, command)
+
+
+def _with_fields(control: Control, command: click.Command) -> click.Command:
+    """Return the command with the arguments and options of its verb."""
     if control.takes_limits:
-        help_text = "Most rounds with tools."
-        return click.option("--max-iterations", type=click.IntRange(1, 100_000), required=True, help=help_text)(command)
+        limit = click.option("--max-iterations", type=click.IntRange(1, 100_000), help="Most rounds with tools.")
+        return limit(options.priority(command))
     return click.argument("text", metavar="TEXT")(command) if control.takes_text else command
 
 
@@ -47,6 +62,8 @@ def _sentence(control: Control, written: CommitResult, before: str) -> str:
     run_id = written.run_id
     if before in TERMINAL:
         return f"{run_id} had ended already: {before}."
+    if control.takes_limits and written.events:
+        return f"{run_id} is changed."
     if control.is_done(written.status):
         return f"{run_id} is {written.status}."
     return f"{run_id} was asked {control.request}; ./callboard watch {run_id} shows its end."

@@ -20,7 +20,7 @@ from cli.doctor.settings import broken_plugins
 from cli.open_runner import open_runner
 from cli.output.following import follow, leave_to_workers
 from cli.output.transcript import fit
-from config.definitions.agent import AGENT_ID
+from config.definitions.agent import AGENT_ID, Priority
 from config.definitions.errors import DefinitionInvalid
 from config.settings import Settings
 from config.text.visible import visible
@@ -37,6 +37,7 @@ MAX_SHOWN_CHARS = 200
 @click.option("--detach", is_flag=True, help="Leave the run to the workers, print its id and return.")
 @click.option("--on-disconnect", metavar="POLICY", help="Without viewers: continue, stop:30 or pause:30 (seconds).")
 @click.option("--if-busy", type=click.Choice(IF_BUSY), help="What to do where the thread has an open run.")
+@options.priority
 @options.no_wait
 @options.grant
 @options.as_json
@@ -48,6 +49,7 @@ def run(
     detach: bool,
     on_disconnect: str | None,
     if_busy: IfBusy | None,
+    priority: Priority | None,
     no_wait: bool,
     grant: str | None,
     as_json: bool,
@@ -68,7 +70,7 @@ def run(
         if says_more:
             click.secho("starting …", err=True, dim=True)  # LiteLLM takes seconds to import
     with open_runner(settings, create=True) as runner:
-        policies: dict[str, Any] = {"if_busy": if_busy, "on_disconnect": on_disconnect}
+        policies: dict[str, Any] = {"if_busy": if_busy, "on_disconnect": on_disconnect, "priority": priority}
         handle = runner.run(objective, agent, thread_id=thread_id, detached=detach, grant=grant, **policies)
         if detach:
             return leave_to_workers(runner, handle, as_json)

@@ -143,7 +143,7 @@ def _facts(run: dict[str, Any], agent_width: int, took_width: int) -> str:
 
 def _title(run: dict[str, Any]) -> str:
     why = f"  ({run['reason']})" if run.get("reason") and run["status"] != "succeeded" else ""
-    mark = "↳ " if "parent_run_id" in run else ""
+    mark = {"high": "↑ ", "low": "↓ "}.get(run["priority"], "") + ("↳ " if "parent_run_id" in run else "")
     return f"{mark}{'⚙ ' if run['kind'] == 'tool' else ''}{visible(run['title'])}{why}"
 
 

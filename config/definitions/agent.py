@@ -58,6 +58,8 @@ _PROMPT = r"^mcp:[A-Za-z][A-Za-z0-9_-]{0,31}(/[^\x00-\x1f*]+)?$"
 _Name = Annotated[str, Field(pattern=rf"^{NAME}$")]
 OnDisconnect = Annotated[str, Field(pattern=r"^(continue|(stop|pause):([3-9]|[1-9][0-9]{1,4}))$")]
 """``continue``, or what becomes of a run after so many seconds without viewers: ``stop:30``, ``pause:30``."""
+Priority = Literal["low", "normal", "high"]
+"""Before which queued runs of its tenant and queue a run begins."""
 
 
 def _without_hidden(value: str) -> str:
@@ -138,6 +140,8 @@ class DefinitionFields(CheckSection):
     question back."""
     on_disconnect: OnDisconnect = "continue"
     """What becomes of a run that has no viewers, unless its message says."""
+    priority: Priority = "normal"
+    """Before which queued runs of its tenant and queue a run begins, unless its message says."""
     observers: tuple[Text, ...] = ("sse", "logger")
     """The observers that get the run's events."""
     queue: Annotated[str, Field(pattern=rf"^{QUEUE_NAME}$")] | None = None
@@ -230,6 +234,7 @@ class AgentDefinition(DefinitionFields):
             "on_waiting": None if self.on_waiting == "wait" else self.on_waiting,
             "if_busy": self.if_busy,
             "on_disconnect": self.on_disconnect,
+            "priority": self.priority,
             "is_private": self.access.runs == "private",
         }
 

@@ -13,7 +13,7 @@ MAX_ITERATIONS = 8
 """Most rounds with tools, unless the definition says otherwise."""
 SHOWN = frozenset(
     """
-    name description category_tag listed starters access queue observers
+    name description category_tag listed starters access queue priority observers
     agent_name agent_friendly_description starter_prompt
     """.split()
 )

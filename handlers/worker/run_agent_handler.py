@@ -33,14 +33,17 @@ PAUSE_S = 0.5
 
 
 QUARANTINED = "run waits, since it or another run may not share this process run_id=%s"
-TERMS = 4
-"""Most tries of a claim, each on other terms: those of the message, of another definition, of a suspect."""
+TERMS = 12
+"""Most tries of a claim, each on other terms: those of the message, of another definition, of a suspect, of runs with a
+higher priority, which other processes try to claim as well. The last one is for the message's run in any case."""
 
 
 class RunAgentHandler:
     """Claims the runs of messages, many at once; a run is worked on by one owner at a time.
 
-    If a message is delivered twice, late, or for a run that ended, the claim returns None and there is nothing to do.
+    A message is a wake-up, and SQL says for which run: the one of the message's tenant and queue with the highest
+    priority (``bus/journal/states/queue_order.py``). If a message is delivered twice, late, or for a run that ended, it
+    begins the next queued run, or the claim returns None and there is nothing to do.
     """
 
     def __init__(self, process: Process, queues: ServedQueues | None = None) -> None:
@@ -80,13 +83,13 @@ class RunAgentHandler:
         problem = import_for(self._process, message.run_id)
         self._process.policies.read_ahead()
         definition = message.agent_id, message.definition_digest
-        terms = ClaimTerms(run_id=message.run_id, queues=self._queues, definition=definition)
-        if not slot_pool().admit(message.run_id):
-            log.info(QUARANTINED, message.run_id)
-            return None
+        terms = own = ClaimTerms(
+            run_id=message.run_id, queues=self._queues, definition=definition, in_order=self._queues is not None
+        )
         with ExitStack() as held:
-            held.callback(slot_pool().leave, message.run_id)
-            for _ in range(TERMS):
+            if not _admit(held, message.run_id):
+                return None
+            for left in reversed(range(TERMS)):
                 match self._claim(terms, problem):
                     case Begun(work=claimed):
                         return replace(claimed, held=held.pop_all())
@@ -94,6 +97,11 @@ class RunAgentHandler:
                         if not _may_stay(terms):
                             held.pop_all()
                             return None
+                    case Waiting(reason="priority", terms=ClaimTerms() as terms):
+                        terms = terms if left > 1 else replace(own, in_order=False)
+                        if not _admit(held, terms.run_id):
+                            return None
+                        problem = import_for(self._process, terms.run_id)
                     case Waiting(terms=ClaimTerms() as terms):  # the message's definition is not the run's
                         continue
                     case Waiting(reason="queue"):  # it came through another queue: from an older release, or forged
@@ -111,6 +119,16 @@ class RunAgentHandler:
         on_cleared = partial(slot_pool().clear, terms.run_id)
         begin = partial(begin_run, process=self._process, loaded=loaded, on_cleared=on_cleared)
         return self._process.journal.owner.claim_and_begin(terms, begin)
+
+
+def _admit(held: ExitStack, run_id: str) -> bool:
+    """Hold a place of this process for the run, in place of the one that is held; return whether it may be here."""
+    held.close()
+    if not slot_pool().admit(run_id):
+        log.info(QUARANTINED, run_id)
+        return False
+    held.callback(slot_pool().leave, run_id)
+    return True
 
 
 def _may_stay(terms: ClaimTerms) -> bool:
@@ -177,6 +195,9 @@ class Poller:
             return 0
         deferred = self._slots.deferred()
         rows = await self._journal.loop.read(self._journal.owner.unowned.claimable, LOOKED_AT, self._queues)
+        # The wake-up of a run that another one has begun begins the oldest run in its place.
+        fresh = [row.id for row in rows if row.id not in deferred and row.id not in self._seen]
+        deferred |= {*fresh[: len(deferred.difference(row.id for row in rows))]}
         waiting = [row for row in rows if row.id in deferred or row.id in self._seen]
         reserved_for = self._slots.reserved_for
         if reserved_for is not None:

@@ -158,7 +158,9 @@ def test_a_recorded_call_needs_no_approval_and_a_new_one_does(kit: AgentKit) -> 
 
 
 def test_a_retry_continues_behind_what_is_recorded(kit: AgentKit) -> None:
-    run_id = first(kit, paying(5), Turn(error=MODEL_REFUSED("no")), thread_id="talk", metadata={"order": 17})
+    run_id = first(
+        kit, paying(5), Turn(error=MODEL_REFUSED("no")), thread_id="talk", metadata={"order": 17}, priority="high"
+    )
     kit.model.script(Turn(text="Done."))
 
     handle = retry(kit, run_id)
@@ -167,6 +169,7 @@ def test_a_retry_continues_behind_what_is_recorded(kit: AgentKit) -> None:
     assert (handle.thread_id, PAID) == ("talk", [5])
     summary = kit.runner.journal.readers.runs.get(kit.runner.principal, handle.run_id)
     assert (summary["retry_of"], summary["metadata"], summary["steps"]) == (run_id, {"order": 17}, 3)
+    assert summary["priority"] == "high"
     calls = [call["id"] for message in kit.model.requests[-1].messages for call in message.get("tool_calls", ())]
     assert len(set(calls)) == 2  # providers refuse two calls with one id
 

@@ -247,14 +247,15 @@ def test_rounds_that_are_set_count_from_then_on_and_for_the_next_owner(kit: Agen
     with raises(CONTROL_REFUSED, match="5 rounds at most"):
         handle.control(CONTROLS["set"], data={"max_iterations": 6})
     handle.control(CONTROLS["set"], data={"max_iterations": 1})
+    handle.control(CONTROLS["set"], data={"priority": "low"})  # which leaves the limit
     events: list[Payload] = []
     for event in handle.events():
         events.append(event)
-        if controls_of([event]) == [("set", "consumed")]:
+        if controls_of([event]) == [("set", "consumed")] and event.content == "priority low":  # type: ignore[attr-defined]
             may_return.set()
 
     end = handle.result(10)
     assert (end.output, end.reason) == ("Paid once.", "max_iterations")  # the second call had no tools
-    assert [e.content for e in events if isinstance(e, ControlPayload)] == ["max_iterations 1"]
+    assert [e.content for e in events if isinstance(e, ControlPayload)] == ["max_iterations 1", "priority low"]
     with raises(CONTROL_REFUSED, match="it has ended"):
         handle.control(CONTROLS["set"], data={"max_iterations": 2})

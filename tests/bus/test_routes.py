@@ -50,7 +50,7 @@ def relay() -> RelayRecord:
 def inline(loop: ProcessLoop, monkeypatch: pytest.MonkeyPatch) -> InlineTransport:
     handled.clear()
     monkeypatch.setattr(RunAgentMessage, "inline_handler", f"{__name__}:note")
-    return InlineTransport(loop)
+    return InlineTransport(loop, lambda _connection, _run_id: None)
 
 
 def test_the_inline_transport_handles_a_message_on_this_process_loop(inline, relay, loop):

@@ -241,6 +241,22 @@ def test_the_rounds_of_a_run_are_limited_up_to_what_its_agent_allows(
     assert "raise max_iterations in the agent's file" in capsys.readouterr().err
 
 
+def test_the_priority_of_a_run_is_given_shown_and_set(type_: Type, capsys: pytest.CaptureFixture[str]) -> None:
+    type_("run", "tester", "hello", "--detach", "--priority", "low")
+    run_id = capsys.readouterr().out.split()[0]
+    type_("runs")
+    before = capsys.readouterr().out
+
+    assert type_("set", run_id, "--priority", "high") == 0
+    assert "is changed" in capsys.readouterr().out
+    type_("runs", "--json")
+
+    assert "↓ hello" in before
+    assert orjson.loads(capsys.readouterr().out)[0]["priority"] == "high"
+    assert type_("set", run_id) == 2
+    assert "--max-iterations, --priority or both" in capsys.readouterr().err
+
+
 def test_what_a_model_says_cannot_move_the_cursor(
     type_: Type, model: ModelServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -54,6 +54,7 @@ NO_IDS = {
         "if_busy",
         "on_disconnect",
         "max_iterations",
+        "priority",
         "place",
         "from_step",
         "mode",

@@ -94,3 +94,24 @@ def test_limits_of_an_open_run_are_set_over_http(client: Any) -> None:
     assert (done.status_code, refused.status_code, unknown.status_code) == (200, 409, 400)
     assert (refused.json["code"], "8 rounds" in refused.json["detail"]) == ("control_refused", True)
     assert [(e["verb"], e["content"]) for e in events if e["type"] == "control"] == [("set", "max_iterations 2")]
+
+
+def test_priorities_are_given_shown_and_set_over_http(client: Any) -> None:
+    run_id = send(client, "First", priority="low").json["run_id"]
+    first = client.get(f"/v1/runs/{run_id}").json["priority"]
+
+    done = client.post(f"/v1/runs/{run_id}/set", json={"priority": "high"})
+    refused = [
+        send(client, "Second", priority="urgent"),
+        client.post(f"/v1/runs/{run_id}/set", json={"priority": "urgent"}),
+        client.post(f"/v1/runs/{run_id}/set", json={}),
+    ]
+    (listed,) = client.get("/v1/runs").json["runs"]
+
+    assert (first, done.status_code, listed["priority"]) == ("low", 200, "high")
+    assert [answer.status_code for answer in refused] == [400] * 3
+    assert all("low" in answer.json["detail"] and "high" in answer.json["detail"] for answer in refused[:2])
+    assert "`max_iterations`, `priority` or both" in refused[2].json["detail"]
+    client.post(f"/v1/runs/{run_id}/cancel")
+    ended = client.post(f"/v1/runs/{run_id}/set", json={"priority": "low"})
+    assert (ended.status_code, ended.json["code"]) == (409, "control_refused")

@@ -21,7 +21,8 @@ from bus.journal.errors import (
 from bus.journal.forks.errors import RUN_NOT_REPEATABLE, STEP_UNKNOWN
 from bus.journal.readers import RunStatus
 from bus.payloads import TERMINAL
-from config.definitions.agent import OnDisconnect
+from config.definitions.agent import OnDisconnect, Priority
+from config.errors import BadRequest
 from web.api.answers import STARTING, accepted, answer, end_of, run_with_questions, start_run
 from web.auth.authentication import current_principal, require_still_valid
 from web.calls.call import call
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 runs = Blueprint("runs", __name__)
 
 FILTERS = ("status", "agent", "thread_id", "owner", "trace_id", "correlation_id")
+OPTIONS = ("thread_id", "detached", "grant", "metadata", "if_busy", "on_disconnect", "priority")
 MAX_METADATA_BYTES = 16 * 1024
 
 
@@ -76,6 +78,8 @@ class StartRun(Input):
     on_disconnect: Maybe[OnDisconnect] = None
     """What becomes of the run after so many seconds without viewers (``stop:30``, ``pause:30``), or ``continue``;
     absent: what the agent's definition says."""
+    priority: Maybe[Priority] = None
+    """Before which queued runs of the same tenant and queue it begins; absent: what the agent's definition says."""
 
 
 class StartHeaders(Repeatable, Preferring):
@@ -92,9 +96,7 @@ def start(body: StartRun, headers: StartHeaders) -> Response:
 
     The caller waits with ``"detached": false`` in the body, or with ``Prefer: wait=N``.
     """
-    options = {
-        name: getattr(body, name) for name in ("thread_id", "detached", "grant", "metadata", "if_busy", "on_disconnect")
-    }
+    options = {name: getattr(body, name) for name in OPTIONS}
     handle = start_run(body.input, body.agent, body, headers, **options)
     links: dict[str, str] = {}
     wait_s: float = headers.wait_s if body.detached else body.wait_s
@@ -271,18 +273,23 @@ def steer(run_id: RunId, body: SteerRun, headers: Repeatable) -> Response:
 
 
 class SetRun(Input):
-    """Limits of an open run."""
+    """What to change about an open run: one of these, or both."""
 
-    max_iterations: Annotated[int, Whole(1, 100_000), Field(examples=[3])]
+    max_iterations: Maybe[Annotated[int, Whole(1, 100_000)]] = None
     """Most rounds with tools, with those that it has had: as many as its agent's definition and its parent allow, or
     fewer."""
+    priority: Maybe[Priority] = None
+    """Before which queued runs of its tenant and queue it begins."""
 
 
 @runs.post("/v1/runs/<run_id>/set")
 @call({200: ControlledRun, 202: ControlledRun}, problems=REFUSALS)
 def set_limits(run_id: RunId, body: SetRun, headers: Repeatable) -> Response:
-    """Change limits of an open run: 200 if it is done, 202 if the run's owner still has to."""
-    principal, data = current_principal(), {"max_iterations": body.max_iterations}
+    """Change limits or the priority of an open run: 200 if it is done, 202 if the run's owner still has to."""
+    principal, limits = current_principal(), {"max_iterations": body.max_iterations, "priority": body.priority}
+    data = {name: value for name, value in limits.items() if value is not None}
+    if not data:
+        raise BadRequest("name what to set: `max_iterations`, `priority` or both.")
     written = current_process().journal.clients.control(
         principal, run_id, CONTROLS["set"], by=principal.id, idempotency=headers.idempotency(body), data=data
     )

@@ -9,6 +9,7 @@ from typing_extensions import TypeAliasType
 
 from bus.journal.readers import RunStatus
 from bus.payloads import EVENT_TYPES, Payload
+from config.definitions.agent import Priority
 from config.effects import Classification
 from config.identity.principal import Role
 from web.calls.fields import NOT_NULL, Answer, Maybe
@@ -71,6 +72,8 @@ class RunSummary(Answer):
     """What was seen of each loss of its worker that counts as a crash."""
     queue: Maybe[str] = None
     """The queue that its agent names; absent: the deployment's."""
+    priority: Priority
+    """Before which queued runs of the same tenant and queue it begins."""
     grant_id: Maybe[str] = None
     """The privilege grant that it was started with."""
     rerun_of: Maybe[str] = None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, bindparam, func, insert, select
 
 from bus.identity.audit.entry import Action
 from bus.identity.audit.recording import record as audit
@@ -22,6 +22,7 @@ from bus.journal.outbox import announce
 from bus.journal.records.definition_store import pin, remember_pinned
 from bus.journal.records.parent import Parent
 from bus.journal.states.codes import LIMIT
+from bus.journal.states.queue_order import priority_name
 from config.database.engine import WALL_MS, Database
 from config.database.tables import runs, timers
 from config.errors import Retryable
@@ -52,8 +53,8 @@ class AcceptedChild:
         Raises:
             DELEGATION_REFUSED: the parent, the principal or the tenant has as many runs as it may.
         """
-        open_ones = select(func.count()).where(runs.c.parent_id == self.parent.run_id, runs.c.ended_ms.is_(None))
-        if connection.execute(open_ones).scalar_one() >= self.most:
+        parent = connection.execute(_PARENT, {"parent_": self.parent.run_id}).one()
+        if parent.open_children >= self.most:
             raise DELEGATION_REFUSED(
                 f"this run has {self.most} child runs that have not ended, as many as it may "
                 "(CALLBOARD_CHILD_RUNS); wait for their results and call again."
@@ -64,7 +65,7 @@ class AcceptedChild:
             if error.code != TOO_MANY_RUNS.code:
                 raise
             raise DELEGATION_REFUSED(str(error)) from error  # not tried again for as long as the parent lives
-        insert_child(connection, self.new)
+        insert_child(connection, replace(self.new, priority=priority_name(parent.priority)))
         if self.parent.timeout_ms is not None:
             timer = {"id": new_id("tmr"), "run_id": self.run_id, "kind": LIMIT}
             connection.execute(insert(timers).values(**timer, due_ms=WALL_MS + self.parent.timeout_ms))
@@ -76,6 +77,12 @@ class AcceptedChild:
         facts: dict[str, Any] = {"trace_id": parent.trace_id, "definition_digest": new.definition_digest}
         facts |= {"kind": new.kind, "correlation_id": parent.correlation_id, "parent": parent.run_id}
         audit(connection, new.principal, Action.RUN_STARTED, "run", self.run_id, agent=new.agent_id, **facts)
+
+
+_OPEN = select(func.count()).where(runs.c.parent_id == bindparam("parent_"), runs.c.ended_ms.is_(None))
+_PARENT = select(runs.c.priority, _OPEN.correlate(None).scalar_subquery().label("open_children")).where(
+    runs.c.id == bindparam("parent_")
+)
 
 
 def new_child(database: Database, new: NewRun, settings: Settings) -> AcceptedChild:

@@ -15,6 +15,7 @@ from bus.journal.mailbox.busy import IfBusy
 from bus.journal.records.parent import Parent
 from bus.journal.records.recorded_calls import Origin
 from bus.journal.records.steps import AGENT, TOOL, NewCall
+from bus.journal.states.queue_order import priority_number
 from bus.journal.version import OF_KIND, WITH_ORIGIN
 from bus.payloads import StatusPayload
 from bus.sealing import Original
@@ -69,6 +70,8 @@ class NewRun:
     """What its thread does while it waits for a person: ``aside`` or ``withdraw``; None: the thread waits too."""
     on_disconnect: str | None = None
     """What becomes of it without viewers, as ``stop:30``; None: it continues. A child run is its parent's to stop."""
+    priority: str = "normal"
+    """Before which queued runs of its tenant and queue it begins. A child run has its parent's."""
 
     @property
     def kind(self) -> str:
@@ -102,6 +105,7 @@ def run_row(
         "title": title,
         "detached": new.detached,
         "queue": new.queue,
+        "priority": priority_number(new.priority),
         "on_waiting": new.on_waiting,
         "observers_json": orjson.dumps(new.observers).decode(),
         **_columns_of(new.metadata or {}),

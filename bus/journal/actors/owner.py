@@ -197,7 +197,7 @@ class _Attempt(Generic[T]):
         terms = self._terms
         lease = claim_on(connection, self._database, terms.run_id, self._owner, self._lease_s, terms)
         if lease is None:
-            return why_not(connection, terms)
+            return why_not(connection, self._database, terms)
         self._claim = Claim(connection, lease)
         begun = Begun(lease, self._begin(self._claim))
         failpoint("claim-before")

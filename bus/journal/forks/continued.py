@@ -26,6 +26,7 @@ from bus.journal.records.recorded_calls import RETRY, Origin
 from bus.journal.records.steps import RESULT_IN, NewCall, StepEnded, StepStarted, steps_of
 from bus.journal.records.threads import HistoryItem
 from bus.journal.states.conditions import note_copied
+from bus.journal.states.queue_order import priority_name
 from bus.payloads import TERMINAL, MessagePayload, Payload, ToolPayload, ToolResultPayload, decode
 from config.clock import stamp
 from config.database.tables import events, messages, runs
@@ -47,6 +48,7 @@ class RepeatedRun:
     call: NewCall | None
     """The call of a run of kind ``tool``."""
     metadata: Mapping[str, Any]
+    priority: str
 
 
 def repeatable(connection: Connection, principal: Principal, origin: Origin) -> RepeatedRun:
@@ -74,6 +76,7 @@ def repeatable(connection: Connection, principal: Principal, origin: Origin) -> 
         objective=data["content"],
         call=calls[0] if calls else None,
         metadata=orjson.loads(run.metadata_json) if run.metadata_json else {},
+        priority=priority_name(run.priority),
     )
 
 

@@ -14,7 +14,13 @@ from bus.journal.approvals import give_back
 from bus.journal.log.events import event_row, insert_rows
 from bus.journal.log.results import refer_to_messages
 from bus.journal.outbox import announce
-from bus.journal.records.control_requests import ControlRequest, next_turns, note_answers, require_answered
+from bus.journal.records.control_requests import (
+    ControlRequest,
+    next_turns,
+    note_answers,
+    priority_set,
+    require_answered,
+)
 from bus.journal.records.definition_store import pin
 from bus.journal.records.on_disconnect import add_policy, policy_of
 from bus.journal.records.originals import write_originals
@@ -34,6 +40,7 @@ from bus.journal.records.threads import HistoryItem
 from bus.journal.states import owned
 from bus.journal.states.conditions import insert_run
 from bus.journal.states.lease import Lease
+from bus.journal.states.queue_order import set_priority
 from bus.journal.states.release import Handover, Release
 from bus.journal.sticky import require_valid
 from bus.payloads import EndPayload, Payload, StatusPayload
@@ -116,7 +123,7 @@ def record(
     ``blocks`` the rows of sealed deltas. Called after the transition that checked the ownership, which has locked the
     run's row.
     """
-    note_answers(connection, numbered)
+    _note_answers(connection, run, numbered)
     written, ended = refer_to_messages(numbered, change.ended, change.history)
     rows = [event_row(payload, run.run_id, run.thread_id, fence) for payload in written]
     insert_rows(connection, [*blocks, *rows])
@@ -140,6 +147,14 @@ def record(
     if change.release is not None and change.release.handover is not None:
         _hand_thread_over(connection, run, change.release.handover)
     return _close(connection, run, change, numbered) if _is_over(numbered) else None
+
+
+def _note_answers(connection: Connection, run: Lease | Row[Any], numbered: Sequence[Payload]) -> None:
+    """Set the state of each control that the events answer, and what they set."""
+    note_answers(connection, numbered)
+    priority = priority_set(connection, numbered)
+    if priority is not None:
+        set_priority(connection, run.run_id, priority)
 
 
 def _is_over(numbered: Sequence[Payload]) -> bool:
@@ -261,7 +276,8 @@ _ADD_MESSAGES = insert(messages).inline()
 
 INHERITED = """
     thread_key thread_id tenant principal roles_json credential credential_id context_json private agent_id agent_name
-    definition_digest model detached queue on_waiting observers_json correlation_id journal agents_json handed_from_json
+    definition_digest model detached queue priority on_waiting observers_json correlation_id journal agents_json
+    handed_from_json
 """.split()
 """What the new run has as the one that ended; a grant and metadata belong to the message that these came with."""
 

@@ -32,6 +32,7 @@ from bus.journal.records.steps import TOOL
 from bus.journal.run_end import end_run
 from bus.journal.states.codes import CODE, STOPPED, Ending, LeftAs, RunStatus
 from bus.journal.states.conditions import has_live_owner
+from bus.journal.states.queue_order import priority_number
 from bus.journal.unowned.transitions import (
     CommitResult,
     lock_allowed_run,
@@ -80,6 +81,7 @@ def control(
         FORBIDDEN: the principal may not do this with it.
         IDEMPOTENCY_CONFLICT: the key was used with another body.
         CONTROL_REFUSED: the run's state does not allow it; the sentence says what to do instead.
+        BadRequest: there is no such priority.
         TOO_MANY_CONTROLS: the run's owner has not read as many as may wait.
     """
     with database.write() as connection:
@@ -226,18 +228,22 @@ def _set_timer(connection: Connection, row: Row[Any], state: LeftAs, wait_s: int
 
 
 def _set(connection: Connection, row: Row[Any], command: Control, by: str, data: Mapping[str, Any]) -> CommitResult:
-    """Change limits of a run without an owner at once; request it of an owner. They only lower what its agent has."""
-    if row.kind == TOOL:
-        raise _refused(command, "it is one call of a tool, without rounds; stop it instead")
-    _require_allowed(connection, row, command, data["max_iterations"])
+    """Change limits or the priority of a run without an owner at once; request it of an owner."""
+    if "max_iterations" in data:
+        _require_allowed(connection, row, command, data["max_iterations"])
+    if "priority" in data:
+        priority_number(data["priority"])
     request = add_control(connection, row.id, command.kind, by, data)
     if row.status == RunStatus.RUNNING:  # also where the owner is lost: the next one reads it
         return _as_requested(untouched(row), request)
-    return _as_requested(write(connection, row, Commit(events=[request.answer(CONSUMED)])), request)
+    kept = {name: getattr(row, name) for name in ("owner", "lease_until")}  # a process may wait to run it inline
+    return _as_requested(write(connection, row, Commit(events=[request.answer(CONSUMED)]), **kept), request)
 
 
 def _require_allowed(connection: Connection, row: Row[Any], command: Control, rounds: int) -> None:
-    """Return where the run's agent, and its parent, allow as many rounds."""
+    """Return where the run's agent, and its parent, allow as many rounds; a client only lowers what they have."""
+    if row.kind == TOOL:
+        raise _refused(command, "it is one call of a tool, without rounds; stop it instead")
     content_json = read_pinned(connection, row.definition_digest) or "{}"
     allowed = [max_iterations_in(content_json)]
     allowed += [orjson.loads(row.budget_json).get("rounds", rounds)] if row.budget_json is not None else []

@@ -7,15 +7,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import orjson
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from bus.journal.states import owned
+from bus.journal.states.codes import RunStatus
 from bus.journal.states.crashes import SUSPECT_AFTER, is_suspect, must_be_alone
 from bus.journal.states.lease import Lease
+from bus.journal.states.queue_order import next_of_queue
 from bus.queues import ServedQueues
+from config.database.engine import Database
 from config.database.errors import DatabaseBusy
 from config.settings import Settings
 from config.settings.servers import POOL_FLOOR
@@ -41,6 +44,14 @@ class ClaimTerms:
     """Whether the process has to admit it as a suspect, beside which it works on no other."""
     must_be_alone: bool = False
     """Whether the process has to admit it as a run beside which it works on none."""
+    in_order: bool = False
+    """Whether a queued run of its queue and tenant with a higher priority is first; with ``queues`` and ``crashes``."""
+    is_first: bool = False
+    """Whether it was looked up as the one that begins first, so that the claim's statement does not look again."""
+
+    def conditions(self) -> tuple[ServedQueues | None, tuple[str, str] | None, int | None, bool]:
+        """Return what ``states.owned.claim`` has as conditions."""
+        return self.queues, self.definition, self.crashes, self.in_order and not self.is_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +66,9 @@ class Begun(Generic[T]):
 class Waiting:
     """The run stays queued: it cannot be claimed on these terms."""
 
-    reason: Literal["queue", "definition", "suspect", "leaving"]
+    reason: Literal["queue", "definition", "suspect", "priority", "leaving"]
     terms: ClaimTerms | None = None
-    """On which this process can claim it; None: it cannot."""
+    """On which this process can claim it, or the run that begins before it; None: it cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +76,45 @@ class Refused:
     """There is nothing to claim: the run is not queued, or an earlier run of its thread is open."""
 
 
-def why_not(connection: Connection, terms: ClaimTerms) -> Waiting | Refused:
-    """Return why a run cannot be claimed on these terms, and on which it can."""
+def why_not(connection: Connection, database: Database, terms: ClaimTerms) -> Waiting | Refused:
+    """Return why a run cannot be claimed on these terms, and on which it, or the run before it, can."""
     row = owned.claimable(connection, terms.run_id)
     if row is None:
-        return Refused()
+        return _in_its_place(connection, database, terms)
     if terms.queues is not None and not terms.queues.has(row.queue):
         return Waiting("queue")
     definition = row.agent_id, row.definition_digest
     if terms.definition not in (None, definition):
         return Waiting("definition", replace(terms, definition=definition))
-    if terms.crashes is None or row.crashes <= terms.crashes:  # since the claim's statement
-        return Refused()
+    if terms.crashes is None or row.crashes <= terms.crashes:  # another one is before it, or was until now
+        return _next_run(connection, database, terms, row)
     notes = orjson.loads(row.crashes_json or "[]")
     suspect, alone = is_suspect(row.crashes, notes), must_be_alone(row.crashes, notes)
-    return Waiting("suspect", replace(terms, crashes=row.crashes, is_suspect=suspect, must_be_alone=alone))
+    on = {"crashes": row.crashes, "is_suspect": suspect, "must_be_alone": alone, "in_order": False}
+    return Waiting("suspect", replace(terms, **on))
+
+
+def _in_its_place(connection: Connection, database: Database, terms: ClaimTerms) -> Waiting | Refused:
+    """Return which run the wake-up of a run is for that another wake-up has begun before.
+
+    Each wake-up begins a run, so a run that gave way is begun by the wake-up of the one that went before it.
+    """
+    row = owned.place_of(connection, terms.run_id)
+    if row is None or row.status == RunStatus.QUEUED:  # behind an open run of its thread, whose end wakes it
+        return Refused()
+    return _next_run(connection, database, terms, row)
+
+
+def _next_run(connection: Connection, database: Database, terms: ClaimTerms, row: Row[Any]) -> Waiting | Refused:
+    """Return on which terms the run of this one's tenant and queue is claimed that begins first."""
+    queues, crashes = terms.queues, terms.crashes
+    if not terms.in_order or queues is None or crashes is None or not queues.has(row.queue):
+        return Refused()
+    first = next_of_queue(connection, database, row.tenant, row.queue, queues, crashes)
+    if first is None:
+        return Refused()
+    definition = first.agent_id, first.definition_digest
+    return Waiting("priority", replace(terms, run_id=first.id, definition=definition, is_first=True))
 
 
 # --- admission: at most 16 claims at a time, and none while the database is slow; other workers can take the runs

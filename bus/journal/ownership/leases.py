@@ -53,7 +53,7 @@ def claim_on(
     lease, and the others get None.
     """
     # A run's row is locked before its thread's, here as in every commit: two orders would deadlock.
-    conditions = (terms.queues, terms.definition, terms.crashes) if terms is not None else ()
+    conditions = terms.conditions() if terms is not None else ()
     row = owned.claim(connection, database, run_id, owner, lease_s, *conditions)
     if row is None:
         return None

@@ -33,6 +33,7 @@ from bus.journal.records.steps import models_of
 from bus.journal.retention.removal import remove_runs, require_over
 from bus.journal.states.codes import Reason, RunStatus
 from bus.journal.states.conditions import OPEN
+from bus.journal.states.queue_order import priority_name
 from bus.messages.run_agent import FIELDS, RunAgentMessage
 from bus.payloads import TERMINAL, ErrorPayload
 from config.clock import stamp
@@ -227,8 +228,7 @@ class Runs:
             return last_decided(connection, _find(connection, principal, run_id, runs.c.id).id)
 
     def spans(self, principal: Principal, run_id: str) -> list[dict[str, Any]]:
-        """Return a run's calls that have ended, with the operations of each, as ``call_spans`` does, and the run's
-        golden context where it has one."""
+        """Return a run's ended calls with their operations, as ``call_spans`` does, and its golden context."""
         with self._database.read() as connection:
             run = _find(connection, principal, run_id, *CONTEXT_COLUMNS)
             golden = golden_of(run)
@@ -346,6 +346,7 @@ def _brief(row: Any) -> dict[str, Any]:
         "error": row.error_code,
         "crashes": _crashes(row.crashes_json) if row.crashes_json else None,
         "queue": row.queue,
+        "priority": priority_name(row.priority),
         "grant_id": row.grant_id,
         **(_origin(Origin.of(row.origin_json)) if row.origin_json else {}),
         "trace_id": row.trace_id,

@@ -60,6 +60,11 @@ class ControlRequest:
         return self.data.get("max_iterations") if self.kind == SET else None
 
     @property
+    def priority(self) -> str | None:
+        """Of a ``set``: the run's priority from now on."""
+        return self.data.get("priority") if self.kind == SET else None
+
+    @property
     def turn(self) -> int | None:
         """Of a steer: the turn that it may begin; that of its arrival, unless a message was put before it."""
         turn: int | None = self.data.get("turn", self.number)
@@ -152,6 +157,16 @@ def note_answers(connection: Connection, events: Iterable[Payload]) -> None:
                 raise ControlsChanged
 
 
+def priority_set(connection: Connection, events: Iterable[Payload]) -> str | None:
+    """Return the priority that the controls which these events answer have set; None where none has."""
+    priority = None
+    for event in events:
+        if isinstance(event, ControlPayload) and (event.verb, event.state) == (SET, CONSUMED):
+            request = request_of(connection.execute(_ONE, {"id_": int(event.control_id[4:])}).one())
+            priority = request.priority or priority
+    return priority
+
+
 def take_back(connection: Connection, control_id: int, state: str) -> None:
     """Answer a control that its run's owner has not read; the event that says so comes later, with the same state."""
     connection.execute(_ANSWER, {"id_": control_id, "state_": state, "consumed_at_": None, "is_open": False})
@@ -205,9 +220,9 @@ def rounds_bought(connection: Connection, run_id: str) -> int:
 
 
 def rounds_set(connection: Connection, run_id: str) -> int | None:
-    """Return the most rounds that the last consumed ``set`` allows; None where there is none."""
-    data_json = connection.execute(_SET, {"run_": run_id}).scalar()
-    return orjson.loads(data_json).get("max_iterations") if data_json is not None else None
+    """Return the most rounds that the last consumed ``set`` of these allows; None where there is none."""
+    allowed = (orjson.loads(row.data_json).get("max_iterations") for row in connection.execute(_SETS, {"run_": run_id}))
+    return next((rounds for rounds in allowed if rounds is not None), None)
 
 
 _OF_RUN = controls.c.run_id == bindparam("run_")
@@ -236,12 +251,12 @@ _ANSWER = (
         taken_ms=case((bindparam("is_open"), null()), else_=WALL_MS),
     )
 )
-_SET = (
+_SETS = (
     select(controls.c.data_json)
     .where(_OF_RUN, controls.c.kind == SET, controls.c.state == CONSUMED)
     .order_by(controls.c.id.desc())
-    .limit(1)
 )
+_ONE = select(controls).where(controls.c.id == bindparam("id_"))
 _BOUGHT = select(func.count(controls.c.consumed_at.distinct())).where(
     _OF_RUN, controls.c.kind == STEER, controls.c.state == CONSUMED
 )

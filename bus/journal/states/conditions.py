@@ -44,7 +44,7 @@ def holds_thread(table: FromClause) -> ColumnElement[bool]:
 
 
 @cache  # building it takes longer than executing it
-def is_first_of_thread() -> ColumnElement[bool]:
+def is_first_of_thread(run: FromClause = runs) -> ColumnElement[bool]:
     """Return the condition that no other run of the same thread comes before: a thread's runs execute one by one.
 
     Older ones come before, unless they wait for a person aside; and a younger one that is at work, since it began while
@@ -52,12 +52,12 @@ def is_first_of_thread() -> ColumnElement[bool]:
     """
     older, holder = runs.alias("older"), runs.alias("holder")
     older_ones = select(older.c.id).where(
-        older.c.thread_key == runs.c.thread_key, older.c.turn < runs.c.turn, holds_thread(older)
+        older.c.thread_key == run.c.thread_key, older.c.turn < run.c.turn, holds_thread(older)
     )
     at_work = (
         select(holder.c.id)
         .join(threads, threads.c.open_run == holder.c.id)
-        .where(threads.c.key == runs.c.thread_key, holder.c.id != runs.c.id, holder.c.status == "running")
+        .where(threads.c.key == run.c.thread_key, holder.c.id != run.c.id, holder.c.status == "running")
     )
     return and_(~exists(older_ones), ~exists(at_work))
 
@@ -75,6 +75,15 @@ def expired(database: Database) -> Any:
     past = runs.c.lease_until < database.lease_clock()
     boot = database.lease_boot()
     return past if boot is None else or_(past, runs.c.lease_boot != boot)
+
+
+def is_unheld(database: Database, run: FromClause = runs) -> ColumnElement[bool]:
+    """Return the condition that no process waits to claim the queued run itself; for a statement that is built once.
+
+    Its parameters are ``boot`` and those of ``Database.lease_values``.
+    """
+    unheld = or_(run.c.lease_until.is_(None), run.c.lease_until < database.lease_now)
+    return or_(unheld, run.c.lease_boot != bindparam("boot")) if database.is_sqlite else unheld
 
 
 def has_live_owner(database: Database, connection: Connection, row: Row[Any]) -> bool:

@@ -14,6 +14,7 @@ from sqlalchemy import BigInteger, Connection, Row, RowMapping, and_, bindparam,
 
 from bus.journal.states.conditions import is_first_of_thread
 from bus.journal.states.principal_now import NOW
+from bus.journal.states.queue_order import IS_FIRST_OF_QUEUE
 from bus.payloads import EndPayload
 from bus.queues import ServedQueues
 from config.database.engine import WALL_MS, Database
@@ -37,11 +38,13 @@ def claim(
     queues: ServedQueues | None = None,
     definition: tuple[str, str] | None = None,
     crashes: int | None = None,
+    in_order: bool = False,
 ) -> RowMapping | None:
     """queued -> running: ``owner`` has a lease, the next fence and ``RESERVE`` numbers; None where it may not.
 
     Guard: the run is queued and the oldest open one of its thread; and it is of these queues and this definition, and
-    lost at most so many owners, where these are given. A run whose lease expired is not claimed: the reaper counts the
+    lost at most so many owners, where these are given; ``in_order``, which needs queues and crashes: no queued run of
+    its tenant and queue has a higher priority. A run whose lease expired is not claimed: the reaper counts the
     crash and requeues it first.
     """
     values = {"id_": run_id, "me": owner, "lease_ms": int(lease_s * 1000), "boot": database.lease_boot()}
@@ -51,8 +54,16 @@ def claim(
         values |= dict(zip(("agent", "digest"), definition, strict=True))
     if crashes is not None:
         values["crashes_"] = crashes
-    statement = _claim(database, queues is not None, definition is not None, crashes is not None)
+    statement = _claim(database, queues is not None, definition is not None, crashes is not None, in_order)
     return connection.execute(statement, values | database.lease_values()).mappings().first()
+
+
+def place_of(connection: Connection, run_id: str) -> Row[Any] | None:
+    """Return the tenant, queue and status of a run; None where there is none."""
+    return connection.execute(_PLACE, {"id_": run_id}).first()
+
+
+_PLACE = select(*runs.c["tenant", "queue", "status"]).where(runs.c.id == bindparam("id_"))
 
 
 def claimable(connection: Connection, run_id: str) -> Row[Any] | None:
@@ -61,18 +72,20 @@ def claimable(connection: Connection, run_id: str) -> Row[Any] | None:
 
 
 _IS_CLAIMABLE = (runs.c.id == bindparam("id_"), runs.c.status == "queued", is_first_of_thread())
-_CLAIMABLE = select(*runs.c["queue", "agent_id", "definition_digest", "crashes", "crashes_json"]).where(*_IS_CLAIMABLE)
+_LOOKED_AT = ("tenant", "queue", "agent_id", "definition_digest", "crashes", "crashes_json")
+_CLAIMABLE = select(*runs.c[_LOOKED_AT]).where(*_IS_CLAIMABLE)
 _OF_QUEUES = func.coalesce(runs.c.queue, bindparam("default")).in_(bindparam("queues", expanding=True))
 _OF_DEFINITION = and_(runs.c.agent_id == bindparam("agent"), runs.c.definition_digest == bindparam("digest"))
 _LOST_AT_MOST = runs.c.crashes <= bindparam("crashes_")
 
 
-@lru_cache(maxsize=16)
-def _claim(database: Database, of_queues: bool, of_definition: bool, lost_at_most: bool) -> Any:
+@lru_cache(maxsize=32)
+def _claim(database: Database, of_queues: bool, of_definition: bool, lost_at_most: bool, in_order: bool) -> Any:
     terms = ((of_queues, _OF_QUEUES), (of_definition, _OF_DEFINITION), (lost_at_most, _LOST_AT_MOST))
+    conditions = [condition for is_asked, condition in terms if is_asked]
     return (
         update(runs)
-        .where(*_IS_CLAIMABLE, *(condition for is_asked, condition in terms if is_asked))
+        .where(*_IS_CLAIMABLE, *conditions, *([IS_FIRST_OF_QUEUE] if in_order else []))
         .values(
             status="running",
             reason=None,

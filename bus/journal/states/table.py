@@ -137,6 +137,13 @@ TABLE = (
         writes="the text, with its number in the thread; `control`",
     ),
     Transition(
+        name="set",
+        to=_same(QUEUED, WAITING),
+        by="client",
+        guard="its agent and its parent allow as many rounds; an owner does it with its answer",
+        writes="the limits, the priority; `control`",
+    ),
+    Transition(
         name="stop",
         to={QUEUED: (CANCELLED,), RUNNING: (RUNNING,), LOST: (CANCELLED,), WAITING: (CANCELLED,)},
         by="client",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Select, bindparam, delete, func, literal, or_, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, func, literal, or_, select, update
 
 from bus.journal.log.events import undelivered
 from bus.journal.log.progress import Progress, read_progress
 from bus.journal.states.codes import CODE, Reason, RunStatus
-from bus.journal.states.conditions import expired, is_first_of_thread
+from bus.journal.states.conditions import expired, is_first_of_thread, is_unheld
 from bus.journal.states.owned import lease_from_now
 from bus.journal.states.principal_now import IS_DISABLED
 from bus.journal.unowned.transitions import CommitResult, lock_run, move
@@ -41,10 +41,14 @@ class UnownedRuns:
             return connection.execute(self._claimable, parameters).all()
 
     def defer_polling(self, run_id: str) -> None:
-        """queued -> queued: pollers skip the run for the time of a lease, as this process waits to run it inline."""
-        query = update(runs).where(runs.c.id == run_id, runs.c.status == RunStatus.QUEUED)
+        """queued -> queued: workers skip the run for the time of a lease, as this process waits to run it inline."""
         with self._database.write() as connection:
-            connection.execute(query.values(**lease_from_now(self._database, self._lease_s)))
+            self.defer_polling_on(connection, run_id)
+
+    def defer_polling_on(self, connection: Connection, run_id: str) -> None:
+        """Do the same in a caller's transaction."""
+        query = update(runs).where(runs.c.id == run_id, runs.c.status == RunStatus.QUEUED)
+        connection.execute(query.values(**lease_from_now(self._database, self._lease_s)))
 
     def has_lost_owner(self, run_id: str) -> bool:
         """Return whether a run is running and the lease of its owner expired."""
@@ -121,15 +125,12 @@ class UnownedRuns:
 
 def _claimable(database: Database) -> Select[Any]:
     """Return the statement of ``claimable``, built once: building it takes longer than executing it."""
-    unheld = or_(runs.c.lease_until.is_(None), runs.c.lease_until < database.lease_now)
-    if database.is_sqlite:
-        unheld = or_(unheld, runs.c.lease_boot != bindparam("boot"))
     # In the text, not a parameter: beside many runs that wait, Postgres would plan the query anew each time.
     queued = literal("queued", literal_execute=True)
     served = func.coalesce(runs.c.queue, bindparam("default")).in_(bindparam("queues", expanding=True))
     return (
         select(runs.c.id, *(runs.c[name] for name in FIELDS))
-        .where(runs.c.status == queued, unheld, is_first_of_thread(), served)
+        .where(runs.c.status == queued, is_unheld(database), is_first_of_thread(), served)
         .order_by(runs.c.created_ms)
         .limit(bindparam("upto"))
     )

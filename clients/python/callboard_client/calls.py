@@ -60,6 +60,7 @@ def start_run(
     detached: bool,
     metadata: Mapping[str, Any] | None,
     on_disconnect: str | None,
+    priority: str | None,
     idempotency_key: str | None,
 ) -> Call[tuple[str, str]]:
     """Accept a run; returns its id and its thread's."""
@@ -69,6 +70,7 @@ def start_run(
         "thread_id": thread_id,
         "metadata": metadata,
         "on_disconnect": on_disconnect,
+        "priority": priority,
         "detached": detached,
         "wait_s": None if detached else 0,  # the handle waits, not this request
     }
@@ -102,9 +104,9 @@ def cancel_run(run_id: str) -> Call[str]:
     return _post(f"/v1/runs/{_id(run_id)}/cancel", {}, lambda answer: str(answer["status"]))
 
 
-def set_limits(run_id: str, max_iterations: int) -> Call[str]:
-    """Change limits of a run; returns the run's state."""
-    body = {"max_iterations": max_iterations}
+def set_limits(run_id: str, max_iterations: int | None, priority: str | None) -> Call[str]:
+    """Change limits or the priority of a run; returns the run's state."""
+    body = {"max_iterations": max_iterations, "priority": priority}
     return _post(f"/v1/runs/{_id(run_id)}/set", body, lambda answer: str(answer["status"]))
 
 

@@ -135,6 +135,8 @@ class Run(Record):
     answered_by: Sequence[str] | None = None
     """The models that answered, in the order in which they first did; absent where only ``model`` did."""
     queue: str | None = None
+    priority: str = "normal"
+    """low, normal or high: before which queued runs of the same tenant and queue it begins."""
     grant_id: str | None = None
     """The privilege grant that it was started with."""
     trace_id: str | None = None

@@ -1037,6 +1037,11 @@ export interface components {
             parent_run_id?: string;
             /** @description Whom it belongs to. */
             principal: string;
+            /**
+             * @description Before which queued runs of the same tenant and queue it begins.
+             * @enum {string}
+             */
+            priority: "low" | "normal" | "high";
             /** @description True where its agent's definition hides it from the other principals of the tenant. */
             private?: boolean;
             /** @description The queue that its agent names; absent: the deployment's. */
@@ -1617,6 +1622,11 @@ export interface components {
             parent_run_id?: string;
             /** @description Whom it belongs to. */
             principal: string;
+            /**
+             * @description Before which queued runs of the same tenant and queue it begins.
+             * @enum {string}
+             */
+            priority: "low" | "normal" | "high";
             /** @description True where its agent's definition hides it from the other principals of the tenant. */
             private?: boolean;
             /** @description The queue that its agent names; absent: the deployment's. */
@@ -1742,6 +1752,11 @@ export interface components {
             parent_run_id?: string;
             /** @description Whom it belongs to. */
             principal: string;
+            /**
+             * @description Before which queued runs of the same tenant and queue it begins.
+             * @enum {string}
+             */
+            priority: "low" | "normal" | "high";
             /** @description True where its agent's definition hides it from the other principals of the tenant. */
             private?: boolean;
             /** @description The queue that its agent names; absent: the deployment's. */
@@ -1869,14 +1884,18 @@ export interface components {
             share: number;
             version: number;
         };
-        /** @description Limits of an open run. */
+        /** @description What to change about an open run: one of these, or both. */
         SetRun: {
             /**
              * @description Most rounds with tools, with those that it has had: as many as its agent's definition and its parent allow, or
              *     fewer.
-             * @example 3
              */
-            max_iterations: number;
+            max_iterations?: number;
+            /**
+             * @description Before which queued runs of its tenant and queue it begins.
+             * @enum {string}
+             */
+            priority?: "low" | "normal" | "high";
         };
         /** @description What became of several answers, in their order. */
         SeveralDecided: {
@@ -1941,6 +1960,11 @@ export interface components {
              *     absent: what the agent's definition says.
              */
             on_disconnect?: string;
+            /**
+             * @description Before which queued runs of the same tenant and queue it begins; absent: what the agent's definition says.
+             * @enum {string}
+             */
+            priority?: "low" | "normal" | "high";
             /**
              * Format: thread-id
              * @description Your own name for the conversation; it is created when it is new. Absent: a new one.

@@ -11,6 +11,7 @@ from sqlalchemy import (
     Index,
     Integer,
     PrimaryKeyConstraint,
+    SmallInteger,
     String,
     Table,
     Text,
@@ -98,6 +99,7 @@ runs = Table(
     Column("commits", Integer, nullable=False, server_default="0"),
     Column("journal", Integer, nullable=False, server_default="1"),  # its journal's version (bus/journal/version.py)
     Column("queue", Id),  # that its agent named; NULL is the deployment's default
+    Column("priority", SmallInteger, nullable=False, server_default="0"),  # the smaller begins first; 0: normal
     Column("on_waiting", String(8)),  # what its thread does while it waits for a person; NULL: the thread waits too
     Column("crashes", Integer, nullable=False),
     Column("crashes_json", Text),  # what was seen of each
@@ -130,6 +132,8 @@ runs = Table(
     partial_index("ix_runs_correlated", "tenant", "correlation_id", where="correlation_id IS NOT NULL"),
     partial_index("ix_runs_origin", "origin_id", where="origin_id IS NOT NULL"),
     Index(None, "status", "lease_until"),
+    # Which queued run of a tenant and queue begins first, however many are queued.
+    partial_index("ix_runs_queued", "tenant", "queue", "priority", "created_ms", where="status = 'queued'"),
     partial_index("ix_runs_children", "parent_id", where="parent_id IS NOT NULL"),
     # What a reaper looks for, however many runs wait and however many children have ended.
     partial_index("ix_runs_open_children", "ended_ms", "stop_requested", where="parent_id IS NOT NULL"),

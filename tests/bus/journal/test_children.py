@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from agents.governance.guardrails.guardrails import Guardrails
 from bus.journal import Journal
-from bus.journal.controls import STOP
+from bus.journal.controls import SET, STOP
 from bus.journal.errors import DELEGATION_REFUSED, ControlsChanged
 from bus.journal.log.commit import Commit
 from bus.journal.log.writer import RunWriter
@@ -208,3 +208,19 @@ def test_one_child_too_many_is_refused_and_the_parent_writes_on(home: Home) -> N
     assert refused.value.code == DELEGATION_REFUSED.code
     assert home.statuses(children) == ["queued"] * 4
     home.commit(writer, DONE)
+
+
+def test_children_have_the_priority_that_their_parent_has_then_and_may_be_set_above_it(home: Home) -> None:
+    clients = home.journal.clients
+    writer, [first] = home.below(clients.accept(new_run(priority="low")).run_id, 1)
+    parent = writer.lease.run_id
+    written = clients.control(Principal(), parent, SET, by="ann", data={"priority": "normal"})
+    request = home.journal.owner.unread_controls(parent)[0]
+    home.commit(writer, Commit(events=[request.answer("consumed")]))
+    step = StepStarted(id="step_2", kind="tool", name="helper", arguments_digest="", idempotency_key="2", call_id="2")
+    home.commit(writer, Commit(started=[step]))
+    second = home.delegate(writer, "step_2")
+    clients.control(Principal(), second, SET, by="ann", data={"priority": "high"})
+
+    assert written.control_id is not None
+    assert [home.row(run_id).priority for run_id in (first, parent, second)] == [1, 0, -1]

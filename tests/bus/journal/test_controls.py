@@ -15,10 +15,13 @@ from bus.journal.ownership.leases import requests
 from bus.journal.ownership.reaper import reap
 from bus.journal.records.control_requests import MAX_UNREAD
 from bus.journal.states.codes import STOPPED, Reason
+from bus.journal.states.queue_order import PRIORITIES
 from bus.journal.states.release import PAUSED
+from bus.journal.unowned.runs import UnownedRuns
 from bus.journal.unowned.transitions import CommitResult
 from bus.payloads import ControlPayload, EndPayload, StatusPayload, decode
 from config.database.tables import controls, messages, runs
+from config.errors import BadRequest
 from config.identity.principal import Principal
 from tests.bus.journal_harness import JournalHarness, cancel, fire_timers
 from tests.raising import raises
@@ -252,3 +255,79 @@ def test_limits_are_set_at_once_without_an_owner_and_the_last_ones_count(harness
     with harness.database.read() as connection:
         assert read_progress(connection, run_id).max_rounds == (None if before == "lost" else 3)
     assert [request.max_rounds for request in harness.unread(run_id)] == ([2, 3] if before == "lost" else [])
+
+
+@pytest.mark.parametrize("before", ["queued", "paused"])
+def test_the_priority_of_a_run_without_an_owner_is_set_at_once(harness: JournalHarness, before: str) -> None:
+    run_id = harness.accept().run_id
+    if before == "paused":
+        ask(harness, run_id, "pause")
+
+    for data in ({"priority": "low"}, {"priority": "high", "max_iterations": 2}):
+        control(harness.database, ME, run_id, CONTROLS["set"], "ann", data=data)
+
+    assert harness.run_row(run_id).priority == PRIORITIES["high"]
+    assert answers(harness, run_id)[-2:] == [("set", "consumed", None)] * 2
+
+
+def test_the_priority_of_a_run_at_work_is_set_by_the_answer_of_its_owner(harness: JournalHarness) -> None:
+    owner = harness.own()
+    run_id = owner.lease.run_id
+    control(harness.database, ME, run_id, CONTROLS["set"], "ann", data={"priority": "high"})
+    (request,) = requests(harness.database, "own_1")
+    before = harness.run_row(run_id).priority
+
+    harness.do(owner.writer.commit(Commit(events=[request.answer("consumed")])))
+
+    assert (before, harness.run_row(run_id).priority) == (PRIORITIES["normal"], PRIORITIES["high"])
+    assert harness.lines(run_id)[-1].data.count(b'"content":"priority high"') == 1
+
+
+def test_a_priority_that_came_too_late_is_refused_and_not_set(harness: JournalHarness) -> None:
+    owner = harness.own()
+    run_id = owner.lease.run_id
+    control(harness.database, ME, run_id, CONTROLS["set"], "ann", data={"priority": "high"})
+    harness.do(owner.end())
+
+    assert answers(harness, run_id) == [("set", "refused", "ended")]
+    assert harness.run_row(run_id).priority == PRIORITIES["normal"]
+    with raises(CONTROL_REFUSED, match="it has ended as succeeded"):
+        control(harness.database, ME, run_id, CONTROLS["set"], "ann", data={"priority": "low"})
+
+
+def test_a_priority_sets_no_limit_and_leaves_the_one_that_was_set(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
+    for data in ({"max_iterations": 3}, {"priority": "high"}):
+        control(harness.database, ME, run_id, CONTROLS["set"], "ann", data=data)
+
+    with harness.database.read() as connection:
+        assert read_progress(connection, run_id).max_rounds == 3
+
+
+def test_an_unknown_priority_is_no_control(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
+
+    with raises(BadRequest, match="low, normal or high"):
+        control(harness.database, ME, run_id, CONTROLS["set"], "ann", data={"priority": "urgent"})
+
+    assert harness.rows(select(controls.c.id)) == []
+
+
+def test_the_place_of_a_run_that_its_process_waits_to_begin_is_kept_where_its_priority_is_set(
+    harness: JournalHarness,
+) -> None:
+    run_id = harness.accept_inline().run_id
+    UnownedRuns(harness.database, "own_inline", 60.0, lambda _: None).defer_polling(run_id)
+
+    control(harness.database, ME, run_id, CONTROLS["set"], "ann", data={"priority": "high"})
+
+    assert harness.claimable() == []
+
+
+def test_the_turn_of_a_text_that_came_too_late_has_the_priority_of_its_run(harness: JournalHarness) -> None:
+    owner = harness.own(harness.accept(priority="high").run_id)
+    ask(harness, owner.lease.run_id, "steer", "In French.")
+    harness.do(owner.end("failed"))
+
+    (row,) = harness.rows(select(runs).where(runs.c.status == "queued"))
+    assert row.priority == PRIORITIES["high"]

@@ -58,6 +58,7 @@ class Callboard:
         detached: bool = False,
         metadata: Mapping[str, Any] | None = None,
         on_disconnect: str | None = None,
+        priority: str | None = None,
         idempotency_key: str | None = None,
     ) -> RunHandle:
         """Start a run and return its handle as soon as the run is committed; workers execute it.
@@ -70,6 +71,7 @@ class Callboard:
             metadata: stored with the run, and passed to observers.
             on_disconnect: what becomes of it after so many seconds without viewers, as ``stop:30`` or ``pause:30``, or
                 ``continue``; None is what the agent's definition says.
+            priority: ``low``, ``normal`` or ``high``; None is what the agent's definition says.
             idempotency_key: a key by which a repeated call returns the first one's run. Without one the client makes
                 a key for its own retries.
 
@@ -77,7 +79,7 @@ class Callboard:
             RequestRefused: such as ``agent_unknown`` or ``input_too_large``; no run was started.
             Unreachable: the server did not answer; repeat the call with the same ``idempotency_key``.
         """
-        call = calls.start_run(agent, input, thread_id, detached, metadata, on_disconnect, idempotency_key)
+        call = calls.start_run(agent, input, thread_id, detached, metadata, on_disconnect, priority, idempotency_key)
         return RunHandle(self._transport, *self._transport.send(call))
 
     def execute(

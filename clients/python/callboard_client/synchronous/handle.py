@@ -68,13 +68,13 @@ class RunHandle:
         """Request a stop and return the run's status; a second request, or one after the end, changes nothing."""
         return self._transport.send(calls.cancel_run(self.run_id))
 
-    def set(self, *, max_iterations: int) -> str:
-        """Change how many rounds with tools the open run may have, and return its status.
+    def set(self, *, max_iterations: int | None = None, priority: str | None = None) -> str:
+        """Change how many rounds with tools the open run may have, or its priority, and return its status.
 
         Raises:
             RequestRefused: ``control_refused``: it has ended, or its agent's definition does not allow as many.
         """
-        return self._transport.send(calls.set_limits(self.run_id, max_iterations))
+        return self._transport.send(calls.set_limits(self.run_id, max_iterations, priority))
 
     def approvals(self) -> list[Approval]:
         """Return the run's open questions, the oldest first."""

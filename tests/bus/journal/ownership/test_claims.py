@@ -28,7 +28,7 @@ def tried(harness: JournalHarness, terms: ClaimTerms) -> Lease | Waiting | Refus
 
     def claim(connection: Connection) -> Lease | Waiting | Refused:
         lease = claim_on(connection, harness.database, terms.run_id, "own_1", 60, terms)
-        return lease if lease is not None else why_not(connection, terms)
+        return lease if lease is not None else why_not(connection, harness.database, terms)
 
     with harness.database.write() as connection:
         return claim(connection)

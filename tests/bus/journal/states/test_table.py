@@ -12,7 +12,7 @@ from sqlalchemy import select, update
 
 from agents.errors import OUTCOME_UNKNOWN
 from bus.journal.approvals import Decision
-from bus.journal.controls import PAUSE, RESUME, STEER
+from bus.journal.controls import PAUSE, RESUME, SET, STEER
 from bus.journal.decisions.decisions import decide
 from bus.journal.errors import StaleOwner
 from bus.journal.idempotency import IdempotencyKey
@@ -208,6 +208,7 @@ ATTEMPT: dict[str, Callable[[Scene], object]] = {
     "pause": lambda scene: control(scene.harness.database, ME, scene.run_id, PAUSE, "ann"),
     "unpause": lambda scene: control(scene.harness.database, ME, scene.run_id, RESUME, "ann"),
     "steer": lambda scene: control(scene.harness.database, ME, scene.run_id, STEER, "ann", data={"content": "Hm."}),
+    "set": lambda scene: control(scene.harness.database, ME, scene.run_id, SET, "ann", data={"priority": "high"}),
     "stop": lambda scene: cancel(scene.harness.database, ME, scene.run_id, "ann"),
     "requeue": lambda scene: reap(scene.harness.database, scene.run_id),
     "fail claimed": lambda owned: fail_owned(

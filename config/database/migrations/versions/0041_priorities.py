@@ -1,0 +1,16 @@
+"""Add the priorities of runs, and the index that has a tenant's next queued run in front."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0041"
+down_revision = "0040"
+
+
+def upgrade() -> None:
+    op.add_column("runs", sa.Column("priority", sa.SmallInteger, nullable=False, server_default="0"))
+    where = sa.text("status = 'queued'")
+    columns = ["tenant", "queue", "priority", "created_ms"]
+    op.create_index("ix_runs_queued", "runs", columns, sqlite_where=where, postgresql_where=where)
