@@ -78,14 +78,20 @@ class RunHandle:
         return self.control(CONTROLS["cancel"], by=by)
 
     def control(
-        self, command: Control, *, by: str | None = None, data: Mapping[str, Any] | None = None
+        self,
+        command: Control,
+        *,
+        by: str | None = None,
+        data: Mapping[str, Any] | None = None,
+        expected_status: str | None = None,
     ) -> CommitResult:
         """Do or request what the verb says, where the run's state allows it; a second request changes nothing.
 
-        ``data``: of ``set`` the limits, as ``{"max_iterations": 3}``.
+        ``data``: what ``set`` sets, as ``{"max_iterations": 3, "priority": "high"}``; ``expected_status``: the only
+        status of the run in which it is to be done.
         """
-        by = by or self._principal.id
-        return self._journal().clients.control(self._principal, self.run_id, command, by=by, data=data)
+        by, control = by or self._principal.id, self._journal().clients.control
+        return control(self._principal, self.run_id, command, by=by, data=data, expected_status=expected_status)
 
     def approvals(self) -> list[dict[str, Any]]:
         """Return the run's open questions, the oldest first."""

@@ -147,8 +147,7 @@ class Runner:
             INPUT_BLOCKED: a guardrail blocks the objective.
             GRANT_REFUSED: the grant is not for this start, or cannot be used any more.
             OBSERVER_TRAVELS: an observer object was given for a run that a worker executes.
-            THREAD_OF_OTHER_AGENT, ThreadUnknown: the principal may not continue the thread; see
-                ``bus.journal.acceptance.accept``.
+            THREAD_OF_OTHER_AGENT, ThreadUnknown: the principal may not continue the thread.
             CONNECTION_UNUSABLE: the connection is closed, in autocommit, of another database or the parent process's.
         """
 
@@ -363,6 +362,7 @@ class Runner:
         principal: Principal | None = None,
         by: str | None = None,
         idempotency: IdempotencyKey | None = None,
+        expected_status: str | None = None,
     ) -> CommitResult:
         """Give an open run a message, which its model gets between two steps.
 
@@ -378,6 +378,7 @@ class Runner:
             idempotency=idempotency,
             data={"content": text},
             originals=originals,
+            expected_status=expected_status,
         )
 
     def settle(self, timeout_s: float) -> None:

@@ -35,7 +35,7 @@ class Inbox:
 
     def __init__(self, journal: Journal, lease: Lease, save: Save) -> None:
         """``save`` commits events of the run."""
-        self._journal, self._run_id, self._save = journal, lease.run_id, save
+        self._journal, self._run_id, self._fence, self._save = journal, lease.run_id, lease.fence, save
         self.unread: dict[int, ControlRequest] = {}
         """By their ids, in the order in which they arrived."""
         self._answering: set[asyncio.Task[None]] = set()
@@ -53,7 +53,8 @@ class Inbox:
 
     def begin(self, unread: Sequence[ControlRequest], max_rounds: int | None) -> None:
         """Keep what had arrived before the run was claimed, and the most rounds that a client has set."""
-        self.unread_at_claim, self.max_rounds = unread, max_rounds
+        self.unread_at_claim = [request.read_at(self._fence) for request in unread]
+        self.max_rounds = max_rounds
 
     def receive_claimed(self) -> None:
         """Take what had arrived before the run was claimed, but for the texts that the claim has given the model.
@@ -66,12 +67,15 @@ class Inbox:
     def receive(self, request: ControlRequest) -> None:
         """Take a control that was read from the journal; a second time nothing happens.
 
-        A steer and a pause are accepted by an event at once. A resumption takes back the pause that the owner has not
-        come to.
+        A steer and a pause are accepted by an event at once, and one for a status that the run has left is refused. A
+        resumption takes back the pause that the owner has not come to.
         """
         if request.id in self.unread:
             return
-        self.unread[request.id] = request
+        request = self.unread[request.id] = request.read_at(self._fence)
+        if request.is_stale:
+            self._answer_soon([request.answer("refused", "stale")])
+            return
         match request.kind:
             case "pause":
                 self.release_as = self.release_as or PAUSED
@@ -93,8 +97,7 @@ class Inbox:
 
     def _resume(self) -> None:
         """Stay with the run, unless a later pause has arrived."""
-        is_to_pause = any(request.kind == "pause" for request in self.unread.values())
-        if not is_to_pause and self.release_as is not None and self.release_as.reason is Reason.PAUSED:
+        if not self._valid("pause") and self.release_as is not None and self.release_as.reason is Reason.PAUSED:
             self.release_as = None
 
     def _answer_soon(self, answers: Sequence[ControlPayload], then: Callable[[], None] = lambda: None) -> None:
@@ -142,14 +145,18 @@ class Inbox:
     @property
     def has_steers(self) -> bool:
         """Whether there is a text for the model."""
-        return any(request.kind == "steer" for request in self.unread.values())
+        return bool(self._valid("steer"))
+
+    def _valid(self, kind: str) -> list[ControlRequest]:
+        """Return the unread controls of a kind that are not stale, in order."""
+        return [request for request in self.unread.values() if request.kind == kind and not request.is_stale]
 
     def steered(self, *, at_claim: bool = False) -> Commit:
         """Return the commit that gives the model the texts that have arrived, the oldest first."""
-        requests = list(self.unread_at_claim if at_claim else self.unread.values())
-        steers = [request for request in requests if request.kind == "steer"]
+        steers = self._valid("steer")
         if at_claim:
-            self.unread_at_claim = [request for request in requests if request.kind != "steer"]
+            steers = [request for request in self.unread_at_claim if request.kind == "steer" and not request.is_stale]
+            self.unread_at_claim = [request for request in self.unread_at_claim if request not in steers]
         return Commit(
             events=[request.answer("consumed") for request in steers],
             history=[
@@ -166,7 +173,7 @@ class Inbox:
         if release is None or release.reason is not Reason.PAUSED:
             return release, []
         ends_ms = await self._journal.owner.wall_clock_ms() + self._journal.settings.approval_ttl_s * 1000
-        pauses = [request.answer("consumed") for request in self.unread.values() if request.kind == "pause"]
+        pauses = [request.answer("consumed") for request in self._valid("pause")]
         return replace(release, ends_ms=ends_ms), [*pauses]
 
     async def end(self, change: Commit, *, is_final: bool = False) -> None:

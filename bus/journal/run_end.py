@@ -123,7 +123,8 @@ def end_run(
     connection: Connection, row: Row[Any], ending: Ending, crashes: Sequence[dict[str, Any]] | None = None
 ) -> CommitResult:
     """End a locked run without a live owner: write results for open calls, its end, and the thread's next wake-up."""
-    closed, unread = _close(connection, row, ending), unread_controls(connection, row.id)
+    closed = _close(connection, row, ending)
+    unread = [replace(request, is_stale=request.may_be_stale) for request in unread_controls(connection, row.id)]
     took = Took(max(0, row.age_ms), row.work_ms)
     change = end_commit(ending, closed, read_totals(connection, row.id), took, unread)
     return end(connection, row, change, crashes)

@@ -19,6 +19,8 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Column, cast, insert, literal, select, text, true
 
+from bus.journal.owner import ClaimTerms, Lease
+from bus.journal.ownership.leases import claim_on
 from bus.journal.ownership.reaper import Reaper
 from bus.journal.unowned.runs import UnownedRuns
 from bus.loop import process_loop
@@ -29,7 +31,7 @@ from config.settings import Settings
 from tests.backends import PostgresCluster, postgres_tool
 from tests.bench.command import Effort, run, say
 from tests.bench.report import Bar, Figure, Report
-from tests.bus.journal_harness import ALL_QUEUES, JournalHarness, Owner, claim
+from tests.bus.journal_harness import ALL_QUEUES, JournalHarness, Owner
 from tests.bus.questions import asks
 
 WAITING, CLAIMS = 100_000, 200
@@ -114,7 +116,7 @@ class Actors:
         marks = [time.perf_counter()]
         queued = self._poller.claimable(16, ALL_QUEUES)
         marks.append(time.perf_counter())
-        lease = claim(self.harness.database, accepted.run_id, "own_bench", 60.0)
+        lease = self._claim(accepted.run_id)
         marks.append(time.perf_counter())
         self._reaper.look()
         marks.append(time.perf_counter())
@@ -122,6 +124,12 @@ class Actors:
         assert lease is not None
         self.harness.do(Owner(self.harness, lease).end())
         return dict(zip(("look", "claim", "reap"), (b - a for a, b in itertools.pairwise(marks)), strict=True))
+
+    def _claim(self, run_id: str) -> Lease | None:
+        """Claim the run on a worker's terms, where none of a higher priority is queued."""
+        database, terms = self.harness.database, ClaimTerms(run_id=run_id, queues=ALL_QUEUES, in_order=True)
+        with database.write() as connection:
+            return claim_on(connection, database, run_id, "own_bench", 60.0, terms)
 
 
 @contextlib.contextmanager

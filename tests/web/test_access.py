@@ -55,6 +55,7 @@ NO_IDS = {
         "on_disconnect",
         "max_iterations",
         "priority",
+        "expected_status",
         "place",
         "from_step",
         "mode",

@@ -115,3 +115,20 @@ def test_priorities_are_given_shown_and_set_over_http(client: Any) -> None:
     client.post(f"/v1/runs/{run_id}/cancel")
     ended = client.post(f"/v1/runs/{run_id}/set", json={"priority": "low"})
     assert (ended.status_code, ended.json["code"]) == (409, "control_refused")
+
+
+def test_a_control_may_be_for_one_status_of_the_run(client: Any) -> None:
+    run_id = send(client, "First").json["run_id"]
+    bodies = {"steer": {"content": "Hm."}, "set": {"priority": "high"}}
+
+    answers = [
+        client.post(f"/v1/runs/{run_id}/{verb}", json=bodies.get(verb, {}) | {"expected_status": "running"})
+        for verb in ("steer", "set", "pause", "resume", "cancel")
+    ]
+    unknown = client.post(f"/v1/runs/{run_id}/pause", json={"expected_status": "asleep"})
+    done = client.post(f"/v1/runs/{run_id}/pause", json={"expected_status": "queued"})
+
+    assert [(answer.status_code, answer.json["code"]) for answer in answers] == [(409, "control_refused")] * 5
+    assert all("it is queued, and you expected running" in answer.json["detail"] for answer in answers)
+    assert (unknown.status_code, "waiting" in unknown.json["detail"]) == (400, True)
+    assert (done.status_code, done.json["status"]) == (200, "waiting")

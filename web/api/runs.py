@@ -47,7 +47,7 @@ from web.schemas.paths import AgentName, GrantText, RunId, Sentence, ThreadName
 from web.schemas.run import AcceptedRun, ControlledRun, EndEvent, Run, RunPage
 
 if TYPE_CHECKING:
-    from bus.journal.clients import CommitResult
+    from bus.journal.clients import CommitResult, Control
 
 runs = Blueprint("runs", __name__)
 
@@ -240,24 +240,41 @@ class NoFields(Input):
     """Nothing; the body may be left out."""
 
 
+class ControlRun(Input):
+    """When a control is to be done; the body may be left out."""
+
+    expected_status: Maybe[Literal["queued", "running", "waiting", "succeeded", "failed", "cancelled", "dead"]] = None
+    """The only status of the run in which it is to be done: 409 in another one, and refused as ``stale`` where the run
+    leaves it before its worker has read the control."""
+
+
 BARE = [verb for verb, command in CONTROLS.items() if not (command.takes_text or command.takes_limits)]
 REFUSALS = (RunUnknown, CONTROL_REFUSED, TOO_MANY_CONTROLS, IDEMPOTENCY_CONFLICT)
 
 
 @runs.post(f"/v1/runs/<run_id>/<any({', '.join(BARE)}):verb>")
 @call({200: ControlledRun, 202: ControlledRun}, problems=REFUSALS)
-def control(run_id: RunId, verb: str, body: NoFields, headers: Repeatable) -> Response:
+def control(run_id: RunId, verb: str, body: ControlRun, headers: Repeatable) -> Response:
     """Request what the verb says, as ``cancel``: 200 if it is done, 202 if the run's owner still has to do it.
 
     ``cancel`` and ``pause`` may be repeated.
     """
-    principal, command = current_principal(), CONTROLS[verb]
-    key = headers.idempotency(body)
-    written = current_process().journal.clients.control(principal, run_id, command, by=principal.id, idempotency=key)
+    command = CONTROLS[verb]
+    written = _control(run_id, command, body, headers)
     return _controlled(written, 200 if command.is_done(written.status) else 202)
 
 
-class SteerRun(Input):
+def _control(
+    run_id: str, command: Control, body: ControlRun, headers: Repeatable, data: dict[str, Any] | None = None
+) -> CommitResult:
+    principal, expected = current_principal(), body.expected_status
+    key = headers.idempotency(body)
+    return current_process().journal.clients.control(
+        *(principal, run_id, command), by=principal.id, idempotency=key, data=data, expected_status=expected
+    )
+
+
+class SteerRun(ControlRun):
     """A message for an open run."""
 
     content: Sentence
@@ -268,11 +285,13 @@ class SteerRun(Input):
 @call({202: ControlledRun}, problems=(*REFUSALS, INPUT_BLOCKED, INPUT_EMPTY, INPUT_TOO_LARGE))
 def steer(run_id: RunId, body: SteerRun, headers: Repeatable) -> Response:
     """Give an open run a message: 202, and `control` events of the run say when its model gets it."""
-    principal, key = current_principal(), headers.idempotency(body)
-    return _controlled(current_process().runner.steer(run_id, body.content, principal=principal, idempotency=key), 202)
+    principal, key, expected = current_principal(), headers.idempotency(body), body.expected_status
+    steer_run = current_process().runner.steer
+    written = steer_run(run_id, body.content, principal=principal, idempotency=key, expected_status=expected)
+    return _controlled(written, 202)
 
 
-class SetRun(Input):
+class SetRun(ControlRun):
     """What to change about an open run: one of these, or both."""
 
     max_iterations: Maybe[Annotated[int, Whole(1, 100_000)]] = None
@@ -286,13 +305,11 @@ class SetRun(Input):
 @call({200: ControlledRun, 202: ControlledRun}, problems=REFUSALS)
 def set_limits(run_id: RunId, body: SetRun, headers: Repeatable) -> Response:
     """Change limits or the priority of an open run: 200 if it is done, 202 if the run's owner still has to."""
-    principal, limits = current_principal(), {"max_iterations": body.max_iterations, "priority": body.priority}
+    limits = {"max_iterations": body.max_iterations, "priority": body.priority}
     data = {name: value for name, value in limits.items() if value is not None}
     if not data:
         raise BadRequest("name what to set: `max_iterations`, `priority` or both.")
-    written = current_process().journal.clients.control(
-        principal, run_id, CONTROLS["set"], by=principal.id, idempotency=headers.idempotency(body), data=data
-    )
+    written = _control(run_id, CONTROLS["set"], body, headers, data)
     return _controlled(written, 200 if written.events else 202)
 
 

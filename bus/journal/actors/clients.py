@@ -104,6 +104,7 @@ class Clients:
         idempotency: IdempotencyKey | None = None,
         data: Mapping[str, Any] | None = None,
         originals: Sequence[Original] = (),
+        expected_status: str | None = None,
     ) -> CommitResult:
         """Do or request what the verb says; see ``bus.journal.mailbox.control``. From any thread and any process."""
         written = controlling.control(
@@ -115,6 +116,7 @@ class Clients:
             idempotency,
             data=data,
             originals=originals,
+            expected_status=expected_status,
             wait_s=self._settings.approval_ttl_s,
         )
         self._live.publish(written)

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, update
 
 from bus.identity.audit.entry import Action
 from bus.identity.audit.recording import record
-from bus.journal.controls import STOP, Control
+from bus.journal.controls import RESUME, STOP, Control
 from bus.journal.errors import CONTROL_REFUSED
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.log.commit import Commit
@@ -19,6 +19,7 @@ from bus.journal.records.control_requests import (
     ACCEPTED,
     CONSUMED,
     REFUSED,
+    STALE,
     SUPERSEDED,
     ControlRequest,
     add_control,
@@ -68,20 +69,21 @@ def control(
     *,
     data: Mapping[str, Any] | None = None,
     originals: Sequence[Original] = (),
+    expected_status: str | None = None,
     wait_s: int = WAIT_S,
 ) -> CommitResult:
     """Do what the verb says, or request it of the run's owner, and return the control's id with the run's state.
 
     Where an owner has a valid lease, a row in ``controls`` is written (and the run's flag for a stop), and the owner
     does the rest. A second stop or pause changes nothing. ``data``: the text of a steer; ``originals``: what guardrails
-    removed something from; ``wait_s``: for how many seconds a paused run waits.
+    removed something from; ``expected_status``: the only status of the run in which it is to be done; ``wait_s``: for
+    how many seconds a paused run waits.
 
     Raises:
         RunUnknown: there is no such run, or the principal does not see it.
         FORBIDDEN: the principal may not do this with it.
-        IDEMPOTENCY_CONFLICT: the key was used with another body.
+        IDEMPOTENCY_CONFLICT, BadRequest: the key was used with another body; there is no such priority.
         CONTROL_REFUSED: the run's state does not allow it; the sentence says what to do instead.
-        BadRequest: there is no such priority.
         TOO_MANY_CONTROLS: the run's owner has not read as many as may wait.
     """
     with database.write() as connection:
@@ -90,12 +92,32 @@ def control(
             if used_before(connection, principal, idempotency) is not None:
                 return replace(untouched(row), control_id=last_control_id(connection, run_id, command.kind))
             remember(connection, principal, idempotency, run_id)
+        data = _expecting(row, command, expected_status, data)
         written = control_locked(database, connection, row, command, by, data, wait_s)
         if written.control_id is not None:
             write_originals(connection, run_id, originals)
             record_control(connection, principal, row, command, by)
     failpoint("unowned")
     return written
+
+
+def _expecting(
+    row: Row[Any], command: Control, expected_status: str | None, data: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
+    """Return the data with the expectation, where an owner reads it later; stops and resumptions hold from now on.
+
+    Raises:
+        CONTROL_REFUSED: the run has another status.
+    """
+    if expected_status is None:
+        return data
+    if row.status != expected_status:
+        why = f" ({row.reason})" if row.reason else ""
+        problem = f"it is {row.status}{why}, and you expected {expected_status}; look at it, and request what fits now"
+        raise _refused(command, problem)
+    if command in (STOP, RESUME):
+        return data
+    return {**(data or {}), "expected_status": expected_status, "fence": row.fence}
 
 
 def control_locked(
@@ -116,7 +138,7 @@ def control_locked(
         case Ending() as ending:
             return _stop(database, connection, row, command, ending, by, data)
         case LeftAs() as state:
-            return _leave(connection, row, command, state, by, wait_s)
+            return _leave(connection, row, command, state, by, data, wait_s)
         case None if command.takes_limits:
             return _set(connection, row, command, by, data or {})
         case None:
@@ -178,7 +200,13 @@ def stop_locked(database: Database, connection: Connection, row: Row[Any]) -> Co
 
 
 def _leave(
-    connection: Connection, row: Row[Any], command: Control, state: LeftAs, by: str, wait_s: int
+    connection: Connection,
+    row: Row[Any],
+    command: Control,
+    state: LeftAs,
+    by: str,
+    data: Mapping[str, Any] | None,
+    wait_s: int,
 ) -> CommitResult:
     """Leave a run without an owner in another state; request it of an owner; or take back what it has not read."""
     unread = unread_controls(connection, row.id)
@@ -187,17 +215,19 @@ def _leave(
     if row.stop_requested and state.status == "waiting":
         raise _refused(command, BEING_STOPPED)
     if row.status == RunStatus.RUNNING:
-        if any(request.kind == command.kind for request in unread):
+        if any(request.kind == command.kind and not request.read_at(row.fence).is_stale for request in unread):
             return untouched(row)
-        return _as_requested(untouched(row), add_control(connection, row.id, command.kind, by))
+        return _as_requested(untouched(row), add_control(connection, row.id, command.kind, by, data))
     if not command.applies(row.status, row.reason):
         if row.reason == state.reason:
             return untouched(row)
         raise _refused(command, _problem(row))
     request = add_control(connection, row.id, command.kind, by)
-    same = [earlier for earlier in unread if earlier.kind == command.kind]  # its owner was lost before it came to them
+    answers = [earlier.answer(REFUSED, STALE) for earlier in unread if earlier.may_be_stale]
+    valid = [earlier for earlier in unread if not earlier.may_be_stale]
+    same = [earlier for earlier in valid if earlier.kind == command.kind]  # its owner was lost before it came to them
     _set_timer(connection, row, state, wait_s)
-    answers = [answer for each in (*same, request) for answer in (*each.superseded(), each.answer(CONSUMED))]
+    answers += [answer for each in (*same, request) for answer in (*each.superseded(), each.answer(CONSUMED))]
     return _as_requested(move(connection, row, state.status, state.reason, *answers), request)
 
 

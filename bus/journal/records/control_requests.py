@@ -21,9 +21,12 @@ STOP, STEER, PAUSE, RESUME, SET = "stop", "steer", "pause", "resume", "set"
 """The kinds of controls."""
 MAX_UNREAD = 100
 """Controls of one run that may be unread at once."""
+LIMITS = ("max_iterations", "priority")
+"""What a ``set`` changes."""
 ACCEPTED, CONSUMED, REFUSED, UNDELIVERED = "accepted", "consumed", "refused", "undelivered"
-NEXT_TURN, ENDED, SUPERSEDED = "next_turn", "ended", "superseded"
-"""Reasons of answers: a steer begins the thread's next turn; the run ended before; a later control takes it back."""
+NEXT_TURN, ENDED, SUPERSEDED, STALE = "next_turn", "ended", "superseded", "stale"
+"""Reasons of answers: a steer begins the thread's next turn; the run ended before; a later control takes it back; the
+run has left the status that the client expected."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,11 +39,23 @@ class ControlRequest:
     by: str | None
     data: Mapping[str, Any] = field(default_factory=dict)
     """``content`` of a steer, and its ``turn`` where that was moved; the limits of a ``set``; ``rollback`` of a stop
-    that undoes the turn; what a resumption ``supersedes``."""
+    that undoes the turn; what a resumption ``supersedes``; ``expected_status``, with the ``fence`` of that moment."""
     number: int | None = None
     """Of a steer: its place among the thread's messages, in which it arrived."""
     is_accepted: bool = False
     """Whether the run's log says that it was accepted."""
+    is_stale: bool = False
+    """Whether the run has left the status that the client expected, before it was accepted."""
+
+    @property
+    def may_be_stale(self) -> bool:
+        """Whether it is for one status of the run alone, and was not accepted while the run had that."""
+        return "expected_status" in self.data and not self.is_accepted
+
+    def read_at(self, fence: int) -> ControlRequest:
+        """Return it as the owner with this fence reads it; each owner has another one."""
+        is_other = self.data.get("expected_status") == "running" and self.data["fence"] != fence
+        return replace(self, is_stale=is_other) if self.may_be_stale else self
 
     @property
     def control_id(self) -> str:
@@ -51,7 +66,7 @@ class ControlRequest:
     def content(self) -> str:
         """The text of a steer, or the limits of a ``set``."""
         if self.kind == SET:
-            return ", ".join(f"{name} {value}" for name, value in self.data.items())
+            return ", ".join(f"{name} {value}" for name, value in self.data.items() if name in LIMITS)
         return str(self.data.get("content", ""))
 
     @property
@@ -194,6 +209,8 @@ def answers_at_end(requests: Sequence[ControlRequest], status: str) -> list[Cont
 
 def _at_end(request: ControlRequest, *, is_stopped: bool) -> ControlPayload:
     match request.kind:
+        case _ if request.is_stale:
+            return request.answer(REFUSED, STALE)
         case "stop" if is_stopped:
             return request.answer(CONSUMED)
         case "steer" if is_stopped:

@@ -99,14 +99,16 @@ def delete_run(run_id: str) -> Call[None]:
     return Call(method="DELETE", path=f"/v1/runs/{_id(run_id)}", read=lambda answer: None)
 
 
-def cancel_run(run_id: str) -> Call[str]:
+def cancel_run(run_id: str, expected_status: str | None) -> Call[str]:
     """Request a stop; returns the run's state."""
-    return _post(f"/v1/runs/{_id(run_id)}/cancel", {}, lambda answer: str(answer["status"]))
+    return _post(
+        f"/v1/runs/{_id(run_id)}/cancel", {"expected_status": expected_status}, lambda answer: str(answer["status"])
+    )
 
 
-def set_limits(run_id: str, max_iterations: int | None, priority: str | None) -> Call[str]:
+def set_limits(run_id: str, max_iterations: int | None, priority: str | None, expected_status: str | None) -> Call[str]:
     """Change limits or the priority of a run; returns the run's state."""
-    body = {"max_iterations": max_iterations, "priority": priority}
+    body = {"max_iterations": max_iterations, "priority": priority, "expected_status": expected_status}
     return _post(f"/v1/runs/{_id(run_id)}/set", body, lambda answer: str(answer["status"]))
 
 

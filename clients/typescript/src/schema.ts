@@ -389,6 +389,15 @@ export interface components {
             status: components["schemas"]["RunStatus"];
             thread_id: string;
         };
+        /** @description When a control is to be done; the body may be left out. */
+        ControlRun: {
+            /**
+             * @description The only status of the run in which it is to be done: 409 in another one, and refused as ``stale`` where the run
+             *     leaves it before its worker has read the control.
+             * @enum {string}
+             */
+            expected_status?: "queued" | "running" | "waiting" | "succeeded" | "failed" | "cancelled" | "dead";
+        };
         /** @description A page of a conversation in reading order. */
         ConversationHistory: {
             messages: components["schemas"]["HistoryEntry"][];
@@ -1887,6 +1896,12 @@ export interface components {
         /** @description What to change about an open run: one of these, or both. */
         SetRun: {
             /**
+             * @description The only status of the run in which it is to be done: 409 in another one, and refused as ``stale`` where the run
+             *     leaves it before its worker has read the control.
+             * @enum {string}
+             */
+            expected_status?: "queued" | "running" | "waiting" | "succeeded" | "failed" | "cancelled" | "dead";
+            /**
              * @description Most rounds with tools, with those that it has had: as many as its agent's definition and its parent allow, or
              *     fewer.
              */
@@ -2050,6 +2065,12 @@ export interface components {
              * @example What is 17 * 23?
              */
             content: string;
+            /**
+             * @description The only status of the run in which it is to be done: 409 in another one, and refused as ``stale`` where the run
+             *     leaves it before its worker has read the control.
+             * @enum {string}
+             */
+            expected_status?: "queued" | "running" | "waiting" | "succeeded" | "failed" | "cancelled" | "dead";
         };
         /** @description Approvals that hold for later calls too, the newest first. */
         StickyPage: {

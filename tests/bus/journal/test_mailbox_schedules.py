@@ -69,7 +69,7 @@ class Worker:
         return numbered
 
     async def begin(self, *, begins_step: bool) -> None:
-        self.inbox.unread_at_claim = self.harness.unread(self.owner.lease.run_id)
+        self.inbox.begin(self.harness.unread(self.owner.lease.run_id), None)
         if begins_step and not self.owner.lease.stop_requested:
             await self.save(self.inbox.steered(at_claim=True))
 

@@ -64,17 +64,24 @@ class RunHandle:
         """Return the run's present status."""
         return (self._transport.send(calls.get_run(self.run_id))).status
 
-    def cancel(self) -> str:
-        """Request a stop and return the run's status; a second request, or one after the end, changes nothing."""
-        return self._transport.send(calls.cancel_run(self.run_id))
+    def cancel(self, *, expected_status: str | None = None) -> str:
+        """Request a stop and return the run's status; a second request, or one after the end, changes nothing.
 
-    def set(self, *, max_iterations: int | None = None, priority: str | None = None) -> str:
+        Raises:
+            RequestRefused: ``control_refused``: it has another status than the expected one.
+        """
+        return self._transport.send(calls.cancel_run(self.run_id, expected_status))
+
+    def set(
+        self, *, max_iterations: int | None = None, priority: str | None = None, expected_status: str | None = None
+    ) -> str:
         """Change how many rounds with tools the open run may have, or its priority, and return its status.
 
         Raises:
-            RequestRefused: ``control_refused``: it has ended, or its agent's definition does not allow as many.
+            RequestRefused: ``control_refused``: it has ended, or its agent's definition does not allow as many,
+                or it has another status than the expected one.
         """
-        return self._transport.send(calls.set_limits(self.run_id, max_iterations, priority))
+        return self._transport.send(calls.set_limits(self.run_id, max_iterations, priority, expected_status))
 
     def approvals(self) -> list[Approval]:
         """Return the run's open questions, the oldest first."""
