@@ -59,11 +59,11 @@ def priority_name(number: int) -> str:
 def _in_order(near: FromClause, most: int) -> Select[Any]:
     """Return the ids of the queued runs that come first in the index, whose columns the order names in full.
 
-    In the text, not parameters: Postgres would not know that the partial index has them.
+    The status is in the text, not a parameter, so that Postgres knows how few these are.
     """
-    is_queued = near.c.status == literal_column("'queued'")
+    is_queued = near.c.status == literal_column("'queued'"), near.c.ended_ms.is_(None)
     order = near.c.queue, near.c.priority, near.c.created_ms
-    return select(near.c.id).where(is_queued).order_by(*order).limit(literal_column(str(most)))
+    return select(near.c.id).where(*is_queued).order_by(*order).limit(literal_column(str(most)))
 
 
 def _is_first_of_queue() -> ColumnElement[bool]:

@@ -132,8 +132,9 @@ runs = Table(
     partial_index("ix_runs_correlated", "tenant", "correlation_id", where="correlation_id IS NOT NULL"),
     partial_index("ix_runs_origin", "origin_id", where="origin_id IS NOT NULL"),
     Index(None, "status", "lease_until"),
-    # Which queued run of a tenant and queue begins first, however many are queued.
-    partial_index("ix_runs_queued", "tenant", "queue", "priority", "created_ms", where="status = 'queued'"),
+    # Which queued run of a tenant and queue begins first, however many are queued. Not where status = 'queued': SQLite
+    # would prepare each statement anew that has the status as a parameter, to see whether the index has its rows.
+    partial_index("ix_runs_in_order", "tenant", "queue", "status", "priority", "created_ms", where="ended_ms IS NULL"),
     partial_index("ix_runs_children", "parent_id", where="parent_id IS NOT NULL"),
     # What a reaper looks for, however many runs wait and however many children have ended.
     partial_index("ix_runs_open_children", "ended_ms", "stop_requested", where="parent_id IS NOT NULL"),

@@ -11,6 +11,6 @@ down_revision = "0040"
 
 def upgrade() -> None:
     op.add_column("runs", sa.Column("priority", sa.SmallInteger, nullable=False, server_default="0"))
-    where = sa.text("status = 'queued'")
-    columns = ["tenant", "queue", "priority", "created_ms"]
-    op.create_index("ix_runs_queued", "runs", columns, sqlite_where=where, postgresql_where=where)
+    where = sa.text("ended_ms IS NULL")
+    columns = ["tenant", "queue", "status", "priority", "created_ms"]
+    op.create_index("ix_runs_in_order", "runs", columns, sqlite_where=where, postgresql_where=where)

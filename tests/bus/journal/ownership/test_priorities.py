@@ -259,6 +259,6 @@ def test_a_claim_looks_for_runs_of_a_higher_priority_in_the_index(harness: Journ
         plan = "\n".join(str(row[-1]) for row in connection.exec_driver_sql(f"{explain} {statement}", parameters))
 
     if database.is_sqlite:
-        assert plan.count("ix_runs_queued (tenant=? AND queue=? AND priority<?)") == 2
+        assert plan.count("ix_runs_in_order (tenant=? AND queue=? AND status=? AND priority<?)") == 2
     else:
         assert plan.count("(priority < runs.priority)") == 2
