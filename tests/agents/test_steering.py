@@ -191,6 +191,7 @@ def test_texts_of_a_run_that_is_drained_while_it_is_stopped_are_not_delivered(ki
     first.start()
     assert begun.wait(10)
     handle.control(CONTROLS["pause"])
+    next(event for event in handle.events() if controls_of([event]) == [("pause", "accepted")])
     may_return.set()
     first.join()
     handle.control(CONTROLS["resume"])
