@@ -182,6 +182,16 @@ class DefinitionFields(CheckSection):
         require_no_credentials(value)
         return value
 
+    @field_validator("prompt_guard")
+    @classmethod
+    def _guards_a_model(cls, value: PromptGuardFields | None, info: ValidationInfo) -> PromptGuardFields | None:
+        if value is not None and info.data.get("router"):
+            raise ValueError(
+                "does not see the messages that a route of `router` takes, since no model of this agent is asked; "
+                "put it into the files of the agents that the routes lead to"
+            )
+        return value
+
     @field_validator("tools", "resources", "prompts", "observers", "databases")
     @classmethod
     def _named_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:

@@ -372,6 +372,10 @@ def test_a_guard_model_is_asked_through_litellm_at_the_agents_own_address(harnes
         ("prompt_guard: check", "package.module:function"),
         ("prompt_guard: {}", "either `model` or `function`"),
         ("prompt_guard: {modle: auto}", "Did you mean 'model'"),
+        (
+            "prompt_guard: {model: auto}\nrouter: [{agent: other}]",
+            "put it into the files of the agents that the routes",
+        ),
     ],
 )
 def test_a_mistake_in_the_file_is_named_with_its_line(tmp_path: Any, line: str, problem: str) -> None:
