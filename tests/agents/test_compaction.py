@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from sqlalchemy import func, select
 
 import bus.journal.actors.owner
 import bus.journal.log.writer
+from agents.errors import PROMPT_GUARD_FAILED
 from agents.memory.compaction import compactions
 from agents.memory.record import CompactionLimits, limits_of, parted, record_of, replaceable
 from agents.models.call import ModelCall
@@ -184,7 +186,7 @@ def test_a_call_and_its_results_are_never_parted() -> None:
         return HistoryItem(id=f"m{number}", role=role, data={"content": "x" * 90, **data}, turn=number, number=number)
 
     calls = [{"call_id": "c1", "name": "send", "arguments": {}, "arguments_text": "{}"}]
-    spoken = [item(1, "user"), item(2, "assistant", tool_calls=calls), item(3, "user")]
+    spoken = [item(1, "assistant"), item(2, "assistant", tool_calls=calls), item(3, "user")]
     past = Past(items=[*spoken, item(4, "tool", call_id="c1", result="sent"), *(item(n, "user") for n in range(5, 30))])
     limits = CompactionLimits(max_chars=800, max_turns=1000)
     window = Window(past, limits.kept_chars)
@@ -195,6 +197,49 @@ def test_a_call_and_its_results_are_never_parted() -> None:
         assert {entry.number for entry in items} >= {1, 2, 3, 4}
     assert window.first_id not in {entry.id for entry in replaceable(past, limits, 100)}
     assert [entry.number for entry in replaceable(past, limits, 4)] == [1]  # what an open run was given stays
+
+
+def random_thread(chance: random.Random, refused: set[str]) -> list[HistoryItem]:
+    """Return a thread of messages, each with a text of its own; ``refused`` gets those that no model may be sent."""
+    items: list[HistoryItem] = []
+
+    def add(role: str, turn: int, **data: Any) -> str:
+        text = f"<{len(items)}>" + "x" * chance.randrange(150)
+        item = HistoryItem(
+            id=f"m{len(items)}", role=role, data={"content": text, **data}, turn=turn, number=len(items) + 1
+        )
+        items.append(item)
+        return text.rstrip("x")
+
+    for turn in range(1, chance.randrange(10, 60)):
+        texts = [add("user", turn)]
+        if chance.random() < 0.3:
+            add("assistant", turn)
+            texts = [add("user", turn) for _ in range(chance.randrange(1, 3))]
+        match chance.randrange(4):
+            case 0:
+                add("assistant", turn, validation={"validationResult": False})
+                refused.update(texts)
+            case 1:
+                add("error", turn, code=PROMPT_GUARD_FAILED.code)
+                refused.update(texts)
+            case _:
+                add("assistant", turn)
+    return items
+
+
+def test_a_text_that_a_guard_refused_is_in_no_record_wherever_the_boundary_is() -> None:
+    recorded = 0
+    for seed in range(400):
+        chance, refused = random.Random(seed), set[str]()
+        items = random_thread(chance, refused)
+        limits = CompactionLimits(max_chars=chance.randrange(400, 4000), max_turns=chance.randrange(4, 100))
+
+        record = record_of(replaceable(Past(items=items), limits, 100))
+
+        recorded += bool(record)
+        assert [text for text in refused if text in record] == [], seed
+    assert recorded > 200
 
 
 def test_a_text_in_the_record_looks_like_no_other_message() -> None:
