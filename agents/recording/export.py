@@ -17,8 +17,10 @@ from agents.prompt import Window
 from agents.recording.recording import (
     RecordedAnswer,
     RecordedCall,
+    RecordedFacts,
     RecordedMessage,
     RecordedResult,
+    RecordedSummary,
     Recording,
     Source,
     as_compared,
@@ -79,12 +81,17 @@ def _recorded(item: HistoryItem) -> RecordedMessage:
     )
 
 
-def _summary(past: Past) -> dict[str, Any] | None:
+def _summary(past: Past) -> RecordedSummary | None:
     summary = past.summary
     if summary is None:
         return None
-    place = {"from_number": summary.from_number, "upto": list(summary.upto)}
-    return {"id": summary.id, **place, "text": summary.text, "facts": dict(summary.facts)}
+    return RecordedSummary(
+        id=summary.id,
+        from_number=summary.from_number,
+        upto=summary.upto,
+        text=summary.text,
+        facts=RecordedFacts.model_validate(summary.facts),
+    )
 
 
 def _outcome(item: HistoryItem) -> RecordedResult:

@@ -83,6 +83,25 @@ class Source(RecordingPart):
     reason: str | None
 
 
+class RecordedFacts(RecordingPart):
+    """What a summary has besides its text; see ``agents.memory.record.facts_of``."""
+
+    pinned: dict[str, str]
+    calls: list[str]
+    left_out: int | None = None
+
+
+class RecordedSummary(RecordingPart):
+    """A summary of the messages before those of the recording."""
+
+    id: str
+    from_number: int
+    upto: tuple[int, int]
+    """The turn and the number of the last message that it replaces."""
+    text: str
+    facts: RecordedFacts
+
+
 class Recording(RecordingPart):
     """A run with all that a replay needs."""
 
@@ -95,7 +114,7 @@ class Recording(RecordingPart):
     input: str
     before: list[RecordedMessage]
     """The conversation that the run continued."""
-    summary: dict[str, Any] | None
+    summary: RecordedSummary | None
     """Of the messages before those."""
     answers: list[RecordedAnswer] = Field(min_length=1)
     outcomes: list[RecordedResult]

@@ -20,6 +20,7 @@ from agents.models.scripted import Call, Turn
 from agents.recording.recording import (
     RecordedAnswer,
     RecordedResult,
+    RecordedSummary,
     Recording,
     as_compared,
     common_length,
@@ -297,11 +298,14 @@ def conversation(recording: Recording, guardrails: Guardrails) -> dict[str, Any]
         )
         for message in recording.before
     ]
-    summary = recording.summary
-    rebuilt = None
-    if summary is not None:
-        turn, number = summary["upto"]
-        text = guardrails.output("the recording", summary["text"])
-        chars = len(text) + len(orjson.dumps(summary["facts"]))
-        rebuilt = Summary(**{**summary, "upto": (turn, number), "text": text}, chars=chars, is_used=False)
-    return {"items": items, "summary": rebuilt, "labels": recording.labels}
+    summary = _rebuilt(recording.summary, guardrails) if recording.summary is not None else None
+    return {"items": items, "summary": summary, "labels": recording.labels}
+
+
+def _rebuilt(summary: RecordedSummary, guardrails: Guardrails) -> Summary:
+    fields = guardrails.output(
+        "the recording", {"text": summary.text, "facts": summary.facts.model_dump(exclude_none=True)}
+    )
+    chars = len(fields["text"]) + len(orjson.dumps(fields["facts"]))
+    place = {"id": summary.id, "from_number": summary.from_number, "upto": summary.upto}
+    return Summary(**place, **fields, chars=chars, is_used=False)

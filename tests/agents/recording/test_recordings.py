@@ -234,6 +234,30 @@ def test_texts_of_a_recording_pass_the_guardrails(tmp_path: Path) -> None:
     assert secret not in str([call.messages for call in kit.model.requests])
 
 
+def summarised(**facts: Any) -> dict[str, Any]:
+    return {"id": "sum_1", "from_number": 1, "upto": [1, 2], "text": "They spoke.", "facts": facts}
+
+
+def test_facts_of_a_summary_pass_the_guardrails(file: Path) -> None:
+    secret = "sk-ant-api03-" + "a" * 40
+    facts = summarised(pinned={"key": f"It is {secret}"}, calls=[f"#1 pay({secret}) call_1: done"])
+
+    with AgentKit(tools=[pay]) as kit, pytest.raises(AssertionError):
+        kit.replay(edit(file, lambda content: content.update(summary=facts), sealed=True))
+
+    sent = str([call.messages for call in kit.model.requests])
+    assert "They spoke." in sent
+    assert secret not in sent
+
+
+@pytest.mark.parametrize("more", [{"chars": 1}, {"upto": [1]}, {"facts": {"pinned": [], "calls": []}}, {"facts": {}}])
+def test_a_summary_with_fields_that_do_not_fit_is_refused(file: Path, more: dict[str, Any]) -> None:
+    summary = summarised(pinned={}, calls=[]) | more
+
+    with raises(RECORDING_INVALID, match=rf"cannot be used: `summary.{next(iter(more))}"):
+        replay(edit(file, lambda content: content.update(summary=summary), sealed=True))
+
+
 def test_an_export_has_no_secret(tmp_path: Path) -> None:
     secret = "sk-ant-api03-" + "b" * 40
     with AgentKit(tools=[pay], system_prompt=f"Use {secret}.") as kit:
