@@ -303,9 +303,14 @@ def conversation(recording: Recording, guardrails: Guardrails) -> dict[str, Any]
 
 
 def _rebuilt(summary: RecordedSummary, guardrails: Guardrails) -> Summary:
-    fields = guardrails.output(
-        "the recording", {"text": summary.text, "facts": summary.facts.model_dump(exclude_none=True)}
+    facts = summary.facts.model_dump(exclude_none=True)
+    fields = guardrails.output("the recording", {"text": summary.text, "facts": facts})
+    return Summary(
+        id=summary.id,
+        from_number=summary.from_number,
+        upto=summary.upto,
+        text=fields["text"],
+        facts=fields["facts"],
+        chars=len(fields["text"]) + len(orjson.dumps(fields["facts"])),
+        is_used=False,
     )
-    chars = len(fields["text"]) + len(orjson.dumps(fields["facts"]))
-    place = {"id": summary.id, "from_number": summary.from_number, "upto": summary.upto}
-    return Summary(**place, **fields, chars=chars, is_used=False)
