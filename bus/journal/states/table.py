@@ -187,9 +187,9 @@ TABLE = (
     ),
     Transition(
         name="upgrade",
-        to={WAITING: (QUEUED,)},
+        to={WAITING: (QUEUED, WAITING)},
         by="client",
-        guard="today's version of its agent behaves otherwise than the run's",
+        guard="today's version of its agent behaves otherwise than the run's; waiting where the run is paused",
         writes="the version; `approval` void of each open or unused one, `status queued`, outbox row",
     ),
     Transition(

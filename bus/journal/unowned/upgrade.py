@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 from sqlalchemy import Connection, Row, bindparam, delete, or_, select, update
@@ -60,7 +61,7 @@ class RunVersion:
 
 
 def upgrade(database: Database, principal: Principal, run_id: str, to: RunVersion, *, by: str) -> CommitResult:
-    """waiting -> queued: the run continues as another version of its agent says.
+    """waiting -> queued: the run continues as another version of its agent says; a paused one once it is resumed.
 
     Its steps, messages and labels stay. An approval that lets a call be made, and a question that is open, are void:
     the next owner asks again. A planned call of a tool that the version does not name any more gets the result that
@@ -77,14 +78,21 @@ def upgrade(database: Database, principal: Principal, run_id: str, to: RunVersio
         to.require_movable(row, before_json, to.content_json)
         events = _void(connection, row, by)
         _drop_calls(connection, row, before_json, to.content_json)
-        connection.execute(_DELETE_TIMERS, {"run_": row.id, "kinds": (CODE, EXPIRY)})
         _set_version(connection, row, to)
-        written = move(connection, row, RunStatus.QUEUED, Reason.UPGRADED, *events)
+        written = _continue(connection, row, events)
         facts = {"agent": row.agent_id, "before": row.definition_digest, "definition": to.digest}
         facts["by"] = by if by != principal.id else None
         record(connection, principal, Action.RUN_UPGRADED, "run", row.id, void=len(events), **facts)
     failpoint("unowned")
     return written
+
+
+def _continue(connection: Connection, run: Row[Any], events: list[ApprovalPayload]) -> CommitResult:
+    """Queue the run; who paused it has not resumed it, so a paused one still waits, and expires when it would have."""
+    if run.reason == Reason.PAUSED:
+        return move(connection, run, RunStatus.WAITING, Reason.PAUSED, *events)
+    connection.execute(_DELETE_TIMERS, {"run_": run.id, "kinds": (CODE, EXPIRY)})
+    return move(connection, run, RunStatus.QUEUED, Reason.UPGRADED, *events)
 
 
 def _content(connection: Connection, digest: str) -> str | None:

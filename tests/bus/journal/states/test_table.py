@@ -303,6 +303,20 @@ def test_a_stop_that_came_meanwhile_leads_elsewhere(harness: JournalHarness, nam
     assert after in BY_NAME[name].to["lost"]
 
 
+def test_a_paused_run_that_is_moved_stays_paused_and_expires_as_before(harness: JournalHarness) -> None:
+    scene = scene_in(harness, "queued", "pause")
+    ATTEMPT["pause"](scene)
+    due = harness.rows(select(timers))
+
+    ATTEMPT["upgrade"](scene)
+
+    assert (scene.state, scene.row.reason) == ("waiting", "paused")
+    assert scene.row.definition_digest == OTHER_VERSION.digest
+    assert harness.rows(select(timers)) == due != []
+    ATTEMPT["unpause"](scene)
+    assert (scene.state, scene.row.definition_digest) == ("queued", OTHER_VERSION.digest)
+
+
 def test_a_run_with_another_open_question_still_waits(harness: JournalHarness) -> None:
     scene = scene_in(harness, "running", "answer")
     questions = (question(), question())
