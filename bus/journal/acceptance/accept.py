@@ -84,7 +84,8 @@ def accept(
         THREAD_OF_OTHER_AGENT: the credential of the principal is not for an agent of the thread with this name.
         GRANT_REFUSED: the grant is not for this start, or cannot be used any more.
         ThreadUnknown: the id is one that Callboard made, and the principal, or its credential, has no such thread.
-        TOO_MANY_RUNS: the principal or its tenant has as many open or queued runs as ``limits`` allow.
+        TOO_MANY_RUNS: the principal or its tenant has as many open or queued runs as ``limits`` allow, and the
+            message needs a run of its own.
         THREAD_BUSY: the thread has an open run, and the message is to be rejected then.
     """
 
@@ -148,12 +149,12 @@ def _accept(
         if earlier is not None:
             thread_id = connection.execute(select(runs.c.thread_id).where(runs.c.id == earlier)).scalar_one()
             return Accepted(run_id=earlier, thread_id=thread_id)
-    require_room(connection, new.principal, limits)
     delivery = _deliver(database, connection, new)
     if delivery.run_id is not None:
         if new.idempotency is not None:
             remember(connection, new.principal, new.idempotency, delivery.run_id)
         return Accepted(run_id=delivery.run_id, thread_id=str(new.thread_id), delivery=delivery)
+    require_room(connection, new.principal, limits, ending=int(delivery.is_stopping))
     grant = new.grant.require(connection, new.principal, new.agent_id) if new.grant is not None else None
     pin(connection, new.definition_digest, new.agent_id, new.definition_json)
     if new.origin is not None and new.origin.kind == RERUN:

@@ -26,6 +26,7 @@ _CONDITIONS: dict[LimitName, tuple[Any, ...]] = {
     "tenant_open_runs": _OPEN,
     "tenant_queued_runs": (*_OPEN, _QUEUED),
 }
+_WITH_RUNNING: tuple[LimitName, ...] = ("principal_open_runs", "tenant_open_runs")
 RunLimits = Mapping[LimitName, int]
 """The limits that a tenant has; those that it does not have are left out."""
 
@@ -36,15 +37,18 @@ def run_limits(settings: Settings, tenant: str) -> RunLimits:
     return {name: limit for name, limit in limits.items() if limit}
 
 
-def require_room(connection: Connection, principal: Principal, limits: RunLimits) -> None:
+def require_room(connection: Connection, principal: Principal, limits: RunLimits, *, ending: int = 0) -> None:
     """Return if the principal and its tenant may have another run.
+
+    ``ending``: how many of the running ones are not counted, since the new run is what they are stopped for. Other
+    runs that are being stopped count: a tool that ends late would let a principal have any number of them.
 
     Raises:
         TOO_MANY_RUNS: one of them has as many as a limit allows.
     """
     if not limits:
         return
-    places = {f"{name}_": limit - 1 for name, limit in limits.items()}
+    places = {f"{name}_": limit - 1 + (ending if name in _WITH_RUNNING else 0) for name, limit in limits.items()}
     row = connection.execute(
         _statement(tuple(limits)), {"tenant_": principal.tenant, "principal_": principal.id, **places}
     ).one()

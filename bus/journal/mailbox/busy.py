@@ -56,6 +56,11 @@ class Delivery:
     stopped: CommitResult | None = None
     """Of the run that was stopped for it; without events that run's owner still has to."""
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the run that is stopped for the message still has an owner, which ends it."""
+        return self.stopped is not None and not self.stopped.is_end
+
 
 ITS_OWN_RUN = Delivery()
 

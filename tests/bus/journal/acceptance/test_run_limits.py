@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
+from typing import Any
 
 import pytest
 
-from bus.journal.acceptance.accept import accept
+from bus.journal.acceptance.accept import Accepted, accept
 from bus.journal.acceptance.run_limits import RunLimits
 from bus.journal.errors import TOO_MANY_RUNS
 from config.errors import Retryable
@@ -60,6 +61,61 @@ def test_a_run_that_ended_makes_room(harness: JournalHarness) -> None:
     cancel(harness.database, LOCAL, first, by="local")
 
     start(harness, LOCAL, {"principal_open_runs": 1})
+
+
+def send(harness: JournalHarness, if_busy: Any, limit: int = 1, **fields: Any) -> Accepted:
+    new = new_run("New", thread_id="talk", if_busy=if_busy, **fields)
+    return accept(harness.database, new, limits={"principal_open_runs": limit})
+
+
+@pytest.mark.parametrize(("if_busy", "delivered"), [("steer", "steered"), ("merge", "merged")])
+def test_a_message_that_another_run_takes_needs_no_room(harness: JournalHarness, if_busy: str, delivered: str) -> None:
+    first = send(harness, "enqueue").run_id
+
+    taken = send(harness, if_busy)
+
+    assert (taken.run_id, taken.delivery.delivered) == (first, delivered)
+
+
+@pytest.mark.parametrize("if_busy", ["interrupt", "rollback"])
+@pytest.mark.parametrize("state", ["queued", "running"])
+def test_a_message_takes_the_place_of_the_run_that_is_stopped_for_it(
+    harness: JournalHarness, state: str, if_busy: str
+) -> None:
+    first = send(harness, "enqueue").run_id
+    if state == "running":
+        claim(harness.database, first, "worker", 60)
+
+    new = send(harness, if_busy)
+
+    assert new.is_new
+    assert harness.run_row(first).stop_requested
+    if state == "running":  # its owner has not ended it, and it counts for all other messages
+        for policy in ("interrupt", "enqueue"):
+            with raises(TOO_MANY_RUNS):
+                send(harness, policy)
+        with raises(TOO_MANY_RUNS):
+            start(harness, LOCAL, {"principal_open_runs": 2})
+
+
+def test_what_is_refused_by_a_limit_stops_nothing(harness: JournalHarness) -> None:
+    first, other = send(harness, "enqueue").run_id, start(harness, LOCAL, {})
+    claim(harness.database, first, "worker", 60)
+
+    with raises(TOO_MANY_RUNS):
+        send(harness, "interrupt")
+
+    assert not harness.run_row(first).stop_requested
+    assert harness.run_row(other).status == "queued"
+
+
+@pytest.mark.parametrize("name", ["principal_queued_runs", "tenant_queued_runs"])
+def test_a_running_run_that_is_stopped_leaves_no_place_among_the_queued(harness: JournalHarness, name) -> None:
+    claim(harness.database, send(harness, "enqueue").run_id, "worker", 60)
+    start(harness, LOCAL, {})
+
+    with raises(TOO_MANY_RUNS):
+        accept(harness.database, new_run(thread_id="talk", if_busy="interrupt"), limits={name: 1})
 
 
 def test_runs_started_at_once_exceed_a_limit_by_those_at_once_at_most(harness: JournalHarness) -> None:
