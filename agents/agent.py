@@ -304,10 +304,11 @@ class Agent:
         following = self._model_step(steered=steered.history) if release is None else None
         notes = await following.ask_engine() if following is not None else ()
         handed_over = [handover.event] if handover is not None else []
+        history = change.history if handover is None else [handover.marked(item) for item in change.history]
         change = replace(
             change,
             events=[*change.events, *steered.events, *notes, *handed_over, *answers, *open_calls.moved(release)],
-            history=[*change.history, *steered.history],
+            history=[*history, *steered.history],
             started=[following.started()] if following is not None else [],
             release=release,
         )

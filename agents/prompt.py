@@ -271,10 +271,6 @@ def summary_text(summary: Summary) -> str:
     return "\n\n".join(parts)
 
 
-MAX_EARLIER, MAX_EARLIER_CHARS = 10, 2000
-"""Earlier messages that a guard gets, and characters of each."""
-
-
 def is_refusal(item: HistoryItem) -> bool:
     """Return whether a message ends a turn whose input did not pass a prompt guard."""
     if item.role == "assistant":
@@ -285,7 +281,8 @@ def is_refusal(item: HistoryItem) -> bool:
 def passed(history: Sequence[HistoryItem]) -> Sequence[HistoryItem]:
     """Return the history without the inputs that did not pass a prompt guard, and the answers to them.
 
-    People still read them; a model that was sent them would follow in the next turn what was refused in this one.
+    People still read them; a model that was sent them would follow in the next turn what was refused in this one. Where
+    the guard of an agent to which a run was handed over refuses, it is about all of the turn.
     """
     if not any(map(is_refusal, history)):
         return history
@@ -294,28 +291,27 @@ def passed(history: Sequence[HistoryItem]) -> Sequence[HistoryItem]:
         if not is_refusal(item):
             kept.append(item)
             continue
-        while kept and kept[-1].role in ("user", "error"):
-            kept.pop()
+        del kept[first_unanswered(kept) :]
     return kept
 
 
-def unanswered_texts(history: Sequence[HistoryItem]) -> list[str]:
-    """Return what the user wrote since the last answer: also what a run was stopped for before it answered."""
-    texts: list[str] = []
-    for item in reversed(passed(history)):
-        if item.role not in ("user", "error") or item.data.get("tool_calls"):
-            break
-        if item.role == "user":
-            texts.insert(0, item.data.get("content") or "")
-    return texts
+def input_and_earlier(history: Sequence[HistoryItem]) -> tuple[Sequence[HistoryItem], Sequence[HistoryItem]]:
+    """Return what a prompt guard checks, and what was said before: see ``passed``."""
+    items = passed(history)
+    first = first_unanswered(items)
+    return items[first:], items[:first]
 
 
-def earlier_texts(history: Sequence[HistoryItem]) -> list[dict[str, str]]:
-    """Return the newest messages of user and agent before that, shortened, for a guard."""
-    items = [item for item in passed(history) if item.role in ("user", "assistant") and item.data.get("content")]
-    while items and items[-1].role == "user":
-        items.pop()
-    return [{"role": item.role, "content": item.data["content"][:MAX_EARLIER_CHARS]} for item in items[-MAX_EARLIER:]]
+def first_unanswered(items: Sequence[HistoryItem]) -> int:
+    """Return where the messages begin that no agent has answered, or no agent but those that handed the run over."""
+    first = len(items)
+    while first and items[first - 1].role in ("user", "error") and not items[first - 1].data.get("tool_calls"):
+        first -= 1
+    if first and items[first - 1].data.get("handed_over"):
+        turn = items[first - 1].turn
+        first = next(index for index, item in enumerate(items) if item.turn == turn)
+        return first_unanswered(items[:first])
+    return first
 
 
 def _conversation(history: Sequence[HistoryItem], max_result_chars: int) -> Iterable[Message]:

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from agents.models.cost import window_tokens
-from agents.prompt import Window, passed, readable_call
+from agents.prompt import Window, first_unanswered, passed, readable_call
 from bus.journal.owner import HistoryItem, Past
 from config.definitions.agent import AgentDefinition
 from config.definitions.compaction import Compaction
@@ -68,18 +68,17 @@ def limits_of(definition: AgentDefinition, model: str) -> CompactionLimits:
 def replaceable(past: Past, limits: CompactionLimits, before_turn: int) -> list[HistoryItem]:
     """Return the messages to summarise: those that truncation leaves out of a window of the kept size.
 
-    All are of turns before ``before_turn``: what an open run was given stays. A call and its results stay together, and
-    so do what a user wrote and what follows: a refusal that is not in the record could not take the text out of it.
+    All are of turns before ``before_turn``: what an open run was given stays. A call and its results stay together. Left
+    out is what a prompt guard has refused, also behind the boundary, or may yet refuse since it is unanswered.
     """
     if not limits.are_passed(Window(replace(past, summary=None), 2**62)):
         return []  # another worker has summarised it meanwhile
     chars = min(limits.kept_chars, _chars_of_newest(past.items, limits.kept_turns))
     first_id = Window(replace(past, summary=None), chars).first_id
     items = list(takewhile(lambda item: item.id != first_id and item.turn < before_turn, past.items))
-    items = _without_open_calls(items, past.items[len(items) :])
-    while items and items[-1].role in ("user", "error"):
-        items.pop()
-    return items
+    judged = passed(past.items)
+    answered = {item.id for item in judged[: first_unanswered(judged)]}
+    return [item for item in _without_open_calls(items, past.items[len(items) :]) if item.id in answered]
 
 
 def _chars_of_newest(items: Sequence[HistoryItem], turns: int) -> int:

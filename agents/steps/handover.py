@@ -14,7 +14,7 @@ from agents.governance.guardrails.guardrails import Guardrails, guardrails_of
 from agents.models.auto import resolve_model
 from agents.process import opened_process
 from bus.identity.access import may_start
-from bus.journal.owner import HANDED_OVER, Handover, Release
+from bus.journal.owner import HANDED_OVER, Handover, HistoryItem, Release
 from bus.payloads import HandoverPayload
 from config.definitions.agent import AgentDefinition
 from config.errors import CallboardError, ModelVisible
@@ -37,6 +37,10 @@ class PlannedHandover:
     def event(self) -> HandoverPayload:
         from_agent = self.handover.handed_from[-1]
         return HandoverPayload(from_agent=from_agent, to_agent=self.handover.agent_id, reason=self.reason or None)
+
+    def marked(self, item: HistoryItem) -> HistoryItem:
+        """Return the call's result as it is stored: from it on the thread has another agent."""
+        return replace(item, data={**item.data, "handed_over": True})
 
     def release(self, planned: Release | None) -> Release:
         """Return the release that hands the run over; ``planned``: how it was to be released anyway."""

@@ -19,8 +19,10 @@ from agents.governance.guardrails.prompt_guard import (
     History,
     NoVerdict,
     ValidationResult,
+    earlier_texts,
     guard_function,
     guard_messages,
+    unanswered_texts,
     verdict_in,
     verdict_of,
 )
@@ -28,7 +30,7 @@ from agents.models.auto import resolve_model
 from agents.models.call import ModelCall, is_in_process
 from agents.models.fallbacks import Models
 from agents.models.lite import is_imported, litellm_module
-from agents.prompt import earlier_texts, unanswered_texts
+from agents.prompt import input_and_earlier
 from agents.steps.model_step import HeldOutput, ModelStep
 from agents.steps.sample_step import SampleStep
 from agents.steps.streaming import StreamedResponseWrapper
@@ -111,8 +113,8 @@ class PromptGuard:
         await context.inbox.end(change, is_final=True)
 
     async def _check_input(self) -> ValidationResult:
-        items = self._context.chat_history.items
-        return self._verdict or await self.check(unanswered_texts(items), earlier_texts(items))
+        checked, earlier = input_and_earlier(self._context.chat_history.items)
+        return self._verdict or await self.check(unanswered_texts(checked), earlier_texts(earlier))
 
     async def check(self, texts: Sequence[str], history: History = ()) -> ValidationResult:
         """Return the guard's verdict on texts of the user, recorded as a step; a reason never is empty.
@@ -259,9 +261,12 @@ def _recorded(verdict: ValidationResult | None) -> dict[str, Any] | None:
 def guard_of(
     context: RunContext, definition: AgentDefinition, tools: Mapping[str, Tool], progress: Progress
 ) -> PromptGuard | None:
-    """Return what checks the input of a run beside its first answer; None where nothing does, or it has passed."""
+    """Return what checks the input of a run beside its agent's first answer; None where nothing does, or it has passed.
+
+    An agent to which the run was handed over has its own guard check what the user wrote in this turn.
+    """
     fields, recorded = definition.prompt_guard, progress.validation
-    if fields is None or progress.rounds or progress.repair is not None:
+    if fields is None or progress.rounds_of_agent or progress.repair is not None:
         return None
     verdict = verdict_of(recorded) if recorded is not None else None
     if verdict is not None and verdict.validationResult:

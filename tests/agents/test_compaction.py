@@ -185,8 +185,8 @@ def test_a_call_and_its_results_are_never_parted() -> None:
     def item(number: int, role: str, **data: Any) -> HistoryItem:
         return HistoryItem(id=f"m{number}", role=role, data={"content": "x" * 90, **data}, turn=number, number=number)
 
-    calls = [{"call_id": "c1", "name": "send", "arguments": {}, "arguments_text": "{}"}]
-    spoken = [item(1, "assistant"), item(2, "assistant", tool_calls=calls), item(3, "user")]
+    calls = [calling("c1")]
+    spoken = [item(1, "user"), item(2, "assistant", tool_calls=calls), item(3, "user")]
     past = Past(items=[*spoken, item(4, "tool", call_id="c1", result="sent"), *(item(n, "user") for n in range(5, 30))])
     limits = CompactionLimits(max_chars=800, max_turns=1000)
     window = Window(past, limits.kept_chars)
@@ -197,6 +197,10 @@ def test_a_call_and_its_results_are_never_parted() -> None:
         assert {entry.number for entry in items} >= {1, 2, 3, 4}
     assert window.first_id not in {entry.id for entry in replaceable(past, limits, 100)}
     assert [entry.number for entry in replaceable(past, limits, 4)] == [1]  # what an open run was given stays
+
+
+def calling(call_id: str) -> dict[str, Any]:
+    return {"call_id": call_id, "name": "send", "arguments": {}, "arguments_text": "{}"}
 
 
 def random_thread(chance: random.Random, refused: set[str]) -> list[HistoryItem]:
@@ -216,6 +220,10 @@ def random_thread(chance: random.Random, refused: set[str]) -> list[HistoryItem]
         if chance.random() < 0.3:
             add("assistant", turn)
             texts = [add("user", turn) for _ in range(chance.randrange(1, 3))]
+        if chance.random() < 0.3:  # the guard of the agent to which the run is handed over judges all of the turn
+            add("assistant", turn, tool_calls=[calling(f"c{turn}")])
+            add("tool", turn, call_id=f"c{turn}", handed_over=True)
+            texts = [item.data["content"].rstrip("x") for item in items if (item.turn, item.role) == (turn, "user")]
         match chance.randrange(4):
             case 0:
                 add("assistant", turn, validation={"validationResult": False})

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, bindparam, case, select
+from sqlalchemy import Connection, bindparam, case, func, select
 
 from bus.journal.approvals import NO_ANSWER, Decision, PersonAnswer, answers
 from bus.journal.log.children import ChildRun, children_of
 from bus.journal.records.control_requests import rounds_bought, rounds_set
 from bus.journal.records.steps import Totals, read_call, total_of
 from bus.journal.records.task_wait import TaskWait, waits_of
-from config.database.tables import events, messages, steps
+from config.database.tables import events, messages, runs, steps
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,6 +80,8 @@ class Progress:
     totals: Totals = field(default_factory=Totals)
     rounds: int = 0
     """Number of model answers that called tools."""
+    rounds_of_agent: int = 0
+    """Those of the agent that has the run now: since the newest hand-over."""
     model: str = ""
     """The model that the run's agent asked last; empty where it has asked none."""
     asking: OpenStep | None = None
@@ -93,15 +95,17 @@ class Progress:
     max_rounds: int | None = None
     """Most rounds, as a client has set them; None: no client has."""
     validation: Mapping[str, Any] | None = None
-    """The verdict on the run's input, of its agent's prompt guard; None where there is none."""
+    """The verdict on the run's input, of the prompt guard of the agent that has the run now; None where there is none.
+    """
     repair: Mapping[str, Any] | None = None
     """``text`` and ``problem`` of an answer that failed the output schema and that the model is asked to repair."""
 
 
 def read_progress(connection: Connection, run_id: str) -> Progress:
     rows = connection.execute(_STEPS, {"run_": run_id}).all()
-    recorded = [orjson.loads(row.result_json) for row in rows if row.result_json is not None]
-    results = [result for result in recorded if "validationResult" not in result]
+    own_rows = _of_agent(connection, run_id, rows)
+    verdicts, own_results = _recorded(own_rows)
+    _, results = _recorded(rows)
     unended = [row for row in rows if row.ended_ms is None]
     tools = [row for row in unended if row.kind == "tool"]
     answered = answers(connection, run_id) if tools else {}
@@ -116,16 +120,17 @@ def read_progress(connection: Connection, run_id: str) -> Progress:
         totals=total_of(rows),
         rounds_bought=rounds_bought(connection, run_id),
         max_rounds=rounds_set(connection, run_id),
-        rounds=sum(1 for result in results if result.get("calls")),
-        model="" if _begins_with_handover(connection, run_id, rows) else _newest_model(rows),
+        rounds=_rounds(results),
+        rounds_of_agent=_rounds(own_results),
+        model=_newest_model(own_rows),
         asking=next((_open(row) for row in reversed(unended) if row.kind == "model"), None),
         calls=tuple(
             _open(row, answered.get(row.id), written.get(row.call_id), waits.get(row.id), children.get(row.id))
             for row in tools
         ),
         calls_of=calls_of,
-        validation=next((result for result in recorded if "validationResult" in result), None),
-        repair=next((result["repair"] for result in results if "repair" in result), None),
+        validation=next(iter(verdicts), None),
+        repair=next((result["repair"] for result in own_results if "repair" in result), None),
     )
 
 
@@ -133,19 +138,41 @@ def _newest_model(rows: Sequence[Any]) -> str:
     return next((row.name for row in reversed(rows) if row.kind == "model"), "")
 
 
-def _begins_with_handover(connection: Connection, run_id: str, rows: Sequence[Any]) -> bool:
-    """Return whether the newest step handed the run over, so that its models are another agent's."""
-    if not rows or rows[-1].kind != "tool":
-        return False
-    return connection.execute(_NEWEST_OUTCOME, {"run_": run_id}).scalar() == "handover"
+def _recorded(rows: Sequence[Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the verdicts of guards that these steps have recorded, and the other results."""
+    recorded = [orjson.loads(row.result_json) for row in rows if row.result_json is not None]
+    verdicts = [result for result in recorded if "validationResult" in result]
+    return verdicts, [result for result in recorded if "validationResult" not in result]
 
 
-_NEWEST_OUTCOME = (
-    select(events.c.type)
-    .where(events.c.run_id == bindparam("run_"), events.c.type.in_(("tool_result", "handover")))
+def _rounds(results: Sequence[Mapping[str, Any]]) -> int:
+    return sum(1 for result in results if result.get("calls"))
+
+
+def _of_agent(connection: Connection, run_id: str, rows: Sequence[Any]) -> Sequence[Any]:
+    """Return the steps of the agent that has the run now: those behind the newest call that handed it over."""
+    if connection.execute(_HANDED_FROM, {"run_": run_id}).scalar() is None:
+        return rows
+    step_id = connection.execute(_HANDING_STEP, {"run_": run_id}).scalar()
+    first = next((index + 1 for index, row in enumerate(rows) if row.id == step_id), 0)
+    return rows[first:]
+
+
+_HANDED_FROM = select(runs.c.handed_from_json).where(runs.c.id == bindparam("run_"))
+_EVENTS = events.alias()
+_HANDING_STEP = (
+    select(events.c.step_id)
+    .where(events.c.run_id == bindparam("run_"), events.c.type == "tool_result")
+    .where(
+        events.c.seq
+        < select(func.max(_EVENTS.c.seq))
+        .where(_EVENTS.c.run_id == bindparam("run_"), _EVENTS.c.type == "handover")
+        .scalar_subquery()
+    )
     .order_by(events.c.seq.desc())
     .limit(1)
 )
+"""The step of a run's newest hand-over: the commit that has the event has the call's result before it."""
 _STEP_COLUMNS = (
     "id kind name call_id effect status attempt idempotency_key arguments_digest decision_json ended_ms usage_json "
     "cost_usd"

@@ -305,6 +305,96 @@ def test_a_run_that_is_resumed_does_not_ask_the_guard_again(kit: AgentKit, monke
     assert len(seen) == 1
 
 
+# --- a hand-over
+
+
+HANDS_OVER = Turn(calls=[Call(name="ChangeGoal", arguments={"goal": "bank"})])
+
+
+def test_the_guard_of_the_other_agent_checks_this_turns_texts_after_a_hand_over(
+    kit: AgentKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard_by(monkeypatch, lambda prompt, *_: NO if "poem" in prompt else True)
+    kit.agent(tools=["ChangeGoal"])
+    kit.agent("bank", name="Bank", tools=[look], **GUARDED)
+    kit.model.script(
+        Turn(text="Hello."), HANDS_OVER, Turn(text="A poem: ", calls=[Call(name="look")]), Turn(text="Yes.")
+    )
+    kit.play("Hi", thread_id="talk")
+
+    refused = kit.play("A poem!", "tester", thread_id="talk")
+    after = kit.play("A flight?", "bank", thread_id="talk")
+
+    assert (called, refused.end.reason) == ([], "prompt_refused")
+    assert refused.text == NO["validationFailedReason"]
+    earlier = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
+    assert seen == [("A poem!", "Bank", earlier), ("A flight?", "Bank", earlier)]
+    assert after.output == "Yes."
+    assert [message["content"] for message in kit.model.requests[-1].messages[1:]] == ["Hi", "Hello.", "A flight?"]
+
+
+def test_a_guard_that_fails_after_a_hand_over_passes_nothing_and_its_input_is_sent_no_more(
+    kit: AgentKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard_by(monkeypatch, raise_it)
+    kit.agent(tools=["ChangeGoal"])
+    kit.agent("bank", tools=[look], **GUARDED)
+    kit.model.script(HANDS_OVER, Turn(calls=[Call(name="look")]), Turn(text="Yes."))
+
+    failed = kit.play("A poem!", thread_id="talk")
+    guard_by(monkeypatch, lambda *_: True)
+    kit.play("A flight?", "bank", thread_id="talk")
+
+    assert (failed.end.reason, called) == ("prompt_guard_failed", [])
+    assert [message["content"] for message in kit.model.requests[-1].messages[1:]] == ["A flight?"]
+
+
+def test_after_a_hand_over_and_back_the_first_agents_guard_checks_again(kit: AgentKit) -> None:
+    back = Turn(calls=[Call(name="ChangeGoal", arguments={"goal": "tester"})])
+    kit.agent(tools=["ChangeGoal"], **GUARDED)
+    kit.agent("bank", name="Bank", tools=["ChangeGoal"], **GUARDED)
+    kit.model.script(HANDS_OVER, back, Turn(text="Yes."))
+
+    assert kit.play("A flight?").output == "Yes."
+    assert [(prompt, name) for prompt, name, _ in seen] == [
+        ("A flight?", name) for name in ("Tester", "Bank", "Tester")
+    ]
+
+
+def test_a_run_that_is_resumed_after_a_hand_over_does_not_ask_the_guard_again(
+    kit: AgentKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, lost = kit.runner.journal, list[str]()
+    kit.agent(tools=["ChangeGoal"], **GUARDED)
+    kit.agent("bank", name="Bank", tools=[look], **GUARDED)
+    kit.model.script(
+        HANDS_OVER, Turn(text="lost", stall_after=0), Turn(calls=[Call(name="look")]), Turn(text="At noon.")
+    )
+
+    def lose(stage: str) -> None:
+        if stage == "commit" and len(seen) == 2 and not lost:
+            lost.append(stage)
+            raise StaleOwner("this run", 0)
+
+    monkeypatch.setattr(bus.journal.log.writer, "failpoint", lose)
+    handle = kit.run(detached=True)
+
+    def work() -> None:
+        with journal.database.read() as connection:
+            row = connection.execute(select(runs).where(runs.c.id == handle.run_id)).one()
+        run_agent(RunAgentMessage.of_run(row).to_wire())
+
+    work()
+    with suppress(StaleOwner):
+        work()
+    lose_owner(journal.database, handle.run_id)
+    work()
+
+    assert kit.played(handle).output == "At noon."
+    assert (lost, called) == (["commit"], ["look"])
+    assert [name for _, name, _ in seen] == ["Tester", "Bank"]
+
+
 # --- a model as the guard
 
 
