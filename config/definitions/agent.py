@@ -242,7 +242,7 @@ class AgentDefinition(DefinitionFields):
             "observers": tuple(dict.fromkeys([*self.observers, *observers])),
             "queue": self.queue,
             "on_waiting": None if self.on_waiting == "wait" else self.on_waiting,
-            "if_busy": self.if_busy,
+            "agent_if_busy": self.if_busy,
             "on_disconnect": self.on_disconnect,
             "priority": self.priority,
             "is_private": self.access.runs == "private",

@@ -198,7 +198,8 @@ def _deliver(database: Database, connection: Connection, new: NewRun) -> Deliver
         thread_id=new.thread_id,
         agent_id=new.agent_id,
         content=new.objective,
-        if_busy=new.if_busy,
+        if_busy=new.if_busy or new.agent_if_busy,
+        may_withdraw=new.if_busy != "reject",
         may_join=new.call is None and new.grant is None,
         originals=tuple(new.originals),
     )

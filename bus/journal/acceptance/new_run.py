@@ -64,8 +64,10 @@ class NewRun:
     """The run whose recorded steps it continues from."""
     originals: Sequence[Original] = field(default=(), repr=False)
     """What guardrails removed something from, to be sealed."""
-    if_busy: IfBusy = "enqueue"
-    """What becomes of it where the thread has an open run."""
+    if_busy: IfBusy | None = None
+    """What becomes of it where the thread has an open run; None: what the agent's definition says."""
+    agent_if_busy: IfBusy = "enqueue"
+    """What the agent's definition says."""
     on_waiting: str | None = None
     """What its thread does while it waits for a person: ``aside`` or ``withdraw``; None: the thread waits too."""
     on_disconnect: str | None = None

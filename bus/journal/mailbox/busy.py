@@ -37,6 +37,8 @@ class SentMessage:
     agent_id: str
     content: str
     if_busy: IfBusy
+    may_withdraw: bool
+    """Whether it takes back a question with ``on_waiting: withdraw``: not where the request itself says ``reject``."""
     may_join: bool
     """Whether it may become part of another run: it is an agent's turn, without a grant of its own."""
     originals: tuple[Original, ...] = ()
@@ -75,7 +77,7 @@ def deliver(database: Database, connection: Connection, message: SentMessage) ->
     head = _lock_head(connection, message)
     if head is None:
         return ITS_OWN_RUN
-    if head.on_waiting == "withdraw" and (head.status, head.reason) == ("waiting", "approval"):
+    if message.may_withdraw and head.on_waiting == "withdraw" and (head.status, head.reason) == ("waiting", "approval"):
         return Delivery(stopped=_stop(database, connection, message, head))
     match message.if_busy:
         case "reject":

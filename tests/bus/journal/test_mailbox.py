@@ -284,6 +284,19 @@ def test_a_thread_is_not_held_by_a_question(harness: JournalHarness, on_waiting:
     assert harness.run_row(first).status == ("failed" if on_waiting == "aside" else "cancelled")
 
 
+def test_a_request_that_says_reject_leaves_the_question_and_one_of_an_agent_that_says_so_takes_it_back(
+    harness: JournalHarness,
+) -> None:
+    first = send(harness, "First", on_waiting="withdraw").run_id
+    waiting(harness, first)
+
+    with raises(THREAD_BUSY, match=first):
+        send(harness, "Second", "reject", agent_if_busy="reject")
+    assert harness.run_row(first).status == "waiting"
+    assert send(harness, "Third", None, agent_if_busy="reject").is_new
+    assert harness.run_row(first).status == "cancelled"
+
+
 def test_a_run_that_waited_aside_does_not_begin_beside_the_one_that_is_answered_meanwhile(
     harness: JournalHarness,
 ) -> None:
