@@ -213,6 +213,8 @@ def recall(request: CallRequest, decision: CallDecision) -> CallDecision:
     if recorded is None or not record.is_planned:
         return decision
     outcome = recorded.take(record.call.id, record.call.name, canonical_digest(decision.arguments))
+    if outcome is not None and outcome.outcome == "done" and request.tool.hands_over:
+        return decision  # the result alone would say that another agent continues, and none would
     if outcome is None and recorded.may_lack(request.tool.effect):
         return decision.refused(CALL_BLOCKED(UNRECORDED))
     return replace(decision, recorded=outcome)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from bus.journal.approvals import Decision
 from bus.journal.clients import IdempotencyKey, Origin
 from bus.journal.errors import RunUnknown
 from bus.journal.forks.errors import RUN_NOT_REPEATABLE, STEP_UNKNOWN
-from bus.payloads import ToolPayload, ToolResultPayload
+from bus.payloads import ResponsePayload, ToolPayload, ToolResultPayload
 from config.database.tables import approvals, events, runs, steps, threads
 from config.identity.principal import Principal
 from tests.raising import raises
@@ -251,6 +252,41 @@ def test_a_retry_is_repeated_by_its_key(kit: AgentKit) -> None:
     handle, again = retry(kit, run_id, idempotency=key), retry(kit, run_id, idempotency=key)
 
     assert (handle.run_id, again.is_new) == (again.run_id, False)
+
+
+def test_a_rerun_and_a_retry_keep_the_texts_that_the_run_was_given(kit: AgentKit) -> None:
+    kit.model.script(Turn(text=["one ", "two"], stall_after=1), Turn(error=MODEL_REFUSED(model="m", reason="no")))
+    run = kit.run("Count.")
+    for event in run.events():
+        if isinstance(event, ResponsePayload) and event.content == "one ":
+            kit.runner.steer(run.run_id, "In French.")
+            kit.model.resume()
+    assert run.result(10).status == "failed"
+
+    for repeat in (partial(rerun, step=2), retry):
+        kit.model.script(Turn(text="Un, deux."))
+        assert kit.played(repeat(kit, run.run_id)).output == "Un, deux."
+        said = [(message["role"], message["content"]) for message in kit.model.requests[-1].messages[-3:]]
+        assert said == [("user", "Count."), ("assistant", "one two"), ("user", "In French.")]
+    kit.model.script(Turn(text="One, two."))
+    kit.played(rerun(kit, run.run_id, 1))
+    assert kit.model.requests[-1].messages[-1]["content"] == "Count."
+
+
+@pytest.mark.parametrize(("step", "asked"), [(1, ["desk", "bank"]), (2, ["bank"]), (3, ["bank"])])
+def test_a_rerun_begins_with_the_agent_that_had_the_step(kit: AgentKit, step: int, asked: list[str]) -> None:
+    kit.agent("desk", system_prompt="desk", tools=["ChangeGoal"])
+    kit.agent("bank", system_prompt="bank", tools=["ChangeGoal"])
+    change = Turn(calls=[Call(name="ChangeGoal", arguments={"goal": "bank"})])
+    kit.model.script(change, Turn(text="First."))
+    run = kit.run("My bill.", "desk")
+    kit.played(run)
+    before = len(kit.model.requests)
+
+    kit.model.script(*([change] if step == 1 else []), Turn(text="Again."))
+    assert kit.played(rerun(kit, run.run_id, step)).output == "Again."
+
+    assert [request.messages[0]["content"].split()[0] for request in kit.model.requests[before:]] == asked
 
 
 def test_a_call_alone_is_retried_with_its_arguments(kit: AgentKit) -> None:

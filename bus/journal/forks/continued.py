@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, Row, bindparam, select
 
 from bus.identity.access import rows_for
 from bus.identity.errors import forbidden
@@ -70,7 +71,7 @@ def repeatable(connection: Connection, principal: Principal, origin: Origin) -> 
     data = orjson.loads(message.data_json)
     calls = [NewCall(name=call["name"], arguments=call["arguments"]) for call in data.get("tool_calls") or ()]
     return RepeatedRun(
-        agent_id=run.agent_id,
+        agent_id=_agent_of(connection, run, origin.from_step),
         thread_id=run.thread_id,
         turn=run.turn,
         objective=data["content"],
@@ -80,7 +81,32 @@ def repeatable(connection: Connection, principal: Principal, origin: Origin) -> 
     )
 
 
-_INPUT = select(messages.c.data_json).where(messages.c.run_id == bindparam("run_"), messages.c.role == "user")
+# A run that was steered has more messages of its user, and forks have copies of all.
+_INPUT = (
+    select(messages.c.data_json)
+    .join(runs, (runs.c.id == messages.c.run_id) & (runs.c.thread_key == messages.c.thread_key))
+    .where(messages.c.run_id == bindparam("run_"), messages.c.role == "user")
+    .order_by(messages.c.number)
+    .limit(1)
+)
+
+
+def _agent_of(connection: Connection, run: Row[Any], from_step: int | None) -> str:
+    """Return the agent that a run continues with from a step: the one that had the step, where others followed it."""
+    if run.handed_from_json is None or from_step is None:
+        return str(run.agent_id)
+    agent_ids = [*orjson.loads(run.handed_from_json), run.agent_id]
+    rows = connection.execute(_OUTCOMES, {"run_": run.id}).all()
+    handed_by = {earlier.step_id for earlier, later in pairwise(rows) if later.type == "handover"}
+    before = [step for step in steps_of(connection, run.id) if step["number"] < from_step and step["id"] in handed_by]
+    return str(agent_ids[len(before)])
+
+
+_OUTCOMES = (
+    select(events.c.type, events.c.step_id)
+    .where(events.c.run_id == bindparam("run_"), events.c.type.in_(("tool_result", "handover")))
+    .order_by(events.c.seq)
+)
 
 
 def _require_over(run: Any, origin: Origin) -> None:
@@ -167,18 +193,24 @@ class _Copies:
     """Each id of a step, a message or a call -> that of its copy."""
 
     def read(self, connection: Connection) -> None:
-        """Read the messages of the steps, and copy them."""
+        """Read the messages of the steps, and copy them, with the texts that the run was given between them."""
         answers = {orjson.loads(step["result_json"]).get("message_id") for step, _ in self.steps if not step["call_id"]}
         settled = {step["call_id"] for step, is_settled in self.steps if is_settled and step["call_id"]}
+        is_before = True
         for row in connection.execute(_MESSAGES, {"run_": self.source}):
             data = orjson.loads(row.data_json)
-            if row.role == "assistant" and row.id in answers:
+            if row.role == "user":
+                if is_before and "control_id" in data:
+                    self._keep(row.id, row, data)
+            elif row.role == "assistant" and row.id in answers:
                 calls = [
                     call | {"call_id": self._new(call["call_id"], "call")} for call in data.get("tool_calls") or ()
                 ]
                 self._keep(row.id, row, data | ({"tool_calls": calls} if calls else {}))
             elif row.role == "tool" and data["call_id"] in settled:
                 self._keep(data["call_id"], row, data | {"call_id": self._new(data["call_id"], "call")})
+            else:
+                is_before = False  # the texts behind it were for steps that are made anew
 
     def _keep(self, key: str, row: Any, data: dict[str, Any]) -> None:
         self.items[key] = HistoryItem(id=self._new(row.id, "msg"), role=row.role, data=data, partial=row.partial)
@@ -238,7 +270,8 @@ class _Copies:
 
 _MESSAGES = (
     select(*messages.c["id", "role", "data_json", "partial"])
-    .where(messages.c.run_id == bindparam("run_"), messages.c.role.in_(("assistant", "tool")))
+    .join(runs, (runs.c.id == messages.c.run_id) & (runs.c.thread_key == messages.c.thread_key))
+    .where(messages.c.run_id == bindparam("run_"), messages.c.role.in_(("user", "assistant", "tool")))
     .order_by(messages.c.number)
 )
 _EVENTS = (

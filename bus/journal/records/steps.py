@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from bus.journal.records.task_wait import TaskWait, begin_waits
 from config.database.engine import WALL_MS
-from config.database.tables import messages, steps
+from config.database.tables import messages, runs, steps
 from config.ids import new_id
 from config.policy_decision import PolicyDecision
 
@@ -60,8 +60,12 @@ def read_call(connection: Connection, run_id: str) -> AcceptedCall | None:
     return AcceptedCall(message_id=row.id, **{name: call[name] for name in ("call_id", "name", "arguments_text")})
 
 
-_MESSAGE = select(messages.c.id, messages.c.data_json).where(
-    messages.c.run_id == bindparam("run_"), messages.c.role == "user"
+_MESSAGE = (
+    select(messages.c.id, messages.c.data_json)
+    .join(runs, (runs.c.id == messages.c.run_id) & (runs.c.thread_key == messages.c.thread_key))  # forks have copies
+    .where(messages.c.run_id == bindparam("run_"), messages.c.role == "user")
+    .order_by(messages.c.number)
+    .limit(1)
 )
 
 
