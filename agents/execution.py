@@ -254,7 +254,8 @@ async def _begin_and_run(context: RunContext, agent: RunWork) -> None:
 
 
 async def _work(journal: Journal, agent: RunWork, context: RunContext) -> None:
-    context.inbox.receive_claimed()
+    for request in context.inbox.unread_at_claim:  # else a resumed run is at its next boundary before it has them
+        context.inbox.receive(request)
     work = context.begin(_begin_and_run(context, agent))
     await journal.owner.lease_manager.track(context.writer, context)
     try:

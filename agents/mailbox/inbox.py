@@ -56,14 +56,6 @@ class Inbox:
         self.unread_at_claim = [request.read_at(self._fence) for request in unread]
         self.max_rounds = max_rounds
 
-    def receive_claimed(self) -> None:
-        """Take what had arrived before the run was claimed, but for the texts that the claim has given the model.
-
-        Without this a resumed run would come to its next boundary before the journal is read again.
-        """
-        for request in self.unread_at_claim:
-            self.receive(request)
-
     def receive(self, request: ControlRequest) -> None:
         """Take a control that was read from the journal; a second time nothing happens.
 
