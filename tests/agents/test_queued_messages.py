@@ -6,8 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from agents.delegation.queued_text import edit_queued
 from agents.testing import AgentKit
-from bus.journal.errors import THREAD_BUSY
+from bus.journal.clients import CommitResult
+from bus.journal.errors import CONTROL_REFUSED, MESSAGE_TAKEN, THREAD_BUSY
+from config.identity.principal import LOCAL
 from tests.raising import raises
 
 
@@ -26,3 +29,39 @@ def test_what_an_agents_file_says_of_a_busy_thread_holds_for_requests_that_say_n
     with raises(THREAD_BUSY):
         kit.run("Second", "shy", thread_id="talk", detached=True)
     assert kit.runner.run("Third", "shy", thread_id="talk", detached=True, if_busy="enqueue").is_new
+
+
+def edit(kit: AgentKit, run_id: str, text: str) -> CommitResult:
+    return edit_queued(kit.runner.journal, kit.runner.registry, LOCAL, "talk", run_id, text)
+
+
+def texts(kit: AgentKit) -> list[str]:
+    return [entry["content"] for entry in kit.runner.journal.clients.queue_of(LOCAL, "talk")]
+
+
+def test_a_message_that_a_route_took_keeps_its_text_and_is_still_moved_and_removed(kit: AgentKit) -> None:
+    kit.run("Hello.", "desk", thread_id="talk", detached=True)
+    routed = kit.run("A refund of 5.", "desk", thread_id="talk", detached=True).run_id
+
+    for text in ("A refund of 50.", "Nothing."):
+        with raises(CONTROL_REFUSED, match="one call of a tool.*; remove it and send it anew"):
+            edit(kit, routed, text)
+
+    clients = kit.runner.journal.clients
+    clients.move_queued_first(LOCAL, "talk", routed, is_now=False)
+    assert texts(kit) == ["A refund of 5.", "Hello."]
+    clients.remove_queued(LOCAL, "talk", routed)
+    assert texts(kit) == ["Hello."]
+
+
+def test_a_message_is_not_edited_to_a_text_that_a_route_of_its_agent_takes(kit: AgentKit) -> None:
+    run_id = kit.run("Hello.", "desk", thread_id="talk", detached=True).run_id
+
+    with raises(CONTROL_REFUSED, match="a route of its agent takes this text.*; remove it and send it anew"):
+        edit(kit, run_id, "A refund of 5.")
+    assert texts(kit) == ["Hello."]
+    edit(kit, run_id, "Good morning.")
+    assert texts(kit) == ["Good morning."]
+    kit.runner.journal.clients.remove_queued(LOCAL, "talk", run_id)
+    with raises(MESSAGE_TAKEN):
+        edit(kit, run_id, "A refund of 5.")

@@ -8,7 +8,7 @@ from flask import Blueprint, Response
 
 from agents.errors import INPUT_EMPTY, INPUT_TOO_LARGE
 from agents.governance.guardrails.errors import INPUT_BLOCKED
-from bus.journal.errors import MESSAGE_TAKEN, RunUnknown, ThreadUnknown
+from bus.journal.errors import CONTROL_REFUSED, MESSAGE_TAKEN, RunUnknown, ThreadUnknown
 from config.errors import BadRequest
 from web.api.answers import answer
 from web.api.threads import WhoseThread
@@ -46,6 +46,7 @@ class Queue(Answer):
     queue: list[QueuedMessage]
 
 
+EDITING = RunUnknown, MESSAGE_TAKEN, CONTROL_REFUSED, INPUT_BLOCKED, INPUT_EMPTY, INPUT_TOO_LARGE
 queues = Blueprint("queues", __name__)
 
 
@@ -79,10 +80,10 @@ class EditMessage(Input):
 
 
 @queues.patch("/v1/threads/<thread_id>/queue/<run_id>")
-@call({200: ControlledRun}, problems=(RunUnknown, MESSAGE_TAKEN, INPUT_BLOCKED, INPUT_EMPTY, INPUT_TOO_LARGE))
+@call({200: ControlledRun}, problems=EDITING)
 def edit(thread_id: ThreadId, run_id: RunId, query: WhoseThread, body: EditMessage) -> Response:
-    """Edit a message, or move it; 409 where its run has begun meanwhile."""
-    from agents.mailbox.texts import edit_queued  # brings the guardrails, which no process needs before
+    """Edit a message, or move it; 409 where its run has begun meanwhile, or cannot take another text."""
+    from agents.delegation.queued_text import edit_queued  # brings the guardrails, which no process needs before
 
     process, principal = current_process(), current_principal()
     _require_owner(run_id, query)

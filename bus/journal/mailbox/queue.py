@@ -11,13 +11,14 @@ from sqlalchemy import Connection, Row, bindparam, select, update
 
 from bus.identity.access import rows_for
 from bus.journal.controls import STOP
-from bus.journal.errors import MESSAGE_TAKEN, RunUnknown, ThreadUnknown
+from bus.journal.errors import CONTROL_REFUSED, MESSAGE_TAKEN, RunUnknown, ThreadUnknown
 from bus.journal.log.commit import Commit
 from bus.journal.mailbox.control import control_locked, record_control
 from bus.journal.outbox import announce
 from bus.journal.paging import present
 from bus.journal.records.control_requests import STEERS_OF_THREAD, request_of
 from bus.journal.records.originals import write_originals
+from bus.journal.records.steps import TOOL
 from bus.journal.states.conditions import holds_thread
 from bus.journal.unowned.transitions import CommitResult, lock_allowed_run, write
 from bus.journal.unowned.turns import put_first
@@ -34,6 +35,7 @@ BETWEEN = "\n\n"
 MAX_MERGED_CHARS = 200_000
 """Most characters of such a turn; a text that does not fit waits as a message of its own."""
 MAX_LISTED = 500
+IS_CALL = "it is one call of a tool, with the arguments that it has; remove it and send it anew"
 NEVER_BEGUN = (
     runs.c.status == "queued",
     runs.c.ended_ms.is_(None),
@@ -108,9 +110,12 @@ def edit(
 
     Raises:
         RunUnknown, FORBIDDEN, MESSAGE_TAKEN: see ``lock_queued``.
+        CONTROL_REFUSED: the run is one call of a tool, which another text would not change.
     """
     with database.write() as connection:
         row = lock_queued(connection, principal, run_id, thread_id)
+        if row.kind == TOOL:
+            raise CONTROL_REFUSED(request="for another text", problem=IS_CALL)
         write_originals(connection, run_id, originals)
         return _rewrite(connection, row, content)
 
