@@ -133,7 +133,7 @@ class RunContext:
         """What the run has read so far, as the labels of its tools."""
         self.end: EndPayload | None = None
         """The run's last event, once it is committed."""
-        self.inbox = Inbox(journal, lease, self.save)
+        self.inbox = Inbox(journal, lease, self.save, self.guardrails)
         """What clients have requested of the run."""
         self._deadlines: dict[object, float] = {}
         self._work: asyncio.Task[None] | None = None

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from agents.governance.guardrails.guardrails import Guardrails
 from bus.journal import Journal
 from bus.journal.errors import ControlsChanged, StaleOwner
 from bus.journal.owner import (
@@ -33,8 +34,9 @@ Save = Callable[[Commit], Coroutine[Any, Any, list[Payload]]]
 class Inbox:
     """The unread controls of one owner's run, in the order in which they arrived; to be used on the loop's thread."""
 
-    def __init__(self, journal: Journal, lease: Lease, save: Save) -> None:
-        """``save`` commits events of the run."""
+    def __init__(self, journal: Journal, lease: Lease, save: Save, guardrails: Guardrails) -> None:
+        """``save`` commits events of the run; ``guardrails`` are those of the agent that has it now."""
+        self._guardrails, self._is_handed_over = guardrails, lease.handed_from_json is not None
         self._journal, self._run_id, self._fence, self._save = journal, lease.run_id, lease.fence, save
         self.unread: dict[int, ControlRequest] = {}
         """By their ids, in the order in which they arrived."""
@@ -53,20 +55,21 @@ class Inbox:
 
     def begin(self, unread: Sequence[ControlRequest], max_rounds: int | None) -> None:
         """Keep what had arrived before the run was claimed, and the most rounds that a client has set."""
-        self.unread_at_claim = [request.read_at(self._fence) for request in unread]
+        self.unread_at_claim = [self._read(request) for request in unread]
         self.max_rounds = max_rounds
 
     def receive(self, request: ControlRequest) -> None:
         """Take a control that was read from the journal; a second time nothing happens.
 
-        A steer and a pause are accepted by an event at once, and one for a status that the run has left is refused. A
+        A steer and a pause are accepted by an event at once, and one for a status that the run has left is refused. So
+        is a text that the first agent's guardrails have let through, and those of the agent after a hand-over do not. A
         resumption takes back the pause that the owner has not come to.
         """
         if request.id in self.unread:
             return
-        request = self.unread[request.id] = request.read_at(self._fence)
-        if request.is_stale:
-            self._answer_soon([request.answer("refused", "stale")])
+        request = self.unread[request.id] = self._read(request)
+        if request.refusal is not None:
+            self._answer_soon([request.answer("refused", request.refusal)])
             return
         match request.kind:
             case "pause":
@@ -77,6 +80,13 @@ class Inbox:
                 self._answer_soon([request.answer("consumed")], partial(self._limit, request))
         if request.kind in ("pause", "steer") and not request.is_accepted:
             self._answer_soon([request.answer("accepted")])
+
+    def _read(self, request: ControlRequest) -> ControlRequest:
+        """Return a control with whether this owner takes it; its text may be accepted for the agent before."""
+        request = request.read_at(self._fence)
+        if request.kind != "steer" or not self._is_handed_over:
+            return request
+        return replace(request, is_blocked=bool(self._guardrails.check_input(request.content).reasons))
 
     def release(self, change: Release = DRAINED) -> None:
         """Release the run at the end of its current step; a process that ends does not wait for a resumption."""
@@ -140,14 +150,14 @@ class Inbox:
         return bool(self._valid("steer"))
 
     def _valid(self, kind: str) -> list[ControlRequest]:
-        """Return the unread controls of a kind that are not stale, in order."""
-        return [request for request in self.unread.values() if request.kind == kind and not request.is_stale]
+        """Return the unread controls of a kind that the run takes, in order."""
+        return [request for request in self.unread.values() if request.kind == kind and request.refusal is None]
 
     def steered(self, *, at_claim: bool = False) -> Commit:
         """Return the commit that gives the model the texts that have arrived, the oldest first."""
         steers = self._valid("steer")
         if at_claim:
-            steers = [request for request in self.unread_at_claim if request.kind == "steer" and not request.is_stale]
+            steers = [request for request in self.unread_at_claim if request.kind == "steer" and not request.refusal]
             self.unread_at_claim = [request for request in self.unread_at_claim if request not in steers]
         return Commit(
             events=[request.answer("consumed") for request in steers],

@@ -68,8 +68,8 @@ def limits_of(definition: AgentDefinition, model: str) -> CompactionLimits:
 def replaceable(past: Past, limits: CompactionLimits, before_turn: int) -> list[HistoryItem]:
     """Return the messages to summarise: those that truncation leaves out of a window of the kept size.
 
-    All are of turns before ``before_turn``: what an open run was given stays. A call and its results stay together. Left
-    out is what a prompt guard has refused, also behind the boundary, or may yet refuse since it is unanswered.
+    All are of turns before ``before_turn``: what an open run was given stays. A call and its results stay together.
+    What a prompt guard has refused, also behind the boundary, or may yet refuse since it is unanswered, is left out.
     """
     if not limits.are_passed(Window(replace(past, summary=None), 2**62)):
         return []  # another worker has summarised it meanwhile

@@ -23,6 +23,8 @@ from config.text.names import did_you_mean
 
 MAX_LISTED = 20
 """Most agents in a sentence, which the model reads too."""
+SHOWN_PART = 2
+"""So many times an agent's ``history_chars`` are more than it is shown and a summary is made from."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,7 +121,8 @@ class StartableAgents:
         )
 
     def _require_accepted(self, definition: AgentDefinition, reason: str) -> None:
-        """Return if the other agent's guardrails have nothing to remove from what it is about to read.
+        """Return if the other agent's guardrails have nothing to remove from what it is about to read: the reason, what
+        users wrote that fits its own history, hidden from the agent before or not, and the texts that are unread.
 
         Raises:
             HANDOVER_REFUSED: they have; the messages are stored as the guardrails so far have left them.
@@ -128,12 +131,21 @@ class StartableAgents:
             guardrails = Guardrails(guardrails_of(self._context.settings, definition.guardrails))
         except CallboardError as error:
             raise HANDOVER_REFUSED(f"Not done: the guardrails of '{definition.id}' cannot be read: {error}") from error
-        written = [item.data.get("content") for item in self._context.chat_history.items if item.role == "user"]
-        for text in (reason, *written):
-            reasons = guardrails.check_input(str(text or "")).reasons
+        for text in (reason, *self._unread_by(definition)):
+            reasons = guardrails.check_input(text).reasons
             if reasons:
                 what = "the reason" if text is reason else "a message of the user"
                 raise HANDOVER_REFUSED(
                     f"Not done: the guardrails of '{definition.id}' do not let it read {what} ({', '.join(reasons)}). "
                     "Give another reason, or have the user begin a conversation with it."
                 )
+
+    def _unread_by(self, definition: AgentDefinition) -> list[str]:
+        """Return what users wrote and the other agent is about to be shown, or to summarise."""
+        process, lease = opened_process(), self._context.lease
+        assert process is not None, "a run is executed in an open process"
+        chars = SHOWN_PART * definition.history_chars
+        past = process.journal.stores.summaries.messages(lease.thread_key, lease.turn, chars)
+        items = [*([past.sentence] if past.sentence is not None else []), *past.items]
+        steers = [request.content for request in self._context.inbox.unread.copy().values() if request.kind == "steer"]
+        return [*(item.data.get("content") or "" for item in items if item.role == "user"), *steers]

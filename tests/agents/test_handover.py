@@ -9,10 +9,19 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from agents.steps.handover import StartableAgents
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.tool import tool
 from bus.journal.approvals import Decision
-from bus.payloads import ApprovalPayload, HandoverPayload, Payload, StatusPayload, ToolResultPayload
+from bus.payloads import (
+    ApprovalPayload,
+    ControlPayload,
+    HandoverPayload,
+    Payload,
+    ResponsePayload,
+    StatusPayload,
+    ToolResultPayload,
+)
 from config.database.tables import audit, definitions, runs, thread_agents, threads
 from config.identity.principal import Principal
 
@@ -179,6 +188,55 @@ def test_the_other_agents_guardrails_see_what_it_is_about_to_read(kit: AgentKit,
 
     assert "the guardrails of 'billing' do not let it read" in last_result(list(played.events))
     assert not played.of(HandoverPayload)
+
+
+def test_messages_that_only_the_other_agent_is_shown_are_checked_too(kit: AgentKit) -> None:
+    kit.agent(tools=SWITCHING, history_chars=1000)
+    kit.agent("billing", guardrails={"input": {"pii": "block"}})
+    kit.model.script(Turn(text="Noted."), Turn(text="x" * 2000), ASKS_BILLING, DONE)
+    for text in ("Write to ann@example.org", "Go on."):
+        kit.play(text, thread_id="mine")
+
+    played = kit.play("My bill is wrong.", thread_id="mine")
+
+    assert "ann@example.org" not in str(kit.model.requests[2].messages)
+    assert "do not let it read a message of the user" in last_result(list(played.events))
+    assert not played.of(HandoverPayload)
+
+
+def steered_into_handover(kit: AgentKit) -> list[Payload]:
+    """Return the events of a run that hands over while a text with an address waits, to an agent that blocks those."""
+    kit.agent("billing", guardrails={"input": {"pii": "block"}})
+    kit.model.script(Turn(text=["Wait. ", "Now."], calls=[CHANGE], stall_after=1), DONE, Turn(text="And now?"))
+    handle = kit.run("My bill is wrong.")
+    for event in handle.events():
+        if isinstance(event, ResponsePayload) and event.content == "Wait. ":
+            kit.runner.steer(handle.run_id, "Write to ann@example.org")
+        if isinstance(event, ControlPayload) and event.state == "accepted":
+            kit.model.resume()
+    return list(handle.events())
+
+
+def test_a_text_that_waits_is_checked_at_the_hand_over(kit: AgentKit) -> None:
+    seen = steered_into_handover(kit)
+
+    assert "do not let it read a message of the user" in last_result(seen)
+    assert [event.state for event in seen if isinstance(event, ControlPayload)] == ["accepted", "consumed"]
+    assert not [event for event in seen if isinstance(event, HandoverPayload)]
+
+
+def test_a_text_that_came_after_that_check_is_refused_by_the_other_agents_guardrails(
+    kit: AgentKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StartableAgents, "_unread_by", lambda *_: [])
+
+    seen = steered_into_handover(kit)
+
+    assert [event for event in seen if isinstance(event, HandoverPayload)]
+    answers = [(event.state, event.reason) for event in seen if isinstance(event, ControlPayload)]
+    assert answers == [("accepted", None), ("refused", "input_blocked")]
+    assert "ann@example.org" not in str([call.messages for call in kit.model.requests])
+    assert seen[-1].event_type == "end"
 
 
 def test_a_private_agent_makes_the_run_and_its_thread_private(kit: AgentKit) -> None:

@@ -24,9 +24,9 @@ MAX_UNREAD = 100
 LIMITS = ("max_iterations", "priority")
 """What a ``set`` changes."""
 ACCEPTED, CONSUMED, REFUSED, UNDELIVERED = "accepted", "consumed", "refused", "undelivered"
-NEXT_TURN, ENDED, SUPERSEDED, STALE = "next_turn", "ended", "superseded", "stale"
+NEXT_TURN, ENDED, SUPERSEDED, STALE, BLOCKED = "next_turn", "ended", "superseded", "stale", "input_blocked"
 """Reasons of answers: a steer begins the thread's next turn; the run ended before; a later control takes it back; the
-run has left the status that the client expected."""
+run has left the status that the client expected; a guardrail of the agent that has the run now blocks the text."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,11 +46,20 @@ class ControlRequest:
     """Whether the run's log says that it was accepted."""
     is_stale: bool = False
     """Whether the run has left the status that the client expected, before it was accepted."""
+    is_blocked: bool = False
+    """Whether the guardrails of the agent to which the run was handed over find something in it."""
 
     @property
     def may_be_stale(self) -> bool:
         """Whether it is for one status of the run alone, and was not accepted while the run had that."""
         return "expected_status" in self.data and not self.is_accepted
+
+    @property
+    def refusal(self) -> str | None:
+        """Why its run does not take it; None where it does."""
+        if self.is_stale:
+            return STALE
+        return BLOCKED if self.is_blocked else None
 
     def read_at(self, fence: int) -> ControlRequest:
         """Return it as the owner with this fence reads it; each owner has another one."""
@@ -209,8 +218,8 @@ def answers_at_end(requests: Sequence[ControlRequest], status: str) -> list[Cont
 
 def _at_end(request: ControlRequest, *, is_stopped: bool) -> ControlPayload:
     match request.kind:
-        case _ if request.is_stale:
-            return request.answer(REFUSED, STALE)
+        case _ if request.refusal is not None:
+            return request.answer(REFUSED, request.refusal)
         case "stop" if is_stopped:
             return request.answer(CONSUMED)
         case "steer" if is_stopped:

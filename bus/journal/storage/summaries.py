@@ -58,6 +58,11 @@ class Summaries:
             past = history(connection, thread_key, turn, max_chars, summary)
             return past, turn + 1 if open_turn is None else open_turn
 
+    def messages(self, thread_key: int, turn: int, max_chars: int) -> Past:
+        """Return the newest messages up to those of ``turn``, also those that a summary replaces."""
+        with self._database.read() as connection:
+            return history(connection, thread_key, turn, max_chars)
+
     def add(self, new: NewSummary) -> bool:
         """Keep a summary, and return whether its thread still has what it replaces; of two at once the newest counts.
 

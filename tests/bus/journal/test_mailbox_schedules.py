@@ -16,6 +16,7 @@ import orjson
 import pytest
 from sqlalchemy import delete, select
 
+from agents.governance.guardrails.guardrails import UNGUARDED
 from agents.mailbox.inbox import Inbox
 from bus.journal.acceptance.accept import accept
 from bus.journal.approvals import Decision
@@ -57,7 +58,7 @@ class Worker:
             owner=SimpleNamespace(unread_controls=harness.unread, wall_clock_ms=self._wall_clock_ms),
             settings=SimpleNamespace(approval_ttl_s=3600),
         )
-        self.inbox = Inbox(journal, self.owner.lease, self.save)  # type: ignore[arg-type]  # what it uses of a journal
+        self.inbox = Inbox(journal, self.owner.lease, self.save, UNGUARDED)  # type: ignore[arg-type]  # what it uses of a journal
 
     async def _wall_clock_ms(self) -> int:
         with self.harness.database.read() as connection:
