@@ -131,7 +131,7 @@ class StartableAgents:
             guardrails = Guardrails(guardrails_of(self._context.settings, definition.guardrails))
         except CallboardError as error:
             raise HANDOVER_REFUSED(f"Not done: the guardrails of '{definition.id}' cannot be read: {error}") from error
-        for text in (reason, *self._unread_by(definition)):
+        for text in (reason, *self.texts_for(definition)):
             reasons = guardrails.check_input(text).reasons
             if reasons:
                 what = "the reason" if text is reason else "a message of the user"
@@ -140,7 +140,7 @@ class StartableAgents:
                     "Give another reason, or have the user begin a conversation with it."
                 )
 
-    def _unread_by(self, definition: AgentDefinition) -> list[str]:
+    def texts_for(self, definition: AgentDefinition) -> list[str]:
         """Return what users wrote and the other agent is about to be shown, or to summarise."""
         process, lease = opened_process(), self._context.lease
         assert process is not None, "a run is executed in an open process"

@@ -194,7 +194,7 @@ def test_messages_that_only_the_other_agent_is_shown_are_checked_too(kit: AgentK
     kit.agent(tools=SWITCHING, history_chars=1000)
     kit.agent("billing", guardrails={"input": {"pii": "block"}})
     kit.model.script(Turn(text="Noted."), Turn(text="x" * 2000), ASKS_BILLING, DONE)
-    for text in ("Write to ann@example.org", "Go on."):
+    for text in ("Write to ann@example.org", "Tell me more."):
         kit.play(text, thread_id="mine")
 
     played = kit.play("My bill is wrong.", thread_id="mine")
@@ -205,7 +205,7 @@ def test_messages_that_only_the_other_agent_is_shown_are_checked_too(kit: AgentK
 
 
 def steered_into_handover(kit: AgentKit) -> list[Payload]:
-    """Return the events of a run that hands over while a text with an address waits, to an agent that blocks those."""
+    """Return the events of a hand-over, to an agent that blocks addresses, while a text with one is unread."""
     kit.agent("billing", guardrails={"input": {"pii": "block"}})
     kit.model.script(Turn(text=["Wait. ", "Now."], calls=[CHANGE], stall_after=1), DONE, Turn(text="And now?"))
     handle = kit.run("My bill is wrong.")
@@ -228,7 +228,7 @@ def test_a_text_that_waits_is_checked_at_the_hand_over(kit: AgentKit) -> None:
 def test_a_text_that_came_after_that_check_is_refused_by_the_other_agents_guardrails(
     kit: AgentKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(StartableAgents, "_unread_by", lambda *_: [])
+    monkeypatch.setattr(StartableAgents, "texts_for", lambda *_: [])
 
     seen = steered_into_handover(kit)
 
