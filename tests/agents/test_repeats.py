@@ -266,15 +266,15 @@ def test_a_rerun_and_a_retry_keep_the_texts_that_the_run_was_given(kit: AgentKit
     for repeat in (partial(rerun, step=2), retry):
         kit.model.script(Turn(text="Un, deux."))
         assert kit.played(repeat(kit, run.run_id)).output == "Un, deux."
-        said = [(message["role"], message["content"]) for message in kit.model.requests[-1].messages[-3:]]
-        assert said == [("user", "Count."), ("assistant", "one two"), ("user", "In French.")]
+        conversation = [(message["role"], message["content"]) for message in kit.model.requests[-1].messages[-3:]]
+        assert conversation == [("user", "Count."), ("assistant", "one two"), ("user", "In French.")]
     kit.model.script(Turn(text="One, two."))
     kit.played(rerun(kit, run.run_id, 1))
     assert kit.model.requests[-1].messages[-1]["content"] == "Count."
 
 
-@pytest.mark.parametrize(("step", "asked"), [(1, ["desk", "bank"]), (2, ["bank"]), (3, ["bank"])])
-def test_a_rerun_begins_with_the_agent_that_had_the_step(kit: AgentKit, step: int, asked: list[str]) -> None:
+@pytest.mark.parametrize(("step", "agent_ids"), [(1, ["desk", "bank"]), (2, ["bank"]), (3, ["bank"])])
+def test_a_rerun_begins_with_the_agent_that_had_the_step(kit: AgentKit, step: int, agent_ids: list[str]) -> None:
     kit.agent("desk", system_prompt="desk", tools=["ChangeGoal"])
     kit.agent("bank", system_prompt="bank", tools=["ChangeGoal"])
     change = Turn(calls=[Call(name="ChangeGoal", arguments={"goal": "bank"})])
@@ -286,7 +286,7 @@ def test_a_rerun_begins_with_the_agent_that_had_the_step(kit: AgentKit, step: in
     kit.model.script(*([change] if step == 1 else []), Turn(text="Again."))
     assert kit.played(rerun(kit, run.run_id, step)).output == "Again."
 
-    assert [request.messages[0]["content"].split()[0] for request in kit.model.requests[before:]] == asked
+    assert [request.messages[0]["content"].split()[0] for request in kit.model.requests[before:]] == agent_ids
 
 
 def test_a_call_alone_is_retried_with_its_arguments(kit: AgentKit) -> None:

@@ -22,7 +22,6 @@ from bus.journal.forks.errors import RUN_NOT_REPEATABLE, STEP_UNKNOWN
 from bus.journal.readers import RunStatus
 from bus.payloads import TERMINAL
 from config.definitions.agent import OnDisconnect, Priority
-from config.errors import BadRequest
 from web.api.answers import STARTING, accepted, answer, end_of, run_with_questions, start_run
 from web.auth.authentication import current_principal, require_still_valid
 from web.calls.call import call
@@ -292,7 +291,7 @@ def steer(run_id: RunId, body: SteerRun, headers: Repeatable) -> Response:
 
 
 class SetRun(ControlRun):
-    """What to change about an open run: one of these, or both."""
+    """What to change about an open run; what is left out stays."""
 
     max_iterations: Maybe[Annotated[int, Whole(1, 100_000)]] = None
     """Most rounds with tools, with those that it has had: as many as its agent's definition and its parent allow, or
@@ -307,10 +306,8 @@ def set_limits(run_id: RunId, body: SetRun, headers: Repeatable) -> Response:
     """Change limits or the priority of an open run: 200 if it is done, 202 if the run's owner still has to."""
     limits = {"max_iterations": body.max_iterations, "priority": body.priority}
     data = {name: value for name, value in limits.items() if value is not None}
-    if not data:
-        raise BadRequest("name what to set: `max_iterations`, `priority` or both.")
     written = _control(run_id, CONTROLS["set"], body, headers, data)
-    return _controlled(written, 200 if written.events else 202)
+    return _controlled(written, 200 if written.events or not data else 202)
 
 
 def _controlled(written: CommitResult, status: int) -> Response:

@@ -1893,7 +1893,7 @@ export interface components {
             share: number;
             version: number;
         };
-        /** @description What to change about an open run: one of these, or both. */
+        /** @description What to change about an open run; what is left out stays. */
         SetRun: {
             /**
              * @description The only status of the run in which it is to be done: 409 in another one, and refused as ``stale`` where the run
