@@ -105,13 +105,13 @@ def test_priorities_are_given_shown_and_set_over_http(client: Any) -> None:
         send(client, "Second", priority="urgent"),
         client.post(f"/v1/runs/{run_id}/set", json={"priority": "urgent"}),
     ]
-    nothing = client.post(f"/v1/runs/{run_id}/set", json={})
+    nothing = [client.post(f"/v1/runs/{run_id}/set", json=body) for body in ({}, {"expected_status": "queued"})]
     (listed,) = client.get("/v1/runs").json["runs"]
 
     assert (first, done.status_code, listed["priority"]) == ("low", 200, "high")
     assert [answer.status_code for answer in refused] == [400] * 2
     assert all("low" in answer.json["detail"] and "high" in answer.json["detail"] for answer in refused)
-    assert (nothing.status_code, nothing.json.get("control_id")) == (200, None)
+    assert [(answer.status_code, answer.json.get("control_id")) for answer in nothing] == [(200, None)] * 2
     client.post(f"/v1/runs/{run_id}/cancel")
     ended = client.post(f"/v1/runs/{run_id}/set", json={"priority": "low"})
     assert (ended.status_code, ended.json["code"]) == (409, "control_refused")

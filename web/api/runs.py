@@ -307,7 +307,7 @@ def set_limits(run_id: RunId, body: SetRun, headers: Repeatable) -> Response:
     limits = {"max_iterations": body.max_iterations, "priority": body.priority}
     data = {name: value for name, value in limits.items() if value is not None}
     written = _control(run_id, CONTROLS["set"], body, headers, data)
-    return _controlled(written, 200 if written.events or not data else 202)
+    return _controlled(written, 202 if written.control_id and not written.events else 200)
 
 
 def _controlled(written: CommitResult, status: int) -> Response:

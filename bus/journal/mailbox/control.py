@@ -139,7 +139,7 @@ def control_locked(
             return _stop(database, connection, row, command, ending, by, data)
         case LeftAs() as state:
             return _leave(connection, row, command, state, by, data, wait_s)
-        case None if command.takes_limits and not data:
+        case None if command.takes_limits and not {"max_iterations", "priority"} & {*(data or {})}:
             return untouched(row)
         case None if command.takes_limits:
             return _set(connection, row, command, by, data or {})
