@@ -1,8 +1,8 @@
 """A run that continues from another one's recorded steps: a rerun from a step, or a retry.
 
 What the other run recorded before the first step that is made anew is copied into the new run, in the commit that
-accepts it: steps that cost nothing, their messages, and their events, all with ids of their own. Its owner then finds
-them as it finds what an earlier owner has done (``bus/journal/log/progress.py``). The calls of the last copied answer
+accepts it: steps that cost nothing, their messages, and their events, all with ids of their own, and the agents that
+handed it over. Its owner then finds them as it finds what an earlier owner has done (``bus/journal/log/progress.py``). The calls of the last copied answer
 from that step on are planned: they pass the stages again, and get recorded outcomes
 (``bus/journal/records/recorded_calls.py``).
 """
@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, bindparam, select
+from sqlalchemy import Connection, Row, bindparam, or_, select
 
 from bus.identity.access import rows_for
 from bus.identity.errors import forbidden
@@ -24,11 +23,11 @@ from bus.journal.forks.errors import RUN_NOT_REPEATABLE, STEP_UNKNOWN
 from bus.journal.log.commit import Commit, record
 from bus.journal.log.results import RESULT_BYTES
 from bus.journal.records.recorded_calls import RETRY, Origin
-from bus.journal.records.steps import RESULT_IN, NewCall, StepEnded, StepStarted, steps_of
+from bus.journal.records.steps import RESULT_IN, NewCall, StepEnded, StepStarted, handing_calls, steps_of
 from bus.journal.records.threads import HistoryItem
 from bus.journal.states.conditions import note_copied
 from bus.journal.states.queue_order import priority_name
-from bus.payloads import TERMINAL, MessagePayload, Payload, ToolPayload, ToolResultPayload, decode
+from bus.payloads import TERMINAL, HandoverPayload, MessagePayload, Payload, ToolPayload, ToolResultPayload, decode
 from config.clock import stamp
 from config.database.tables import events, messages, runs
 from config.identity.principal import Principal, Verb
@@ -71,7 +70,7 @@ def repeatable(connection: Connection, principal: Principal, origin: Origin) -> 
     data = orjson.loads(message.data_json)
     calls = [NewCall(name=call["name"], arguments=call["arguments"]) for call in data.get("tool_calls") or ()]
     return RepeatedRun(
-        agent_id=_agent_of(connection, run, origin.from_step),
+        agent_id=_agents_at(connection, run, origin.from_step)[-1],
         thread_id=run.thread_id,
         turn=run.turn,
         objective=data["content"],
@@ -91,22 +90,16 @@ _INPUT = (
 )
 
 
-def _agent_of(connection: Connection, run: Row[Any], from_step: int | None) -> str:
-    """Return the agent that a run continues with from a step: the one that had the step, where others followed it."""
-    if run.handed_from_json is None or from_step is None:
-        return str(run.agent_id)
-    agent_ids = [*orjson.loads(run.handed_from_json), run.agent_id]
-    rows = connection.execute(_OUTCOMES, {"run_": run.id}).all()
-    handed_by = {earlier.step_id for earlier, later in pairwise(rows) if later.type == "handover"}
-    before = [step for step in steps_of(connection, run.id) if step["number"] < from_step and step["id"] in handed_by]
-    return str(agent_ids[len(before)])
-
-
-_OUTCOMES = (
-    select(events.c.type, events.c.step_id)
-    .where(events.c.run_id == bindparam("run_"), events.c.type.in_(("tool_result", "handover")))
-    .order_by(events.c.seq)
-)
+def _agents_at(connection: Connection, run: Row[Any], from_step: int | None) -> Sequence[str]:
+    """Return the agents that had a run up to the first step that is made anew, in order; the last one continues."""
+    agents = [*orjson.loads(run.handed_from_json or "[]"), run.agent_id]
+    if len(agents) == 1:
+        return agents
+    steps = steps_of(connection, run.id)
+    first = _first_without_result(steps) if from_step is None else from_step
+    calls = handing_calls(connection, run.id)
+    later = [step for step in steps if step["number"] >= first and step["call_id"] in calls]
+    return agents[: len(agents) - len(later)]
 
 
 def _require_over(run: Any, origin: Origin) -> None:
@@ -139,6 +132,8 @@ def continue_from(connection: Connection, origin: Origin, run_id: str) -> None:
     first = _first_without_result(steps) if origin.from_step is None else origin.from_step
     if origin.from_step is not None and not any(step["number"] == first for step in steps):
         raise STEP_UNKNOWN(run_id=origin.run_id, number=first, last=last)
+    source = connection.execute(_SOURCE, {"run_": origin.run_id}).one()
+    *handed_from, _ = _agents_at(connection, source, first)
     copies = _Copies(source=origin.run_id, steps=_parts(steps, first))
     run = connection.execute(_RUN, {"run_": run_id}).one()
     copies.read(connection)
@@ -147,9 +142,10 @@ def continue_from(connection: Connection, origin: Origin, run_id: str) -> None:
     numbered = [replace(payload, seq=seq, at=stamp()) for seq, payload in enumerate(copies.events(connection), 2)]
     record(connection, run, 0, Commit(started=started), ())
     record(connection, run, 0, Commit(ended=ended, history=list(copies.items.values())), numbered)
-    note_copied(connection, run_id, 1 + len(numbered))
+    note_copied(connection, run_id, 1 + len(numbered), handed_from)
 
 
+_SOURCE = select(*runs.c["id", "agent_id", "handed_from_json"]).where(runs.c.id == bindparam("run_"))
 _RUN = select(runs.c.id.label("run_id"), *runs.c["thread_id", "thread_key", "turn"]).where(
     runs.c.id == bindparam("run_")
 )
@@ -245,6 +241,7 @@ class _Copies:
         """Yield the copies of the steps' events, as far as the log of the source still has them."""
         step_ids = [step["id"] for step, _ in self.steps]
         settled = {step["id"] for step, is_settled in self.steps if is_settled}
+        hand_overs = sum(1 for item in self.items.values() if item.data.get("handed_over"))
         for (line,) in connection.execute(_EVENTS, {"run_": self.source, "steps_": step_ids}) if step_ids else ():
             payload = decode(line)
             if isinstance(payload, MessagePayload):
@@ -254,6 +251,9 @@ class _Copies:
                 yield self._copy(payload, call_id=self.ids[payload.call_id])
             elif isinstance(payload, ToolResultPayload) and payload.step_id in settled:
                 yield self._result(payload)
+            elif isinstance(payload, HandoverPayload) and hand_overs:
+                hand_overs -= 1
+                yield payload
 
     def _result(self, payload: ToolResultPayload) -> Payload:
         item = self.items.get(payload.call_id)
@@ -276,7 +276,7 @@ _MESSAGES = (
 )
 _EVENTS = (
     select(events.c.data_json)
-    .where(events.c.run_id == bindparam("run_"), events.c.step_id.in_(bindparam("steps_", expanding=True)))
-    .where(events.c.type.in_(("message", "tool", "tool_result")))
+    .where(events.c.run_id == bindparam("run_"), events.c.type.in_(("message", "tool", "tool_result", "handover")))
+    .where(or_(events.c.type == "handover", events.c.step_id.in_(bindparam("steps_", expanding=True))))
     .order_by(events.c.seq)
 )

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, bindparam, case, func, select
+from sqlalchemy import Connection, bindparam, case, select
 
 from bus.journal.approvals import NO_ANSWER, Decision, PersonAnswer, answers
 from bus.journal.log.children import ChildRun, children_of
 from bus.journal.records.control_requests import rounds_bought, rounds_set
-from bus.journal.records.steps import Totals, read_call, total_of
+from bus.journal.records.steps import Totals, handing_calls, read_call, total_of
 from bus.journal.records.task_wait import TaskWait, waits_of
-from config.database.tables import events, messages, runs, steps
+from config.database.tables import messages, runs, steps
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,26 +153,12 @@ def _of_agent(connection: Connection, run_id: str, rows: Sequence[Any]) -> Seque
     """Return the steps of the agent that has the run now: those behind the newest call that handed it over."""
     if connection.execute(_HANDED_FROM, {"run_": run_id}).scalar() is None:
         return rows
-    step_id = connection.execute(_HANDING_STEP, {"run_": run_id}).scalar()
-    first = next((index + 1 for index, row in enumerate(rows) if row.id == step_id), 0)
+    newest = next(reversed(handing_calls(connection, run_id)), "")  # none in a turn that another run's agents began
+    first = next((index + 1 for index, row in enumerate(rows) if newest and row.call_id == newest), 0)
     return rows[first:]
 
 
 _HANDED_FROM = select(runs.c.handed_from_json).where(runs.c.id == bindparam("run_"))
-_EVENTS = events.alias()
-_HANDING_STEP = (
-    select(events.c.step_id)
-    .where(events.c.run_id == bindparam("run_"), events.c.type == "tool_result")
-    .where(
-        events.c.seq
-        < select(func.max(_EVENTS.c.seq))
-        .where(_EVENTS.c.run_id == bindparam("run_"), _EVENTS.c.type == "handover")
-        .scalar_subquery()
-    )
-    .order_by(events.c.seq.desc())
-    .limit(1)
-)
-"""The step of a run's newest hand-over: the commit that has the event has the call's result before it."""
 _STEP_COLUMNS = (
     "id kind name call_id effect status attempt idempotency_key arguments_digest decision_json ended_ms usage_json "
     "cost_usd"

@@ -69,6 +69,24 @@ _MESSAGE = (
 )
 
 
+def handing_calls(connection: Connection, run_id: str) -> Sequence[str]:
+    """Return the ids of the calls that handed a run over to another agent, in their order.
+
+    Their stored results say so, which a run that continues from another one has copies of.
+    """
+    results = map(orjson.loads, connection.execute(_HANDING, {"run_": run_id}).scalars())
+    return [result["call_id"] for result in results if result.get("handed_over")]
+
+
+_HANDING = (
+    select(messages.c.data_json)
+    .join(runs, (runs.c.id == messages.c.run_id) & (runs.c.thread_key == messages.c.thread_key))
+    .where(messages.c.run_id == bindparam("run_"), messages.c.role == "tool")
+    .where(messages.c.data_json.contains('"handed_over":true'))
+    .order_by(messages.c.number)
+)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepStarted:
     """A step that begins with the commit that has it."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import orjson
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -105,12 +106,20 @@ def insert_run(connection: Connection, values: Mapping[str, Any]) -> None:
 _INSERT = insert(runs).inline().values(created_ms=WALL_MS)
 
 
-def note_copied(connection: Connection, run_id: str, reserved_to: int) -> None:
-    """queued -> queued: the log of a run that was just inserted has copies of events up to this number."""
-    connection.execute(_COPIED, {"id_": run_id, "upto": reserved_to})
+def note_copied(connection: Connection, run_id: str, reserved_to: int, handed_from: Sequence[str]) -> None:
+    """queued -> queued: the log of a run that was just inserted has copies of events up to this number.
+
+    ``handed_from``: the agents that had handed over, by then, the run with the original events.
+    """
+    handed_from_json = orjson.dumps(handed_from).decode() if handed_from else None
+    connection.execute(_COPIED, {"id_": run_id, "upto": reserved_to, "handed_from": handed_from_json})
 
 
-_COPIED = update(runs).where(runs.c.id == bindparam("id_"), runs.c.fence == 0).values(reserved_to=bindparam("upto"))
+_COPIED = (
+    update(runs)
+    .where(runs.c.id == bindparam("id_"), runs.c.fence == 0)
+    .values(reserved_to=bindparam("upto"), handed_from_json=bindparam("handed_from"))
+)
 
 
 def require_writable(connection: Connection, run_id: str) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
 import bus.journal.log.writer
 from agents.governance.guardrails.prompt_guard import ValidationResult
@@ -18,13 +18,14 @@ from agents.steps import open_calls
 from agents.steps.model_step import HeldOutput
 from agents.testing import AgentKit, Call, Played, Turn
 from agents.tools import tool
+from bus.journal.clients import Origin
 from bus.journal.errors import StaleOwner
 from bus.journal.log.writer import RunWriter
 from bus.journal.readers import read_record, steps_of
 from bus.messages.run_agent import RunAgentMessage
-from bus.payloads import ControlPayload, ErrorPayload, MessagePayload, ResponsePayload, ToolNamePayload, ToolPayload
+from bus.payloads import ControlPayload, ErrorPayload, HandoverPayload, MessagePayload, ResponsePayload, ToolNamePayload, ToolPayload
 from cli.crashlab.invariants import not_recovered
-from config.database.tables import runs
+from config.database.tables import events, runs
 from config.definitions.agent import load_definition
 from config.definitions.errors import DefinitionInvalid
 from handlers.run_agent import run_agent
@@ -359,6 +360,52 @@ def test_after_a_hand_over_and_back_the_first_agents_guard_checks_again(kit: Age
     assert [(prompt, name) for prompt, name, _ in seen] == [
         ("A flight?", name) for name in ("Tester", "Bank", "Tester")
     ]
+
+
+@pytest.mark.parametrize("is_log_expired", [False, True])
+def test_the_guard_of_the_other_agent_checks_again_in_a_rerun_from_behind_the_hand_over(
+    kit: AgentKit, monkeypatch: pytest.MonkeyPatch, is_log_expired: bool
+) -> None:
+    kit.agent(tools=["ChangeGoal"], **GUARDED)
+    kit.agent("bank", name="Bank", tools=[look], **GUARDED)
+    kit.model.script(HANDS_OVER, Turn(text="A poem."))
+    first = kit.run("A poem!")
+    kit.played(first)
+    behind = next(number for number, (kind, *_) in enumerate(kinds(kit, first.run_id), 1) if kind == "tool") + 1
+    if is_log_expired:
+        with kit.runner.journal.database.write() as connection:
+            connection.execute(delete(events).where(events.c.run_id == first.run_id, events.c.type != "end"))
+
+    guard_by(monkeypatch, lambda *_: NO)
+    kit.model.script(Turn(text="A poem: ", calls=[Call(name="look")]), Turn(text="Yes."))
+    origin = Origin(run_id=first.run_id, kind="rerun", from_step=behind)
+    again = kit.runner.repeat(origin, kit.runner.principal)
+    played = kit.played(again)
+
+    assert (called, played.end.reason, played.text) == ([], "prompt_refused", NO["validationFailedReason"])
+    assert [(prompt, name) for prompt, name, _ in seen][-1] == ("A poem!", "Bank")
+    assert [event.to_agent for event in played.of(HandoverPayload)] == ([] if is_log_expired else ["bank"])
+    with kit.runner.journal.database.read() as connection:
+        row = connection.execute(select(runs).where(runs.c.id == again.run_id)).one()
+    assert (row.agent_id, row.handed_from_json) == ("bank", '["tester"]')
+
+
+def test_a_retry_of_a_run_whose_second_guard_failed_asks_that_guard_again(
+    kit: AgentKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard_by(monkeypatch, raise_it)
+    kit.agent(tools=["ChangeGoal"])
+    kit.agent("bank", name="Bank", tools=[look], **GUARDED)
+    kit.model.script(HANDS_OVER, Turn(calls=[Call(name="look")]))
+    failed = kit.run("A poem!", thread_id="talk")
+    assert kit.played(failed).end.reason == "prompt_guard_failed"
+
+    guard_by(monkeypatch, lambda *_: NO)
+    kit.model.script(Turn(calls=[Call(name="look")]))
+    played = kit.played(kit.runner.repeat(Origin(run_id=failed.run_id, kind="retry"), kit.runner.principal))
+
+    assert (called, played.end.reason) == ([], "prompt_refused")
+    assert [(prompt, name) for prompt, name, _ in seen] == 2 * [("A poem!", "Bank")]
 
 
 def test_a_run_that_is_resumed_after_a_hand_over_does_not_ask_the_guard_again(
