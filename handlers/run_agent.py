@@ -51,10 +51,11 @@ class InlineRun:
         status: str | None = "queued"
         try:
             while True:
-                status = await self._step(status)
+                before, status = status, await self._step(status)
                 if status is None or status in TERMINAL:
                     return
-                await asyncio.sleep(TURN_S if status == "queued" else WAITING_S)
+                if status == before:
+                    await asyncio.sleep(TURN_S if status == "queued" else WAITING_S)
                 if self._journal.owner.lease_manager.is_leaving:
                     return
         finally:

@@ -8,7 +8,7 @@ an ended parent and does the rest.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -21,7 +21,7 @@ from bus.journal.mailbox.control import stop_child
 from bus.journal.states.conditions import has_open_child
 from bus.journal.states.lease import Lease
 from bus.journal.states.release import Release
-from bus.journal.unowned.transitions import CommitResult, note_parent
+from bus.journal.unowned.transitions import CommitResult, note_children, note_parent
 from bus.loop import ProcessLoop
 from bus.payloads import EndPayload
 from config.database.engine import Database
@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 class Noted:
     """What is to be done behind a run's last commit."""
 
-    parent: CommitResult | None = None
-    """What was written for its parent."""
+    written: Sequence[CommitResult | None] = ()
+    """What was written for its parent, and in its own log, without an owner."""
     orphaned: str | None = None
     """The run itself, where it has left open children."""
 
@@ -51,21 +51,23 @@ class RunFamily(Family):
     def note(
         self, connection: Connection, lease: Lease, end: EndPayload | None, release: Release | None
     ) -> Noted | None:
-        """Write for the parent that its child has ended, or asks a person."""
+        """Write for the parent that its child has ended or asks a person, and for a run that waits that its own do."""
         if end is not None:
             is_cut_off = end.status != "succeeded" and has_open_child(connection, lease.run_id)
             parent = note_parent(connection, lease, end.status)
-            return Noted(parent=parent, orphaned=lease.run_id if is_cut_off else None)
-        if release is not None and release.questions:
-            return Noted(parent=note_parent(connection, lease, release.status))
-        return None
+            return Noted(written=[parent], orphaned=lease.run_id if is_cut_off else None)
+        if release is None or release.status != "waiting":
+            return None
+        parent = note_parent(connection, lease, release.status) if release.questions else None
+        return Noted(written=[note_children(connection, lease.run_id), parent])
 
     def publish(self, noted: Noted | None) -> None:
         """Publish what ``note`` has written, and stop the children of a run that was cut off."""
         if noted is None:
             return
-        if noted.parent is not None:
-            self._live.publish(noted.parent)
+        for written in noted.written:
+            if written is not None:
+                self._live.publish(written)
         if noted.orphaned is not None:
             self.stop_children(noted.orphaned)
 

@@ -38,8 +38,8 @@ def children_of(connection: Connection, run_id: str, step_ids: Sequence[str]) ->
     """Return the children of these steps of a run, by the step's id."""
     rows = connection.execute(_CHILDREN, {"parent_": run_id, "steps_": list(step_ids)}).all() if step_ids else ()
     ended = any(row.status in TERMINAL for row in rows)
-    logged = _logged(connection, run_id) if ended else set()
-    return {row.parent_step: _child(connection, row, (row.id, row.status) in logged) for row in rows}
+    logged = states_logged(connection, run_id) if ended else {}
+    return {row.parent_step: _child(connection, row, logged.get(row.id) == row.status) for row in rows}
 
 
 _CHILDREN = select(
@@ -60,11 +60,11 @@ def _child(connection: Connection, row: Any, is_in_log: bool) -> ChildRun:
     )
 
 
-def _logged(connection: Connection, run_id: str) -> set[tuple[str, str]]:
-    """Return the states of children that a run's log has."""
+def states_logged(connection: Connection, run_id: str) -> dict[str, str]:
+    """Return the last state that a run's log has of each child, by the child's id."""
     query = select(events.c.data_json).where(events.c.run_id == run_id, events.c.type == "child")
-    logged = map(orjson.loads, connection.execute(query).scalars())
-    return {(event["child_run_id"], event["status"]) for event in logged}
+    logged = map(orjson.loads, connection.execute(query.order_by(events.c.seq)).scalars())
+    return {event["child_run_id"]: event["status"] for event in logged}
 
 
 def open_children(connection: Connection, run_id: str) -> list[str]:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, Row, bindparam, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, select, update
 
 from bus.identity.access import require, rows_for
 from bus.journal.errors import RunUnknown
+from bus.journal.log.children import states_logged
 from bus.journal.log.commit import Commit, record
 from bus.journal.log.events import undeclared
 from bus.journal.outbox import announce
@@ -175,8 +176,8 @@ def note_parent(connection: Connection, child: Lease | Row[Any], status: str) ->
     """waiting -> waiting, or queued where ``child`` was the last open child of a parent that waits for its children.
 
     Part of the transaction that changes the child, which has locked the child's row; the parent's is locked behind it,
-    and no transaction locks them the other way round. A parent with an owner, or with one to come, reads the child's
-    state by itself, so nothing is written for it.
+    and no transaction locks them the other way round. Nothing is written for a parent with an owner, or with one to
+    come: its next owner reads the child's end by itself, and ``note_children`` writes the rest.
     """
     if child.parent_id is None:
         return None
@@ -190,4 +191,36 @@ def note_parent(connection: Connection, child: Lease | Row[Any], status: str) ->
     return write(connection, parent, Commit(events=[event]))
 
 
+def note_children(connection: Connection, run_id: str) -> CommitResult | None:
+    """waiting -> waiting: write which children began to ask a person, or were answered, while the run had an owner.
+
+    Part of the transaction that releases the run, which has locked its row: a child that changes later is behind it.
+    """
+    children = connection.execute(_OPEN_CHILDREN, {"parent_": run_id}).all()
+    if not children:
+        return None
+    logged = states_logged(connection, run_id)
+    changed = [child for child in children if child.asks != (logged.get(child.run_id) == RunStatus.WAITING)]
+    parent = lock_run(connection, run_id) if changed else None
+    if parent is None or parent.status != RunStatus.WAITING:
+        return None
+    notes = [_child_event(child, RunStatus.WAITING if child.asks else RunStatus.QUEUED) for child in changed]
+    return write(connection, parent, Commit(events=notes))
+
+
+def _child_event(child: Row[Any], status: str) -> ChildPayload:
+    return ChildPayload(child_run_id=child.run_id, agent=child.agent_id, status=status, call_id=child.call_id)
+
+
+_OPEN_CHILDREN = (
+    select(
+        runs.c.id.label("run_id"),
+        runs.c.agent_id,
+        steps.c.call_id,
+        and_(runs.c.status == RunStatus.WAITING, runs.c.reason == Reason.APPROVAL).label("asks"),
+    )
+    .join(steps, runs.c.parent_step == steps.c.id)
+    .where(runs.c.parent_id == bindparam("parent_"), runs.c.ended_ms.is_(None))
+    .order_by(runs.c.id)
+)
 _CALL_OF = select(steps.c.call_id).join(runs, runs.c.parent_step == steps.c.id).where(runs.c.id == bindparam("run_"))

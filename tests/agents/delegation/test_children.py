@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from bus.journal.ownership.reaper import fire
 from bus.payloads import ChildPayload, Payload, StatusPayload, ToolResultPayload
 from config.database.tables import timers
 from config.identity.principal import Principal
+from handlers.run_agent import handle as execute_inline
 
 Say = Callable[[str], Turn]
 """Answers the message that an agent gets."""
@@ -265,3 +267,32 @@ def test_a_stop_reaches_three_levels_of_children() -> None:
         ends = [kit.runner.handle(child["run_id"]).result(20).status for child in family]
     assert [child["agent"] for child in family] == ["one", "two", "three"]
     assert ends == ["cancelled"] * 3
+
+
+def test_a_question_that_a_child_asks_while_its_parent_works_is_seen_at_the_parent(kit: AgentKit) -> None:
+    is_asked = threading.Event()
+
+    @tool(effect="pure")
+    def slow() -> str:
+        """Return once the child has asked."""
+        assert is_asked.wait(20)
+        return "slept"
+
+    kit.agent("busy", tools=["agent:helper", slow])
+    calls, payment = [ask("helper"), Call(name="slow")], Call(name="pay", arguments={"amount": 5})
+    play_by(kit, {"Hello": Turn(calls=calls), "Go.": Turn(calls=[payment])})
+    handle = kit.run(agent_id="busy")
+    begun = next(event for event in handle.events() if isinstance(event, ChildPayload))
+    journal = kit.runner.journal
+    [message] = journal.loop.run(journal.loop.read(journal.readers.runs.messages_of_children, handle.run_id), 20)
+    journal.loop.submit(execute_inline(message))  # as a worker would; its parent's process waits for the parent first
+    for event in kit.runner.handle(begun.child_run_id).events():
+        if isinstance(event, StatusPayload) and event.status == "waiting":
+            break
+    is_asked.set()
+
+    child = until_asked(kit, handle)
+    kit.runner.handle(child["run_id"]).decide(child["approvals"][0], Decision(decision="approve"))
+
+    assert handle.result(20).output == "slept | paid 5"
+    assert states(list(handle.events())) == ["queued", "waiting", "queued", "succeeded"]

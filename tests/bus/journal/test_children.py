@@ -8,11 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from sqlalchemy import select
 
 from agents.governance.guardrails.guardrails import Guardrails
 from bus.journal import Journal
+from bus.journal.approvals import Decision
 from bus.journal.controls import SET, STOP
 from bus.journal.errors import DELEGATION_REFUSED, ControlsChanged
 from bus.journal.log.commit import Commit
@@ -26,12 +28,13 @@ from bus.journal.unowned.transitions import CommitResult
 from bus.loop import ProcessLoop
 from bus.payloads import EndPayload
 from config.database.engine import Database
-from config.database.tables import runs
+from config.database.tables import events, runs
 from config.errors import CallboardError
 from config.identity.principal import Principal
 from config.ids import new_id
 from config.settings import Settings
 from tests.bus.journal_harness import new_run
+from tests.bus.questions import question
 
 ME = Principal()
 WAITS = Release(status="waiting", reason=Reason.CHILD)
@@ -82,6 +85,32 @@ class Home:
         child = self.journal.owner.new_child(new_run("Go.", parent=parent))
         self.commit(writer, Commit(children=[child]))
         return child.run_id
+
+    def ask(self, writer: RunWriter) -> str:
+        """Release the run until a person has answered a call of its own; return the question's id."""
+        approval = question(decisions=("approve", "reject"))
+        step = StepStarted(
+            id=approval.step_id,
+            kind="tool",
+            name=approval.name,
+            arguments_digest="",
+            idempotency_key="",
+            call_id=approval.call_id,
+        )
+        self.commit(writer, Commit(started=[step], planned=[step.id]))
+        release = Release(status="waiting", reason=Reason.APPROVAL, questions=(approval,))
+        self.commit(writer, Commit(events=[approval.payload()], release=release))
+        return approval.id
+
+    def approve(self, run_id: str, approval_id: str) -> None:
+        self.journal.clients.decide(ME, run_id, approval_id, Decision(decision="approve"), by="ann")
+
+    def states_of(self, child: str, parent: str) -> list[str]:
+        """Return the states of a child that its parent's log has, in order."""
+        with self.journal.database.read() as connection:
+            query = select(events.c.data_json).where(events.c.run_id == parent, events.c.type == "child")
+            logged = [orjson.loads(text) for text in connection.execute(query.order_by(events.c.seq)).scalars()]
+        return [event["status"] for event in logged if event["child_run_id"] == child]
 
     def row(self, run_id: str) -> Any:
         with self.journal.database.read() as connection:
@@ -224,3 +253,40 @@ def test_children_have_the_priority_that_their_parent_has_then_and_may_be_set_ab
 
     assert written.control_id is not None
     assert [home.row(run_id).priority for run_id in (first, parent, second)] == [1, 0, -1]
+
+
+def test_a_question_and_an_answer_of_a_child_while_its_parent_is_at_work_are_written_when_the_parent_waits(
+    home: Home,
+) -> None:
+    writer, [child, other] = home.parent(2)
+    parent, approval_id = writer.lease.run_id, home.ask(home.own(child))
+    assert home.states_of(child, parent) == []
+
+    own_question = home.ask(writer)
+    home.commit(home.own(other), DONE)
+    assert home.states_of(child, parent) == ["waiting"]
+
+    home.approve(parent, own_question)
+    writer = home.own(parent)
+    home.approve(child, approval_id)
+    assert home.states_of(child, parent) == ["waiting"]
+    home.commit(writer, Commit(release=WAITS))
+    assert home.states_of(child, parent) == ["waiting", "queued"]
+    assert home.row(parent).status == "waiting"
+
+    home.commit(home.own(child), DONE)
+    assert (home.row(parent).status, home.states_of(child, parent)) == ("queued", ["waiting", "queued", "succeeded"])
+
+
+@pytest.mark.parametrize("_", range(5))
+def test_a_question_is_in_the_parents_log_once_where_both_are_released_at_once(home: Home, _: int) -> None:
+    writer, children = home.parent(3)
+    owners = [home.own(child) for child in children]
+
+    with ThreadPoolExecutor(4) as pool:
+        releases = [pool.submit(home.ask, owner) for owner in owners]
+        releases.append(pool.submit(home.commit, writer, Commit(release=WAITS)))  # type: ignore[arg-type]
+        for release in releases:
+            release.result(30)
+
+    assert [home.states_of(child, writer.lease.run_id) for child in children] == [["waiting"]] * 3
