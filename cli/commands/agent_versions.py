@@ -151,6 +151,8 @@ def upgrade(run_id: str, yes: bool, as_json: bool, **flags: object) -> int:
     if as_json:
         facts = {"run_id": run_id, "status": written.status, "definition": digest, "changes": upgrade.changes}
         print_json(facts, lines=True)
+    elif written.status == "waiting":
+        click.echo(f"{run_id} has this version, and is still paused; ./callboard resume {run_id} continues it.")
     else:
         click.echo(f"{run_id} is {written.status}; ./callboard watch {run_id} shows how it continues.")
     return 0

@@ -8,7 +8,7 @@ import pytest
 
 from agents.delegation.queued_text import edit_queued
 from agents.testing import AgentKit
-from bus.journal.clients import CommitResult
+from bus.journal.clients import CommitResult, IfBusy
 from bus.journal.errors import CONTROL_REFUSED, MESSAGE_TAKEN, THREAD_BUSY
 from config.identity.principal import LOCAL
 from tests.raising import raises
@@ -65,3 +65,36 @@ def test_a_message_is_not_edited_to_a_text_that_a_route_of_its_agent_takes(kit: 
     kit.runner.journal.clients.remove_queued(LOCAL, "talk", run_id)
     with raises(MESSAGE_TAKEN):
         edit(kit, run_id, "A refund of 5.")
+
+
+@pytest.mark.parametrize("if_busy", ["merge", "steer"])
+def test_a_message_that_a_route_takes_joins_no_other_run(kit: AgentKit, if_busy: IfBusy) -> None:
+    kit.run("Hello.", "desk", thread_id="talk", detached=True)
+
+    routed = kit.run("A refund of 5.", "desk", thread_id="talk", detached=True, if_busy=if_busy)
+
+    assert (routed.is_new, routed.delivery.delivered) == (True, "run")
+    assert texts(kit) == ["Hello.", "A refund of 5."]
+
+
+@pytest.mark.parametrize("if_busy", ["merge", "steer"])
+def test_no_message_joins_a_run_that_a_route_took(kit: AgentKit, if_busy: IfBusy) -> None:
+    kit.run("A refund of 5.", "desk", thread_id="talk", detached=True)
+
+    waits = kit.run("Hello.", "desk", thread_id="talk", detached=True, if_busy=if_busy)
+
+    assert (waits.is_new, texts(kit)) == (True, ["A refund of 5.", "Hello."])
+    joined = kit.run("Are you there?", "desk", thread_id="talk", detached=True, if_busy="merge")
+    assert (joined.run_id, joined.delivery.delivered) == (waits.run_id, "merged")
+    assert texts(kit) == ["A refund of 5.", "Hello.\n\nAre you there?"]
+
+
+def test_a_route_decides_about_each_message_and_not_about_what_they_are_merged_to(kit: AgentKit) -> None:
+    kit.agent("desk", router=[{"matches": r"order\\s+[0-9]+", "agent": "refunds"}], system_prompt="Help.")
+    first = kit.run("It is about my order", "desk", thread_id="talk", detached=True)
+
+    joined = kit.run("1042", "desk", thread_id="talk", detached=True, if_busy="merge")
+
+    assert (joined.run_id, texts(kit)) == (first.run_id, ["It is about my order\n\n1042"])
+    (row,) = [kit.runner.journal.readers.runs.row(LOCAL, first.run_id)]
+    assert row.kind == "agent"

@@ -17,9 +17,11 @@ from bus.journal.approvals import Decision
 from bus.journal.clients import IdempotencyKey, Origin
 from bus.journal.errors import RunUnknown
 from bus.journal.forks.errors import RUN_NOT_REPEATABLE, STEP_UNKNOWN
-from bus.payloads import ResponsePayload, ToolPayload, ToolResultPayload
+from bus.loop import process_loop
+from bus.payloads import ControlPayload, ResponsePayload, ToolPayload, ToolResultPayload
 from config.database.tables import approvals, events, runs, steps, threads
 from config.identity.principal import Principal
+from tests.bus.journal_harness import JournalHarness
 from tests.raising import raises
 
 PAID: list[int] = []
@@ -271,6 +273,36 @@ def test_a_rerun_and_a_retry_keep_the_texts_that_the_run_was_given(kit: AgentKit
     kit.model.script(Turn(text="One, two."))
     kit.played(rerun(kit, run.run_id, 1))
     assert kit.model.requests[-1].messages[-1]["content"] == "Count."
+
+
+def test_a_text_that_was_not_delivered_is_no_part_of_a_rerun_or_a_retry(kit: AgentKit) -> None:
+    kit.model.script(Turn(text=["one ", "two"], stall_after=1))
+    run = kit.run("Count.")
+    for event in run.events():
+        if isinstance(event, ResponsePayload) and event.content == "one ":
+            kit.runner.steer(run.run_id, "In French.")
+        if isinstance(event, ControlPayload) and event.state == "accepted":
+            run.cancel()
+    controls = [event for event in run.events() if isinstance(event, ControlPayload) and event.verb == "steer"]
+    assert [(event.state, event.reason) for event in controls] == [("accepted", None), ("undelivered", "stopped")]
+
+    for repeat in (partial(rerun, step=1), retry):
+        kit.model.script(Turn(text="One, two."))
+        assert kit.played(repeat(kit, run.run_id)).of(ControlPayload) == []
+        assert not any("In French." in str(message["content"]) for message in kit.model.requests[-1].messages)
+
+
+def test_a_retry_follows_the_turn_that_a_text_began_whose_run_had_failed(kit: AgentKit) -> None:
+    run = kit.run("Count.", detached=True, thread_id="talk")
+    kit.runner.steer(run.run_id, "In French.")
+    harness = JournalHarness(kit.runner.journal.database, process_loop())
+    harness.do(harness.own(run.run_id).end("failed"))
+
+    again = retry(kit, run.run_id, detached=True)
+
+    rows = harness.rows(select(runs).where(runs.c.thread_id == "talk").order_by(runs.c.turn))
+    assert [row.title for row in rows] == ["Count.", "In French.", "Count."]
+    assert rows[-1].id == again.run_id
 
 
 @pytest.mark.parametrize(("step", "agent_ids"), [(1, ["desk", "bank"]), (2, ["bank"]), (3, ["bank"])])

@@ -99,3 +99,19 @@ def test_a_waiting_run_is_named_by_the_doctor_and_moved(
     assert "  + You are a third test." in printed
     assert type_("runs", "upgrade", run_id, "--yes") == 2
     assert "is queued and keeps the version that it has" in capsys.readouterr().err
+
+
+def test_a_paused_run_is_moved_and_the_terminal_says_how_it_continues(
+    type_: Type, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert type_("run", "tester", "Hello", "--detach", "--json") == 0
+    run_id = orjson.loads(capsys.readouterr().out.splitlines()[-1])["run_id"]
+    assert type_("pause", run_id) == 0
+    file.write_text(AGENT.replace("You are a test.", "You are a third test."))
+
+    assert type_("runs", "upgrade", run_id, "--yes") == 0
+    printed = capsys.readouterr().out.splitlines()[-1]
+
+    assert printed == f"{run_id} has this version, and is still paused; ./callboard resume {run_id} continues it."
+    assert type_("resume", run_id) == 0
+    assert f"{run_id} is queued" in capsys.readouterr().out

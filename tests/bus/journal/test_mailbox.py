@@ -18,14 +18,14 @@ from bus.journal.log.commit import Commit
 from bus.journal.mailbox import busy, queue
 from bus.journal.mailbox.control import control
 from bus.journal.records.control_requests import request_of
-from bus.journal.records.steps import StepStarted
+from bus.journal.records.steps import StepEnded, StepStarted
 from bus.journal.records.threads import HistoryItem, history
 from bus.journal.run_end import fail_owned
 from bus.journal.states.codes import Reason
 from bus.journal.states.release import PAUSED, Release
-from bus.payloads import MessagePayload, StatusPayload
+from bus.payloads import MessagePayload, StatusPayload, ToolResultPayload
 from cli.crashlab.invariants import breaches
-from config.database.tables import approvals, controls, outbox, runs
+from config.database.tables import approvals, controls, outbox, runs, steps
 from config.identity.principal import Principal
 from config.ids import canonical_digest, new_id
 from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, fire_timers, lose_owner, new_run
@@ -54,6 +54,7 @@ def texts_for(harness: JournalHarness, run_id: str) -> list[str]:
 
 def streaming(harness: JournalHarness, run_id: str) -> Owner:
     owner = harness.own(run_id)
+    harness.do(owner.say("wh", "ole"))
     harness.do(owner.message())
     return owner
 
@@ -109,7 +110,7 @@ ANSWERED = {
     "rollback": ["New", "Behind"],
     "merge": ["Behind\n\nNew"],
 }
-"""What is answered after the first message, in order."""
+"""What is answered after the first message."""
 STEERED = {
     "queued": ["New", "Behind"],
     "paused": ["New", "Behind"],
@@ -174,6 +175,38 @@ def leave(harness: JournalHarness, run_ids: list[str]) -> None:
             control(harness.database, ME, run_id, RESUME, "ann")
         elif harness.run_row(run_id).status == "waiting":
             fire_timers(harness.database, run_id)
+
+
+@pytest.mark.parametrize(("state", "is_before"), [(streaming, "message"), (in_a_tool, "tool_result")])
+def test_a_steer_is_consumed_at_the_end_of_the_step_and_its_event_says_where(
+    harness: JournalHarness, state: Callable[[JournalHarness, str], Owner], is_before: str
+) -> None:
+    first = send(harness, "First").run_id
+    owner = state(harness, first)
+    behind = send(harness, "Behind").run_id
+    assert send(harness, "New", "steer").run_id == first
+
+    harness.do(owner.writer.commit(boundary(harness, first)))
+    harness.do(owner.end())
+
+    lines = harness.lines(first)
+    assert [line.type for line in lines][-3:] == [is_before, "control", "end"]
+    assert orjson.loads(lines[-2].data)["consumed_at"] == lines[-2].seq
+    assert list(breaches(harness.record(first))) == []
+    assert texts_for(harness, behind) == ["First", "New", "Behind"]
+    assert harness.claimable() == [behind]
+
+
+def boundary(harness: JournalHarness, run_id: str) -> Commit:
+    """Return what an owner commits at the end of a step: the result of the open call, and the texts for its model."""
+    ended = [StepEnded(id=row.id, status="done") for row in harness.rows(select(steps).where(steps.c.run_id == run_id))]
+    its: dict[str, Any] = {"call_id": "call_1", "name": "pay", "outcome": "done", "result": "paid"}
+    results = [ToolResultPayload(**its, step_id=step.id) for step in ended]
+    items = [HistoryItem(id="msg_paid", role="tool", data=its) for _ in ended]
+    unread = harness.unread(run_id)
+    texts = [{"content": each.content, "control_id": each.control_id} for each in unread]
+    items += [HistoryItem(id=new_id("msg"), role="user", data=data) for data in texts]
+    return Commit(events=[*results, *(each.answer("consumed") for each in unread)], ended=ended, history=items)
 
 
 def test_messages_are_edited_moved_and_removed_while_they_wait(harness: JournalHarness) -> None:
@@ -259,7 +292,6 @@ def test_a_message_whose_run_has_begun_is_not_edited(harness: JournalHarness) ->
 
 def test_a_message_of_another_thread_or_principal_is_unknown(harness: JournalHarness) -> None:
     run_id = send(harness, "First").run_id
-
     with pytest.raises(RunUnknown):
         queue.edit(harness.database, ME, "elsewhere", run_id, "Other")
     with pytest.raises(RunUnknown):
