@@ -12,7 +12,7 @@ from agents.delegation.router import routed_call
 from agents.errors import observer_travels
 from agents.governance.guardrails.guardrails import Guardrails, sealing_guardrails
 from agents.handle import RunHandle
-from agents.mailbox.texts import guarded_text
+from agents.mailbox.texts import steer_data
 from agents.models.auto import resolve_model
 from agents.process import Process, current_process, open_process, use_process
 from agents.prompt import check_call, check_objective, check_thread_id
@@ -371,12 +371,12 @@ class Runner:
             INPUT_EMPTY, INPUT_TOO_LARGE, BadRequest, INPUT_BLOCKED: see ``agents.mailbox.texts``.
         """
         principal = principal or self.principal
-        text, originals = guarded_text(self.journal, self.registry, principal, run_id, content)
+        data, originals = steer_data(self.journal, self.registry, principal, run_id, content)
         return self.journal.clients.control(
             *(principal, run_id, STEER),
             by=by or principal.id,
             idempotency=idempotency,
-            data={"content": text},
+            data=data,
             originals=originals,
             expected_status=expected_status,
         )

@@ -36,7 +36,7 @@ class Inbox:
 
     def __init__(self, journal: Journal, lease: Lease, save: Save, guardrails: Guardrails) -> None:
         """``save`` commits events of the run; ``guardrails`` are those of the agent that has it now."""
-        self._guardrails, self._is_handed_over = guardrails, lease.handed_from_json is not None
+        self._guardrails, self._digest = guardrails, lease.definition_digest
         self._journal, self._run_id, self._fence, self._save = journal, lease.run_id, lease.fence, save
         self.unread: dict[int, ControlRequest] = {}
         """By their ids, in the order in which they arrived."""
@@ -62,8 +62,8 @@ class Inbox:
         """Take a control that was read from the journal; a second time nothing happens.
 
         A steer and a pause are accepted by an event at once, and one for a status that the run has left is refused. So
-        is a text that the first agent's guardrails have let through, and those of the agent after a hand-over do not. A
-        resumption takes back the pause that the owner has not come to.
+        is a text that other guardrails have let through, those of the agent before a hand-over or of another version,
+        and the run's do not. A resumption takes back the pause that the owner has not come to.
         """
         if request.id in self.unread:
             return
@@ -82,9 +82,9 @@ class Inbox:
             self._answer_soon([request.answer("accepted")])
 
     def _read(self, request: ControlRequest) -> ControlRequest:
-        """Return a control with whether this owner takes it; its text may be accepted for the agent before."""
+        """Return a control with whether this owner takes it; its text may be checked for another agent, or version."""
         request = request.read_at(self._fence)
-        if request.kind != "steer" or not self._is_handed_over:
+        if request.kind != "steer" or request.is_checked_for(self._digest):
             return request
         return replace(request, is_blocked=bool(self._guardrails.check_input(request.content).reasons))
 

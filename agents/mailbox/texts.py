@@ -13,10 +13,10 @@ from config.definitions.agent import AgentDefinition, pinned_definition
 from config.identity.principal import Principal
 
 
-def guarded_text(
+def steer_data(
     journal: Journal, registry: AgentRegistry, principal: Principal, run_id: str, content: str
-) -> tuple[str, list[Original]]:
-    """Return what the guardrails of a run's agent leave of a text, and what is to be sealed of it.
+) -> tuple[dict[str, str], list[Original]]:
+    """Return the data of a steer: what the guardrails of a run's agent leave of the text; and what is to be sealed.
 
     Raises:
         RunUnknown: there is no such run, or the principal does not see it.
@@ -24,7 +24,9 @@ def guarded_text(
     """
     check_objective(content, journal.settings.max_input_chars)
     run = journal.readers.runs.row(principal, run_id)
-    return guarded(journal, definition_of_run(journal, registry, run), content)
+    definition = definition_of_run(journal, registry, run)
+    text, originals = guarded(journal, definition, content)
+    return {"content": text, "checked_by": definition.digest}, originals
 
 
 def definition_of_run(journal: Journal, registry: AgentRegistry, run: Any) -> AgentDefinition:

@@ -124,10 +124,15 @@ def end_run(
 ) -> CommitResult:
     """End a locked run without a live owner: write results for open calls, its end, and the thread's next wake-up."""
     closed = _close(connection, row, ending)
-    unread = [replace(request, is_stale=request.may_be_stale) for request in unread_controls(connection, row.id)]
+    unread = [_unread(request, row.definition_digest) for request in unread_controls(connection, row.id)]
     took = Took(max(0, row.age_ms), row.work_ms)
     change = end_commit(ending, closed, read_totals(connection, row.id), took, unread)
     return end(connection, row, change, crashes)
+
+
+def _unread(request: ControlRequest, digest: str) -> ControlRequest:
+    """Return a control as a run ends that has no owner which could look at it."""
+    return replace(request, is_stale=request.may_be_stale, is_unchecked=not request.is_checked_for(digest))
 
 
 def _close(connection: Connection, run: Row[Any], ending: Ending) -> Commit:

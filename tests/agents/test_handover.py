@@ -239,6 +239,38 @@ def test_a_text_that_came_after_that_check_is_refused_by_the_other_agents_guardr
     assert seen[-1].event_type == "end"
 
 
+def test_a_message_that_steers_a_run_of_an_earlier_version_passes_the_guardrails_of_that_version(kit: AgentKit) -> None:
+    kit.agent(guardrails={"input": {"pii": "block"}})
+    kit.model.script(Turn(text=["one ", "two"], stall_after=1), Turn(text="not reached"))
+    handle = kit.run("Count.", thread_id="mine")
+    events: list[Payload] = []
+    for event in handle.events():
+        events.append(event)
+        if isinstance(event, ResponsePayload) and event.content == "one ":
+            kit.agent()  # from now on its guardrails let addresses through
+            assert kit.run("Write to ann@example.org", thread_id="mine", if_busy="steer").run_id == handle.run_id
+        if isinstance(event, ControlPayload):
+            kit.model.resume()
+
+    answers = [(event.state, event.reason) for event in events if isinstance(event, ControlPayload)]
+    assert answers == [("refused", "input_blocked")]
+    assert (handle.result(10).output, len(kit.model.requests)) == ("one two", 1)
+
+
+def test_a_message_does_not_become_part_of_one_that_waits_for_another_version(kit: AgentKit) -> None:
+    kit.model.script(Turn(text=["one ", "two"], stall_after=1), *[Turn(text="fine")] * 2)
+    first = kit.run("Count.", thread_id="mine")
+    next(event for event in first.events() if isinstance(event, ResponsePayload))
+    second = kit.run("Second", thread_id="mine", if_busy="merge")
+    merged = kit.run("and more", thread_id="mine", if_busy="merge")
+    kit.agent(guardrails={"input": {"pii": "block"}})
+    third = kit.run("Third", thread_id="mine", if_busy="merge")
+    kit.model.resume()
+
+    assert third.run_id != second.run_id == merged.run_id
+    assert [run.result(10).status for run in (first, second, third)] == ["succeeded"] * 3
+
+
 def test_a_private_agent_makes_the_run_and_its_thread_private(kit: AgentKit) -> None:
     kit.agent("billing", access={"runs": "private"})
     kit.model.script(ASKS_BILLING, DONE)

@@ -197,6 +197,7 @@ def _deliver(database: Database, connection: Connection, new: NewRun) -> Deliver
         principal=new.principal,
         thread_id=new.thread_id,
         agent_id=new.agent_id,
+        definition_digest=new.definition_digest,
         content=new.objective,
         if_busy=new.if_busy or new.agent_if_busy,
         may_withdraw=new.if_busy != "reject",

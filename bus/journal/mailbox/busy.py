@@ -35,6 +35,8 @@ class SentMessage:
     principal: Principal
     thread_id: str
     agent_id: str
+    definition_digest: str
+    """Of the version of the agent whose guardrails have passed the text."""
     content: str
     if_busy: IfBusy
     may_withdraw: bool
@@ -127,9 +129,12 @@ def _stop(
 def _merge(connection: Connection, message: SentMessage, head: Row[Any]) -> Delivery:
     """Add the text to the newest message that waits, where it is for the same agent."""
     queued = queued_messages(connection, head.thread_key)
-    if not queued or (queued[-1].agent_id, queued[-1].kind, queued[-1].grant_id) != (message.agent_id, AGENT, None):
+    last = queued[-1] if queued else None
+    if last is None or (last.agent_id, last.kind, last.grant_id) != (message.agent_id, AGENT, None):
         return ITS_OWN_RUN
-    run_id = queued[-1].id
+    if last.definition_digest != message.definition_digest:
+        return ITS_OWN_RUN  # the guardrails of that run's version have not seen the text
+    run_id = last.id
     row = lock_run(connection, run_id)
     assert row is not None, "it is locked"
     if not add_to_message(connection, row, message.content):
@@ -139,10 +144,14 @@ def _merge(connection: Connection, message: SentMessage, head: Row[Any]) -> Deli
 
 
 def _steer(database: Database, connection: Connection, message: SentMessage, head: Row[Any]) -> Delivery:
-    """Give the text to the open run; where that cannot take it, the message waits its turn."""
+    """Give the text to the open run, whose owner checks it where the run has another version of the agent.
+
+    Where the run cannot take it, the message waits its turn.
+    """
     require(message.principal, Verb.CONTROL, head, "this run")
+    data = {"content": message.content, "checked_by": message.definition_digest}
     try:
-        written = control_locked(database, connection, head, STEER, message.principal.id, {"content": message.content})
+        written = control_locked(database, connection, head, STEER, message.principal.id, data)
     except CallboardError as error:
         if error.code not in (CONTROL_REFUSED.code, TOO_MANY_CONTROLS.code):
             raise

@@ -24,9 +24,11 @@ MAX_UNREAD = 100
 LIMITS = ("max_iterations", "priority")
 """What a ``set`` changes."""
 ACCEPTED, CONSUMED, REFUSED, UNDELIVERED = "accepted", "consumed", "refused", "undelivered"
-NEXT_TURN, ENDED, SUPERSEDED, STALE, BLOCKED = "next_turn", "ended", "superseded", "stale", "input_blocked"
+NEXT_TURN, ENDED, SUPERSEDED, STALE = "next_turn", "ended", "superseded", "stale"
+BLOCKED, UNCHECKED = "input_blocked", "unchecked"
 """Reasons of answers: a steer begins the thread's next turn; the run ended before; a later control takes it back; the
-run has left the status that the client expected; a guardrail of the agent that has the run now blocks the text."""
+run has left the status that the client expected; a guardrail of the definition that the run has now blocks the text,
+which another one has let through; or the run ended before that guardrail could look at it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,8 +40,9 @@ class ControlRequest:
     kind: str
     by: str | None
     data: Mapping[str, Any] = field(default_factory=dict)
-    """``content`` of a steer, and its ``turn`` where that was moved; the limits of a ``set``; ``rollback`` of a stop
-    that undoes the turn; what a resumption ``supersedes``; ``expected_status``, with the ``fence`` of that moment."""
+    """``content`` of a steer, the digest of the definition whose guardrails it was ``checked_by``, and its ``turn``
+    where that was moved; the limits of a ``set``; ``rollback`` of a stop that undoes the turn; what a resumption
+    ``supersedes``; ``expected_status``, with the ``fence`` of that moment."""
     number: int | None = None
     """Of a steer: its place among the thread's messages, in which it arrived."""
     is_accepted: bool = False
@@ -47,7 +50,9 @@ class ControlRequest:
     is_stale: bool = False
     """Whether the run has left the status that the client expected, before it was accepted."""
     is_blocked: bool = False
-    """Whether the guardrails of the agent to which the run was handed over find something in it."""
+    """Whether the guardrails of the run's definition find something that those it was checked by have let through."""
+    is_unchecked: bool = False
+    """Whether the run ends before they could look at it."""
 
     @property
     def may_be_stale(self) -> bool:
@@ -65,6 +70,10 @@ class ControlRequest:
         """Return it as the owner with this fence reads it; each owner has another one."""
         is_other = self.data.get("expected_status") == "running" and self.data["fence"] != fence
         return replace(self, is_stale=is_other) if self.may_be_stale else self
+
+    def is_checked_for(self, digest: str) -> bool:
+        """Return whether the guardrails of this definition have passed the text; a client of the journal has none."""
+        return bool(self.data.get("checked_by", digest) == digest)
 
     @property
     def control_id(self) -> str:
@@ -209,8 +218,8 @@ def require_answered(connection: Connection, run_id: str) -> None:
 def answers_at_end(requests: Sequence[ControlRequest], status: str) -> list[ControlPayload]:
     """Return the answers to a run's unread controls where it ends with this status.
 
-    A steer of a run that was stopped is not delivered; of another one it begins the thread's next turn. What a
-    resumption has taken back is answered with it.
+    A steer of a run that was stopped, or whose guardrails have not seen it, is not delivered; of another one it begins
+    the thread's next turn. What a resumption has taken back is answered with it.
     """
     taken_back = [answer for request in requests for answer in request.superseded()]
     return [*taken_back, *(_at_end(request, is_stopped=status == "cancelled") for request in requests)]
@@ -224,6 +233,8 @@ def _at_end(request: ControlRequest, *, is_stopped: bool) -> ControlPayload:
             return request.answer(CONSUMED)
         case "steer" if is_stopped:
             return request.answer(UNDELIVERED, "stopped")
+        case "steer" if request.is_unchecked:
+            return request.answer(UNDELIVERED, UNCHECKED)
         case "steer":
             return request.answer(CONSUMED, NEXT_TURN)
         case _:

@@ -14,11 +14,12 @@ from bus.journal.mailbox.control import control
 from bus.journal.ownership.leases import requests
 from bus.journal.ownership.reaper import reap
 from bus.journal.records.control_requests import MAX_UNREAD
-from bus.journal.states.codes import STOPPED, Reason
+from bus.journal.run_end import end_run
+from bus.journal.states.codes import STOPPED, Ending, Reason
 from bus.journal.states.queue_order import PRIORITIES
 from bus.journal.states.release import PAUSED
 from bus.journal.unowned.runs import UnownedRuns
-from bus.journal.unowned.transitions import CommitResult
+from bus.journal.unowned.transitions import CommitResult, lock_run
 from bus.payloads import ControlPayload, EndPayload, StatusPayload, decode
 from config.database.tables import controls, messages, runs
 from config.errors import BadRequest
@@ -179,6 +180,23 @@ def test_the_texts_of_a_stopped_run_are_shown_as_not_delivered(harness: JournalH
     assert answers(harness, run_id)[-2:] == [("steer", "undelivered", "stopped"), ("stop", "consumed", None)]
     assert harness.lines(run_id)[-1].is_end
     assert harness.unread(run_id) == []
+
+
+def test_a_text_that_the_runs_guardrails_have_not_seen_begins_no_turn(harness: JournalHarness) -> None:
+    run_id = harness.own(harness.accept("First", thread_id="talk").run_id).lease.run_id
+    digest = harness.run_row(run_id).definition_digest
+    for text, version in (("Second", digest), ("Third", "of another version")):
+        data = {"content": text, "checked_by": version}
+        control(harness.database, ME, run_id, CONTROLS["steer"], "ann", data=data)
+    harness.expire_lease(run_id)
+
+    with harness.database.write() as connection:
+        row = lock_run(connection, run_id)
+        assert row is not None
+        end_run(connection, row, Ending(status="failed", reason="crashes", note="Its workers were lost."))
+
+    assert answers(harness, run_id) == [("steer", "consumed", "next_turn"), ("steer", "undelivered", "unchecked")]
+    assert [row.title for row in harness.rows(select(runs).order_by(runs.c.turn))] == ["First", "Second"]
 
 
 def test_the_texts_of_a_failed_run_begin_turns_in_the_order_in_which_they_arrived(harness: JournalHarness) -> None:

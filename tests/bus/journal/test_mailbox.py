@@ -381,7 +381,7 @@ def test_a_steer_that_waits_is_listed_in_the_order_of_arrival(harness: JournalHa
 
     assert kinds == [("message", "Second"), ("steer", "Third"), ("message", "Fourth")]
     (row,) = harness.rows(select(controls))
-    assert orjson.loads(row.data_json) == {"content": "Third"}
+    assert orjson.loads(row.data_json) == {"content": "Third", "checked_by": new_run().definition_digest}
     assert request_of(row).run_id == owner.lease.run_id
 
 
