@@ -2,9 +2,9 @@
 
 What the other run recorded before the first step that is made anew is copied into the new run, in the commit that
 accepts it: steps that cost nothing, their messages, and their events, all with ids of their own, and the agents that
-handed it over. Its owner then finds them as it finds what an earlier owner has done (``bus/journal/log/progress.py``). The calls of the last copied answer
-from that step on are planned: they pass the stages again, and get recorded outcomes
-(``bus/journal/records/recorded_calls.py``).
+handed it over. Its owner then finds them as it finds what an earlier owner has done (``bus/journal/log/progress.py``).
+The calls of the last copied answer from that step on are planned: they pass the stages again, and get recorded
+outcomes (``bus/journal/records/recorded_calls.py``).
 """
 
 from __future__ import annotations

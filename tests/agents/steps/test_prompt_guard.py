@@ -23,7 +23,15 @@ from bus.journal.errors import StaleOwner
 from bus.journal.log.writer import RunWriter
 from bus.journal.readers import read_record, steps_of
 from bus.messages.run_agent import RunAgentMessage
-from bus.payloads import ControlPayload, ErrorPayload, HandoverPayload, MessagePayload, ResponsePayload, ToolNamePayload, ToolPayload
+from bus.payloads import (
+    ControlPayload,
+    ErrorPayload,
+    HandoverPayload,
+    MessagePayload,
+    ResponsePayload,
+    ToolNamePayload,
+    ToolPayload,
+)
 from cli.crashlab.invariants import not_recovered
 from config.database.tables import events, runs
 from config.definitions.agent import load_definition
