@@ -207,7 +207,8 @@ GOLDEN_CONTEXT_MISSING = ModelVisible.row(
 
 HANDOVER_REFUSED = ModelVisible.row(
     "handover_refused",
-    "The run was not handed over: there is no such agent, or the run's principal may not start it.",
+    "The run was not handed over: there is no such agent, the run's principal may not start it, or the agent waits "
+    "above this run.",
     status=403,
     remedy="Hand over to an agent that the sentence lists, in a call of its own; `access:` says who may start one.",
 )

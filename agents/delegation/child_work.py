@@ -100,17 +100,17 @@ class ChildWork:
         """Check the child's place below the runs above it.
 
         Raises:
-            DELEGATION_REFUSED: it is too deep, or one of them is a run of the same agent.
+            DELEGATION_REFUSED: it is too deep, or one of them is or was a run of the same agent.
         """
-        lease, most = self._context.lease, self._context.settings.child_depth
-        agents = [lease.agent_id] if lease.parent_id is None else process.journal.owner.lineage(lease.run_id)
+        lineage, most = process.journal.owner.lineage(self._context.lease.run_id), self._context.settings.child_depth
+        agents = [agent for run_agents in reversed(lineage) for agent in run_agents]
         if self._agent_id in agents:
-            chain = " -> ".join([*reversed(agents), self._agent_id])
+            chain = " -> ".join([*agents, self._agent_id])
             raise DELEGATION_REFUSED(
-                f"agent '{self._agent_id}' is at work above this run already ({chain}) and would wait for itself; "
+                f"agent '{self._agent_id}' has worked above this call already ({chain}), which would be a circle; "
                 "do this yourself, or ask another agent."
             )
-        if len(agents) > most:
+        if len(lineage) > most:
             raise DELEGATION_REFUSED(
                 f"this run is {most} levels below the first one, as deep as child runs may be "
                 "(CALLBOARD_CHILD_DEPTH); do this yourself."

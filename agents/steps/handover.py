@@ -81,20 +81,33 @@ class StartableAgents:
             raise HANDOVER_REFUSED(
                 f"Not done: {self._tool} is no call of a conversation's agent, or its tool is not marked `hands_over`."
             )
-        agents = {agent.id: agent for agent in self.startable() if agent.id != self._context.lease.agent_id}
+        above = self._agents_above()
+        taken = {self._context.lease.agent_id, *above}
+        agents = {agent.id: agent for agent in self.startable() if agent.id not in taken}
         if agent_id not in agents:
-            raise self._refused(agent_id, agents)
+            raise self._refused(agent_id, agents, above)
         definition = agents[agent_id]
         self._require_accepted(definition, reason)
         self.planned = PlannedHandover(handover=self._handover(definition), reason=reason)
         return definition
 
-    def _refused(self, agent_id: str, agents: dict[str, AgentDefinition]) -> ModelVisible:
+    def _agents_above(self) -> Sequence[str]:
+        """Return the agents of the runs that wait for this one, the first run's first."""
+        process, lease = opened_process(), self._context.lease
+        if process is None or lease.parent_id is None:
+            return ()
+        _, *above = process.journal.owner.lineage(lease.run_id)
+        return [agent for run_agents in reversed(above) for agent in run_agents]
+
+    def _refused(self, agent_id: str, agents: dict[str, AgentDefinition], above: Sequence[str]) -> ModelVisible:
         names = [*agents]
         listing = ", ".join(names[:MAX_LISTED]) or "none"
         more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
         if agent_id == self._context.lease.agent_id:
             problem = f"'{agent_id}' has the conversation already"
+        elif agent_id in above:
+            chain = " -> ".join([*above, self._context.lease.agent_id, agent_id])
+            problem = f"'{agent_id}' has worked above this run already ({chain}), which would be a circle"
         else:
             problem = f"there is no agent '{agent_id[:80]}' that '{self._context.lease.principal}' may start"
         return HANDOVER_REFUSED(

@@ -97,7 +97,7 @@ def too_many_runs(principal: Principal, name: LimitName, limit: int) -> Callboar
 
 DELEGATION_REFUSED = ModelVisible.row(
     "delegation_refused",
-    "A call of another agent was not made: the run's principal may not start that agent, the agent is at work above "
+    "A call of another agent was not made: the run's principal may not start that agent, the agent has worked above "
     "this run already, the message is refused, or there are as many child runs as there may be.",
     remedy="The model reads the sentence. `CALLBOARD_CHILD_RUNS` and `CALLBOARD_CHILD_DEPTH` are the limits, and "
     "`access:` of the other agent says who may start it.",

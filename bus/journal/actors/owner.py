@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from sqlalchemy import Connection
@@ -142,8 +142,8 @@ class Owner:
         """
         return new_child(self._database, new, self._settings)
 
-    def lineage(self, run_id: str) -> list[str]:
-        """Return the agents of a run and of the runs above it, its own first. Blocks."""
+    def lineage(self, run_id: str) -> list[Sequence[str]]:
+        """Return the agents of a run and of each run above it: see ``bus.journal.log.children``. Blocks."""
         with self._database.read() as connection:
             return lineage(connection, run_id)
 

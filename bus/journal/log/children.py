@@ -84,15 +84,18 @@ def orphans(connection: Connection, most: int) -> list[str]:
     return list(connection.execute(query.order_by(runs.c.id).limit(most)).scalars())
 
 
-def lineage(connection: Connection, run_id: str) -> list[str]:
-    """Return the agents of a run and of the runs above it, its own first."""
-    agents: list[str] = []
+def lineage(connection: Connection, run_id: str) -> list[Sequence[str]]:
+    """Return the agents of a run and of each run above it, its own first.
+
+    Of a run that was handed over they are all that have had it, in order; the last one has it now.
+    """
+    agents: list[Sequence[str]] = []
     above: str | None = run_id
     while above is not None:
         row = connection.execute(_ABOVE, {"run_": above}).first()
-        agents += [row.agent_id] if row is not None else []
+        agents += [[*orjson.loads(row.handed_from_json or "[]"), row.agent_id]] if row is not None else []
         above = row.parent_id if row is not None else None
     return agents
 
 
-_ABOVE = select(runs.c.agent_id, runs.c.parent_id).where(runs.c.id == bindparam("run_"))
+_ABOVE = select(*runs.c["agent_id", "handed_from_json", "parent_id"]).where(runs.c.id == bindparam("run_"))

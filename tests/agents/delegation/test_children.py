@@ -154,6 +154,67 @@ def test_a_call_that_may_not_be_delegated_is_refused_with_a_sentence(
     assert played.end.status == "succeeded"
 
 
+def change_to(agent: str) -> Turn:
+    return Turn(calls=[Call(name="ChangeGoal", arguments={"goal": agent})])
+
+
+def test_an_agent_that_handed_a_run_over_is_not_asked_below_it(kit: AgentKit) -> None:
+    """Below tester, third continues a run of helper, and asks both."""
+    kit.agent("helper", tools=["ChangeGoal"])
+    kit.agent("third", tools=["agent:helper", "agent:tester"])
+    asks = Turn(calls=[ask("helper"), ask("tester")])
+    kit.model.script(Turn(calls=[ask("helper")]), change_to("third"), asks, Turn(text="Done."), Turn(text="Done."))
+
+    played = kit.play()
+
+    refused = results_in(kit.model.requests[3])[1:]
+    assert sorted(result.partition("(")[2].partition(")")[0] for result in refused) == [
+        "tester -> helper -> third -> helper",
+        "tester -> helper -> third -> tester",
+    ]
+    assert played.results("helper") == ["Done."]
+
+
+def test_an_agent_that_handed_the_first_run_over_is_not_asked_below_it(kit: AgentKit) -> None:
+    kit.agent(tools=["ChangeGoal"])
+    kit.agent("helper", tools=["agent:tester"])
+    kit.model.script(change_to("helper"), Turn(calls=[ask("tester")]), Turn(text="Done."))
+
+    assert "(tester -> helper -> tester)" in kit.play().results("tester")[0]
+
+
+def test_a_child_run_is_handed_over_to_no_agent_above_it_and_back_to_its_own(kit: AgentKit) -> None:
+    kit.agent("helper", tools=["ChangeGoal"])
+    kit.agent("third", tools=["ChangeGoal"])
+    kit.model.script(
+        Turn(calls=[ask("helper")]),
+        change_to("third"),
+        change_to("tester"),
+        change_to("helper"),
+        Turn(text="Mine."),
+        Turn(text="Done."),
+    )
+
+    played = kit.play()
+
+    refused = results_in(kit.model.requests[3])[-1]
+    assert "'tester' has worked above this run already (tester -> third -> tester)" in refused
+    assert refused.endswith("Agents to hand over to: helper.")
+    assert (played.results("helper"), played.output) == (["Mine."], "Done.")
+
+
+def test_a_hand_over_is_no_level_of_child_runs() -> None:
+    with AgentKit(tools=["agent:helper"], settings={"child_depth": 2}) as kit:
+        kit.agent("helper", tools=["ChangeGoal"])
+        kit.agent("third", tools=["agent:fourth"])
+        kit.agent("fourth")
+        asks, done = Turn(calls=[ask("fourth")]), Turn(text="Done.")
+        kit.model.script(Turn(calls=[ask("helper")]), change_to("third"), asks, done, done, done)
+
+        assert kit.play().results("helper") == ["Done."]
+        assert results_in(kit.model.requests[4])[-1] == "Done."
+
+
 def test_a_credential_for_some_agents_reaches_no_other_by_a_child(kit: AgentKit) -> None:
     play_by(kit, {"Hello": Turn(calls=[ask("helper")]), "Go.": Turn(text="Done.")})
 
