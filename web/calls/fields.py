@@ -36,7 +36,7 @@ Maybe = Annotated[T | None, NOT_NULL]
 class Fields(BaseModel):
     """Named fields of JSON."""
 
-    model_config = ConfigDict(strict=True, frozen=True)
+    model_config = ConfigDict(strict=True, frozen=True, defer_build=True)
 
     described_in: ClassVar[type | None] = None
     """Where the texts under its fields are, besides its own class."""
@@ -71,8 +71,6 @@ class Input(Fields):
 
 class Answer(Fields):
     """The body of an answer. It is not checked when it is sent; the tests check each answer that they get."""
-
-    model_config = ConfigDict(defer_build=True)
 
 
 @cache
