@@ -382,7 +382,7 @@ class Runner:
         )
 
     def settle(self, timeout_s: float) -> None:
-        """Wait until the inline runs of this process have ended."""
+        """Wait until the inline runs of this process have ended, and the summaries of their threads are made."""
         self._inline.settle(timeout_s)
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 from agents.execution import ClaimedRun, execute
+from agents.memory.compaction import compactions
 from agents.process import Process, current_process
 from bus.celery_app import handles
 from bus.messages.run_agent import RunAgentMessage
@@ -45,6 +46,7 @@ class InlineRun:
         self._message = message
         self._claim = claim
         self._deferred_s = 0.0  # when polling of the run was last deferred
+        self._summary: asyncio.Task[None] | None = None
 
     async def follow(self) -> None:
         """Return when the run has ended, or when the process shuts down."""
@@ -61,6 +63,11 @@ class InlineRun:
         finally:
             self._process.local_observers.pop(self._message.run_id, None)
 
+    async def summarised(self) -> None:
+        """Return when the summary of the run's thread is made, where this process has begun one."""
+        if self._summary is not None:
+            await self._summary
+
     async def _step(self, status: str | None) -> str | None:
         """Do what a run in this status needs, and return its new status, or None where it is not known."""
         try:
@@ -70,6 +77,8 @@ class InlineRun:
                 is_refused = claimed is None
                 if claimed is not None:
                     await execute(self._journal, claimed)
+                    if claimed.definition is not None:
+                        self._summary = compactions().start(self._journal, claimed.context, claimed.definition)
             elif status == "waiting":
                 from handlers.worker.task_watcher import TaskWatcher  # with the clients of Celery applications
 
@@ -114,10 +123,15 @@ class InlineRun:
 
 
 async def handle(message: RunAgentMessage) -> None:
-    """Handle a message of the inline route; returns when the run has ended, or when the process shuts down."""
+    """Handle a message of the inline route; returns when the run has ended, or when the process shuts down.
+
+    The run's caller has its end before: the summary of a long thread, which is made then, delays this return alone.
+    """
     process = current_process()
     with traced(message.trace_id, message.correlation_id, message.run_id):
-        await InlineRun(process, message, RunAgentHandler(process).claim).follow()
+        run = InlineRun(process, message, RunAgentHandler(process).claim)
+        await run.follow()
+        await run.summarised()
 
 
 @handles(RunAgentMessage)

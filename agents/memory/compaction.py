@@ -1,7 +1,7 @@
 """Summaries of threads that have grown long, written by the agent's model after a run has ended (docs/agents.md).
 
-A worker makes them beside its runs. What fails changes nothing: the history is truncated as before, and the next run's
-end is another occasion.
+A process makes them beside the runs that it executes. What fails changes nothing: the history is truncated as before,
+and the next run's end is another occasion.
 """
 
 from __future__ import annotations
@@ -160,6 +160,11 @@ class Compactions:
         task = self._tasks[key] = asyncio.create_task(self._compact(key, journal, context, definition))
         task.add_done_callback(lambda _: self._tasks.pop(key, None))
         return task
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether one is being made."""
+        return bool(self._tasks)
 
     async def settled(self) -> None:
         """Return when none is being made."""

@@ -82,11 +82,16 @@ class ScriptedModel:
         MODELS[self.name] = self
 
     def script(self, *turns: Turn) -> None:
-        """Answer the next calls with ``turns``, one each."""
+        """Answer the next calls with ``turns``, one each; calls for summaries of long threads take none."""
         self._turns.extend(turns)
 
     def take(self, call: ModelCall) -> Turn:
-        """Record a call and return the answer to it."""
+        """Record a call and return the answer to it.
+
+        A summary is asked for beside the runs, at any time, so a script has none and the conversation is truncated.
+        """
+        if call.is_summary and self.respond is None:
+            return Turn(error=MODEL_REFUSED("A script has no summaries; set `respond`."))
         with self._changed:
             self.requests.append(call)
             self._changed.notify_all()

@@ -14,6 +14,7 @@ from agents.models.auto import resolve_model
 from agents.models.call import is_in_process
 from agents.models.providers import require_possible_provider
 from agents.registry import AgentRegistry
+from agents.runner import Runner
 from bus.journal.clients import IfBusy
 from cli import options
 from cli.doctor.settings import broken_plugins
@@ -26,6 +27,10 @@ from config.settings import Settings
 from config.text.visible import visible
 
 IF_BUSY = ("enqueue", "reject", "interrupt", "rollback", "merge", "steer")
+END_S = 5.0
+"""Seconds to wait for what follows the end of a run."""
+SUMMARY_S = 60.0
+"""Seconds to wait for a summary of the thread, once the answer is shown."""
 MAX_SHOWN_CHARS = 200
 """Characters of the input that an error message repeats."""
 
@@ -77,11 +82,26 @@ def run(
         if says_more:  # if this process dies, the user still has the run's id
             click.secho(f"{handle.run_id} · Ctrl-C stops it", err=True, dim=True)
         status = follow(handle, as_json=as_json, is_stoppable=True, no_wait=no_wait)
-        with contextlib.suppress(TimeoutError):  # the run has ended; do not wait for imports under way
-            runner.settle(5.0)
+        _settle(runner, says_more=says_more)
         if says_more and status == 0:
             click.secho(f'  continue: ./callboard run {agent} --thread {handle.thread_id} "…"', err=True, dim=True)
         return status
+
+
+def _settle(runner: Runner, *, says_more: bool) -> None:
+    """Wait for what follows the run in this process, but not for imports under way.
+
+    A summary of the thread gets a minute, since its model call is paid for in any case; Ctrl-C ends the wait.
+    """
+    from agents.memory.compaction import compactions  # with all of the agent loop, which the answer needs first
+
+    with contextlib.suppress(TimeoutError):
+        return runner.settle(END_S)
+    if compactions().is_busy:
+        if says_more:
+            click.secho("the long thread is summarised; Ctrl-C leaves that to its next run", err=True, dim=True)
+        with contextlib.suppress(TimeoutError, KeyboardInterrupt):
+            runner.settle(SUMMARY_S)
 
 
 def _require_one_text(agent: str, words: tuple[str, ...], settings: Settings) -> None:

@@ -355,6 +355,25 @@ def test_many_short_turns_are_summarised_too_and_the_switch_turns_all_off(talk: 
     assert of_summary(talk.sent()) == []
 
 
+def test_a_program_that_executes_its_runs_itself_summarises_too_and_no_answer_waits_for_it(talk: Talk) -> None:
+    talk.agent(history_chars=100_000, compaction={"turns": 4})
+    talk.summary = lambda call: Turn(text=["They ", "spoke."], stall_after=1)
+
+    handles = [talk.kit.run(f"Hi {number}", thread_id="talk") for number in range(5)]
+    answers = [handle.result(10).status for handle in handles]
+    with pytest.raises(TimeoutError):
+        talk.kit.runner.settle(0.3)
+    assert (answers, len(talk.calls), talk.summaries()) == (["succeeded"] * 5, 1, [])
+    talk.kit.model.resume()
+    talk.kit.runner.settle(10)
+
+    (summary,) = talk.summaries()
+    assert talk.kit.run("And now?", thread_id="talk").result(10).status == "succeeded"
+    assert (summary["text"], len(of_summary(talk.sent()))) == ("They spoke.", 1)
+    stored = talk.kit.runner.journal.readers.threads.messages(talk.kit.runner.principal, "talk")
+    assert [message["content"] for message in stored if message["role"] == "user"][:2] == ["Hi 0", "Hi 1"]
+
+
 def test_a_person_drops_a_summary_and_takes_it_back(talk: Talk) -> None:
     talk.grow()
     talk.drop()

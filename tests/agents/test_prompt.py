@@ -255,7 +255,7 @@ def test_a_run_whose_steps_outgrow_the_window_shows_its_sentence_and_its_last_st
 
 @pytest.mark.parity
 def test_the_next_run_of_a_long_thread_is_shown_its_end(kit: AgentKit):
-    kit.agent(history_chars=1000)
+    kit.agent(history_chars=1000, compaction={"enabled": False})
     kit.model.respond = lambda call: Turn(text=f"Answer to {call.messages[-1]['content']}")
     for number in range(25):
         kit.play(f"Sentence {number}.", thread_id="long")

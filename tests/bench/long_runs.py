@@ -46,6 +46,7 @@ system_prompt: Count.
 tools: [{tool}]
 max_iterations: {rounds}
 history_chars: {window}
+compaction: {{enabled: false}}
 """
 
 

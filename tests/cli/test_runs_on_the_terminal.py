@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from socket import gethostname
 from typing import Any
@@ -548,3 +548,28 @@ def listed(type_: Type, capsys: pytest.CaptureFixture[str]) -> list[dict[str, An
 def test_a_retry_is_told_what_to_retry(type_: Type, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
     assert type_("runs", "retry", *words) == 2
     assert capsys.readouterr().err
+
+
+def test_run_ends_behind_the_summary_of_a_thread_that_has_grown_long(
+    type_: Type,
+    model: ModelServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def respond(body: Mapping[str, Any]) -> Turn:
+        is_summary = body["messages"][0]["content"].startswith("You write the summary")
+        return Turn(text="They spoke.", first_delay_s=0.5) if is_summary else Turn(text="You are welcome.")
+
+    monkeypatch.setattr("cli.commands.run.END_S", 0.1)
+    write_agent(tmp_path / "agents", model, "compaction: {turns: 4}")
+    model.respond = respond
+
+    for number in range(5):
+        assert type_("run", "tester", f"Hello {number}", "--thread", "talk") == 0
+    assert capsys.readouterr().out == "You are welcome.\n" * 5
+
+    assert type_("threads", "summaries", "talk") == 0
+    assert "They spoke." in capsys.readouterr().out
+    assert type_("threads", "talk") == 0
+    assert "Hello 0" in capsys.readouterr().out

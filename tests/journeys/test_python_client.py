@@ -150,6 +150,7 @@ def test_threads_are_created_read_and_deleted(callboard: Callboard) -> None:
 
     assert [run.run_id for run in callboard.threads.get(thread_id).runs] == [run.run_id for run in runs]
     assert thread_id in [thread.thread_id for thread in callboard.threads.list(search="of today")]
+    assert callboard.threads.summaries(thread_id) == []
     assert [message.role for message in first] == ["user", "assistant"]
     assert rest[-1].role == "assistant"
     assert [message.number for message in past] == [message.number for message in first]

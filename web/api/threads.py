@@ -118,6 +118,43 @@ class MessagePage(Answer):
     """Where the next page begins; absent on the last one."""
 
 
+class SummaryOfThread(Answer):
+    """What models are given in place of old messages of a thread. The messages stay."""
+
+    summary_id: str
+    agent: str
+    """The id of the agent whose model wrote it, and is given it."""
+    from_number: int
+    """The number of the first message that it replaces."""
+    upto_number: int
+    """The number of the last one."""
+    text: str
+    pinned: dict[str, str]
+    """The facts that the agent's definition pins, by their names."""
+    calls: list[str]
+    """Calls of tools with their arguments, ids and outcomes, a line each; the newest that fit."""
+    left_out: Maybe[int] = None
+    """How many calls before these did not fit; absent where all did."""
+    model: str
+    """The model that wrote it."""
+    usage: Maybe[dict[str, Any]] = None
+    cost_usd: Maybe[float] = None
+    created_at: str
+    used_by: Maybe[str] = None
+    """The id of the first run that was given it; absent before that."""
+    dropped_at: Maybe[str] = None
+    """When a person let it count no more; absent where it counts."""
+    dropped_by: Maybe[str] = None
+
+
+class SummaryPage(Answer):
+    """A page of summaries, the newest first."""
+
+    summaries: list[SummaryOfThread]
+    next: Maybe[str] = None
+    """Where the next page begins; absent on the last one."""
+
+
 threads = Blueprint("threads", __name__)
 
 
@@ -250,3 +287,21 @@ def messages(thread_id: ThreadId, query: WhichMessages, headers: Conditional) ->
         )
         following = {"next": f"{page[-1]['turn']}.{page[-1]['number']}"} if has_more and page else {}
         return headers.answer({"messages": page, **following})
+
+
+class WhichSummaries(WhoseThread):
+    """Which summaries to return."""
+
+    limit: Annotated[int, Whole(1, 100)] = 20
+    """Most summaries of a page."""
+    before: ListPlace = None
+    """``next`` of the page before."""
+
+
+@threads.get("/v1/threads/<thread_id>/summaries")
+@call({200: SummaryPage}, problems=(ThreadUnknown,))
+def summaries(thread_id: ThreadId, query: WhichSummaries) -> Response:
+    """Return a page of a thread's summaries, the newest first, with those that were dropped."""
+    store, place = current_process().journal.stores.summaries, place_of(query.before)
+    page = store.of_thread(current_principal(), thread_id, query.owner or None, limit=query.limit, **place)
+    return answer({"summaries": page, **next_place(page, query.limit, "created_at", "summary_id")})

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
 from bus.identity.access import require
 from bus.journal.errors import SUMMARY_UNKNOWN, ThreadUnknown
-from bus.journal.paging import present, threads_of
+from bus.journal.paging import newest_first, present, threads_of
 from bus.journal.records.threads import HistoryItem, Past, Summary, history
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database
@@ -23,6 +23,8 @@ from config.policy_decision import PolicyDecision
 
 WINDOW_PART = 4
 """A summary takes at most one such part of what a model is shown; a longer one is not used."""
+MOST_LISTED = 1000
+"""Summaries of a thread that are listed where no limit is named."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,8 +95,19 @@ class Summaries:
         failpoint("summary")
         return True
 
-    def of_thread(self, principal: Principal, thread_id: str, owner: str | None = None) -> list[dict[str, Any]]:
+    def of_thread(
+        self,
+        principal: Principal,
+        thread_id: str,
+        owner: str | None = None,
+        *,
+        limit: int = MOST_LISTED,
+        before_ms: int | None = None,
+        before_id: str = "",
+    ) -> list[dict[str, Any]]:
         """Return the summaries of a thread, the newest first, with those that were dropped.
+
+        The next page begins after the last one's time and id.
 
         Raises:
             ThreadUnknown: it does not exist, or the principal does not see it.
@@ -102,8 +115,9 @@ class Summaries:
         with self._database.read() as connection:
             thread = _thread(connection, principal, thread_id, owner)
             query = select(summaries).where(summaries.c.thread_key == thread.key)
-            order = summaries.c.upto_turn, summaries.c.upto_number, summaries.c.created_ms, summaries.c.id
-            return [_shown(row) for row in connection.execute(query.order_by(*(column.desc() for column in order)))]
+            order = summaries.c.created_ms, summaries.c.id
+            query = newest_first(query, *order, limit=limit, before_ms=before_ms, before_id=before_id)
+            return [_shown(row) for row in connection.execute(query)]
 
     def drop(
         self,

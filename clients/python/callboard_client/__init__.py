@@ -35,6 +35,7 @@ from callboard_client.records import Executed as Executed
 from callboard_client.records import Message as Message
 from callboard_client.records import Page as Page
 from callboard_client.records import Run as Run
+from callboard_client.records import Summary as Summary
 from callboard_client.records import Thread as Thread
 from callboard_client.records import ThreadRun as ThreadRun
 from callboard_client.retrying import Timeouts as Timeouts

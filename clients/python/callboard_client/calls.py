@@ -18,6 +18,7 @@ from callboard_client.records import (
     Page,
     Record,
     Run,
+    Summary,
     Thread,
 )
 
@@ -176,6 +177,11 @@ def get_thread(thread_id: str) -> Call[Thread]:
 def list_messages(thread_id: str, at: str | int | None, after: str | None, limit: int) -> Call[Page[Message]]:
     query = {"at": at, "after": after, "limit": limit}
     return _get(f"/v1/threads/{_id(thread_id)}/messages", _page_of("messages", Message), query)
+
+
+def list_summaries(thread_id: str, limit: int, before: str | None) -> Call[Page[Summary]]:
+    query = {"limit": limit, "before": before}
+    return _get(f"/v1/threads/{_id(thread_id)}/summaries", _page_of("summaries", Summary), query)
 
 
 def create_thread(agent: str | None, title: str | None) -> Call[str]:

@@ -255,6 +255,35 @@ class Message(Record):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Summary(Record):
+    """What models are given in place of old messages of a thread. The messages stay."""
+
+    summary_id: str
+    agent: str = ""
+    """The id of the agent whose model wrote it, and is given it."""
+    from_number: int = 0
+    """The number of the first message that it replaces."""
+    upto_number: int = 0
+    """The number of the last one."""
+    text: str = ""
+    pinned: Mapping[str, str] = field(default_factory=dict)
+    """The facts that the agent's definition pins, by their names."""
+    calls: Sequence[str] = ()
+    """Calls of tools with their arguments, ids and outcomes, a line each; the newest that fit."""
+    left_out: int = 0
+    """How many calls before these did not fit."""
+    model: str = ""
+    usage: Mapping[str, int] | None = None
+    cost_usd: float | None = None
+    created_at: str = ""
+    used_by: str | None = None
+    """The id of the first run that was given it; None before that."""
+    dropped_at: str | None = None
+    """When a person let it count no more; None where it counts."""
+    dropped_by: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Agent(Record):
     """A usable agent."""
 

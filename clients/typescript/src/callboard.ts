@@ -2,7 +2,7 @@ import { jsonOf } from "./errors.js";
 import { Feed, type FeedHandlers, type FeedPage } from "./feed.js";
 import { Http, newKey, type HttpOptions } from "./http.js";
 import { RunHandle } from "./run.js";
-import type { AcceptedRun, Agents, BoardEvent, BoardSnapshot, Health, Message, Messages, OpenApprovals, Run, Runs, Thread, Threads } from "./types.js";
+import type { AcceptedRun, Agents, BoardEvent, BoardSnapshot, Health, Message, Messages, OpenApprovals, Run, Runs, Summaries, Thread, Threads } from "./types.js";
 
 const BOARD_POLL_MS = 2500;
 
@@ -85,6 +85,11 @@ export class Callboard {
       after = page.next;
     } while (after);
     return found;
+  }
+
+  /** Return a page of what models are given in place of a thread's old messages, the newest first. */
+  summaries(threadId: string, query: ThreadOptions & { limit?: number; before?: string } = {}): Promise<Summaries> {
+    return this.#http.call("GET", `${threadPath(threadId)}/summaries`, { query: { ...query } });
   }
 
   /** Delete a thread with its messages and runs. */

@@ -2108,6 +2108,43 @@ export interface components {
             status: components["schemas"]["RunStatus"];
             thread_id: string;
         };
+        /** @description What models are given in place of old messages of a thread. The messages stay. */
+        SummaryOfThread: {
+            /** @description The id of the agent whose model wrote it, and is given it. */
+            agent: string;
+            /** @description Calls of tools with their arguments, ids and outcomes, a line each; the newest that fit. */
+            calls: string[];
+            cost_usd?: number;
+            created_at: string;
+            /** @description When a person let it count no more; absent where it counts. */
+            dropped_at?: string;
+            dropped_by?: string;
+            /** @description The number of the first message that it replaces. */
+            from_number: number;
+            /** @description How many calls before these did not fit; absent where all did. */
+            left_out?: number;
+            /** @description The model that wrote it. */
+            model: string;
+            /** @description The facts that the agent's definition pins, by their names. */
+            pinned: {
+                [key: string]: string;
+            };
+            summary_id: string;
+            text: string;
+            /** @description The number of the last one. */
+            upto_number: number;
+            usage?: {
+                [key: string]: unknown;
+            };
+            /** @description The id of the first run that was given it; absent before that. */
+            used_by?: string;
+        };
+        /** @description A page of summaries, the newest first. */
+        SummaryPage: {
+            /** @description Where the next page begins; absent on the last one. */
+            next?: string;
+            summaries: components["schemas"]["SummaryOfThread"][];
+        };
         /** @description A piece of the answer. */
         Thinking: {
             content: string;

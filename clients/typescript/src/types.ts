@@ -22,5 +22,6 @@ export type Run = Schemas["Run"];
 export type Runs = Schemas["RunPage"];
 export type RunEvent = Schemas["Event"];
 export type RunSummary = Schemas["RunSummary"];
+export type Summaries = Schemas["SummaryPage"];
 export type Thread = Schemas["Thread"];
 export type Threads = Schemas["ThreadPage"];

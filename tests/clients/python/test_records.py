@@ -5,7 +5,19 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel
 
-from callboard_client import Agent, AgentProblem, Approval, Decided, Executed, Message, Page, Run, Thread, ThreadRun
+from callboard_client import (
+    Agent,
+    AgentProblem,
+    Approval,
+    Decided,
+    Executed,
+    Message,
+    Page,
+    Run,
+    Summary,
+    Thread,
+    ThreadRun,
+)
 from callboard_client.records import Record
 from web.api import agents, threads
 from web.dialects.seeds import execute
@@ -16,6 +28,7 @@ DECLARED: list[tuple[type[Record], type[BaseModel]]] = [
     (Thread, threads.Thread),
     (ThreadRun, threads.RunOfThread),
     (Message, threads.Message),
+    (Summary, threads.SummaryOfThread),
     (Agent, agents.AgentSummary),
     (AgentProblem, agents.BrokenAgent),
     (Approval, approval.ListedApproval),

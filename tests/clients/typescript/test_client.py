@@ -47,6 +47,7 @@ const board = await new Promise((resolve) => {
 console.log(JSON.stringify({
   same: run.runId === again.runId, count: runs.length, cancelled: cancelled.status, end: end.status, board,
   messages: (await server.messages("talk")).map((message) => message.role),
+  summaries: (await server.summaries("talk")).summaries,
   agents: (await server.agents()).agents.map((agent) => agent.id),
   refused: [refused instanceof ApiError, refused.code, refused.status],
 }));
@@ -172,6 +173,7 @@ def test_runs_threads_and_agents_are_reached(client: Path, web: Web) -> None:
     assert (result["count"], result["cancelled"], result["end"]) == (1, "cancelled", "cancelled")
     assert result["board"][0] == "snapshot"
     assert result["messages"][0] == "user"
+    assert result["summaries"] == []
     assert "assistant" in result["agents"]
     assert result["refused"] == [True, "run_unknown", 404]
 

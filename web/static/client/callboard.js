@@ -51,6 +51,10 @@ export class Callboard {
         } while (after);
         return found;
     }
+    /** Return a page of what models are given in place of a thread's old messages, the newest first. */
+    summaries(threadId, query = {}) {
+        return this.#http.call("GET", `${threadPath(threadId)}/summaries`, { query: { ...query } });
+    }
     /** Delete a thread with its messages and runs. */
     async removeThread(threadId, { owner } = {}) {
         await this.#http.call("DELETE", threadPath(threadId), { query: { owner } });

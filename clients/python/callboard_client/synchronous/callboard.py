@@ -12,7 +12,7 @@ import httpx
 from callboard_client import calls
 from callboard_client.address import Address
 from callboard_client.envelope import EnvelopeKey
-from callboard_client.records import Agent, AgentProblem, Approval, Executed, Message, Page, Run, Thread
+from callboard_client.records import Agent, AgentProblem, Approval, Executed, Message, Page, Run, Summary, Thread
 from callboard_client.retrying import Timeouts
 from callboard_client.synchronous.handle import RunHandle
 from callboard_client.synchronous.transport import Transport
@@ -193,6 +193,10 @@ class Threads:
     ) -> Page[Message]:
         """Return a page of a thread's messages, in reading order; with ``at`` up to that ``number``, or that time."""
         return self._transport.send(calls.list_messages(thread_id, at, after, limit))
+
+    def summaries(self, thread_id: str, *, limit: int = 20, before: str | None = None) -> Page[Summary]:
+        """Return a page of what models are given in place of a thread's old messages, the newest first."""
+        return self._transport.send(calls.list_summaries(thread_id, limit, before))
 
     def create(self, *, agent: str | None = None, title: str | None = None) -> str:
         """Create an empty thread and return its id."""
