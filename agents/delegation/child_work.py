@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from agents.context import RunContext
 from agents.delegation.router import routed_call
@@ -11,7 +12,7 @@ from agents.models.auto import resolve_model
 from agents.process import Process, opened_process
 from agents.prompt import check_objective
 from agents.tools.tool import Tool
-from bus.journal.clients import NO_MODEL, AcceptedChild, NewRun, Parent
+from bus.journal.clients import NO_MODEL, THREAD, AcceptedChild, NewRun, Parent
 from bus.journal.errors import CHILD_FAILED, DELEGATION_REFUSED, StaleOwner
 from bus.journal.owner import ChildRun, Commit, OpenStep
 from bus.payloads import ChildPayload, Payload
@@ -21,7 +22,7 @@ from config.identity.contexts import DeclaredContext, declared_for
 from config.ids import new_id
 
 REMOVED = "the child run of this call was removed, so its result is not known."
-CHANGED = "agent '{agent}' has changed since this call was approved; call it again."
+CHANGED = "agent '{agent}' may have changed since this call was approved; call it again."
 
 
 class ChildWork:
@@ -49,16 +50,18 @@ class ChildWork:
         """Whether the child had ended when this owner claimed the parent, or is gone."""
         return self.run.is_over if self.run is not None else self.was_removed
 
-    async def begin(self, message: str, timeout_s: float | None) -> None:
+    async def begin(self, message: str, timeout_s: float | None, *, is_approved: bool) -> None:
         """Commit the child run together with the event that says so; it is stopped after ``timeout_s``.
+
+        ``is_approved``: whether a person has approved the call, for the tool as it is here.
 
         Raises:
             ModelVisible: there is none: the agent may not be started, or the message may not be kept.
             StaleOwner: another worker owns the parent now.
         """
-        declared = declared_for(self._context.lease.tenant)
+        accepted = partial(self._accepted, declared=declared_for(self._context.lease.tenant), is_approved=is_approved)
         try:
-            child = await self._context.loop.wait(self._accepted, message, timeout_s, declared)
+            child = await self._context.loop.wait(accepted, message, timeout_s)
             event = self._event(child.run_id, "queued")
             await self._context.save(Commit(events=[event], children=[child]), then=self._note_begun)
         except (ModelVisible, StaleOwner):
@@ -69,14 +72,16 @@ class ChildWork:
     def _note_begun(self) -> None:
         self.is_begun = True
 
-    def _accepted(self, message: str, timeout_s: float | None, declared: DeclaredContext | None) -> AcceptedChild:
+    def _accepted(
+        self, message: str, timeout_s: float | None, *, declared: DeclaredContext | None, is_approved: bool
+    ) -> AcceptedChild:
         """Return the run that is to be inserted; blocks."""
         process = opened_process()
         assert process is not None, "a run is executed by a process that was opened"
         lease, settings = self._context.lease, self._context.settings
         self._require_below(process)
-        definition = process.registry.startable(lease.starter, self._agent_id)
-        self._require_approved(definition)
+        thread_id = f"{THREAD}_{self._step_id.partition('_')[2]}"  # the same for each try of the call
+        definition = self._definition(process, thread_id, is_approved=is_approved)
         check_objective(message, settings.max_input_chars)
         guardrails, originals = sealing_guardrails(settings, definition.guardrails)
         fields = definition.run_fields()
@@ -88,6 +93,7 @@ class ChildWork:
             objective=text,
             call=call,
             model=resolve_model(definition.model, os.environ) if call is None else NO_MODEL,
+            new_thread_id=thread_id,
             principal=lease.starter,
             detached=True,
             declared=declared,
@@ -116,11 +122,27 @@ class ChildWork:
                 "(CALLBOARD_CHILD_DEPTH); do this yourself."
             )
 
-    def _require_approved(self, definition: AgentDefinition) -> None:
-        """Check that a call which a person approved goes to the agent as it was then."""
-        is_approved = self._prior is not None and self._prior.decision is not None
-        if is_approved and definition.digest != self._tool.implementation:
-            raise DELEGATION_REFUSED(CHANGED.format(agent=self._agent_id))
+    def _definition(self, process: Process, thread_id: str, *, is_approved: bool) -> AgentDefinition:
+        """Return the version of the agent that gets the call: a canary has its share of the children's threads.
+
+        A call that a person approved goes to the version that the question was about, so never to a canary.
+
+        Raises:
+            DELEGATION_REFUSED: another version serves in its place by now.
+            CallboardError: the agent may not be started.
+        """
+        starter = self._context.lease.starter
+        if not is_approved:
+            return process.registry.startable(starter, self._agent_id, thread_id)
+        definition = process.registry.startable(starter, self._agent_id)
+        if definition.digest != self._tool.implementation:
+            raise self.changed
+        return definition
+
+    @property
+    def changed(self) -> ModelVisible:
+        """The error of a call that a person approved, maybe for another version of the agent."""
+        return DELEGATION_REFUSED(CHANGED.format(agent=self._agent_id))
 
     def _inherited(self, timeout_s: float | None) -> Parent:
         lease = self._context.lease

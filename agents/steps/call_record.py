@@ -183,6 +183,20 @@ class CallRecord:
             return False
         return answer.digest == canonical_digest(arguments) and answer.tool_digest == version_of(self.tool)
 
+    def is_by_approval(self, decision: CallDecision) -> bool:
+        """Return whether a call that may be made needed a person's approval, by this owner or an earlier one."""
+        judged = decision.policy_decision
+        is_needed = judged is not None and judged.verdict is Verdict.REQUIRE_APPROVAL
+        return is_needed or (self.prior is not None and self.prior.needs_approval)
+
+    @property
+    def is_of_approved_tool(self) -> bool:
+        """Whether the tool is as it was when a person approved the call; the stages compare that of a planned one.
+
+        What an earlier owner began by a sticky approval has none of its own, so that it is not known.
+        """
+        return self.is_planned or (self.tool is not None and self.answer.tool_digest == version_of(self.tool))
+
     def labels(self, decision: CallDecision) -> frozenset[str]:
         """Return the labels of the call's result by its tool and the policy."""
         judged, prior = decision.policy_decision, self.prior

@@ -254,9 +254,12 @@ class CallWork:
     # --- its child run
 
     async def _begin_child(self, child: ChildWork, decision: CallDecision) -> None:
+        is_approved, limit_s = self._record.is_by_approval(decision), _own_limit_s(self._tool, decision)
         try:
+            if is_approved and not self._record.is_of_approved_tool:
+                raise child.changed
             failpoint("tool")
-            await child.begin(decision.arguments[MESSAGE], _own_limit_s(self._tool, decision))
+            await child.begin(decision.arguments[MESSAGE], limit_s, is_approved=is_approved)
             failpoint("tool-after")
         except ModelVisible as error:
             self.set_outcome("failed", f"Error: {error}", error)

@@ -86,10 +86,19 @@ class StartableAgents:
         agents = {agent.id: agent for agent in self.startable() if agent.id not in taken}
         if agent_id not in agents:
             raise self._refused(agent_id, agents, above)
-        definition = agents[agent_id]
+        definition = self._served(agent_id)
         self._require_accepted(definition, reason)
         self.planned = PlannedHandover(handover=self._handover(definition), reason=reason)
         return definition
+
+    def _served(self, agent_id: str) -> AgentDefinition:
+        """Return the version of an agent that serves the run's thread, as it does for the thread's next turns."""
+        process = opened_process()
+        assert process is not None, "a run is executed in an open process"
+        try:
+            return process.registry.startable(self._principal, agent_id, self._context.lease.thread_id)
+        except CallboardError as error:
+            raise HANDOVER_REFUSED(f"Not done: {error}") from error
 
     def _agents_above(self) -> Sequence[str]:
         """Return the agents of the runs that wait for this one, the first run's first."""

@@ -222,7 +222,7 @@ class PersonAnswer:
     digest: str | None = None
     """With ``approve``: the digest of the arguments that were approved."""
     tool_digest: str | None = None
-    """With ``approve``: the version of the tool that was approved."""
+    """With ``approve``: the version of the tool that was approved, also where that answer is used up."""
     policy_version: str | None = None
     """With ``approve``: the version of the policy that required it; None where the tool did."""
     edited: Mapping[str, Any] | None = None
@@ -278,7 +278,7 @@ def _answered(row: Row[Any], before: PersonAnswer, *, is_void: bool) -> PersonAn
     edited = decision.arguments if decision is not None and decision.arguments is not None else before.edited
     data = orjson.loads(row.decision_json) if decision is not None else {}
     if is_void or (row.used_ms is not None and row.decision in USED_UP) or not _is_as_given(data):
-        return PersonAnswer(edited=edited, given=before.given)
+        return PersonAnswer(edited=edited, given=before.given, tool_digest=row.tool_digest)
     return PersonAnswer(
         approval_id=row.id,
         decision=decision,

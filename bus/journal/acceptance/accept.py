@@ -28,7 +28,7 @@ from bus.journal.paging import agents_beside
 from bus.journal.records.definition_store import is_pinned, pin, remember_pinned
 from bus.journal.records.on_disconnect import add_policy
 from bus.journal.records.originals import write_originals
-from bus.journal.records.recorded_calls import RERUN
+from bus.journal.records.recorded_calls import RERUN, Origin
 from bus.journal.states.conditions import insert_run
 from bus.journal.unowned.turns import put_first
 from bus.messages.run_agent import FIELDS, RunAgentMessage
@@ -158,8 +158,7 @@ def _accept(
     grant = new.grant.require(connection, new.principal, new.agent_id) if new.grant is not None else None
     pin(connection, new.definition_digest, new.agent_id, new.definition_json)
     if new.origin is not None and new.origin.kind == RERUN:
-        source = repeatable(connection, new.principal, new.origin)
-        new = replace(new, thread_id=fork_before(connection, new.principal, source.thread_id, source.turn))
+        new = replace(new, thread_id=_fork(connection, new, new.origin))
     run = _insert(connection, new, grant)
     add_policy(connection, run["id"], new.on_disconnect)
     if new.origin is not None:
@@ -175,6 +174,12 @@ def _accept(
     _audit(connection, new, grant, run, is_audited=is_audited)
     ids = {"run_id": run["id"], "thread_id": run["thread_id"]}
     return Accepted(**ids, message=message, outbox_row=row, delivery=delivery)
+
+
+def _fork(connection: Connection, new: NewRun, origin: Origin) -> str:
+    """Make the thread of a rerun, with what was said before the turn that it repeats, and return its id."""
+    source = repeatable(connection, new.principal, origin)
+    return fork_before(connection, new.principal, source.thread_id, source.turn, new.new_thread_id)
 
 
 def _audit(

@@ -71,13 +71,15 @@ def fork_thread(
     return Fork(thread_id=fork_id, forked_from=row.id, at=last[1], messages=count)
 
 
-def fork_before(connection: Connection, principal: Principal, thread_id: str, turn: int) -> str:
+def fork_before(
+    connection: Connection, principal: Principal, thread_id: str, turn: int, new_thread_id: str | None
+) -> str:
     """Make a fork of the principal's thread with what was said before this turn, and return its id.
 
     Raises:
         ThreadUnknown: see ``fork_thread``.
     """
-    return insert_fork(connection, _locked_thread(connection, principal, thread_id), (turn, 0))[0]
+    return insert_fork(connection, _locked_thread(connection, principal, thread_id), (turn, 0), new_thread_id)[0]
 
 
 def _locked_thread(connection: Connection, principal: Principal, thread_id: str) -> Row[Any]:

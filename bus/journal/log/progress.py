@@ -42,6 +42,8 @@ class OpenStep:
     """What the remote engine said of it; empty where it was not asked."""
     labels: tuple[str, ...] = ()
     """Labels that the policy gave to the call's result."""
+    needs_approval: bool = False
+    """Whether a person had to approve it, as was decided last."""
     wait: TaskWait | None = None
     """The task that it began, where another system does its work. With the status ``waiting`` it is known to be sent.
     """
@@ -205,5 +207,6 @@ def _open(
         constrained=decided.get("arguments"),
         remote=decided.get("remote", ""),
         labels=tuple(decided.get("labels", ())),
+        needs_approval=decided.get("verdict") == "require_approval",
         arguments_text=text,
     )
