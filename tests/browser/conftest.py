@@ -14,12 +14,24 @@ ARGUMENTS = """
     --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --no-first-run
 """.split()
 
+DESK = """\
+name: Front desk
+description: Passes sums on.
+model: auto
+system_prompt: You answer.
+listed: false
+router: [{contains: sum, agent: assistant}]
+"""
+"""A router, which is started by its name alone."""
+
 
 @pytest.fixture(scope="session")
 def callboard_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a Callboard of this session's own."""
-    state = tmp_path_factory.mktemp("callboard")
+    state, agents = tmp_path_factory.mktemp("callboard"), tmp_path_factory.mktemp("agents")
+    (agents / "desk.yaml").write_text(DESK)
     keys = {"ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": "", "GEMINI_API_KEY": ""}
+    keys["CALLBOARD_AGENTS_DIR"] = f"{agents}:config/agents:config/goals"
     with Up(state, "--port", "0", "--workers", "1", **keys) as up:
         up.ask("assistant", "What is 2 + 2?")  # the workers are warm from here on
         yield up.address

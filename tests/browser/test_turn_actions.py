@@ -54,6 +54,27 @@ def test_a_message_that_waits_is_edited_in_its_place(visitor: Visitor) -> None:
     expect(visitor.answer.last).to_contain_text("391")
 
 
+def test_a_message_that_a_route_took_is_not_edited(visitor: Visitor) -> None:
+    thread_id = f"routed-{uuid4().hex}"
+    for text in ("write 60 words slowly", "The sum of 17 * 23?"):
+        body = {"agent": "desk", "input": text, "thread_id": thread_id}
+        assert visitor.context.request.post(f"{visitor.url}/v1/runs", data=body).status == 202
+    visitor.opens(f"#/thread/{thread_id}")
+    buttons = visitor.turns.last.locator(".turn-actions").get_by_role("button")
+    expect(buttons).to_have_text(["Send now", "Remove"], timeout=PATIENCE_MS)
+
+    visitor.says("The sum of 2 + 2?")  # of which the page learns what it is after it was sent
+    expect(visitor.turns).to_have_count(3)
+    expect(buttons).to_have_text(["Send now", "Remove"], timeout=PATIENCE_MS)
+    visitor.says("And a word for the model.")
+    expect(visitor.turns).to_have_count(4)
+    expect(buttons).to_have_text(["Send now", "Steer", "Edit", "Remove"], timeout=PATIENCE_MS)
+    press(visitor.turns.nth(1).locator(".turn-actions"), "Remove")
+
+    visitor.waits_for_end(4)
+    assert [run["kind"] for run in runs(visitor)] == ["agent", "tool", "tool", "agent"]
+
+
 def test_a_message_that_waits_is_removed_and_no_model_gets_it(visitor: Visitor) -> None:
     press(queued(speaking(visitor, 24), "What is 17 * 23?"), "Remove")
 

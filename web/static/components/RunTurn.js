@@ -143,6 +143,7 @@ export class RunTurn {
   #queuedActions(story) {
     if (story.startedAt || story.cursor > 1 || ownerOf(story.principal) !== "you") return null;
     this.queued ??= new QueuedActions(story, { act: this.act, isBehind: () => this.isBehind(story) });
+    this.queued.update();
     return this.queued.element;
   }
 
@@ -165,7 +166,7 @@ function hasCalls(story) {
 
 function footKey(story, fleet) {
   const late = story.status === "queued" && fleet.alive === 0 && [fleetWords(fleet), isOlder(story, LATE_MS), isOlder(story, NO_WORKER_MS)];
-  return JSON.stringify([story.run_id, story.status, story.reason, story.detail, story.end, story.sending, story.stopping, Boolean(story.unsent), Boolean(story.lost), isSilent(story), story.items.length === 0, story.items.filter(isOpen).length, late]);
+  return JSON.stringify([story.run_id, story.kind, story.status, story.reason, story.detail, story.end, story.sending, story.stopping, Boolean(story.unsent), Boolean(story.lost), isSilent(story), story.items.length === 0, story.items.filter(isOpen).length, late]);
 }
 
 // Nothing grows and nothing runs: the model is being waited for.

@@ -14,14 +14,21 @@ export class QueuedActions {
     this.#paint();
   }
 
+  /** Show what may be done by now: what the message is may come later than it. */
+  update() {
+    if (this.kind !== this.story.kind && !this.#field) this.#paint();
+  }
+
+  // One call of a tool, as one that a route took, is no text for a model: it is neither edited nor given to another run.
   #paint() {
-    const { story } = this;
+    const { story } = this, isCall = story.kind === "tool";
     if (this.#field) return fill(this.element, this.#field.element);
+    this.kind = story.kind;
     const button = (words, title, onclick) => h("button.quiet", { type: "button", title, onclick }, words);
     fill(this.element, h("div.row", { role: "group", "aria-label": "What waits its turn" },
       this.isBehind() && button("Send now", "Stop the run before it; this message is next", () => this.act("now", story)),
-      this.isBehind() && button("Steer", "Give this text to the run before it, between two of its steps", () => this.act("steer", story)),
-      button("Edit", "Change the text; the message keeps its place", () => this.#edit()),
+      this.isBehind() && !isCall && button("Steer", "Give this text to the run before it, between two of its steps", () => this.act("steer", story)),
+      !isCall && button("Edit", "Change the text; the message keeps its place", () => this.#edit()),
       button("Remove", "Take the message out; no model gets it", () => this.act("remove", story))));
     return this.element;
   }

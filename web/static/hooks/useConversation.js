@@ -257,8 +257,8 @@ export class Conversation {
 
   #followFromStart(story) {
     if (story.cursor === 0) return this.#unfollow();
-    const { run_id, thread_id, agent, input, createdAt, principal } = story;
-    const fresh = newStory({ run_id, thread_id, agent, input, createdAt, principal });
+    const { run_id, thread_id, agent, input, createdAt, principal, kind } = story;
+    const fresh = newStory({ run_id, thread_id, agent, input, createdAt, principal, kind });
     this.stories[this.stories.indexOf(story)] = fresh;
     this.view.replaceStory(story, fresh);
     this.#unfollow();

@@ -18,7 +18,7 @@ export function storiesOf(thread, messages) {
 
 /** Take into a story what a run's summary knows. */
 export function applySummary(story, run) {
-  Object.assign(story, pick(run, "status", "reason", "detail", "agent", "agent_name", "error", "principal"));
+  Object.assign(story, pick(run, "status", "reason", "detail", "agent", "agent_name", "error", "principal", "kind"));
   story.createdAt = run.created_at ?? story.createdAt;
   story.startedAt = run.started_at ?? story.startedAt;
   if (OVER.has(run.status)) {
@@ -47,7 +47,7 @@ function storyOfWords(thread, id) {
 }
 
 function addMessage(story, message) {
-  if (message.role === "user" && !story.input) story.input = message.content ?? "";
+  if (message.role === "user" && !story.input) Object.assign(story, { input: message.content ?? "", kind: message.tool_calls ? "tool" : "agent" });
   else if (!OVER.has(story.status)) return; // An open run is built from its events, from the first.
   else if (message.control_id) story.items.push({ key: `control:${message.control_id}`, kind: "control", verb: "steer", state: "consumed", content: message.content });
   else if (message.role === "tool") new ToolCalls(story).answer(message);
