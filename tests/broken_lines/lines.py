@@ -327,8 +327,8 @@ LINES = (
     Line(
         promise="what a message is put before keeps its order",
         file="bus/journal/unowned/turns.py",
-        text="[items[-1], *items[:-1]]",
-        broken="[items[-1], *items[-2::-1]]",
+        text="set_turn(connection, steer, steer.turn + 1)",
+        broken="set_turn(connection, steer, steer.turn)",
         tests="tests/bus/journal/test_mailbox_schedules.py",
     ),
     Line(

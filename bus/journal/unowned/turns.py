@@ -6,40 +6,42 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, bindparam, select, update
 
-from bus.journal.records.control_requests import ControlRequest, set_turn, unread_steers
+from bus.journal.records.control_requests import set_turn, unread_steers
 from config.database.tables import messages, runs
 
 
 def put_first(connection: Connection, thread_key: int, run_id: str, queued: Sequence[str]) -> None:
     """queued -> queued: the run's turn comes before those of ``queued``, which the caller has locked in their order.
 
-    Everything between them goes back by one place, in its order: runs that wait otherwise, and texts that no model has
-    got, each of which may begin a turn. The places keep their numbers.
+    Everything between them goes back by one, in its order: runs that wait otherwise, texts that no model has got, each
+    of which may begin a turn, and messages whose runs were removed. Two statements move them, however many they are. A
+    place alone would not do: no number is free between the last turn that has begun and the first one that waits.
     """
-    steers = unread_steers(connection, thread_key)
-    turns = {row.id: row.turn for row in connection.execute(_TURNS, {"key_": thread_key, "ids_": [run_id, *queued]})}
-    between = {"key_": thread_key, "first": min(turns.values()), "last": turns[run_id]}
-    places: list[tuple[int, str | ControlRequest]] = [(r.turn, r.id) for r in connection.execute(_BETWEEN, between)]
-    places += [(s.turn, s) for s in steers if s.turn is not None and between["first"] < s.turn < between["last"]]
-    places.sort(key=lambda place: place[0])
-    numbers, items = [turn for turn, _ in places], [item for _, item in places]
-    for turn, item in zip(numbers, [items[-1], *items[:-1]], strict=True):
-        if isinstance(item, ControlRequest):
-            set_turn(connection, item, turn)
-        elif len(items) > 1:
-            connection.execute(_SET_TURN, {"id_": item, "turn_": turn})
-            connection.execute(_SET_TURN_OF_MESSAGES, {"key_": thread_key, "id_": item, "turn_": turn})
+    ids = [run_id, *queued[:1]]
+    turns = {row.id: row.turn for row in connection.execute(_TURNS, {"key_": thread_key, "ids_": ids})}
+    first, last = min(turns.values()), turns[run_id]
+    if first == last:
+        return
+    for steer in unread_steers(connection, thread_key):
+        if steer.turn is not None and first < steer.turn < last:
+            set_turn(connection, steer, steer.turn + 1)
+    for go_back, set_own in (_RUNS, _MESSAGES):
+        connection.execute(go_back, {"key_": thread_key, "first": first, "last": last})
+        connection.execute(set_own, {"key_": thread_key, "id_": run_id, "first": first})
 
 
 _TURNS = select(runs.c.id, runs.c.turn).where(
     runs.c.thread_key == bindparam("key_"), runs.c.id.in_(bindparam("ids_", expanding=True))
 )
-_BETWEEN = select(runs.c.id, runs.c.turn).where(
-    runs.c.thread_key == bindparam("key_"), runs.c.turn.between(bindparam("first"), bindparam("last"))
-)
-_SET_TURN = update(runs).where(runs.c.id == bindparam("id_")).values(turn=bindparam("turn_"))
-_SET_TURN_OF_MESSAGES = (
-    update(messages)
-    .where(messages.c.thread_key == bindparam("key_"), messages.c.run_id == bindparam("id_"))
-    .values(turn=bindparam("turn_"))
+_RUNS, _MESSAGES = (
+    (
+        update(table)
+        .where(table.c.thread_key == bindparam("key_"), table.c.turn >= bindparam("first"))
+        .where(table.c.turn < bindparam("last"))
+        .values(turn=table.c.turn + 1),
+        update(table)
+        .where(table.c.thread_key == bindparam("key_"), own == bindparam("id_"))
+        .values(turn=bindparam("first")),
+    )
+    for table, own in ((runs, runs.c.id), (messages, messages.c.run_id))
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import event, select, text
 
 from bus.journal.acceptance.accept import Accepted, accept
 from bus.journal.approvals import Decision
@@ -20,12 +20,13 @@ from bus.journal.mailbox.control import control
 from bus.journal.records.control_requests import request_of
 from bus.journal.records.steps import StepEnded, StepStarted
 from bus.journal.records.threads import HistoryItem, history
+from bus.journal.retention.removal import remove_runs
 from bus.journal.run_end import fail_owned
 from bus.journal.states.codes import Reason
 from bus.journal.states.release import PAUSED, Release
 from bus.payloads import MessagePayload, StatusPayload, ToolResultPayload
 from cli.crashlab.invariants import breaches
-from config.database.tables import approvals, controls, outbox, runs, steps
+from config.database.tables import approvals, controls, messages, outbox, runs, steps
 from config.identity.principal import Principal
 from config.ids import canonical_digest, new_id
 from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, fire_timers, lose_owner, new_run
@@ -357,18 +358,40 @@ def test_a_question_is_withdrawn_where_a_message_waits_already(harness: JournalH
     assert harness.own(first).lease.stop_requested
 
 
-def test_ten_thousand_messages_wait_and_the_newest_is_put_first(small_harness: JournalHarness) -> None:
-    harness = small_harness
+def test_put_first_takes_as_many_statements_however_many_messages_wait(small_harness: JournalHarness) -> None:
+    harness, counts = small_harness, list[int]()
     owner = harness.own(send(harness, "First").run_id)
-    for number in range(300):  # the statements take ids in one list; the limit of a database is in the thousands
-        send(harness, f"text {number}")
-    last = send(harness, "Last").run_id
+    for size in (3, 300):
+        last = [send(harness, f"text {number} of {size}").run_id for number in range(size)][-1]
+        counts.append(0)
 
-    queue.move_first(harness.database, ME, "talk", last, "ann", is_now=False)
+        @event.listens_for(harness.database.engine, "before_cursor_execute")
+        def note(*_: Any) -> None:
+            counts[-1] += 1
+
+        queue.move_first(harness.database, ME, "talk", last, "ann", is_now=False)
+        event.remove(harness.database.engine, "before_cursor_execute", note)
     harness.do(owner.end())
 
-    assert titles(harness)[:3] == ["Last", "text 0", "text 1"]
+    assert counts[0] == counts[1] < 25
+    assert titles(harness)[:4] == ["text 299 of 300", "text 2 of 3", "text 0 of 3", "text 1 of 3"]
     assert harness.claimable() == [last]
+
+
+def test_put_first_keeps_the_order_of_messages_whose_runs_were_removed(harness: JournalHarness) -> None:
+    owner = harness.own(send(harness, "First").run_id)
+    _, third, fourth = (send(harness, text).run_id for text in ("Second", "Third", "Fourth"))
+    queue.remove(harness.database, ME, "talk", third, "ann")
+    remove_runs(harness.database, ME, [third])
+
+    queue.move_first(harness.database, ME, "talk", fourth, "ann", is_now=False)
+
+    rows = harness.rows(select(messages).order_by(messages.c.turn, messages.c.number))
+    contents = [orjson.loads(row.data_json)["content"] for row in rows if row.role == "user"]
+    assert contents == ["First", "Fourth", "Second", "Third"]
+    assert len({row.turn for row in rows if row.role == "user"}) == 4
+    harness.do(owner.end())
+    assert harness.claimable() == [fourth]
 
 
 def test_a_steer_that_waits_is_listed_in_the_order_of_arrival(harness: JournalHarness) -> None:
