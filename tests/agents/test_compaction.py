@@ -44,6 +44,18 @@ def look_up(value: str) -> str:
     return f"found {value} " + "y" * 100
 
 
+@tool(effect="pure", labels=["sensitive"])
+def salaries() -> str:
+    """Read the salaries."""
+    return "99"
+
+
+@tool(effect="idempotent")
+def send(text: str) -> str:
+    """Send a text."""
+    return f"sent {text}"
+
+
 class Talk:
     """One thread of an agent that gets long sentences, worked on as a worker does it."""
 
@@ -319,6 +331,29 @@ def test_a_summary_loses_no_label_of_what_was_read(talk: Talk) -> None:
     assert "untrusted" in lease.labels
     lose_owner(talk.kit.runner.journal.database, handle.run_id)
     talk.work()
+
+
+@pytest.mark.parametrize("has_read", [True, False])
+def test_what_was_read_before_a_summary_asks_a_person_behind_it(talk: Talk, has_read: bool) -> None:
+    """The untrusted result is in the summary alone; the run reads sensitive data and sends it."""
+    if has_read:
+        talk.say("Look up 0001")
+    talk.grow()
+    assert len(talk.summaries()) == 1
+    talk.kit.agent(tools=[salaries, send], history_chars=CHARS)
+    answers = [Turn(calls=[Call(name="salaries")]), Turn(calls=[Call(name="send", arguments={"text": "99"})])]
+
+    def respond(call: ModelCall) -> Turn:
+        assert of_summary([dict(message) for message in call.messages]) != []
+        assert "found 0001" not in str(call.messages)
+        return answers.pop(0) if answers else Turn(text="Sent.")
+
+    talk.kit.model.respond = respond
+    handle = talk.kit.run("Send them.", thread_id="talk", detached=True)
+    talk.work()
+
+    assert [question["name"] for question in handle.approvals()] == (["send"] if has_read else [])
+    handle.cancel()
 
 
 def test_each_agent_of_a_thread_has_its_own_summary(talk: Talk) -> None:

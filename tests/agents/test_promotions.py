@@ -122,11 +122,12 @@ class Office:
 
 
 @pytest.fixture
-def office(settings: Settings, tmp_path: Path) -> Iterator[Office]:
+def office(settings: Settings, tmp_path: Path, each_database_url: str) -> Iterator[Office]:
     """One with the versions ``one`` and ``two`` of clerk, of which ``one`` is stable."""
     folder = tmp_path / "agents"
     folder.mkdir()
-    chosen = settings.model_copy(update={"agents_dir": str(folder), "child_runs": 32})
+    own = {"agents_dir": str(folder), "child_runs": 32, "database_url": each_database_url}
+    chosen = settings.model_copy(update=own)
     migrate(chosen)
     journal = Journal(chosen, publish=Publisher(chosen), guard=partial(guard_of, chosen))
     registry = AgentRegistry(chosen.agent_folders, chosen.local_principal, journal.stores.agent_versions)
@@ -207,6 +208,21 @@ def test_a_rerun_gets_the_version_that_serves_its_own_thread(office: Office) -> 
     for handle in again:
         [row] = office.rows(id=handle.run_id)
         assert registry.startable(LOCAL, "clerk", row.thread_id).digest == row.definition_digest
+
+
+def test_a_rerun_from_behind_a_hand_over_is_a_run_that_was_handed_over(office: Office) -> None:
+    office.write("boss", "boss", tools=["ChangeGoal"])
+    office.write("clerk", "three", tools=["agent:boss"])
+    office.versions.promote(LOCAL, "clerk", 3)
+    first = office.run(Turn(calls=[CHANGE]))
+    first.result(30)
+
+    again = office.runner.repeat(Origin(run_id=first.run_id, kind="rerun", from_step=3), LOCAL)
+    again.result(30)
+
+    [row] = office.rows(id=again.run_id)
+    assert (row.agent_id, row.handed_from_json) == ("clerk", '["boss"]')
+    assert office.runner.journal.owner.lineage(again.run_id) == [["boss", "clerk"]]
 
 
 # --- an approval

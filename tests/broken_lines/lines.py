@@ -191,6 +191,20 @@ LINES = (
         tests="tests/agents/test_approvals.py",
     ),
     Line(
+        promise="a call that a person approved goes to no other version of an agent",
+        file="agents/delegation/child_work.py",
+        text="if definition.digest != self._tool.implementation:",
+        broken="if definition.digest == '':",
+        tests="tests/agents/test_promotions.py",
+    ),
+    Line(
+        promise="an approved call whose worker was lost goes to no other version of an agent",
+        file="agents/steps/call_work.py",
+        text="if is_approved and not self._record.is_of_approved_tool:",
+        broken="if not is_approved and not self._record.is_of_approved_tool:",
+        tests="tests/agents/test_promotions.py",
+    ),
+    Line(
         promise="what is done is what a person approved when the engine asked",
         file="agents/steps/call_record.py",
         text="return answer.digest == canonical_digest(arguments) and answer.tool_digest",

@@ -5,17 +5,20 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agents.handle import RunHandle
+from agents.models.call import ModelCall
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.files import list_files, read_file, write_file
 from agents.tools.http import http_get
 from agents.tools.sql.query import sql_query
 from agents.tools.tool import tool
 from bus.journal.approvals import Decision
-from bus.payloads import ApprovalPayload, EndPayload
+from bus.journal.clients import Origin
+from bus.payloads import ApprovalPayload, ChildPayload, EndPayload
 from tests.agents.injection.obedience import Site
 
 pytestmark = pytest.mark.parity
@@ -137,3 +140,122 @@ def test_files_without_sensitive_data_ask_no_one(kit: AgentKit, site: Site) -> N
     assert not is_asked(begin(kit, page(site), WRITE))
 
     assert not is_asked(begin(kit, LIST, READ, page(site)))
+
+
+# --- across runs, agents and threads
+
+
+SALARIES = Call(name="salaries", arguments={})
+TO_HELPER = Call(name="ChangeGoal", arguments={"goal": "helper"})
+
+
+@tool(effect="pure", labels=["sensitive", "trusted"])
+def salaries() -> str:
+    """Read the salaries, as the owner of the deployment wrote them."""
+    return SECRET
+
+
+def family(kit: AgentKit, *of_parent: Call, of_child: tuple[Call, ...]) -> RunHandle:
+    """Return a run whose agent makes these calls, of which one has ``helper`` make its own."""
+    tools: list[Any] = [http_get, salaries, "ChangeGoal"]
+    kit.agent("helper", tools=tools)
+    kit.agent(tools=[*tools, "agent:helper"])
+
+    def respond(call: ModelCall) -> Turn:
+        is_child = any(message["content"] == "Help." for message in call.messages)
+        calls = of_child if is_child else of_parent
+        count = sum(message["role"] == "tool" for message in call.messages)
+        return Turn(calls=[calls[count]]) if count < len(calls) else Turn(text="Done.")
+
+    kit.model.respond = respond
+    return kit.run()
+
+
+HELP = Call(name="helper", arguments={"message": "Help."})
+
+
+def asks_below(handle: RunHandle) -> bool:
+    """Return whether a child of the run asks a person before the run ends."""
+    kinds = (ChildPayload, EndPayload)
+    ending = (event for event in handle.events() if isinstance(event, kinds) and event.status != "queued")
+    is_asking = next(ending).status == "waiting"
+    handle.cancel()
+    return is_asking
+
+
+@pytest.mark.parametrize("has_read", [True, False])
+def test_what_the_parent_read_counts_in_its_child(kit: AgentKit, site: Site, has_read: bool) -> None:
+    before = [page(site)] if has_read else []
+
+    handle = family(kit, *before, HELP, of_child=(SALARIES, leak(site)))
+
+    has_question = asks_below(handle)
+    assert (has_question, leaked(site)) == (has_read, not has_read)
+
+
+@pytest.mark.parametrize("has_read", [True, False])
+def test_what_a_child_read_counts_in_its_parent(kit: AgentKit, site: Site, has_read: bool) -> None:
+    handle = family(kit, SALARIES, HELP, leak(site), of_child=(page(site),) if has_read else ())
+
+    has_question = is_asked(handle)
+    assert (has_question, leaked(site)) == (has_read, not has_read)
+
+
+def test_what_a_childs_child_read_counts_in_the_first_run(kit: AgentKit, site: Site) -> None:
+    """helper only passes on what third has read."""
+    kit.agent(tools=["agent:helper", salaries, http_get])
+    kit.agent("helper", tools=["agent:third"])
+    kit.agent("third", tools=[http_get])
+    third = Call(name="third", arguments={"message": "Read."})
+    kit.model.script(*(Turn(calls=[call]) for call in (HELP, third, page(site))), *(2 * [Turn(text="Read.")]))
+    kit.model.script(Turn(calls=[SALARIES]), Turn(calls=[leak(site)]))
+
+    has_question = is_asked(kit.run())
+    assert (has_question, leaked(site)) == (True, False)
+
+
+@pytest.mark.parametrize("has_read", [True, False])
+def test_what_was_read_before_a_hand_over_counts_behind_it(kit: AgentKit, site: Site, has_read: bool) -> None:
+    before = [page(site)] if has_read else []
+
+    handle = family(kit, *before, TO_HELPER, SALARIES, leak(site), of_child=())
+
+    has_question = is_asked(handle)
+    assert (has_question, leaked(site)) == (has_read, not has_read)
+
+
+def test_what_a_child_read_counts_after_its_hand_over_and_in_its_parent(kit: AgentKit, site: Site) -> None:
+    kit.agent("third", tools=[http_get])
+    to_third = Call(name="ChangeGoal", arguments={"goal": "third"})
+
+    handle = family(kit, SALARIES, HELP, leak(site), of_child=(to_third, page(site)))
+
+    has_question = is_asked(handle)
+    assert (has_question, leaked(site)) == (True, False)
+
+
+def test_a_fork_counts_what_was_read_behind_the_message_at_which_it_was_made(kit: AgentKit, site: Site) -> None:
+    kit.agent(tools=[http_get, salaries])
+    first = begin(kit, page(site))
+    assert not is_asked(first)
+
+    journal = kit.runner.journal
+    fork = journal.clients.fork(kit.runner.principal, first.thread_id, 1)
+    forked = begin(kit, SALARIES, leak(site), thread_id=fork.thread_id)
+
+    assert fork.messages == 1
+    has_question = is_asked(forked)
+    assert (has_question, leaked(site)) == (True, False)
+
+
+def test_a_rerun_counts_what_the_run_had_read(kit: AgentKit, site: Site) -> None:
+    kit.agent(tools=[http_get, salaries])
+    first = begin(kit, page(site))
+    assert not is_asked(first)
+
+    kit.model.script(Turn(calls=[SALARIES]), Turn(calls=[leak(site)]))
+    origin = Origin(run_id=first.run_id, kind="rerun", from_step=1, mode="live")
+    again = kit.runner.repeat(origin, kit.runner.principal)
+
+    has_question = is_asked(again)
+    assert (has_question, leaked(site)) == (True, False)
