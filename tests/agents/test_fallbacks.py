@@ -16,10 +16,12 @@ from agents.models.fallbacks import Models
 from agents.testing import AgentKit, ScriptedModel
 from agents.testing import Call as ScriptedCall
 from agents.testing import Turn as ScriptedTurn
+from bus.journal.approvals import Decision
 from bus.journal.errors import StaleOwner
 from bus.journal.readers import steps_of
 from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import (
+    ApprovalPayload,
     EndPayload,
     ErrorPayload,
     MessagePayload,
@@ -252,6 +254,25 @@ def test_a_model_that_the_policy_forbids_is_not_asked_and_tools_are_judged_by_th
     assert (switch.from_model, switch.to_model) == (kit.model.name, third.name)
     assert [result.outcome for result in of(ToolResultPayload, events)] == ["refused"]
     assert of(EndPayload, events)[0].output == "No."
+
+
+def test_an_approved_call_is_judged_by_the_model_that_asked_for_it(
+    scripted: tuple[AgentKit, ScriptedModel, ScriptedModel, Path],
+) -> None:
+    """The run is resumed for the answer; its agent's own model may not call the tool, and the fallback may."""
+    kit, second, third, file = scripted
+    file.write_text(POLICY.format(second="no/model", third=kit.model.name))
+    kit.agent(tools=[add], fallbacks=[second.name, third.name], tool_overrides={"add": {"confirm": True}})
+    kit.model.script(REFUSED)
+    second.script(ScriptedTurn(calls=[ScriptedCall(name="add", arguments={"a": 1, "b": 2})]), ScriptedTurn(text="3."))
+    run = kit.run()
+    next(event for event in run.events() if isinstance(event, ApprovalPayload))
+
+    [question] = run.approvals()
+    run.decide(question["approval_id"], Decision(decision="approve"))
+
+    assert run.result(20).output == "3."
+    assert [result.outcome for result in of(ToolResultPayload, list(run.events()))] == ["done"]
 
 
 def test_a_run_that_is_resumed_continues_with_the_model_that_it_had_switched_to(
