@@ -54,8 +54,11 @@ class Inbox:
     # --- what arrives
 
     def begin(self, unread: Sequence[ControlRequest], max_rounds: int | None) -> None:
-        """Keep what had arrived before the run was claimed, and the most rounds that a client has set."""
-        self.unread_at_claim = [self._read(request) for request in unread]
+        """Keep what had arrived before the run was claimed, and the most rounds that a client has set.
+
+        The claim's transaction checks the texts that it gives the model; the others are checked as they are received.
+        """
+        self.unread_at_claim = unread
         self.max_rounds = max_rounds
 
     def receive(self, request: ControlRequest) -> None:
@@ -82,11 +85,15 @@ class Inbox:
             self._answer_soon([request.answer("accepted")])
 
     def _read(self, request: ControlRequest) -> ControlRequest:
-        """Return a control with whether this owner takes it; its text may be checked for another agent, or version."""
+        """Return a control with whether this owner takes it; its text may be checked for another agent, or version.
+
+        It is checked once: a text that was read before is as it was read.
+        """
         request = request.read_at(self._fence)
         if request.kind != "steer" or request.is_checked_for(self._digest):
             return request
-        return replace(request, is_blocked=bool(self._guardrails.check_input(request.content).reasons))
+        data = {**request.data, "checked_by": self._digest}
+        return replace(request, data=data, is_blocked=bool(self._guardrails.check_input(request.content).reasons))
 
     def release(self, change: Release = DRAINED) -> None:
         """Release the run at the end of its current step; a process that ends does not wait for a resumption."""
@@ -157,8 +164,9 @@ class Inbox:
         """Return the commit that gives the model the texts that have arrived, the oldest first."""
         steers = self._valid("steer")
         if at_claim:
-            steers = [request for request in self.unread_at_claim if request.kind == "steer" and not request.refusal]
-            self.unread_at_claim = [request for request in self.unread_at_claim if request not in steers]
+            unread = [self._read(request) for request in self.unread_at_claim]
+            steers = [request for request in unread if request.kind == "steer" and request.refusal is None]
+            self.unread_at_claim = [request for request in unread if request not in steers]
         return Commit(
             events=[request.answer("consumed") for request in steers],
             history=[

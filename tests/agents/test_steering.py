@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,12 +13,13 @@ from agents.context import RunContext
 from agents.errors import INPUT_EMPTY
 from agents.governance.guardrails.errors import INPUT_BLOCKED
 from agents.handle import RunHandle
+from agents.mailbox.inbox import Inbox
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import tool
 from bus.journal.approvals import Decision
 from bus.journal.clients import CONTROLS
 from bus.journal.errors import CONTROL_REFUSED
-from bus.journal.owner import DRAINED, Commit
+from bus.journal.owner import DRAINED, Commit, ControlRequest
 from bus.loop import process_loop
 from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import ApprovalPayload, ControlPayload, EndPayload, Payload, ResponsePayload, StatusPayload
@@ -260,3 +262,46 @@ def test_rounds_that_are_set_count_from_then_on_and_for_the_next_owner(kit: Agen
     assert [e.content for e in events if isinstance(e, ControlPayload)] == ["max_iterations 1", "priority low"]
     with raises(CONTROL_REFUSED, match="it has ended"):
         handle.control(CONTROLS["set"], data={"max_iterations": 2})
+
+
+class Counted:
+    """Guardrails that block one text, and note what they check."""
+
+    def __init__(self) -> None:
+        self.checked: list[str] = []
+
+    def check_input(self, text: str) -> SimpleNamespace:
+        self.checked.append(text)
+        return SimpleNamespace(reasons=["pii"] if text == "blocked" else [])
+
+
+@pytest.mark.parametrize(("text", "state"), [("fine", "consumed"), ("blocked", "refused")])
+@pytest.mark.parametrize("begins_step", [True, False])
+def test_a_text_that_another_definition_checked_is_checked_once(text: str, state: str, begins_step: bool) -> None:
+    guardrails, saved = Counted(), list[Payload]()
+    lease = SimpleNamespace(definition_digest="mine", run_id="run_1", fence=2, max_rounds=None)
+
+    async def save(change: Commit) -> list[Payload]:
+        saved.extend(change.events)
+        return saved
+
+    inbox = Inbox(None, lease, save, guardrails)  # type: ignore[arg-type]  # what it uses of them
+    data = {"content": text, "checked_by": "that of the agent before"}
+    inbox.begin([ControlRequest(id=1, run_id="run_1", kind="steer", by="ann", data=data, is_accepted=True)], None)
+    assert guardrails.checked == []
+    if begins_step:  # in the claim's transaction, whose commit gives the model the text
+        saved += inbox.steered(at_claim=True).events
+
+    async def receive() -> None:
+        for request in inbox.unread_at_claim:
+            inbox.receive(request)
+        await inbox.settle()
+
+    asyncio.run(receive())
+    if not begins_step:
+        saved += inbox.steered().events
+
+    assert guardrails.checked == [text]
+    assert [(event.state, event.reason) for event in saved if isinstance(event, ControlPayload)] == [
+        (state, "input_blocked" if state == "refused" else None)
+    ]
