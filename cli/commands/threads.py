@@ -93,7 +93,7 @@ def _summary_lines(row: dict[str, Any]) -> list[str]:
 
 @click.command(cls=CommandGroup, members={"fork": fork, "rm": rm_threads, "summaries": thread_summaries})
 @click.argument("thread_id", metavar="[THREAD]", required=False)
-@click.option("--search", help="Only threads whose title contains this.")
+@click.option("--search", help="Only threads with this in their title or messages.")
 @click.option("--limit", type=options.WholeNumber(1, 1000), default=20, show_default=True)
 @options.as_json
 @options.state_dir

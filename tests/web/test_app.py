@@ -197,6 +197,7 @@ def test_threads_are_made_listed_and_read(client, runner, journal) -> None:
     assert [message["role"] for message in messages] == ["user", "assistant"]
     assert [thread["thread_id"] for thread in client.get("/v1/threads?search=100%25").json["threads"]] == ["mine"]
     assert len(client.get("/v1/threads?search=%25").json["threads"]) == 1
+    assert [thread["thread_id"] for thread in client.get("/v1/threads?search=yes.").json["threads"]] == ["mine"]
 
 
 def test_an_empty_thread_takes_its_first_message(client) -> None:

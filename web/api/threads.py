@@ -162,7 +162,7 @@ class WhichThreads(Input):
     """Which threads to list."""
 
     search: Maybe[Filter] = None
-    """Only threads with this in their title."""
+    """Only threads with this in their title, or in what a person or an agent wrote in them."""
     owner: Maybe[Filter] = None
     """The principal that they belong to; ``*``: all whose threads you see. Absent: your own."""
     limit: Annotated[int, Whole(1, 200)] = 50

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, bindparam, insert, select, tuple_
+from sqlalchemy import JSON, ColumnElement, Connection, bindparam, cast, func, insert, or_, select, tuple_, type_coerce
 
 from bus.identity.access import rows_for
 from bus.journal.approvals import approved_by
@@ -46,11 +46,14 @@ class Threads:
         """Return threads, the last used one first; the next page begins after the last one's time and id.
 
         The ``owner`` ``ANY_OWNER`` stands for all principals. The threads of child runs are left out: their parents
-        show them.
+        show them. ``search`` is in the title, or in what a person or an agent wrote in the thread: of each thread that
+        it is compared with, the messages are read until one has it.
         """
         query = select(threads).where(threads_of(principal, owner), threads.c.parent_id.is_(None))
         if search:
-            query = query.where(threads.c.title.icontains(search, autoescape=True))
+            is_sqlite = self._database.engine.dialect.name == "sqlite"
+            in_messages = _has_message(search, is_sqlite=is_sqlite)
+            query = query.where(or_(threads.c.title.icontains(search, autoescape=True), in_messages))
         order = threads.c.updated_ms, threads.c.id
         query = newest_first(query, *order, limit=limit, before_ms=before_ms, before_id=before_id)
         with self._database.read() as connection:
@@ -187,6 +190,18 @@ def _find(connection: Connection, principal: Principal, thread_id: str, owner: s
     if row is None:
         raise ThreadUnknown(thread_id=thread_id)
     return row
+
+
+def _has_message(text: str, *, is_sqlite: bool) -> ColumnElement[bool]:
+    """Return the condition that what a person or an agent wrote in a thread has this text, in any case.
+
+    It is no EXISTS: PostgreSQL may answer one with the messages of all threads of all tenants.
+    """
+    json = func.replace(messages.c.data_json, "\\u0000", "\\ufffd")  # NUL, which PostgreSQL has in no text
+    content = (type_coerce if is_sqlite else cast)(json, JSON)["content"].as_string()
+    written = messages.c.role.in_(("user", "assistant")), content.icontains(text, autoescape=True)
+    query = select(messages.c.number).where(messages.c.thread_key == threads.c.key, *written)
+    return query.limit(1).scalar_subquery().is_not(None)
 
 
 def _summary(row: Any) -> dict[str, Any]:

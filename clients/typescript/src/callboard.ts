@@ -64,7 +64,7 @@ export class Callboard {
     return this.#http.call("GET", "/v1/approvals", { query: { ...query } });
   }
 
-  /** Return a page of threads, the last used one first. */
+  /** Return a page of threads, the last used one first; `search`: with this in their title or messages. */
   threads(query: ThreadOptions & { search?: string; limit?: number; before?: string } = {}): Promise<Threads> {
     return this.#http.call("GET", "/v1/threads", { query: { ...query } });
   }

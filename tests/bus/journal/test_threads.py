@@ -56,6 +56,54 @@ def test_titles_are_searched_as_they_are_written(
     assert listed(harness, search=search) == titles
 
 
+@pytest.mark.parametrize(
+    ("search", "is_match"),
+    [
+        ("blue paint", True),
+        ("BLUE Paint", True),
+        ('say "no"', True),
+        ("C:\\temp", True),
+        ("one\ntwo", True),
+        ("größe 漢 🎭", True),
+        ("50%_", True),
+        ("after nul", True),
+        ("the answer of mine", True),
+        ("ntwo", False),  # an escape of JSON is no letter
+        ("content", False),
+        ("tool_calls", False),
+        ("50x_", False),
+        ("printed by a tool", False),
+        ("of another principal", False),
+    ],
+)
+def test_threads_are_searched_for_what_was_written_in_them(harness: JournalHarness, search: str, is_match: bool):
+    parts = ['Blue paint; say "no"', "C:\\temp", "one\ntwo", "größe 漢 🎭", "50%_", "\0 after NUL"]
+    harness.accept("Title " * 50, thread_id="mine")
+    run = harness.accept("\t".join(["Title " * 50, *parts]), thread_id="mine")
+    other = harness.accept("Title " * 50 + "of another principal", thread_id="mine", principal=OTHERS[0])
+    key = harness.run_row(run.run_id).thread_key
+    add = [("assistant", {"content": "The answer of mine"}), ("assistant", {"tool_calls": []})]
+    for number, (role, data) in enumerate([*add, ("tool", {"content": "printed by a tool"})], start=10):
+        row = {"number": number, "turn": 1, "run_id": other.run_id, "id": f"msg_{number}", "role": role}
+        row |= {"thread_key": key, "data_json": orjson.dumps(data).decode(), "partial": False, "created_ms": 0}
+        with harness.database.write() as connection:
+            connection.execute(insert(messages).values(**row))
+
+    assert listed(harness, search=search) == (["mine"] if is_match else [])
+
+
+def test_pages_of_a_search_join(harness: JournalHarness):
+    for number in range(6):
+        harness.accept(f"{'Title ' * 50} {'needle' if number % 2 else 'hay'}", thread_id=f"thr_{number}")
+    with harness.database.write() as connection:
+        connection.execute(update(threads).values(updated_ms=5))
+
+    first = listed(harness, search="Needle", limit=2)
+    second = listed(harness, search="Needle", limit=2, before_ms=5, before_id=first[-1])
+
+    assert first + second == ["thr_5", "thr_3", "thr_1"]
+
+
 def test_pages_of_threads_join_also_within_one_millisecond(harness: JournalHarness, talks: list[str]):
     with harness.database.write() as connection:
         connection.execute(update(threads).values(updated_ms=5))

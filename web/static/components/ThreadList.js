@@ -9,7 +9,7 @@ import { threadHash } from "../hooks/useRoute.js";
 
 const MOST = 100;
 
-/** The conversations, by day, with a search over their titles. */
+/** The conversations, by day, with a search over their titles and messages. */
 export class ThreadList {
   #threads = null;
   #current = null;
@@ -69,7 +69,7 @@ export class ThreadList {
 
   #days(threads) {
     const days = Map.groupBy ? Map.groupBy(threads.slice(0, MOST), (thread) => dayName(thread.updated_at)) : groupByDay(threads.slice(0, MOST));
-    const more = threads.length >= MOST && h("p.faint.more", {}, "Search finds older threads by a word of their title.");
+    const more = threads.length >= MOST && h("p.faint.more", {}, "Search finds older threads by a word of their title or messages.");
     return [[...days].map(([day, group]) => h("section", {}, h("h2.caps", {}, day), group.map((thread) => this.#link(thread)))), more];
   }
 

@@ -98,7 +98,7 @@ export async function listAgents() {
   return { agents, problems };
 }
 
-/** Return the latest threads, or the latest with these words in their title. */
+/** Return the latest threads, or the latest with these words in their title or in what was written in them. */
 export async function listThreads(search = "") {
   return (await server.threads({ limit: 100, search: search.slice(0, 200) })).threads;
 }

@@ -181,7 +181,7 @@ class Threads:
         self._transport = transport
 
     def list(self, *, search: str | None = None, limit: int = 50, before: str | None = None) -> Page[Thread]:
-        """Return a page of threads, the last used one first."""
+        """Return a page of threads, the last used one first; ``search``: with this in their title or messages."""
         return self._transport.send(calls.list_threads(search, limit, before))
 
     def get(self, thread_id: str) -> Thread:
