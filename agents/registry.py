@@ -24,6 +24,7 @@ from config.definitions.agent import AGENT_ID, AgentDefinition, load_definition,
 from config.definitions.behaviour import changes
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
 from config.definitions.yaml_lines import YAML_SUFFIXES, yaml_files
+from config.errors import CallboardError
 from config.identity.principal import LOCAL, Principal, Role, Verb
 from config.watched_files import FileStamp, stamp_of
 
@@ -50,6 +51,7 @@ class AgentRegistry:
         self._read: dict[str, tuple[FileStamp, AgentDefinition | DefinitionInvalid]] = {}
         self._by_digest: dict[tuple[str, str], AgentDefinition] = {}
         self._reported: dict[str, str] = {}
+        self._looked_at: dict[str, FileStamp] = {}
 
     def ids(self) -> list[str]:
         """Return the ids of all files, sorted, including invalid ones."""
@@ -220,24 +222,47 @@ class AgentRegistry:
     # --- what serves
 
     def _served(self, agent_id: str, path: Path, thread: str) -> AgentDefinition:
-        """Return what serves of an agent that has a file; who may start it is always as a usable file says now."""
+        """Return what serves of an agent that has a file; who may start it is as the last usable file says."""
         written = self._load(path)
         if self._versions is None or isinstance(written, DefinitionUnreadable):
             return _valid(written)
-        if isinstance(written, DefinitionInvalid) and self._reported.get(agent_id) != str(written):
-            self._reported[agent_id] = str(written)
-            log.warning(
-                "the file of agent '%s' cannot be used; its last version serves, if it had one: %s", agent_id, written
-            )
         alias = self._versions.chosen(agent_id, thread)
-        if alias is not None:
-            return _in_place_of(written, self._version(agent_id, alias.digest, alias.number), path)
         if isinstance(written, AgentDefinition):
-            return written
-        last = self._versions.last(agent_id)
-        if last is None:
+            self._keep_access(self._versions, written)
+            if alias is None:
+                return written
+            version = self._version(agent_id, alias.digest, alias.number)
+            return version.model_copy(update={"file": str(path), "access": written.access})
+        self._report(agent_id, written)
+        in_file = self._versions.last(agent_id)
+        if in_file is None:
             return _valid(written)
-        return _in_place_of(written, self._version(agent_id, last.digest, last.number), path)
+        last = self._version(agent_id, in_file.digest, in_file.number)
+        version = last if alias is None else self._version(agent_id, alias.digest, alias.number)
+        return version.model_copy(update={"file": str(path), "access": last.access, "problem": str(written)})
+
+    def _report(self, agent_id: str, error: DefinitionInvalid) -> None:
+        if self._reported.get(agent_id) != str(error):
+            self._reported[agent_id] = str(error)
+            log.warning(
+                "the file of agent '%s' cannot be used; its last version serves, if it had one: %s", agent_id, error
+            )
+
+    def _keep_access(self, versions: AgentVersions, written: AgentDefinition) -> None:
+        """Register a content that others may start than the one before, so that this counts if the file breaks.
+
+        A start that is refused registers none. Each process looks at each content once.
+        """
+        file_stamp = self._read[written.id][0]
+        if self._looked_at.get(written.id) == file_stamp:
+            return
+        with suppress(CallboardError):  # the next start tries again
+            last = versions.last(written.id)
+            if last is not None and last.digest != written.digest:
+                content = orjson.loads(versions.content(last.digest) or "{}")
+                if content.get("access") != orjson.loads(written.content_json).get("access"):
+                    versions.register(written.id, written.digest, written.content_json)
+            self._looked_at[written.id] = file_stamp
 
     def _version(self, agent_id: str, digest: str, number: int) -> AgentDefinition:
         """Return a version of an agent.
@@ -319,10 +344,3 @@ def _valid(written: AgentDefinition | DefinitionInvalid) -> AgentDefinition:
         # A new exception each time: a cached one would collect the tracebacks of all callers.
         raise written.with_traceback(None)
     return written
-
-
-def _in_place_of(written: AgentDefinition | DefinitionInvalid, version: AgentDefinition, path: Path) -> AgentDefinition:
-    """Return a version that serves in place of what the file says."""
-    if isinstance(written, DefinitionInvalid):
-        return version.model_copy(update={"file": str(path), "problem": str(written)})
-    return version.model_copy(update={"file": str(path), "access": written.access})

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agents.errors import AgentUnknown
+from agents.registry import AgentRegistry
 from agents.runner import Runner
 from config.database.migrate import migrate
 from config.definitions.behaviour import behaviour_of, changes, dropped_tools
@@ -147,6 +148,25 @@ def test_who_may_start_a_version_is_as_the_file_says_now(clerk: Clerk) -> None:
         clerk.runner.registry.startable(ANA, "clerk")
     clerk.write("two", "access: {tenants: [acme]}")
     assert clerk.runner.registry.startable(ANA, "clerk").system_prompt == "one"
+
+
+@pytest.mark.parametrize("stable", [None, 1])
+def test_who_may_start_an_agent_whose_file_breaks_is_as_the_file_said_before(clerk: Clerk, stable: int | None) -> None:
+    clerk.write("one")
+    clerk.accepted()
+    if stable is not None:
+        clerk.versions.promote(LOCAL, "clerk", stable)
+    assert clerk.runner.registry.startable(ANA, "clerk").system_prompt == "one"
+    clerk.write("one", "access: {tenants: [zeta]}")
+    with pytest.raises(AgentUnknown):
+        clerk.runner.registry.startable(ANA, "clerk")
+
+    clerk.file.write_text("name: [")
+
+    for registry in (clerk.runner.registry, AgentRegistry([clerk.file.parent], versions=clerk.versions)):
+        with pytest.raises(AgentUnknown):
+            registry.startable(ANA, "clerk")
+        assert registry.startable(Principal(tenant="zeta", id="zoe"), "clerk").problem
 
 
 def test_operators_of_the_one_tenant_that_has_an_agent_promote_it_and_others_do_not(clerk: Clerk) -> None:
