@@ -144,8 +144,8 @@ def incompatibility(loaded: LoadedAgent, digest: str, progress: Progress) -> str
     definition, tools = loaded
     if progress != Progress() and definition.digest != digest:
         return f"the definition of '{definition.id}' this run began with is not kept, and its file has changed."
-    # A call whose tool or arguments were invalid has no recorded effect; it fails again.
-    needed = [step for step in progress.calls if step.may_be_called]
+    # A call whose tool or arguments were invalid has no recorded effect; it fails again. A child run needs none.
+    needed = [step for step in progress.calls if step.may_be_called and step.child is None]
     missing = [step.name for step in needed if step.name not in tools]
     if missing:
         return f"a call of this run is unfinished, and its tool is not here any more: {', '.join(missing)}."

@@ -50,14 +50,24 @@ def agent_tool(path: str, settings: Settings) -> Tool:
         raise
     except (AgentUnknown, DefinitionInvalid) as error:
         raise ToolUnknown(f"tool '{path[:120]}' cannot be used: {error}", name=path) from error
+    description = definition.description or f"Has the agent {definition.name} do something, and returns its answer."
+    return _tool(tool_name(agent_id), agent_id, description, definition.digest)
+
+
+def begun_tool(name: str, agent_id: str) -> Tool:
+    """Return the tool of a call whose child run was begun, where the agent's file does not name it any more."""
+    return _tool(name, agent_id, "Not called again.", "")
+
+
+def _tool(name: str, agent_id: str, description: str, digest: str) -> Tool:
     return Tool(
-        name=tool_name(agent_id),
-        description=definition.description or f"Has the agent {definition.name} do something, and returns its answer.",
+        name=name,
+        description=description,
         parameters=_PARAMETERS,
         function=_never_called,
         effect=Effect.KEYED,
         labels=frozenset({INWARD}),
-        implementation=definition.digest,
+        implementation=digest,
         child=agent_id,
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from agents.context import RunContext
+from agents.delegation.agent_tool import begun_tool
 from agents.errors import HANDOVER_REFUSED, OUTCOME_UNKNOWN, POLICY_REFUSED
 from agents.models.streams.tool_calls import ToolCall
 from agents.steps.tool_step import ToolStep
@@ -20,7 +21,9 @@ from config.text.names import counted_names
 
 
 def resumed(context: RunContext, definition: AgentDefinition, tools: Mapping[str, Tool], step: OpenStep) -> ToolStep:
-    """Return the open call of an earlier owner, as it was asked for."""
+    """Return the open call of an earlier owner, as it was asked for; a child run that it began needs no tool here."""
+    if step.child is not None and step.name not in tools:
+        tools = {**tools, step.name: begun_tool(step.name, step.child.agent_id)}
     call = ToolCall(id=step.call_id, name=step.name, arguments_text=step.arguments_text or "")
     return new_step(context, definition, tools, call, step)
 

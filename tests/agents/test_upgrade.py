@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from agents.testing import Call, Turn
 from bus.journal.approvals import Decision
 from bus.journal.clients import CommitResult
 from config.database.tables import approvals, audit
@@ -147,3 +148,22 @@ def test_a_changed_description_strands_no_run_and_asks_nothing_anew(its: Runs) -
 
     assert its.work(run_id) == "succeeded"
     assert changing_tools.called == ["post A"]
+
+
+def test_a_version_that_does_not_name_an_agent_gets_the_answer_of_its_child_run(its: Runs) -> None:
+    (its.file.parent / "helper.yaml").write_text("name: Helper\nmodel: any/model\nsystem_prompt: You help.\n")
+    its.write("tools: ['agent:helper']")
+    its.kit.model.script(Turn(calls=[Call(name="helper", arguments={"message": "Go."})]), Turn(text="Helped."), DONE)
+    run_id = its.accept()
+    assert its.work(run_id) == "waiting"
+    its.write("tools: []", prompt=NEW)
+
+    upgrade(its, run_id)
+    assert its.work(run_id) == "waiting"
+    assert its.row(run_id).reason == "child"
+    [child] = its.kit.runner.journal.readers.runs.get(LOCAL, run_id)["children"]
+    assert its.work(child["run_id"]) == "succeeded"
+
+    assert its.work(run_id) == "succeeded"
+    results = [m["content"] for m in its.kit.model.requests[-1].messages if m["role"] == "tool"]
+    assert (results, its.kit.model.requests[-1].tools, its.prompt()) == (["Helped."], None, NEW)
