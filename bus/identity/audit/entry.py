@@ -36,7 +36,7 @@ class Action(StrEnum):
     CALL_STARTED = "call.started"
     """A call of a model or a tool; both are recorded where ``CALLBOARD_AUDIT_CALLS`` is on."""
     RUN_CONTROLLED = "run.controlled"
-    """A stop; the fact ``verb`` has its name."""
+    """A control, or another text of a message that waits; the fact ``verb`` has its name."""
     APPROVAL_DECIDED = "approval.decided"
     APPROVAL_LINKED = "approval.linked"
     """A link to a question was made for a person."""

@@ -14,7 +14,7 @@ from bus.identity.audit.entry import Action
 from bus.identity.audit.recording import record as audit
 from bus.identity.audit.recording import record_state
 from bus.identity.credentials.grants import Grant, use
-from bus.journal.acceptance.new_run import NewRun, first_event, message_row, names_json, run_row
+from bus.journal.acceptance.new_run import NewRun, first_event, message_row, names_json, rights_of, run_row
 from bus.journal.acceptance.run_limits import RunLimits, require_room
 from bus.journal.errors import THREAD_OF_OTHER_AGENT, ThreadUnknown
 from bus.journal.forks.continued import continue_from, repeatable
@@ -207,6 +207,7 @@ def _deliver(database: Database, connection: Connection, new: NewRun) -> Deliver
         if_busy=new.if_busy or new.agent_if_busy,
         may_withdraw=new.if_busy != "reject",
         may_join=new.call is None and new.grant is None,
+        rights=rights_of(new),
         originals=tuple(new.originals),
     )
     return deliver(database, connection, message)

@@ -83,7 +83,6 @@ class NewRun:
 def run_row(
     new: NewRun, grant: Grant | None, title: str, thread_key: int, thread_id: str, turn: int, is_private: bool
 ) -> dict[str, Any]:
-    credential, credential_id = acting_with.get()
     return {
         "id": new_id("run"),
         "thread_key": thread_key,
@@ -91,13 +90,9 @@ def run_row(
         "turn": turn,
         "tenant": new.principal.tenant,
         "principal": new.principal.id,
-        "roles_json": names_json(new.principal.roles),
-        "credential": credential,
-        "credential_id": credential_id[:64] or None,
-        "agents_json": None if new.principal.agents is None else names_json(new.principal.agents) or "[]",
+        **rights_of(new),
         "grant_id": grant.id if grant is not None else None,
         "trace_id": current_trace_id() or new_trace_id(),
-        "context_json": new.declared.to_json() if new.declared is not None else None,
         "private": is_private,
         "kind": new.kind,
         "agent_id": new.agent_id,
@@ -115,6 +110,18 @@ def run_row(
         "journal": OF_KIND[new.kind] if new.origin is None else WITH_ORIGIN,
         "origin_id": new.origin.run_id if new.origin is not None else None,
         "origin_json": new.origin.to_json() if new.origin is not None else None,
+    }
+
+
+def rights_of(new: NewRun) -> dict[str, str | None]:
+    """Return the columns that say with which rights a run acts, and what its entry point declares."""
+    credential, credential_id = acting_with.get()
+    return {
+        "roles_json": names_json(new.principal.roles),
+        "agents_json": None if new.principal.agents is None else names_json(new.principal.agents) or "[]",
+        "credential": credential,
+        "credential_id": credential_id[:64] or None,
+        "context_json": new.declared.to_json() if new.declared is not None else None,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,7 +11,7 @@ from sqlalchemy import Connection, Row, bindparam, select
 from bus.identity.access import require
 from bus.journal.controls import STEER, STOP
 from bus.journal.errors import CONTROL_REFUSED, THREAD_BUSY, TOO_MANY_CONTROLS
-from bus.journal.mailbox.control import control_locked, record_control
+from bus.journal.mailbox.control import control_locked, record_change, record_control
 from bus.journal.mailbox.queue import add_to_message, queued_messages
 from bus.journal.records.originals import write_originals
 from bus.journal.records.steps import AGENT
@@ -43,6 +44,8 @@ class SentMessage:
     """Whether it takes back a question with ``on_waiting: withdraw``: not where the request itself says ``reject``."""
     may_join: bool
     """Whether it may become part of another run: it is an agent's turn, without a grant of its own."""
+    rights: Mapping[str, str | None]
+    """The columns of a run of its own, with which it would act."""
     originals: tuple[Original, ...] = ()
 
 
@@ -127,19 +130,22 @@ def _stop(
 
 
 def _merge(connection: Connection, message: SentMessage, head: Row[Any]) -> Delivery:
-    """Add the text to the newest message that waits, where it is for the same agent."""
+    """Add the text to the newest message that waits, where that is for the same agent, with the same rights."""
     queued = queued_messages(connection, head.thread_key)
     last = queued[-1] if queued else None
     if last is None or (last.agent_id, last.kind, last.grant_id) != (message.agent_id, AGENT, None):
         return ITS_OWN_RUN
     if last.definition_digest != message.definition_digest:
         return ITS_OWN_RUN  # the guardrails of that run's version have not seen the text
+    if any(getattr(last, column) != value for column, value in message.rights.items()):
+        return ITS_OWN_RUN  # its text would act with roles, or reach agents, that its sender has not
     run_id = last.id
     row = lock_run(connection, run_id)
     assert row is not None, "it is locked"
     if not add_to_message(connection, row, message.content):
         return ITS_OWN_RUN
     write_originals(connection, run_id, message.originals)
+    record_change(connection, message.principal, row, "merge")
     return Delivery(run_id=run_id, delivered="merged")
 
 

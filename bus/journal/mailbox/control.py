@@ -148,8 +148,15 @@ def control_locked(
 
 
 def record_control(connection: Connection, principal: Principal, run: Row[Any], command: Control, by: str) -> None:
-    """Add an entry to the audit log."""
-    facts = {"verb": command.verb, "agent": run.agent_id, "by": by if by != principal.id else None}
+    """Add an entry about a control to the audit log."""
+    record_change(connection, principal, run, command.verb, by if by != principal.id else None)
+
+
+def record_change(
+    connection: Connection, principal: Principal, run: Row[Any], verb: str, by: str | None = None
+) -> None:
+    """Add an entry to the audit log about what a client did with a run."""
+    facts = {"verb": verb, "agent": run.agent_id, "by": by}
     record(connection, principal, Action.RUN_CONTROLLED, "run", run.id, **facts)
 
 
@@ -224,7 +231,7 @@ def _leave(
         if row.reason == state.reason:
             return untouched(row)
         raise _refused(command, _problem(row))
-    request = add_control(connection, row.id, command.kind, by)
+    request = add_control(connection, row.id, command.kind, by, is_answered=True)
     answers = [earlier.answer(REFUSED, STALE) for earlier in unread if earlier.may_be_stale]
     valid = [earlier for earlier in unread if not earlier.may_be_stale]
     same = [earlier for earlier in valid if earlier.kind == command.kind]  # its owner was lost before it came to them
@@ -265,8 +272,9 @@ def _set(connection: Connection, row: Row[Any], command: Control, by: str, data:
         _require_allowed(connection, row, command, data["max_iterations"])
     if "priority" in data:
         priority_number(data["priority"])
-    request = add_control(connection, row.id, command.kind, by, data)
-    if row.status == RunStatus.RUNNING:  # also where the owner is lost: the next one reads it
+    is_owned = row.status == RunStatus.RUNNING
+    request = add_control(connection, row.id, command.kind, by, data, is_answered=not is_owned)
+    if is_owned:  # also where the owner is lost: the next one reads it
         return _as_requested(untouched(row), request)
     kept = {name: getattr(row, name) for name in ("owner", "lease_until")}  # a process may wait to run it inline
     return _as_requested(write(connection, row, Commit(events=[request.answer(CONSUMED)]), **kept), request)

@@ -13,7 +13,7 @@ from bus.identity.access import rows_for
 from bus.journal.controls import STOP
 from bus.journal.errors import CONTROL_REFUSED, MESSAGE_TAKEN, RunUnknown, ThreadUnknown
 from bus.journal.log.commit import Commit
-from bus.journal.mailbox.control import control_locked, record_control
+from bus.journal.mailbox.control import control_locked, record_change, record_control
 from bus.journal.outbox import announce
 from bus.journal.paging import present
 from bus.journal.records.control_requests import STEERS_OF_THREAD, request_of
@@ -117,6 +117,7 @@ def edit(
         if row.kind == TOOL:
             raise CONTROL_REFUSED(request="for another text", problem=IS_CALL)
         write_originals(connection, run_id, originals)
+        record_change(connection, principal, row, "edit")
         return _rewrite(connection, row, content)
 
 

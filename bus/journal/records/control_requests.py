@@ -126,14 +126,17 @@ def add_control(
     by: str,
     data: Mapping[str, Any] | None = None,
     number: int | None = None,
+    *,
+    is_answered: bool = False,
 ) -> ControlRequest:
-    """Insert a control of a run whose row is locked.
+    """Insert a control of a run whose row is locked; ``is_answered``: the same transaction answers it.
 
     Raises:
-        TOO_MANY_CONTROLS: as many as may be are unread; a stop is taken all the same.
+        TOO_MANY_CONTROLS: as many as may be are unread, and this one would be. A stop or a resumption is taken.
     """
     values = {"run_id": run_id, "kind": kind, "by": by, "number": number}
-    if kind != STOP and connection.execute(_COUNT, {"run_": run_id}).scalar_one() >= MAX_UNREAD:
+    is_limited = not is_answered and kind not in (STOP, RESUME)
+    if is_limited and connection.execute(_COUNT, {"run_": run_id}).scalar_one() >= MAX_UNREAD:
         raise TOO_MANY_CONTROLS(limit=MAX_UNREAD)
     data_json = orjson.dumps(dict(data)).decode() if data else None
     row_id = connection.execute(_ADD, values | {"data_json": data_json}).scalar_one()

@@ -253,6 +253,22 @@ def test_a_thousand_controls_at_once_are_refused_visibly_and_a_stop_gets_through
     assert len(answers(harness, run_id)) == MAX_UNREAD + 1
 
 
+def test_a_paused_run_with_as_many_texts_as_may_be_is_limited_anew_and_resumed(harness: JournalHarness) -> None:
+    run_id = harness.accept().run_id
+    ask(harness, run_id, "pause")
+    for number in range(MAX_UNREAD):
+        ask(harness, run_id, "steer", f"text {number}")
+    with raises(TOO_MANY_CONTROLS):
+        ask(harness, run_id, "steer", "one more")
+
+    control(harness.database, ME, run_id, CONTROLS["set"], "ann", data={"priority": "high"})
+    assert ask(harness, run_id, "resume").status == "queued"
+    assert ask(harness, run_id, "pause").status == "waiting"
+    ask(harness, run_id, "resume")
+
+    assert len(harness.unread(run_id)) == MAX_UNREAD
+
+
 def test_a_verb_is_done_where_nothing_is_left_to_do() -> None:
     assert (PAUSE.is_done("waiting"), RESUME.is_done("queued"), STEER.is_done("running")) == (True, True, False)
     assert all(verb.is_done(STOPPED.status) for verb in CONTROLS.values())

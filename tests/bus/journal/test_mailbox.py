@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -26,8 +27,8 @@ from bus.journal.states.codes import Reason
 from bus.journal.states.release import PAUSED, Release
 from bus.payloads import MessagePayload, StatusPayload, ToolResultPayload
 from cli.crashlab.invariants import breaches
-from config.database.tables import approvals, controls, messages, outbox, runs, steps
-from config.identity.principal import Principal
+from config.database.tables import approvals, audit, controls, messages, outbox, runs, steps
+from config.identity.principal import Principal, Role
 from config.ids import canonical_digest, new_id
 from tests.bus.journal_harness import JournalHarness, Owner, assert_whole, fire_timers, lose_owner, new_run
 from tests.bus.questions import ALLOWED, question
@@ -421,3 +422,18 @@ def test_the_run_that_a_thread_is_at_is_found_without_reading_all_that_waits(har
 
     assert plan
     assert not any("Sort" in line or "TEMP B-TREE" in line for line in plan), plan
+
+
+@pytest.mark.parametrize("narrower", [{"agents": frozenset({"assistant"})}, {"roles": frozenset()}])
+def test_a_text_becomes_part_of_no_message_with_other_rights(harness: JournalHarness, narrower: dict[str, Any]) -> None:
+    admin = Principal(id="ann", roles=frozenset({Role.ADMIN}))
+    harness.own(send(harness, "First", principal=admin).run_id)
+    second = send(harness, "Second", principal=admin).run_id
+    same = send(harness, "more", "merge", principal=admin)
+
+    other = send(harness, "other", "merge", principal=replace(admin, **narrower))
+
+    assert (same.run_id, same.delivery.delivered) == (second, "merged")
+    assert (other.run_id != second, other.delivery.delivered) == (True, "run")
+    (entry,) = harness.rows(select(audit).where(audit.c.action == "run.controlled"))
+    assert (entry.target_id, orjson.loads(entry.facts_json)["verb"]) == (second, "merge")
