@@ -79,7 +79,7 @@ class Transcript:
         self._open = ""  # the unfinished line's kind: "response" or "reasoning"
         self._streamed: set[str] = set()
         self._still_asked = still_asked
-        self._is_answered = False
+        self._is_requeued = False
         self._newest_piece = 0
         self._trace_id: str | None = None
         self._model: str | None = None  # that was asked in place of the agent's own
@@ -151,7 +151,7 @@ class Transcript:
     @take.register
     def _(self, payload: HandoverPayload) -> None:
         self._close_line()
-        self._is_answered = True  # the next owner continues, and took over from none
+        self._is_requeued = True  # the next owner continues, and took over from none
         self._note(visible(f"→ {payload.to_agent} continues{f': {payload.reason}' if payload.reason else ''}"), "cyan")
 
     @take.register
@@ -194,13 +194,13 @@ class Transcript:
             self._note(f"◐ waiting: {WAITS.get(payload.reason or '', payload.reason or '')}", "yellow")
         elif payload.status == "queued":
             self._trace_id = payload.trace_id or self._trace_id
-            self._is_answered = payload.reason in ("answered", "task")
+            self._is_requeued = payload.reason is not None  # an owner that was lost writes no such event
             if payload.privilege is not None:
                 facts = payload.privilege
                 self._note(f"! privileged, granted by {facts.get('by')}: {facts.get('reason')}", "yellow")
         elif payload.attempt is not None and payload.attempt > 1:
-            text = "continued" if self._is_answered else f"taken over, attempt {payload.attempt}"
-            self._is_answered = False
+            text = "continued" if self._is_requeued else f"taken over, attempt {payload.attempt}"
+            self._is_requeued = False
             self._note(f"↺ {text}", "yellow")
 
     @take.register

@@ -184,3 +184,15 @@ def test_a_question_that_was_answered_long_ago_is_passed_over(capsys: pytest.Cap
     assert followed(Waits(), as_json=False, no_wait=True) == 0
 
     assert "approve" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("reason", "line"), [("child", "↺ continued"), (None, "↺ taken over, attempt 3")])
+def test_only_a_run_whose_worker_was_lost_is_taken_over(reason: str | None, line: str) -> None:
+    err = io.StringIO()
+    transcript = Transcript("run_1", out=io.StringIO(), err=err)
+
+    for event in [StatusPayload(status="queued", reason=reason)] * (reason is not None):
+        transcript.take(event)
+    transcript.take(StatusPayload(status="running", attempt=3))
+
+    assert err.getvalue().splitlines() == [line]
