@@ -246,7 +246,7 @@ class ForkedThread(Answer):
     """The thread whose messages it has."""
     at: int
     """The number of the last message that was copied: the one that was named, or an earlier one where a call of a tool
-    would have lost its result. 0: none was."""
+    would have lost its result. 0: none was. What other runs wrote that have begun and not ended is left out."""
     messages: int
     """How many were copied."""
 

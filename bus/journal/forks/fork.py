@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, and_, func, insert, literal, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, and_, func, insert, literal, or_, select, tuple_
 from sqlalchemy.exc import IntegrityError
 
 from bus.identity.errors import forbidden
@@ -19,7 +19,7 @@ from bus.journal.errors import ThreadUnknown
 from bus.journal.forks.errors import MESSAGE_UNKNOWN, THREAD_EXISTS
 from bus.journal.paging import threads_of
 from config.database.engine import WALL_MS, Database
-from config.database.tables import messages, thread_agents, threads
+from config.database.tables import messages, runs, thread_agents, threads
 from config.identity.principal import Principal, Reach, Verb
 from config.ids import is_made, new_id
 
@@ -48,7 +48,7 @@ def fork_thread(
     """Make a thread with copies of a thread's messages, up to and including ``number``, and return it.
 
     A call of a tool whose result is behind that message is left out with all calls of its answer, since models accept
-    no call without its result.
+    no call without its result; so is what another run wrote that has begun and not ended.
 
     Raises:
         FORBIDDEN: the credential of the principal starts nothing.
@@ -64,8 +64,10 @@ def fork_thread(
     try:
         with database.write() as connection:
             row = _locked_thread(connection, principal, thread_id)
-            last = _place_of(connection, row, number)
-            fork_id, count = insert_fork(connection, row, last, new_thread_id)
+            message = _message(connection, row, number)
+            is_copied = _is_copied(connection, row, message.run_id)
+            last = _last_place(connection, is_copied, message)
+            fork_id, count = _insert_fork(connection, row, and_(is_copied, _place <= tuple_(*last)), new_thread_id)
     except IntegrityError as error:
         raise THREAD_EXISTS(thread_id=new_thread_id) from error
     return Fork(thread_id=fork_id, forked_from=row.id, at=last[1], messages=count)
@@ -76,10 +78,14 @@ def fork_before(
 ) -> str:
     """Make a fork of the principal's thread with what was said before this turn, and return its id.
 
+    What runs wrote that have begun and not ended is left out.
+
     Raises:
         ThreadUnknown: see ``fork_thread``.
     """
-    return insert_fork(connection, _locked_thread(connection, principal, thread_id), (turn, 0), new_thread_id)[0]
+    row = _locked_thread(connection, principal, thread_id)
+    is_before = and_(_is_copied(connection, row), messages.c.turn < turn)
+    return _insert_fork(connection, row, is_before, new_thread_id)[0]
 
 
 def _locked_thread(connection: Connection, principal: Principal, thread_id: str) -> Row[Any]:
@@ -91,12 +97,28 @@ def _locked_thread(connection: Connection, principal: Principal, thread_id: str)
     return row
 
 
-def insert_fork(connection: Connection, row: Row[Any], last: Place, thread_id: str | None = None) -> tuple[str, int]:
-    """Insert a thread with the messages of ``row``'s thread up to the place ``last``, in their order and numbers.
+def _is_copied(connection: Connection, row: Row[Any], own_run: str | None = None) -> ColumnElement[bool]:
+    """Return the condition that a fork may have a message of the locked thread: of ``own_run``, or of no open run.
+
+    A run that has begun may have a call without a result, also while later turns are answered. The ids are read once:
+    such a run may end, but none adds a message, until the transaction ends.
+    """
+    has_begun = or_(runs.c.started_ms.is_not(None), runs.c.origin_id.is_not(None))
+    query = select(runs.c.id).where(runs.c.thread_key == row.key, runs.c.ended_ms.is_(None), has_begun)
+    others = [id_ for id_ in connection.execute(query).scalars() if id_ != own_run]
+    return and_(messages.c.thread_key == row.key, messages.c.run_id.not_in(others))
+
+
+_place = tuple_(messages.c.turn, messages.c.number)
+
+
+def _insert_fork(
+    connection: Connection, row: Row[Any], is_copied: ColumnElement[bool], thread_id: str | None
+) -> tuple[str, int]:
+    """Insert a thread with these messages of ``row``'s thread, in their order and numbers.
 
     Returns its id, and how many messages it has.
     """
-    is_copied = and_(messages.c.thread_key == row.key, tuple_(messages.c.turn, messages.c.number) <= tuple_(*last))
     count, highest = connection.execute(
         select(func.count(), func.coalesce(func.max(messages.c.number), 0)).where(is_copied)
     ).one()
@@ -124,24 +146,32 @@ def _copy(connection: Connection, table: Any, thread_key: int, which: Any) -> No
     connection.execute(insert(table).from_select(["thread_key", *(column.name for column in columns)], rows))
 
 
-def _place_of(connection: Connection, row: Row[Any], number: int) -> Place:
-    """Return the place of the last message of a fork at ``number``: that one, or the one before an unfinished answer.
+def _message(connection: Connection, row: Row[Any], number: int) -> Row[Any]:
+    """Return the thread's message with this number: its turn, number and run.
 
     Raises:
         MESSAGE_UNKNOWN: there is no such message.
     """
-    its = messages.c.thread_key == row.key
-    message = connection.execute(select(messages.c.turn).where(its, messages.c.number == number)).first()
+    query = select(*messages.c["turn", "number", "run_id"])
+    query = query.where(messages.c.thread_key == row.key, messages.c.number == number)
+    message = connection.execute(query).first()
     if message is None:
         raise MESSAGE_UNKNOWN(thread_id=row.id, number=number, last=row.next_message - 1)
-    turn = select(*messages.c["number", "role", "data_json"]).where(its, messages.c.turn == message.turn)
-    rows = connection.execute(turn.where(messages.c.number <= number).order_by(messages.c.number)).all()
+    return message
+
+
+def _last_place(connection: Connection, is_copied: ColumnElement[bool], message: Row[Any]) -> Place:
+    """Return the place of the last message of a fork at ``message``: that one, or the one before its unfinished answer.
+
+    ``is_copied`` is the condition of ``_is_copied``.
+    """
+    place = message.turn, message.number
+    turn = select(*messages.c["number", "role", "data_json"]).where(is_copied, messages.c.turn == message.turn)
+    rows = connection.execute(turn.where(messages.c.number <= message.number).order_by(messages.c.number)).all()
     cut = _unfinished(rows)
     if cut is None:
-        return message.turn, number
-    query = select(messages.c.turn, messages.c.number).where(
-        its, or_(messages.c.turn < message.turn, and_(messages.c.turn == message.turn, messages.c.number < cut))
-    )
+        return place
+    query = select(messages.c.turn, messages.c.number).where(is_copied, _place < tuple_(message.turn, cut))
     before = connection.execute(query.order_by(messages.c.turn.desc(), messages.c.number.desc()).limit(1)).first()
     return (before.turn, before.number) if before is not None else NOWHERE
 

@@ -642,7 +642,7 @@ export interface components {
         ForkedThread: {
             /**
              * @description The number of the last message that was copied: the one that was named, or an earlier one where a call of a tool
-             *     would have lost its result. 0: none was.
+             *     would have lost its result. 0: none was. What other runs wrote that have begun and not ended is left out.
              */
             at: number;
             /** @description The thread whose messages it has. */

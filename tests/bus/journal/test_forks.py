@@ -10,15 +10,18 @@ from sqlalchemy import insert, update
 from bus.identity.errors import FORBIDDEN
 from bus.journal.errors import ThreadUnknown
 from bus.journal.forks.errors import MESSAGE_UNKNOWN, THREAD_EXISTS
-from bus.journal.forks.fork import Fork, fork_thread
+from bus.journal.forks.fork import Fork, fork_before, fork_thread
 from bus.journal.log.commit import Commit
 from bus.journal.queries.threads import Threads
 from bus.journal.records.threads import HistoryItem
-from bus.payloads import EndPayload
+from bus.journal.states.codes import Reason
+from bus.journal.states.release import Release
+from bus.payloads import EndPayload, StatusPayload
 from config.database.tables import messages, threads
 from config.identity.principal import Principal, Role, Verb
 from config.ids import new_id
 from tests.bus.journal_harness import JournalHarness
+from tests.bus.questions import question
 from tests.raising import raises
 
 ANA = Principal(tenant="acme", id="ana")
@@ -112,6 +115,51 @@ def test_a_fork_of_an_unfinished_first_call_has_no_message(harness: JournalHarne
     harness.own(run_id)
     assert harness.kinds(run_id) == ["status", "history", "status"]
     assert owner.lease.thread_id == "talk"
+
+
+def aside(harness: JournalHarness) -> str:
+    """Return the run of turn 1 of a new thread ``talk``, which waits with a call in message 2, aside of turn 3."""
+    waiting = harness.accept("Pay", principal=ANA, thread_id="talk", on_waiting="aside").run_id
+    owner = harness.own(waiting)
+    release = Release(status="waiting", reason=Reason.APPROVAL, questions=(question(),))
+    status = StatusPayload(status="waiting")
+    harness.do(owner.writer.commit(Commit(history=[asked("c1")], events=[status], release=release)))
+    other = harness.own(harness.accept("Hello", principal=ANA, thread_id="talk").run_id, "own_2")
+    end = EndPayload(status="succeeded")
+    harness.do(other.writer.commit(Commit(history=[item("assistant", content="Hi.")], events=[end])))
+    return waiting
+
+
+def test_a_fork_has_nothing_of_a_run_that_waits_aside(harness: JournalHarness) -> None:
+    waiting = aside(harness)
+    harness.accept("On", principal=ANA, thread_id="talk")
+    harness.accept("And on", principal=ANA, thread_id="talk")
+
+    answer, own, queued = (fork(harness, number) for number in (4, 2, 6))
+
+    assert harness.run_row(waiting).status == "waiting"
+    assert said(harness, answer.thread_id) == [(3, "user"), (4, "assistant")]
+    assert (answer.at, answer.messages) == (4, 2)
+    assert said(harness, own.thread_id) == [(1, "user")]
+    assert said(harness, queued.thread_id) == [(3, "user"), (4, "assistant"), (5, "user"), (6, "user")]
+
+
+def test_a_fork_of_a_fork_has_what_the_first_one_has(harness: JournalHarness) -> None:
+    aside(harness)
+    branch = fork(harness, 1)
+
+    again = fork_thread(harness.database, ANA, branch.thread_id, 1)
+
+    assert said(harness, again.thread_id) == [(1, "user")]
+
+
+def test_a_rerun_has_nothing_of_a_run_that_waits_aside(harness: JournalHarness) -> None:
+    aside(harness)
+
+    with harness.database.write() as connection:
+        branch = fork_before(connection, ANA, "talk", 5, None)
+
+    assert said(harness, branch) == [(3, "user"), (4, "assistant")]
 
 
 def test_bad_forks_are_refused_with_the_remedy(talk: JournalHarness) -> None:
