@@ -322,8 +322,13 @@ class Runner:
         if idempotency is None or Verb.START not in principal.verbs:
             return None
         earlier = self.journal.readers.runs.started_before(principal, idempotency)
+        if earlier is None:
+            return None
+        run_id, delivery = earlier
         with suppress(RunUnknown):  # another credential's, of an agent that this one is not for
-            return self.handle(earlier, principal) if earlier is not None else None
+            handle = self.handle(run_id, principal)
+            handle.delivery = delivery
+            return handle
         return None
 
     def _accept(self, new: NewRun, local: tuple[AgentObserver, ...], connection: Any) -> RunHandle:

@@ -7,8 +7,9 @@ by the digest of their canonical JSON.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select
+from sqlalchemy import Connection, Row, bindparam, insert, select
 
 from bus.journal.errors import IDEMPOTENCY_CONFLICT
 from config.clock import epoch_ms
@@ -32,8 +33,8 @@ class IdempotencyKey:
         stored_name(self.key, "the Idempotency-Key")
 
 
-def used_before(connection: Connection, principal: Principal, key: IdempotencyKey) -> str | None:
-    """Return the run of an earlier request with this key, or None where there was none.
+def used_before(connection: Connection, principal: Principal, key: IdempotencyKey) -> Row[Any] | None:
+    """Return ``run_id``, ``delivered`` and ``control_id`` of an earlier request with this key; None: there was none.
 
     Raises:
         IDEMPOTENCY_CONFLICT: the key was used with another body.
@@ -43,12 +44,21 @@ def used_before(connection: Connection, principal: Principal, key: IdempotencyKe
         return None
     if row.body_digest != key.body_digest:
         raise IDEMPOTENCY_CONFLICT(key=key.key)
-    return str(row.run_id)
+    return row
 
 
-def remember(connection: Connection, principal: Principal, key: IdempotencyKey, run_id: str) -> None:
-    """Insert the key, in the transaction that executes the request."""
-    connection.execute(_REMEMBER, _columns(principal, key) | {"run_id": run_id, "created_ms": epoch_ms()})
+def remember(
+    connection: Connection,
+    principal: Principal,
+    key: IdempotencyKey,
+    run_id: str,
+    *,
+    delivered: str | None = None,
+    control_id: str | None = None,
+) -> None:
+    """Insert the key with what the answer to the request says, in the transaction that executes the request."""
+    values = {"run_id": run_id, "created_ms": epoch_ms(), "delivered": delivered, "control_id": control_id}
+    connection.execute(_REMEMBER, _columns(principal, key) | values)
 
 
 def _columns(principal: Principal, key: IdempotencyKey) -> dict[str, str]:
@@ -56,7 +66,7 @@ def _columns(principal: Principal, key: IdempotencyKey) -> dict[str, str]:
 
 
 _k = idempotency_keys.c
-_FIND = select(_k.body_digest, _k.run_id).where(
+_FIND = select(*_k["body_digest", "run_id", "delivered", "control_id"]).where(
     *(_k[name] == bindparam(name) for name in ("tenant", "principal", "method", "path", "key"))
 )
 _REMEMBER = insert(idempotency_keys).inline()

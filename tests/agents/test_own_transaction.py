@@ -326,7 +326,7 @@ def test_a_row_that_is_there_already_does_not_end_the_callers_transaction(
     real = used_before
     looks: list[int] = []
 
-    def blind_once(*arguments: Any) -> str | None:
+    def blind_once(*arguments: Any) -> Any:
         looks.append(1)
         return real(*arguments) if len(looks) > 1 else None
 

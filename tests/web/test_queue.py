@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,14 +49,33 @@ def test_a_busy_thread_rejects_with_what_is_under_way(client: Any) -> None:
     assert first in refused.json["detail"]
 
 
-def test_a_repeated_request_gets_the_run_that_took_its_message(client: Any) -> None:
+@pytest.mark.parametrize(
+    ("policy", "texts"),
+    [("merge", ["First\n\nSecond"]), ("steer", ["First", "Second"]), ("enqueue", ["First", "Second"])],
+)
+def test_a_repeated_request_gets_the_same_answer(client: Any, settings: Any, policy: str, texts: list[str]) -> None:
     send(client, "First")
-    body = {"agent": "assistant", "input": "Second", "thread_id": "talk", "if_busy": "merge"}
+    body = {"agent": "assistant", "input": "Second", "thread_id": "talk", "if_busy": policy}
+    key = {"Idempotency-Key": "k"}
 
-    first, second = (client.post("/v1/runs", json=body, headers={"Idempotency-Key": "k"}) for _ in range(2))
+    first, second = (client.post("/v1/runs", json=body, headers=key) for _ in range(2))
+    (Path(settings.agents_dir) / "assistant.yaml").unlink()
+    third = client.post("/v1/runs", json=body, headers=key)
 
-    assert first.json["run_id"] == second.json["run_id"]
-    assert waiting(client) == ["First\n\nSecond"]
+    assert first.status_code == 202
+    assert (second.status_code, second.json) == (202, first.json)
+    assert (third.status_code, third.json) == (202, first.json)
+    assert waiting(client) == texts
+
+
+def test_a_repeated_steer_gets_its_own_control_id(client: Any) -> None:
+    path = f"/v1/runs/{send(client, 'First').json['run_id']}/steer"
+
+    first, _, again = (
+        client.post(path, json={"content": text}, headers={"Idempotency-Key": text}).json for text in ("a", "b", "a")
+    )
+
+    assert again == first
 
 
 @pytest.mark.parametrize("policy", ["later", "", 3])

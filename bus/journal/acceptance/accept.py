@@ -22,7 +22,7 @@ from bus.journal.forks.fork import fork_before
 from bus.journal.idempotency import remember, used_before
 from bus.journal.log.commit import add_agent
 from bus.journal.log.events import event_row
-from bus.journal.mailbox.busy import ITS_OWN_RUN, Delivery, SentMessage, deliver
+from bus.journal.mailbox.busy import ITS_OWN_RUN, Delivery, SentMessage, deliver, delivery_before
 from bus.journal.outbox import announce
 from bus.journal.paging import agents_beside
 from bus.journal.records.definition_store import is_pinned, pin, remember_pinned
@@ -147,12 +147,13 @@ def _accept(
     if new.idempotency is not None:
         earlier = used_before(connection, new.principal, new.idempotency)
         if earlier is not None:
-            thread_id = connection.execute(select(runs.c.thread_id).where(runs.c.id == earlier)).scalar_one()
-            return Accepted(run_id=earlier, thread_id=thread_id)
+            thread_id = connection.execute(select(runs.c.thread_id).where(runs.c.id == earlier.run_id)).scalar_one()
+            return Accepted(run_id=earlier.run_id, thread_id=thread_id, delivery=delivery_before(earlier))
     delivery = _deliver(database, connection, new)
     if delivery.run_id is not None:
         if new.idempotency is not None:
-            remember(connection, new.principal, new.idempotency, delivery.run_id)
+            facts = {"delivered": delivery.delivered, "control_id": delivery.control_id}
+            remember(connection, new.principal, new.idempotency, delivery.run_id, **facts)
         return Accepted(run_id=delivery.run_id, thread_id=str(new.thread_id), delivery=delivery)
     require_room(connection, new.principal, limits, ending=int(delivery.is_stopping))
     grant = new.grant.require(connection, new.principal, new.agent_id) if new.grant is not None else None

@@ -72,6 +72,13 @@ class Delivery:
 ITS_OWN_RUN = Delivery()
 
 
+def delivery_before(earlier: Row[Any]) -> Delivery:
+    """Return what became of the message of an earlier request with the same idempotency key."""
+    if earlier.delivered is None:
+        return ITS_OWN_RUN
+    return Delivery(run_id=earlier.run_id, delivered=earlier.delivered, control_id=earlier.control_id)
+
+
 def deliver(database: Database, connection: Connection, message: SentMessage) -> Delivery:
     """Do with the thread's open run what the message's policy says; runs are locked before their thread.
 

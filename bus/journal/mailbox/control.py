@@ -23,7 +23,6 @@ from bus.journal.records.control_requests import (
     SUPERSEDED,
     ControlRequest,
     add_control,
-    last_control_id,
     take_back,
     unread_controls,
 )
@@ -89,11 +88,13 @@ def control(
     with database.write() as connection:
         row = lock_allowed_run(connection, principal, Verb.CONTROL, run_id)
         if idempotency is not None:
-            if used_before(connection, principal, idempotency) is not None:
-                return replace(untouched(row), control_id=last_control_id(connection, run_id, command.kind))
-            remember(connection, principal, idempotency, run_id)
+            earlier = used_before(connection, principal, idempotency)
+            if earlier is not None:
+                return replace(untouched(row), control_id=earlier.control_id)
         data = _expecting(row, command, expected_status, data)
         written = control_locked(database, connection, row, command, by, data, wait_s)
+        if idempotency is not None:
+            remember(connection, principal, idempotency, run_id, control_id=written.control_id)
         if written.control_id is not None:
             write_originals(connection, run_id, originals)
             record_control(connection, principal, row, command, by)

@@ -13,6 +13,7 @@ from bus.journal.approvals import last_decided, pending, pending_chars
 from bus.journal.errors import CURSOR_AHEAD, ApprovalDecided, RunUnknown
 from bus.journal.idempotency import IdempotencyKey, used_before
 from bus.journal.log.events import last_error
+from bus.journal.mailbox.busy import Delivery, delivery_before
 from bus.journal.paging import Pages, has_correlation, newest_first, present
 from bus.journal.queries.board import (
     PAGE,
@@ -178,14 +179,15 @@ class Runs:
         with self._database.read() as connection:
             return last_error(connection, run_id)
 
-    def started_before(self, principal: Principal, key: IdempotencyKey) -> str | None:
-        """Return the run of an earlier request with this key, if there is one.
+    def started_before(self, principal: Principal, key: IdempotencyKey) -> tuple[str, Delivery] | None:
+        """Return the run of an earlier request with this key, and what became of its message; None: there is none.
 
         Raises:
             IDEMPOTENCY_CONFLICT: the key was used with another body.
         """
         with self._database.read() as connection:
-            return used_before(connection, principal, key)
+            earlier = used_before(connection, principal, key)
+        return (earlier.run_id, delivery_before(earlier)) if earlier is not None else None
 
     def decisions(
         self, principal: Principal, run_id: str, *, after: int = 0, limit: int = PAGE

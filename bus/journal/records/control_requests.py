@@ -174,12 +174,6 @@ def request_of(row: Row[Any]) -> ControlRequest:
     )
 
 
-def last_control_id(connection: Connection, run_id: str, kind: str) -> str | None:
-    """Return the id of the newest control of this kind, as clients know it; None where there is none."""
-    row_id = connection.execute(_LAST, {"run_": run_id, "kind_": kind}).scalar()
-    return f"ctl_{row_id}" if row_id is not None else None
-
-
 def note_answers(connection: Connection, events: Iterable[Payload]) -> None:
     """Set the state of each control that one of these numbered events answers.
 
@@ -275,7 +269,6 @@ STEERS_OF_THREAD = (
     .order_by(controls.c.id)
 )
 _SET_DATA = update(controls).where(controls.c.id == bindparam("id_")).values(data_json=bindparam("data_json_"))
-_LAST = select(func.max(controls.c.id)).where(_OF_RUN, controls.c.kind == bindparam("kind_"))
 _ANY = select(controls.c.id).where(_OF_RUN, controls.c.taken_ms.is_(None)).limit(1)
 _COUNT = select(func.count()).select_from(controls).where(_OF_RUN, controls.c.taken_ms.is_(None))
 _ADD = insert(controls).values(created_ms=WALL_MS).returning(controls.c.id)

@@ -64,8 +64,8 @@ class InternalEvents:
     ) -> tuple[str, str]:
         with self._database.write() as connection:
             if idempotency is not None and (earlier := used_before(connection, principal, idempotency)) is not None:
-                its = select(internal_events.c.created_ms).where(internal_events.c.id == earlier)
-                return earlier, stamp(connection.execute(its).scalar_one())
+                its = select(internal_events.c.created_ms).where(internal_events.c.id == earlier.run_id)
+                return earlier.run_id, stamp(connection.execute(its).scalar_one())
             row = _row(principal, event)
             created_ms = connection.execute(_INSERT, row).scalar_one()
             if idempotency is not None:

@@ -138,6 +138,8 @@ idempotency_keys = Table(
     Column("body_digest", String(64), nullable=False),
     Column("run_id", Id, nullable=False, index=True),  # or the id of the internal event that the request logged
     Column("created_ms", BigInteger, nullable=False),
+    Column("delivered", String(8)),  # of a message that the run took, which existed already: merged or steered
+    Column("control_id", Id),  # of the control that the request made
     PrimaryKeyConstraint("tenant", "principal", "method", "path", "key"),
 )
 

@@ -15,6 +15,7 @@ from bus.journal.approvals import Decision
 from bus.journal.controls import PAUSE, RESUME
 from bus.journal.decisions.decisions import decide
 from bus.journal.errors import MESSAGE_TAKEN, RUN_CRASHED, THREAD_BUSY, RunUnknown, ThreadUnknown
+from bus.journal.idempotency import IdempotencyKey
 from bus.journal.log.commit import Commit
 from bus.journal.mailbox import busy, queue
 from bus.journal.mailbox.control import control
@@ -300,6 +301,23 @@ def test_a_message_of_another_thread_or_principal_is_unknown(harness: JournalHar
         queue.edit(harness.database, Principal(id="eve"), "talk", run_id, "Other")
     with pytest.raises(ThreadUnknown):
         queue.listed(harness.database, Principal(id="eve"), "talk")
+
+
+@pytest.mark.parametrize(("policy", "delivered"), [("merge", "merged"), ("steer", "steered"), ("enqueue", "run")])
+def test_a_repeated_message_was_delivered_as_the_first_one(
+    harness: JournalHarness, policy: str, delivered: str
+) -> None:
+    send(harness, "First")
+    key = IdempotencyKey(key="k", method="POST", path="/v1/runs", body_digest="d")
+
+    first, again = (send(harness, "Second", policy, idempotency=key) for _ in range(2))
+    send(harness, "Third", policy)
+    later = send(harness, "Second", policy, idempotency=key)
+
+    assert first.delivery.delivered == delivered
+    for repeated in (again, later):
+        assert replace(repeated.delivery, stopped=None) == replace(first.delivery, stopped=None)
+        assert (repeated.run_id, repeated.thread_id, repeated.is_new) == (first.run_id, "talk", False)
 
 
 @pytest.mark.parametrize("on_waiting", ["aside", "withdraw"])
