@@ -86,13 +86,14 @@ POLICY_REFUSED = Permanent.row(
 
 PROMPT_GUARD_FAILED = Permanent.row(
     "prompt_guard_failed",
-    "The agent's prompt guard failed or was late, so the input did not pass: nothing was shown and no tool was called.",
+    "The agent's prompt guard failed or was late, so the text did not pass: no answer to it was shown, and no further "
+    "tool was called.",
     status=502,
     topic=Topic.RUN,
     over_http=False,
     text=(
-        "the prompt guard of '{agent}' {problem}. So nothing of the answer is shown, and no tool was called; send the "
-        "message again, and if it fails again, mend the guard that the agent's file names."
+        "the prompt guard of '{agent}' {problem}. So nothing of the answer is shown, and no further tool was called; "
+        "send the message again, and if it fails again, mend the guard that the agent's file names."
     ),
     remedy=(
         "Send the message again; if it fails again, mend the guard, or its `timeout_s` "

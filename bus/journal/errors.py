@@ -140,8 +140,8 @@ MESSAGE_TAKEN = Permanent.row(
     "message_taken",
     "The queued message is not queued any more: its run has begun or ended.",
     status=409,
-    text="the message of run {run_id} is not queued any more: the run is {status}; steer the run, or send another.",
-    remedy="Steer the run (`POST /v1/runs/{id}/steer`), or send another message.",
+    text="the message of run {run_id} is not queued any more: the run is {status}; {instead}.",
+    remedy="Send another message; or, while the run is open, steer it (`POST /v1/runs/{id}/steer`).",
 )
 
 CURSOR_INVALID = Permanent.row(

@@ -63,7 +63,7 @@ def test_a_message_is_not_edited_to_a_text_that_a_route_of_its_agent_takes(kit: 
     edit(kit, run_id, "Good morning.")
     assert texts(kit) == ["Good morning."]
     kit.runner.journal.clients.remove_queued(LOCAL, "talk", run_id)
-    with raises(MESSAGE_TAKEN):
+    with raises(MESSAGE_TAKEN, match="the run is cancelled; send another"):
         edit(kit, run_id, "A refund of 5.")
 
 

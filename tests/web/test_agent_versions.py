@@ -55,6 +55,14 @@ def test_an_alias_to_nothing_is_refused(client: Any, file: Path, body: dict, sta
     assert (answer.status_code, answer.json["code"]) == (status, code)
 
 
+@pytest.mark.parametrize("version", [0, -3, "newest", "1", [1], {"a": 1}, None, 1.5, True])
+def test_what_is_no_version_is_refused_with_the_forms_that_are(client: Any, file: Path, version: object) -> None:
+    answer = client.post("/v1/agents/assistant/promote", json={"version": version})
+
+    assert answer.status_code == 400
+    assert answer.json["detail"] == "'version' has to be a whole number from 1 to 999,999,999, or latest."
+
+
 def test_a_broken_file_serves_its_last_version_and_the_list_says_so(client: Any, file: Path) -> None:
     file.write_text("name: [")
 

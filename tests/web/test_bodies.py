@@ -115,6 +115,23 @@ def test_an_unknown_field_gets_a_suggestion(client) -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/threads/talk/fork", {"message": "1"}),
+        ("/v1/runs/run_0/rerun", {"from_step": "1"}),
+        ("/v1/runs/run_0/set", {"max_iterations": "3"}),
+        ("/query", {"query": "a", "limit": "5"}),
+    ],
+)
+def test_text_is_no_number_in_a_body(client, path: str, body: dict[str, str]) -> None:
+    answer = client.post(path, json=body)
+
+    assert (answer.status_code, answer.json["code"]) == (400, "bad_request")
+    assert "has to be a whole number" in answer.json["detail"]
+    assert client.get("/v1/runs?limit=5").status_code == 200
+
+
+@pytest.mark.parametrize(
     "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", "application/jsonx"]
 )
 def test_refuses_what_is_not_said_to_be_json(door, kind: str) -> None:

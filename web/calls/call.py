@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from config.errors import BadRequest, ErrorKind
 from web.calls.bodies import read_object
-from web.calls.fields import Fields, Input
+from web.calls.fields import PARAMETER, Fields, Input
 from web.calls.refusals import refusal, unknown
 
 I = TypeVar("I", bound=Input)
@@ -108,7 +108,7 @@ def read_query(model: type[I]) -> I:
     for name, values in request.args.lists():
         if len(values) > 1:
             raise BadRequest(f"the parameter '{name[:80]}' is given {len(values)} times; give it once.")
-    return read(model, "parameter", request.args.to_dict())
+    return read(model, PARAMETER, request.args.to_dict())
 
 
 def read_headers(model: type[I]) -> I:
@@ -124,7 +124,7 @@ def read(model: type[I], kind: str, values: Mapping[str, Any]) -> I:
         BadRequest: a field is unknown, missing or of another form.
     """
     try:
-        instance = model.model_validate(values)
+        instance = model.model_validate(values, context=kind)
     except ValidationError as error:
         raise refusal(kind, model, error) from error
     instance._given = values

@@ -18,6 +18,8 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import CoreSchema, WithDefaultSchema
 
 T = TypeVar("T")
+PARAMETER = "parameter"
+"""What is read of an address, where every value is text; the context of its validation."""
 
 
 class _NotNull:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, NamedTuple
 import orjson
 from flask import Response, request
 from pydantic import AfterValidator, Field, GetCoreSchemaHandler, PlainValidator, ValidationInfo, WithJsonSchema
-from pydantic_core.core_schema import CoreSchema, int_schema, no_info_before_validator_function
+from pydantic_core.core_schema import CoreSchema, int_schema, with_info_before_validator_function
 from werkzeug.http import parse_etags
 
 from bus.journal.clients import IdempotencyKey
@@ -25,9 +25,10 @@ from bus.journal.readers import MessagesUntil, parse_cursor
 from config.errors import BadRequest
 from config.ids import canonical_digest
 from config.text.stored_texts import stored_name
-from web.calls.fields import Input, Maybe
+from web.calls.fields import PARAMETER, Input, Maybe
 
 MAX_KEY_CHARS = 255
+WHOLE = r"-?[0-9]{1,18}"
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9:]{8}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})", re.ASCII)
 """A time as RFC 3339 writes it, besides its ranges."""
 
@@ -41,20 +42,21 @@ class RowPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A whole number between two limits, in an address or a body."""
+    """A whole number between two limits, in an address or a body; text is a number in an address alone."""
 
     least: int
     most: int
 
     def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
         number = int_schema(ge=self.least, le=self.most, strict=True)
-        return no_info_before_validator_function(_whole, number)
+        return with_info_before_validator_function(_whole, number)
 
 
-def _whole(text: Any) -> Any:
-    if isinstance(text, float) and text.is_integer():  # JSON has one kind of number: 5.0 is 5
-        return int(text)
-    return int(text) if isinstance(text, str) and re.fullmatch(r"-?[0-9]{1,18}", text, re.ASCII) else text
+def _whole(value: Any, info: ValidationInfo) -> Any:
+    if isinstance(value, float) and value.is_integer():  # JSON has one kind of number: 5.0 is 5
+        return int(value)
+    is_number = info.context == PARAMETER and isinstance(value, str) and re.fullmatch(WHOLE, value, re.ASCII)
+    return int(value) if is_number else value
 
 
 def _message_place(text: str) -> tuple[int, int]:

@@ -40,17 +40,24 @@ def too_long(name: str, chars: int, limit: int) -> BadRequest:
 
 
 def _sentence(kind: str, schema: Schema, error: ErrorDetails) -> str:
-    path = [str(part) for part in error["loc"]]
+    loc = [str(part) for part in error["loc"]]
+    path = _as_sent(schema, loc)
     around, subschema = _at(schema, path[:-1]), _at(schema, path)
     name = ".".join(path)[:80]
     field_names = list(around.get("properties", {}))
-    if error["type"] == "extra_forbidden":
+    if error["type"] == "extra_forbidden" and path == loc:
         return str(unknown(kind, path[-1], field_names))
-    if error["type"] == "missing":
+    if error["type"] == "missing" and path == loc:
         return f"'{name}' is missing. Known {kind}s: {', '.join(field_names)}."
     if error["type"] == "string_too_long":
         return str(too_long(name, len(error["input"]), error["ctx"]["max_length"]))
     return f"'{name}' has to be {_form(path[-1], subschema)}."
+
+
+def _as_sent(schema: Schema, loc: Sequence[str]) -> Sequence[str]:
+    """Return the names in a place up to a field of several forms, behind which Pydantic names the form."""
+    depths = (depth for depth in range(len(loc)) if "anyOf" in _at(schema, loc[:depth]))
+    return loc[: next(depths, len(loc))]
 
 
 def _at(schema: Schema, path: Sequence[str]) -> Schema:
@@ -64,6 +71,10 @@ def _at(schema: Schema, path: Sequence[str]) -> Schema:
 
 def _form(name: str, schema: Schema) -> str:
     """Return what a value has to be, as its schema says it."""
+    if "anyOf" in schema:
+        return ", or ".join(dict.fromkeys(_form(name, option) for option in schema["anyOf"]))
+    if "const" in schema:
+        return str(schema["const"])
     if "enum" in schema:
         return f"one of {', '.join(str(option) for option in schema['enum'] if option != '')}"
     if schema.get("type") in ("integer", "number"):

@@ -9,8 +9,8 @@ MESSAGE_UNKNOWN = Permanent.row(
     "The thread has no message with this number.",
     status=404,
     text=(
-        "thread '{thread_id:.80}' has no message {number}; its messages have numbers from 1 to {last}, and "
-        "`GET /v1/threads/ID/messages` lists them."
+        "thread '{thread_id:.80}' has no message {number}; its messages have numbers from 1 to {last}, which "
+        "`./callboard threads {thread_id:.80} --json` and `GET /v1/threads/ID/messages` list."
     ),
     remedy="Name the `number` of a message of the thread.",
 )

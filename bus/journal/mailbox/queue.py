@@ -22,7 +22,7 @@ from bus.journal.records.steps import TOOL
 from bus.journal.states.conditions import holds_thread
 from bus.journal.unowned.transitions import CommitResult, lock_allowed_run, write
 from bus.journal.unowned.turns import put_first
-from bus.payloads import HistoryPayload
+from bus.payloads import TERMINAL, HistoryPayload
 from bus.sealing import Original
 from config.clock import stamp
 from config.database.engine import Database
@@ -94,7 +94,9 @@ def lock_queued(connection: Connection, principal: Principal, run_id: str, threa
     if row.thread_id != thread_id:
         raise RunUnknown(run_id=run_id)
     if row.status != "queued" or row.started_ms is not None or row.origin_id is not None:
-        raise MESSAGE_TAKEN(run_id=run_id, status=row.status)
+        is_steered = row.status not in TERMINAL and row.kind != TOOL
+        instead = "steer the run, or send another" if is_steered else "send another"
+        raise MESSAGE_TAKEN(run_id=run_id, status=row.status, instead=instead)
     return row
 
 

@@ -261,6 +261,7 @@ def test_a_guard_without_a_verdict_passes_nothing(
     assert_nothing_was_shown(failed)
     assert (failed.end.status, failed.end.reason) == ("failed", "prompt_guard_failed")
     assert problem in failed.of(ErrorPayload)[-1].message.replace("0.1 seconds", "0.1 s")
+    assert "no further tool was called" in failed.of(ErrorPayload)[-1].message
     assert after.output == "At noon."
     assert [message["content"] for message in kit.model.requests[-1].messages[1:]] == ["A flight?"]
 

@@ -165,7 +165,9 @@ def test_a_rerun_has_nothing_of_a_run_that_waits_aside(harness: JournalHarness) 
 def test_bad_forks_are_refused_with_the_remedy(talk: JournalHarness) -> None:
     talk.accept(principal=ANA, thread_id="taken")
 
-    with raises(MESSAGE_UNKNOWN, match="has no message 6; its messages have numbers from 1 to 5"):
+    with raises(
+        MESSAGE_UNKNOWN, match="no message 6; .* numbers from 1 to 5, which `./callboard threads talk --json` and"
+    ):
         fork(talk, 6)
     with raises(THREAD_EXISTS, match="'taken' already; choose another name"):
         fork(talk, 5, new_thread_id="taken")

@@ -288,7 +288,7 @@ def test_a_message_whose_run_has_begun_is_not_edited(harness: JournalHarness) ->
         lambda: queue.remove(harness.database, ME, "talk", run_id, "ann"),
         lambda: queue.move_first(harness.database, ME, "talk", run_id, "ann", is_now=False),
     ):
-        with raises(MESSAGE_TAKEN):
+        with raises(MESSAGE_TAKEN, match="the run is running; steer the run, or send another"):
             change()
     assert texts_for(harness, run_id) == ["First"]
 

@@ -210,7 +210,7 @@ function endNotice(story, again) {
 
 function earlyWords(reason) {
   if (reason === "max_iterations") return "It reached its limit of steps and answered with what it had. Send a message to continue.";
-  if (reason === "prompt_refused") return "The agent's guard refused this message, and no tool was called. Send another one to continue.";
+  if (reason === "prompt_refused") return "The agent's guard refused this message, and no further tool was called. Send another one to continue.";
   return `Ended early: ${visible(reason)}.`;
 }
 
