@@ -212,9 +212,7 @@ class AgentRegistry:
         row = journal.readers.runs.row(principal, run_id)
         require(principal, Verb.CONTROL, row, "this run")
         self.startable(principal, row.agent_id)
-        roles = frozenset(map(Role, orjson.loads(row.roles_json or "[]")))
-        owner = Principal(tenant=row.tenant, id=row.principal, roles=roles)
-        definition = self.startable(owner, row.agent_id, row.thread_id)
+        definition = self.startable(principal_of(row), row.agent_id, row.thread_id)
         before_json = journal.readers.recorded_definition(row.definition_digest)
         RunVersion.require_movable(row, before_json, definition.content_json)
         return RunUpgrade(run=row, definition=definition, before_json=before_json)
@@ -304,6 +302,12 @@ class AgentRegistry:
             definition = error
         self._read[path.stem] = (stamp, definition)
         return definition
+
+
+def principal_of(run: Any) -> Principal:
+    """Return the principal of a run, from its row, with the roles with which it was started."""
+    roles = frozenset(map(Role, orjson.loads(run.roles_json or "[]")))
+    return Principal(tenant=run.tenant, id=run.principal, roles=roles)
 
 
 class RunUpgrade(NamedTuple):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 from agents.delegation.router import routed_call
 from agents.mailbox.texts import definition_of_run, guarded
 from agents.prompt import check_objective
-from agents.registry import AgentRegistry
+from agents.registry import AgentRegistry, principal_of
 from bus.journal import Journal
 from bus.journal.clients import TOOL, CommitResult
 from bus.journal.errors import CONTROL_REFUSED
@@ -17,9 +19,17 @@ IS_ROUTED = (
 
 
 def edit_queued(
-    journal: Journal, registry: AgentRegistry, principal: Principal, thread_id: str, run_id: str, content: str
+    journal: Journal,
+    registry: AgentRegistry,
+    principal: Principal,
+    thread_id: str,
+    run_id: str,
+    content: str,
+    place: Literal["first", "now"] | None = None,
 ) -> CommitResult:
-    """Replace the text of a message that waits in a thread.
+    """Replace the text of a message that waits in a thread, and move it where a place is named.
+
+    Routes are judged by what the run's own principal may start, also where another principal edits.
 
     Raises:
         RunUnknown, FORBIDDEN, MESSAGE_TAKEN: see ``bus.journal.mailbox.queue``.
@@ -30,6 +40,8 @@ def edit_queued(
     run = journal.readers.runs.row(principal, run_id)
     definition = definition_of_run(journal, registry, run)
     text, originals = guarded(journal, definition, content)
-    if run.kind != TOOL and run.status == "queued" and routed_call(definition, text, registry, principal) is not None:
+    is_message = run.kind != TOOL and run.status == "queued"
+    if is_message and routed_call(definition, text, registry, principal_of(run)) is not None:
         raise CONTROL_REFUSED(request="for another text", problem=IS_ROUTED)
-    return journal.clients.edit_queued(principal, thread_id, run_id, text, originals)
+    changes: Any = {"content": text, "originals": originals, "place": place}
+    return journal.clients.edit_queued(principal, thread_id, run_id, **changes)

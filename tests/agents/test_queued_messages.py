@@ -10,7 +10,7 @@ from agents.delegation.queued_text import edit_queued
 from agents.testing import AgentKit
 from bus.journal.clients import CommitResult, IfBusy
 from bus.journal.errors import CONTROL_REFUSED, MESSAGE_TAKEN, THREAD_BUSY
-from config.identity.principal import LOCAL
+from config.identity.principal import LOCAL, Principal
 from tests.raising import raises
 
 
@@ -48,7 +48,7 @@ def test_a_message_that_a_route_took_keeps_its_text_and_is_still_moved_and_remov
             edit(kit, routed, text)
 
     clients = kit.runner.journal.clients
-    clients.move_queued_first(LOCAL, "talk", routed, is_now=False)
+    clients.edit_queued(LOCAL, "talk", routed, place="first")
     assert texts(kit) == ["A refund of 5.", "Hello."]
     clients.remove_queued(LOCAL, "talk", routed)
     assert texts(kit) == ["Hello."]
@@ -65,6 +65,20 @@ def test_a_message_is_not_edited_to_a_text_that_a_route_of_its_agent_takes(kit: 
     kit.runner.journal.clients.remove_queued(LOCAL, "talk", run_id)
     with raises(MESSAGE_TAKEN, match="the run is cancelled; send another"):
         edit(kit, run_id, "A refund of 5.")
+
+
+def test_routes_are_judged_by_what_the_runs_own_principal_may_start(kit: AgentKit) -> None:
+    kit.agent("weather", tools=["clock"], access={"roles": ["operator"]})
+    kit.agent("guide", router=[{"contains": "forecast", "capability": "clock"}], tools=["agent:weather"])
+    ana = Principal(id="ana")
+    run_id = kit.run("Hello.", "guide", thread_id="talk", detached=True, principal=ana).run_id
+
+    edit(kit, run_id, "A forecast.")
+
+    assert [entry["content"] for entry in kit.runner.journal.clients.queue_of(ana, "talk")] == ["A forecast."]
+    own = kit.run("Hello.", "guide", thread_id="own", detached=True).run_id
+    with raises(CONTROL_REFUSED):
+        edit_queued(kit.runner.journal, kit.runner.registry, LOCAL, "own", own, "A forecast.")
 
 
 @pytest.mark.parametrize("if_busy", ["merge", "steer"])

@@ -29,6 +29,17 @@ def test_messages_wait_and_are_edited_moved_and_removed(client: Any) -> None:
     assert client.get(f"/v1/runs/{first}").json["status"] == "cancelled"
 
 
+def test_a_message_gets_both_a_text_and_a_place(client: Any) -> None:
+    *_, third = (send(client, text).json["run_id"] for text in ("First", "Second", "Third"))
+
+    changed = client.patch(f"/v1/threads/talk/queue/{third}", json={"content": "Third, better", "place": "first"})
+
+    assert (changed.status_code, changed.json["run_id"]) == (200, third)
+    assert waiting(client) == ["Third, better", "First", "Second"]
+    events = client.get(f"/v1/runs/{third}/events", headers={"Accept": "application/json"}).json["events"]
+    assert [event.get("summary") for event in events if event["type"] == "history"] == ["Third, better"]
+
+
 def test_a_message_that_another_run_takes_is_answered_with_that_run(client: Any) -> None:
     first = send(client, "First").json["run_id"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from flask import Blueprint, Response
 
@@ -18,9 +18,6 @@ from web.calls.fields import Answer, Input, Maybe
 from web.process import current_process
 from web.schemas.paths import RunId, Sentence, ThreadId
 from web.schemas.run import ControlledRun
-
-if TYPE_CHECKING:
-    from bus.journal.clients import CommitResult
 
 
 class QueuedMessage(Answer):
@@ -82,18 +79,20 @@ class EditMessage(Input):
 @queues.patch("/v1/threads/<thread_id>/queue/<run_id>")
 @call({200: ControlledRun}, problems=EDITING)
 def edit(thread_id: ThreadId, run_id: RunId, query: WhoseThread, body: EditMessage) -> Response:
-    """Edit a message, or move it; 409 where its run has begun meanwhile, or cannot take another text."""
+    """Edit a message, move it, or both; 409 where its run has begun meanwhile, or cannot take another text.
+
+    A request that is refused changes nothing.
+    """
     from agents.delegation.queued_text import edit_queued  # brings the guardrails, which no process needs before
 
     process, principal = current_process(), current_principal()
     _require_owner(run_id, query)
-    written: CommitResult | None = None
     if body.content is not None:
-        written = edit_queued(process.journal, process.runner.registry, principal, thread_id, run_id, body.content)
-    if body.place is not None:
-        is_now = body.place == "now"
-        written = process.journal.clients.move_queued_first(principal, thread_id, run_id, is_now=is_now)
-    if written is None:
+        registry, change = process.runner.registry, (body.content, body.place)
+        written = edit_queued(process.journal, registry, principal, thread_id, run_id, *change)
+    elif body.place is not None:
+        written = process.journal.clients.edit_queued(principal, thread_id, run_id, place=body.place)
+    else:
         raise BadRequest("name what to change: `content`, `place` or both.")
     return answer({"run_id": written.run_id, "thread_id": written.thread_id, "status": written.status})
 

@@ -137,29 +137,29 @@ class Clients:
         return queue.listed(self._database, principal, thread_id, owner)
 
     def edit_queued(
-        self, principal: Principal, thread_id: str, run_id: str, content: str, originals: Sequence[Original] = ()
+        self,
+        principal: Principal,
+        thread_id: str,
+        run_id: str,
+        *,
+        content: str | None = None,
+        originals: Sequence[Original] = (),
+        place: queue.Place | None = None,
     ) -> CommitResult:
-        """Replace the text of a message that waits."""
-        written = queue.edit(self._database, principal, thread_id, run_id, content, originals)
+        """Give a message that waits another text, another place, or both; see ``bus.journal.mailbox.queue``."""
+        changes: Any = {"content": content, "originals": originals, "place": place}
+        written, stopped = queue.edit(self._database, principal, thread_id, run_id, principal.id, **changes)
         self._live.publish(written)
+        if stopped is not None:
+            self._live.publish(stopped)
+            if not stopped.events:
+                self._loop.call_soon(lambda: self._reach(stopped.run_id, STOP))
         return written
 
     def remove_queued(self, principal: Principal, thread_id: str, run_id: str) -> CommitResult:
         """Cancel the run of a message that waits; no model gets the message."""
         written = queue.remove(self._database, principal, thread_id, run_id, principal.id)
         self._live.publish(written)
-        return written
-
-    def move_queued_first(
-        self, principal: Principal, thread_id: str, run_id: str, *, is_now: bool = False
-    ) -> CommitResult:
-        """Put a message before the others that wait; with ``is_now`` stop the run that the thread is at."""
-        written, stopped = queue.move_first(self._database, principal, thread_id, run_id, principal.id, is_now=is_now)
-        self._live.publish(written)
-        if stopped is not None:
-            self._live.publish(stopped)
-            if not stopped.events:
-                self._loop.call_soon(lambda: self._reach(stopped.run_id, STOP))
         return written
 
     def decide(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 from sqlalchemy import Connection, Row, bindparam, select, update
@@ -35,6 +35,8 @@ BETWEEN = "\n\n"
 MAX_MERGED_CHARS = 200_000
 """Most characters of such a turn; a text that does not fit waits as a message of its own."""
 MAX_LISTED = 500
+Place = Literal["first", "now"]
+"""``first``: before the others that wait. ``now``: also stop the run that the thread is at."""
 IS_CALL = "it is one call of a tool, with the arguments that it has; remove it and send it anew"
 NEVER_BEGUN = (
     runs.c.status == "queued",
@@ -105,10 +107,15 @@ def edit(
     principal: Principal,
     thread_id: str,
     run_id: str,
-    content: str,
+    by: str,
+    *,
+    content: str | None = None,
     originals: Sequence[Original] = (),
-) -> CommitResult:
-    """Replace the text of a message that waits.
+    place: Place | None = None,
+) -> tuple[CommitResult, CommitResult | None]:
+    """Give a message that waits another text, another place, or both or neither.
+
+    Returns what became of the message's run, and of the run that was stopped.
 
     Raises:
         RunUnknown, FORBIDDEN, MESSAGE_TAKEN: see ``lock_queued``.
@@ -116,11 +123,20 @@ def edit(
     """
     with database.write() as connection:
         row = lock_queued(connection, principal, run_id, thread_id)
-        if row.kind == TOOL:
+        if content is not None and row.kind == TOOL:
             raise CONTROL_REFUSED(request="for another text", problem=IS_CALL)
+        stopped = _stop_head(database, connection, principal, row, by) if place == "now" else None
+        if place is not None:
+            queued = [other.id for other in queued_messages(connection, row.thread_key)]
+            put_first(connection, row.thread_key, run_id, queued)
         write_originals(connection, run_id, originals)
-        record_change(connection, principal, row, "edit")
-        return _rewrite(connection, row, content)
+        if content is not None:
+            record_change(connection, principal, row, "edit")
+        written = _rewrite(connection, row, content)
+        if place is not None and connection.execute(_HEAD, {"key_": row.thread_key}).scalar() == run_id:
+            announce(connection, run_id)  # its own wake-up may have come while another one was first
+            written = replace(written, wake=run_id)
+        return written, stopped
 
 
 def add_to_message(connection: Connection, row: Row[Any], content: str) -> bool:
@@ -137,12 +153,16 @@ def _data_of(connection: Connection, row: Row[Any]) -> dict[str, Any]:
     return dict(orjson.loads(text_json))
 
 
-def _rewrite(connection: Connection, row: Row[Any], content: str) -> CommitResult:
-    text_json = orjson.dumps(_data_of(connection, row) | {"content": content}).decode()
-    connection.execute(_SET_TEXT, {"key_": row.thread_key, "run_": row.id, "text_json": text_json})
-    event = HistoryPayload(kind="edited", from_seq=row.turn, summary=content)
+def _rewrite(connection: Connection, row: Row[Any], content: str | None) -> CommitResult:
+    """Write that a message was edited, with its new text; None: it keeps its own."""
     kept = {name: getattr(row, name) for name in ("owner", "lease_until")}  # a process may wait to run it inline
-    return write(connection, row, Commit(events=[event]), title=stored_line(content), **kept)
+    if content is not None:
+        text_json = orjson.dumps(_data_of(connection, row) | {"content": content}).decode()
+        connection.execute(_SET_TEXT, {"key_": row.thread_key, "run_": row.id, "text_json": text_json})
+        kept["title"] = stored_line(content)
+    return write(
+        connection, row, Commit(events=[HistoryPayload(kind="edited", from_seq=row.turn, summary=content)]), **kept
+    )
 
 
 def remove(database: Database, principal: Principal, thread_id: str, run_id: str, by: str) -> CommitResult:
@@ -156,30 +176,6 @@ def remove(database: Database, principal: Principal, thread_id: str, run_id: str
         written = control_locked(database, connection, row, STOP, by, {"rollback": True})
         record_control(connection, principal, row, STOP, by)
         return written
-
-
-def move_first(
-    database: Database, principal: Principal, thread_id: str, run_id: str, by: str, *, is_now: bool
-) -> tuple[CommitResult, CommitResult | None]:
-    """Put a message before all others that wait, and with ``is_now`` stop the run that the thread is at.
-
-    Returns what became of the message's run, and of the run that was stopped.
-
-    Raises:
-        RunUnknown, FORBIDDEN, MESSAGE_TAKEN: see ``lock_queued``.
-    """
-    with database.write() as connection:
-        row = lock_queued(connection, principal, run_id, thread_id)
-        stopped = _stop_head(database, connection, principal, row, by) if is_now else None
-        queued = [other.id for other in queued_messages(connection, row.thread_key)]
-        put_first(connection, row.thread_key, run_id, queued)
-        event = HistoryPayload(kind="edited", from_seq=row.turn)
-        kept = {name: getattr(row, name) for name in ("owner", "lease_until")}
-        written = write(connection, row, Commit(events=[event]), **kept)
-        if connection.execute(_HEAD, {"key_": row.thread_key}).scalar() == run_id:
-            announce(connection, run_id)  # its own wake-up may have come while another one was first
-            written = replace(written, wake=run_id)
-        return written, stopped
 
 
 def _stop_head(

@@ -216,8 +216,8 @@ def test_messages_are_edited_moved_and_removed_while_they_wait(harness: JournalH
     owner = harness.own(send(harness, "First").run_id)
     second, third, fourth = (send(harness, text).run_id for text in ("Second", "Third", "Fourth"))
 
-    queue.edit(harness.database, ME, "talk", second, "Second, better")
-    queue.move_first(harness.database, ME, "talk", fourth, "ann", is_now=False)
+    queue.edit(harness.database, ME, "talk", second, "ann", content="Second, better")
+    queue.edit(harness.database, ME, "talk", fourth, "ann", place="first")
     queue.remove(harness.database, ME, "talk", third, "ann")
 
     assert titles(harness) == ["Fourth", "Second, better"]
@@ -234,9 +234,9 @@ def test_what_a_message_is_put_before_keeps_its_order_and_the_message_is_announc
     send(harness, "Third", "steer")
     fourth = send(harness, "Fourth").run_id
 
-    queue.move_first(harness.database, ME, "talk", fourth, "ann", is_now=False)
+    queue.edit(harness.database, ME, "talk", fourth, "ann", place="first")
     assert titles(harness) == ["Fourth", "First", "Second", "Third"]
-    _, stopped = queue.move_first(harness.database, ME, "talk", head, "ann", is_now=False)
+    _, stopped = queue.edit(harness.database, ME, "talk", head, "ann", place="first")
 
     assert stopped is None
     assert titles(harness) == ["First", "Fourth", "Second", "Third"]
@@ -262,7 +262,7 @@ def test_send_now_stops_the_run_that_the_thread_is_at(harness: JournalHarness) -
     send(harness, "Second")
     third = send(harness, "Third").run_id
 
-    queue.move_first(harness.database, ME, "talk", third, "ann", is_now=True)
+    queue.edit(harness.database, ME, "talk", third, "ann", place="now")
     harness.do(owner.end("cancelled"))
 
     assert harness.claimable() == [third]
@@ -284,21 +284,34 @@ def test_a_message_whose_run_has_begun_is_not_edited(harness: JournalHarness) ->
     harness.own(run_id)
 
     for change in (
-        lambda: queue.edit(harness.database, ME, "talk", run_id, "Other"),
+        lambda: queue.edit(harness.database, ME, "talk", run_id, "ann", content="Other"),
         lambda: queue.remove(harness.database, ME, "talk", run_id, "ann"),
-        lambda: queue.move_first(harness.database, ME, "talk", run_id, "ann", is_now=False),
+        lambda: queue.edit(harness.database, ME, "talk", run_id, "ann", place="first"),
     ):
         with raises(MESSAGE_TAKEN, match="the run is running; steer the run, or send another"):
             change()
     assert texts_for(harness, run_id) == ["First"]
 
 
+def test_a_message_that_cannot_be_moved_keeps_its_text(harness: JournalHarness) -> None:
+    harness.own(send(harness, "First", agent_id="other").run_id)
+    second = send(harness, "Second", agent_id="tester").run_id
+    narrow = Principal(agents=frozenset({"tester"}))
+
+    with pytest.raises(RunUnknown):  # the run that it would stop
+        queue.edit(harness.database, narrow, "talk", second, "ann", content="Other", place="now")
+    assert titles(harness) == ["Second"]
+
+    queue.edit(harness.database, narrow, "talk", second, "ann", content="Other", place="first")
+    assert titles(harness) == ["Other"]
+
+
 def test_a_message_of_another_thread_or_principal_is_unknown(harness: JournalHarness) -> None:
     run_id = send(harness, "First").run_id
     with pytest.raises(RunUnknown):
-        queue.edit(harness.database, ME, "elsewhere", run_id, "Other")
+        queue.edit(harness.database, ME, "elsewhere", run_id, "ann", content="Other")
     with pytest.raises(RunUnknown):
-        queue.edit(harness.database, Principal(id="eve"), "talk", run_id, "Other")
+        queue.edit(harness.database, Principal(id="eve"), "talk", run_id, "ann", content="Other")
     with pytest.raises(ThreadUnknown):
         queue.listed(harness.database, Principal(id="eve"), "talk")
 
@@ -388,7 +401,7 @@ def test_put_first_takes_as_many_statements_however_many_messages_wait(small_har
         def note(*_: Any) -> None:
             counts[-1] += 1
 
-        queue.move_first(harness.database, ME, "talk", last, "ann", is_now=False)
+        queue.edit(harness.database, ME, "talk", last, "ann", place="first")
         event.remove(harness.database.engine, "before_cursor_execute", note)
     harness.do(owner.end())
 
@@ -403,7 +416,7 @@ def test_put_first_keeps_the_order_of_messages_whose_runs_were_removed(harness: 
     queue.remove(harness.database, ME, "talk", third, "ann")
     remove_runs(harness.database, ME, [third])
 
-    queue.move_first(harness.database, ME, "talk", fourth, "ann", is_now=False)
+    queue.edit(harness.database, ME, "talk", fourth, "ann", place="first")
 
     rows = harness.rows(select(messages).order_by(messages.c.turn, messages.c.number))
     contents = [orjson.loads(row.data_json)["content"] for row in rows if row.role == "user"]

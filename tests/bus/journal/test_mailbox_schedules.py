@@ -218,7 +218,7 @@ class Schedule:
         waiting = [run for run in self.model.runs() if run.waits_in_line]
         if waiting:
             run = self.rnd.choice(waiting)
-            queue.move_first(self.harness.database, ME, self.thread_id, run.run_id, "ann", is_now=False)
+            queue.edit(self.harness.database, ME, self.thread_id, run.run_id, "ann", place="first")
             self.model.put_first(run)
 
     def answer(self) -> None:
