@@ -15,10 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from agents.capabilities.folder import declared
 from agents.catalogue import READING, TOOLS, find_reading_tools, find_tool, find_tools, tools_of
+from agents.delegation.agent_tool import PREFIX
 from agents.governance.policy.checks import KnownTool, Vocabulary
 from agents.models.abilities import is_chat_model, shortcomings
 from agents.models.auto import resolve_model
@@ -79,10 +81,16 @@ class Problem:
 
 
 def deep_check(
-    definition: AgentDefinition, settings: Settings, environment: Mapping[str, str] | None = None
+    definition: AgentDefinition,
+    settings: Settings,
+    environment: Mapping[str, str] | None = None,
+    serving: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Problem]:
-    """Return all problems of ``definition``, in the order of its fields; empty when it can run."""
-    check = _Check(definition, settings, os.environ if environment is None else environment)
+    """Return all problems of ``definition``, in the order of its fields; empty when it can run.
+
+    ``serving``: by agent, the version that serves in place of what its file says (``AgentRegistry.serving``).
+    """
+    check = _Check(definition, settings, os.environ if environment is None else environment, serving)
     return [problem for look in (check.models, check.tools, check.observers) for problem in check.guarded(look)]
 
 
@@ -102,8 +110,15 @@ def problem_of(error: DefinitionInvalid) -> Problem:
 
 
 class _Check:
-    def __init__(self, definition: AgentDefinition, settings: Settings, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        definition: AgentDefinition,
+        settings: Settings,
+        environment: Mapping[str, str],
+        serving: Mapping[str, int],
+    ) -> None:
         self._agent = definition
+        self._serving = serving
         self._settings = settings
         self._environment = environment
         self._lines: LinedYaml | None = None
@@ -195,7 +210,12 @@ class _Check:
             try:
                 find(name, self._settings)
             except (ToolUnknown, PluginUnknown) as error:
-                yield self._problem((field, position), str(error), error.code)
+                version = self._serving.get(name.removeprefix(PREFIX)) if name.startswith(PREFIX) else None
+                if version is None:
+                    yield self._problem((field, position), str(error), error.code)
+                else:  # calls of the agent work
+                    text = f"'{name}': its file cannot be used, so its last version, {version}, serves; mend the file."
+                    yield self._problem((field, position), text, error.code, "warning")
 
     def _key(self, chosen: Fallback, place: Place, provider: str, litellm: Any) -> Iterator[Problem]:
         named = chosen.api_key_env

@@ -88,6 +88,10 @@ class AgentRegistry:
                 served.append(self.get(agent_id))
         return served
 
+    def serving(self) -> dict[str, int]:
+        """Return the numbers of the versions that serve in place of what files say, by agent."""
+        return {agent.id: agent.version for agent in self.usable() if agent.version is not None}
+
     def versions(self, agent_id: str) -> list[dict[str, Any]]:
         """Return the agent's versions as the interfaces show them, the newest first, and which one its file has."""
         listed = self._versions.listed(agent_id) if self._versions is not None else []

@@ -70,7 +70,7 @@ def _serving(settings: Settings) -> dict[str, int]:
     with suppress(CallboardError), open_database_of(settings) as database:
         registry = AgentRegistry(settings.agent_folders, settings.local_principal, AgentVersions(database))
         registry.register()
-        return {agent.id: agent.version for agent in registry.usable() if agent.version is not None}
+        return registry.serving()
     return {}
 
 
@@ -90,7 +90,7 @@ def _row(
         "model": definition.model,
         "description": definition.description,
         "tools": list(definition.tools),
-        "problems": [_plain(problem) for problem in deep_check(definition, settings)] if deep else [],
+        "problems": [_plain(problem) for problem in deep_check(definition, settings, None, serving)] if deep else [],
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing, suppress
 
 from agents.checkup import Problem, deep_check, problem_of, vocabulary_of
 from agents.governance.policy.checks import warnings_of
@@ -10,9 +11,14 @@ from agents.governance.policy.errors import PolicyInvalid
 from agents.governance.policy.policy_yaml import read_policy
 from agents.models.auto import DEMO, OLLAMA, has_model, offer_of, resolve_model
 from agents.registry import AgentRegistry
+from bus.journal.stores import AgentVersions
 from cli.doctor import Verdicts, fail, ok, warn
+from cli.doctor.database import is_there
+from config.database.engine import open_database
+from config.database.migrate import require_current
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
+from config.errors import CallboardError
 from config.settings import Settings
 
 PARTS = ("connect_s", "first_token_s", "between_chunks_s")
@@ -21,18 +27,18 @@ PARTS = ("connect_s", "first_token_s", "between_chunks_s")
 
 def check_agents(settings: Settings) -> Verdicts:
     """Yield the problems of each agent, and whether the default agent exists."""
-    definitions = AgentRegistry(settings.agent_folders).all()
+    definitions, serving = AgentRegistry(settings.agent_folders).all(), _serving(settings)
     problems: list[Problem] = []
     for definition in definitions:
         if isinstance(definition, DefinitionInvalid):
             problems.append(problem_of(definition))
         else:
-            problems.extend(deep_check(definition, settings))
+            problems.extend(deep_check(definition, settings, None, serving))
     yield from (("fail" if problem.severity == "error" else "warn", str(problem)) for problem in problems)
     usable = [definition for definition in definitions if isinstance(definition, AgentDefinition)]
     for definition in usable:
         yield from timeouts(definition)
-    ids = {definition.id for definition in usable}
+    ids = {definition.id for definition in usable} | serving.keys()
     if definitions and settings.default_agent not in ids:
         yield fail(
             f"CALLBOARD_DEFAULT_AGENT is '{settings.default_agent}', which does not exist; set it to one of "
@@ -42,6 +48,15 @@ def check_agents(settings: Settings) -> Verdicts:
         yield warn(f"there are none in {settings.agents_dir}; add a YAML file")
     elif not problems:
         yield ok(f"{len(definitions)} can be used")
+
+
+def _serving(settings: Settings) -> dict[str, int]:
+    """Return the versions that serve in place of what files say, by agent; none where no database can be read."""
+    if is_there(settings):
+        with suppress(CallboardError), closing(open_database(settings.database)) as database:
+            require_current(database)
+            return AgentRegistry(settings.agent_folders, settings.local_principal, AgentVersions(database)).serving()
+    return {}
 
 
 def timeouts(definition: AgentDefinition) -> Verdicts:

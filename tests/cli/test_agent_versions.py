@@ -8,11 +8,13 @@ import orjson
 import pytest
 
 from agents.runner import Runner
+from cli.doctor.agents import check_agents
 from cli.doctor.versions import check_versions, check_waiting_runs
 from config.settings import Settings
 from tests.cli.test_tools import AGENT, Type, type_
 
 __all__ = ["type_"]
+DESK = "name: Desk\nmodel: demo/assistant\nsystem_prompt: You help.\ntools: [agent:tester]\n"
 
 
 @pytest.fixture
@@ -76,6 +78,25 @@ def test_a_broken_file_is_reported_with_the_version_that_serves(
     assert "does not load; version 1 serves" in capsys.readouterr().out
     ((verdict, text),) = check_versions(own_settings(tmp_path))
     assert (verdict, "tester: its file cannot be used, so version 1 serves" in text) == ("warn", True)
+
+
+def test_an_agent_that_delegates_to_one_whose_last_version_serves_can_be_used(
+    type_: Type, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.with_name("desk.yaml").write_text(DESK)
+    assert type_("agents", "desk") == 0
+    file.write_text("name: [")
+    capsys.readouterr()
+
+    assert type_("agents", "desk") == 0
+    out, err = capsys.readouterr()
+    assert (out[0], "warning: " in err) == ("!", True)
+    assert "'agent:tester': its file cannot be used, so its last version, 2, serves" in err
+    findings = [(verdict, text) for verdict, text in check_agents(own_settings(tmp_path)) if "agent:tester" in text]
+    assert [verdict for verdict, _ in findings] == ["warn"]
+
+    file.with_name("desk.yaml").write_text(DESK.replace("tester", "never"))
+    assert type_("agents", "desk") == 1
 
 
 def test_a_waiting_run_is_named_by_the_doctor_and_moved(
