@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +19,10 @@ import pytest
 from config.database.migrate import migrate
 from config.folders import ROOT
 from config.settings import Settings
-from tests.fleet import Worker
+from tests.fleet import Worker, bare_environment, keep_turn
 from tests.journeys.web_server import Web
 from tests.ports import free_port
+from tests.test_docs import examples
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(120)]
 
@@ -113,3 +121,34 @@ def test_a_client_of_the_first_chat_design_gets_what_its_document_says(web: Web)
     client.post("/end-chat")
     client.poll(lambda: client.tool_data()["next"] == "done")
     assert [actor for actor, _ in client.history()].count("user_confirmed_tool_run") == 1
+
+
+def test_the_block_of_the_page_works_as_it_is_pasted(tmp_path: Path) -> None:
+    port = free_port()
+    (block,) = examples((ROOT / "docs" / "seed-000.md").read_text(), "sh")
+    for written, ours in {":8000": f":{port}", "./callboard": f"{sys.executable} -P -m cli"}.items():
+        assert written in block
+        block = block.replace(written, ours)
+    keep_turn(tmp_path / "state")
+    state = {"CALLBOARD_STATE_DIR": str(tmp_path / "state"), "CALLBOARD_PORT": str(port), "CALLBOARD_WORKERS": "1"}
+    process = subprocess.Popen(
+        ["bash", "-c", f"{block}kill $!\nwait"],
+        env=bare_environment(**state),
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        printed, _ = process.communicate(timeout=100)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    answers = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+    by_next = {answer["next"]: answer for answer in answers if "next" in answer}
+    assert list(by_next) == ["pick-new-goal", "confirm", "done"]
+    assert by_next["confirm"]["tool"] == "move_money"
+    assert [answer["id"] for answer in answers if "category_tag" in answer] == ["finance"]
+    assert by_next["done"]["result"]["amount_eur"] == 100
+    (history,) = (answer["messages"] for answer in answers if "messages" in answer)
+    assert [message["response"]["name"] for message in history if message["actor"] == "tool_result"][-1] == "move_money"
