@@ -31,7 +31,7 @@ export class Callboard {
     approvals(query = {}) {
         return this.#http.call("GET", "/v1/approvals", { query: { ...query } });
     }
-    /** Return a page of threads, the last used one first. */
+    /** Return a page of threads, the last used one first; `search`: with this in their title or messages. */
     threads(query = {}) {
         return this.#http.call("GET", "/v1/threads", { query: { ...query } });
     }
