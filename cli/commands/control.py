@@ -41,7 +41,8 @@ def __getattr__(verb: str) -> click.Command:
             else:
                 written = handle.control(control, by="terminal", data=data or None)
             if as_json:
-                facts = {"run_id": run_id, "status": written.status, "control_id": written.control_id}
+                facts: dict[str, object] = {"run_id": run_id, "status": written.status}
+                facts |= {"control_id": written.control_id, "number": written.number}
                 print_json({name: value for name, value in facts.items() if value is not None}, lines=True)
             else:
                 click.echo(_sentence(control, written, before))

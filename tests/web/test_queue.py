@@ -89,6 +89,19 @@ def test_a_repeated_steer_gets_its_own_control_id(client: Any) -> None:
     assert again == first
 
 
+def test_a_steer_is_answered_with_its_number_in_the_order_of_arrival(client: Any) -> None:
+    run_id = send(client, "First").json["run_id"]
+
+    steers = [client.post(f"/v1/runs/{run_id}/steer", json={"content": text}).json for text in ("a", "b")]
+    send(client, "Last")
+    messages = client.get("/v1/threads/talk/messages").json["messages"]
+    stopped = client.post(f"/v1/runs/{run_id}/cancel", json={}).json
+
+    assert [steer["number"] for steer in steers] == [2, 3]
+    assert {message["content"]: message["number"] for message in messages} == {"First": 1, "Last": 4}
+    assert "number" not in stopped
+
+
 @pytest.mark.parametrize("policy", ["later", "", 3])
 def test_an_unknown_policy_is_refused_with_those_there_are(client: Any, policy: Any) -> None:
     refused = send(client, "First", if_busy=policy)

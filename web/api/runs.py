@@ -312,4 +312,5 @@ def set_limits(run_id: RunId, body: SetRun, headers: Repeatable) -> Response:
 
 def _controlled(written: CommitResult, status: int) -> Response:
     facts = {"run_id": written.run_id, "thread_id": written.thread_id, "status": written.status}
-    return answer(facts | ({"control_id": written.control_id} if written.control_id else {}), status)
+    request = {"control_id": written.control_id, "number": written.number}
+    return answer(facts | {name: value for name, value in request.items() if value is not None}, status)

@@ -190,6 +190,8 @@ class ControlledRun(Answer):
     """Its state now."""
     control_id: Maybe[str] = None
     """Of the request, which a `control` event of the run answers; absent where there was nothing to do."""
+    number: Maybe[int] = None
+    """Of a steer: its number in the order in which the thread's messages arrived."""
 
 
 class Envelope(Answer):

@@ -23,6 +23,7 @@ from bus.journal.records.control_requests import (
     SUPERSEDED,
     ControlRequest,
     add_control,
+    number_of,
     take_back,
     unread_controls,
 )
@@ -90,7 +91,8 @@ def control(
         if idempotency is not None:
             earlier = used_before(connection, principal, idempotency)
             if earlier is not None:
-                return replace(untouched(row), control_id=earlier.control_id)
+                number = number_of(connection, earlier.control_id)
+                return replace(untouched(row), control_id=earlier.control_id, number=number)
         data = _expecting(row, command, expected_status, data)
         written = control_locked(database, connection, row, command, by, data, wait_s)
         if idempotency is not None:
@@ -166,7 +168,7 @@ def _refused(command: Control, problem: str) -> Exception:
 
 
 def _as_requested(result: CommitResult, request: ControlRequest) -> CommitResult:
-    return replace(result, control_id=request.control_id)
+    return replace(result, control_id=request.control_id, number=request.number)
 
 
 def _stop(

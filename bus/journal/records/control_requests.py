@@ -143,6 +143,13 @@ def add_control(
     return ControlRequest(id=row_id, run_id=run_id, kind=kind, by=by, data=data or {}, number=number)
 
 
+def number_of(connection: Connection, control_id: str | None) -> int | None:
+    """Return in which place among its thread's messages a steer arrived; None for another control, or none."""
+    row_id = int(control_id.removeprefix("ctl_")) if control_id is not None else None
+    number: int | None = connection.execute(_NUMBER, {"id_": row_id}).scalar()
+    return number
+
+
 def unread_controls(connection: Connection, run_id: str) -> list[ControlRequest]:
     """Return the controls of a run that no event has answered, in the order in which they arrived."""
     return [request_of(row) for row in connection.execute(_UNREAD, {"run_": run_id})]
@@ -271,6 +278,7 @@ STEERS_OF_THREAD = (
 _SET_DATA = update(controls).where(controls.c.id == bindparam("id_")).values(data_json=bindparam("data_json_"))
 _ANY = select(controls.c.id).where(_OF_RUN, controls.c.taken_ms.is_(None)).limit(1)
 _COUNT = select(func.count()).select_from(controls).where(_OF_RUN, controls.c.taken_ms.is_(None))
+_NUMBER = select(controls.c.number).where(controls.c.id == bindparam("id_"))
 _ADD = insert(controls).values(created_ms=WALL_MS).returning(controls.c.id)
 _ANSWER = (
     update(controls)

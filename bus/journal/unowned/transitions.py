@@ -50,6 +50,8 @@ class CommitResult:
     """The run whose wake-up the caller publishes: this one, the thread's next one, or None."""
     control_id: str | None = None
     """Of the control that was requested, or done; None: there was nothing to do."""
+    number: int | None = None
+    """Of a steer: its number in the order in which the thread's messages arrived."""
     messages: tuple[BusMessage, ...] = ()
     """What else the caller publishes; a message that is lost delays what it asks for."""
     parent: CommitResult | None = None

@@ -384,6 +384,8 @@ export interface components {
         ControlledRun: {
             /** @description Of the request, which a `control` event of the run answers; absent where there was nothing to do. */
             control_id?: string;
+            /** @description Of a steer: its number in the order in which the thread's messages arrived. */
+            number?: number;
             run_id: string;
             /** @description Its state now. */
             status: components["schemas"]["RunStatus"];
