@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from agents.testing import AgentKit, Call, Turn
 from agents.tools.tool import tool
 from bus.journal.approvals import Decision
 from bus.journal.clients import IdempotencyKey, Origin
-from bus.journal.errors import RunUnknown
+from bus.journal.errors import RunUnknown, ThreadUnknown
 from bus.journal.forks.errors import RUN_NOT_REPEATABLE, STEP_UNKNOWN
 from bus.loop import process_loop
 from bus.payloads import ControlPayload, ResponsePayload, ToolPayload, ToolResultPayload
@@ -319,6 +320,34 @@ def test_a_rerun_begins_with_the_agent_that_had_the_step(kit: AgentKit, step: in
     assert kit.played(rerun(kit, run.run_id, step)).output == "Again."
 
     assert [request.messages[0]["content"].split()[0] for request in kit.model.requests[before:]] == agent_ids
+
+
+def test_a_reruns_thread_is_of_the_agent_that_it_begins_with_until_that_hands_over(kit: AgentKit) -> None:
+    kit.agent("desk", system_prompt="desk", tools=["ChangeGoal"])
+    kit.agent("bank", system_prompt="bank", tools=["ChangeGoal"])
+    change = Turn(calls=[Call(name="ChangeGoal", arguments={"goal": "bank"})])
+    kit.model.script(change, Turn(text="First."))
+    run = kit.run("My bill.", "desk")
+    kit.played(run)
+    agent_of, own = kit.runner.journal.readers.threads.agent_of, kit.runner.principal
+    narrow = replace(own, agents=frozenset({"desk"}))
+
+    kit.model.script(Turn(text="Again."))
+    stays = rerun(kit, run.run_id, 1)
+    kit.played(stays)
+    kit.model.script(change, Turn(text="Again."))
+    leaves = rerun(kit, run.run_id, 1)
+    kit.played(leaves)
+    behind = rerun(kit, run.run_id, 3, detached=True)
+
+    assert [agent_of(own, handle.thread_id) for handle in (run, stays, leaves, behind)] == [
+        "bank",
+        "desk",
+        "bank",
+        "bank",
+    ]
+    with pytest.raises(ThreadUnknown):  # the thread was the other agent's too
+        agent_of(narrow, stays.thread_id)
 
 
 def test_a_call_alone_is_retried_with_its_arguments(kit: AgentKit) -> None:

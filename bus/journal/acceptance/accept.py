@@ -180,7 +180,8 @@ def _accept(
 def _fork(connection: Connection, new: NewRun, origin: Origin) -> str:
     """Make the thread of a rerun, with what was said before the turn that it repeats, and return its id."""
     source = repeatable(connection, new.principal, origin)
-    return fork_before(connection, new.principal, source.thread_id, source.turn, new.new_thread_id)
+    place = source.thread_id, source.turn
+    return fork_before(connection, new.principal, *place, source.agent_id, new.new_thread_id)
 
 
 def _audit(

@@ -17,6 +17,7 @@ from sqlalchemy.exc import IntegrityError
 from bus.identity.errors import forbidden
 from bus.journal.errors import ThreadUnknown
 from bus.journal.forks.errors import MESSAGE_UNKNOWN, THREAD_EXISTS
+from bus.journal.log.commit import add_agent
 from bus.journal.paging import threads_of
 from config.database.engine import WALL_MS, Database
 from config.database.tables import messages, runs, thread_agents, threads
@@ -67,16 +68,20 @@ def fork_thread(
             message = _message(connection, row, number)
             is_copied = _is_copied(connection, row, message.run_id)
             last = _last_place(connection, is_copied, message)
-            fork_id, count = _insert_fork(connection, row, and_(is_copied, _place <= tuple_(*last)), new_thread_id)
+            fork_id, count = _insert_fork(
+                connection, row, and_(is_copied, _place <= tuple_(*last)), row.agent_id, new_thread_id
+            )
     except IntegrityError as error:
         raise THREAD_EXISTS(thread_id=new_thread_id) from error
     return Fork(thread_id=fork_id, forked_from=row.id, at=last[1], messages=count)
 
 
 def fork_before(
-    connection: Connection, principal: Principal, thread_id: str, turn: int, new_thread_id: str | None
+    connection: Connection, principal: Principal, thread_id: str, turn: int, agent_id: str, new_thread_id: str | None
 ) -> str:
     """Make a fork of the principal's thread with what was said before this turn, and return its id.
+
+    Its agent is ``agent_id``, which continues there: the thread's own may have been handed the thread in that turn.
 
     What runs wrote that have begun and not ended is left out.
 
@@ -85,7 +90,7 @@ def fork_before(
     """
     row = _locked_thread(connection, principal, thread_id)
     is_before = and_(_is_copied(connection, row), messages.c.turn < turn)
-    return _insert_fork(connection, row, is_before, new_thread_id)[0]
+    return _insert_fork(connection, row, is_before, agent_id, new_thread_id)[0]
 
 
 def _locked_thread(connection: Connection, principal: Principal, thread_id: str) -> Row[Any]:
@@ -113,7 +118,7 @@ _place = tuple_(messages.c.turn, messages.c.number)
 
 
 def _insert_fork(
-    connection: Connection, row: Row[Any], is_copied: ColumnElement[bool], thread_id: str | None
+    connection: Connection, row: Row[Any], is_copied: ColumnElement[bool], agent_id: str, thread_id: str | None
 ) -> tuple[str, int]:
     """Insert a thread with these messages of ``row``'s thread, in their order and numbers.
 
@@ -125,6 +130,7 @@ def _insert_fork(
     fork_id = thread_id or new_id("thr")
     values = {name: getattr(row, name) for name in _INHERITED} | {
         "id": fork_id,
+        "agent_id": agent_id,
         "next_message": highest + 1,
         "forked_from": row.id,
         "forked_to": highest,
@@ -133,10 +139,12 @@ def _insert_fork(
     key = connection.execute(insertion).scalar_one()
     _copy(connection, messages, key, is_copied)
     _copy(connection, thread_agents, key, thread_agents.c.thread_key == row.key)
+    if agent_id != row.agent_id:
+        add_agent(connection, key, row.agent_id)
     return fork_id, count
 
 
-_INHERITED = ("tenant", "principal", "private", "agent_id", "title", "labels_json")
+_INHERITED = ("tenant", "principal", "private", "title", "labels_json")
 
 
 def _copy(connection: Connection, table: Any, thread_key: int, which: Any) -> None:

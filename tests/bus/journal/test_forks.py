@@ -157,7 +157,7 @@ def test_a_rerun_has_nothing_of_a_run_that_waits_aside(harness: JournalHarness) 
     aside(harness)
 
     with harness.database.write() as connection:
-        branch = fork_before(connection, ANA, "talk", 5, None)
+        branch = fork_before(connection, ANA, "talk", 5, "assistant", None)
 
     assert said(harness, branch) == [(3, "user"), (4, "assistant")]
 
