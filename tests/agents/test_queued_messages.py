@@ -36,7 +36,7 @@ def edit(kit: AgentKit, run_id: str, text: str) -> CommitResult:
 
 
 def texts(kit: AgentKit) -> list[str]:
-    return [entry["content"] for entry in kit.runner.journal.clients.queue_of(LOCAL, "talk")]
+    return [entry["content"] for entry in kit.runner.journal.clients.queue_of(LOCAL, "talk")[0]]
 
 
 def test_a_message_that_a_route_took_keeps_its_text_and_is_still_moved_and_removed(kit: AgentKit) -> None:
@@ -75,7 +75,7 @@ def test_routes_are_judged_by_what_the_runs_own_principal_may_start(kit: AgentKi
 
     edit(kit, run_id, "A forecast.")
 
-    assert [entry["content"] for entry in kit.runner.journal.clients.queue_of(ana, "talk")] == ["A forecast."]
+    assert [entry["content"] for entry in kit.runner.journal.clients.queue_of(ana, "talk")[0]] == ["A forecast."]
     own = kit.run("Hello.", "guide", thread_id="own", detached=True).run_id
     with raises(CONTROL_REFUSED):
         edit_queued(kit.runner.journal, kit.runner.registry, LOCAL, "own", own, "A forecast.")

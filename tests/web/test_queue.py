@@ -40,6 +40,21 @@ def test_a_message_gets_both_a_text_and_a_place(client: Any) -> None:
     assert [event.get("summary") for event in events if event["type"] == "history"] == ["Third, better"]
 
 
+def test_what_waits_is_listed_in_pages(client: Any) -> None:
+    for number in range(5):
+        send(client, f"text {number}")
+    contents, sizes, following = list[str](), list[int](), "0"
+    while following is not None:
+        page = client.get(f"/v1/threads/talk/queue?limit=2&after={following}").json
+        contents += [entry["content"] for entry in page["queue"]]
+        sizes.append(len(page["queue"]))
+        following = page.get("next")
+
+    assert contents == [f"text {number}" for number in range(5)]
+    assert sizes == [2, 2, 1]
+    assert client.get("/v1/threads/talk/queue?limit=501").status_code == 400
+
+
 def test_a_message_that_another_run_takes_is_answered_with_that_run(client: Any) -> None:
     first = send(client, "First").json["run_id"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from flask import Blueprint, Response
 
@@ -15,6 +15,7 @@ from web.api.threads import WhoseThread
 from web.auth.authentication import current_principal
 from web.calls.call import call
 from web.calls.fields import Answer, Input, Maybe
+from web.calls.parameters import Whole
 from web.process import current_process
 from web.schemas.paths import RunId, Sentence, ThreadId
 from web.schemas.run import ControlledRun
@@ -38,9 +39,20 @@ class QueuedMessage(Answer):
 
 
 class Queue(Answer):
-    """The messages that wait in a conversation, the next one first; at most 500."""
+    """A page of the messages that wait in a conversation, the next one first."""
 
     queue: list[QueuedMessage]
+    next: Maybe[str] = None
+    """Where the next page begins; absent on the last one."""
+
+
+class WhichQueued(WhoseThread):
+    """Which of the messages that wait to list."""
+
+    limit: Annotated[int, Whole(1, 500)] = 200
+    """Most messages of a page."""
+    after: Annotated[int, Whole(0, 2**31 - 1)] = 0
+    """``next`` of the page before."""
 
 
 EDITING = RunUnknown, MESSAGE_TAKEN, CONTROL_REFUSED, INPUT_BLOCKED, INPUT_EMPTY, INPUT_TOO_LARGE
@@ -49,10 +61,15 @@ queues = Blueprint("queues", __name__)
 
 @queues.get("/v1/threads/<thread_id>/queue")
 @call({200: Queue}, problems=(ThreadUnknown,))
-def listed(thread_id: ThreadId, query: WhoseThread) -> Response:
-    """List the messages that wait."""
-    entries = current_process().journal.clients.queue_of(current_principal(), thread_id, query.owner or None)
-    return answer({"queue": entries})
+def listed(thread_id: ThreadId, query: WhichQueued) -> Response:
+    """List the messages that wait; a page ends at its limit or at a megabyte."""
+    process = current_process()
+    with process.large_work():
+        entries, following = process.journal.clients.queue_of(
+            current_principal(), thread_id, owner=query.owner or None, after=query.after, limit=query.limit
+        )
+        rest = {"next": str(following)} if following is not None else {}
+        return answer({"queue": entries, **rest})
 
 
 def _require_owner(run_id: str, query: WhoseThread) -> None:

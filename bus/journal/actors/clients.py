@@ -132,9 +132,11 @@ class Clients:
         self._live.publish(written)
         return written
 
-    def queue_of(self, principal: Principal, thread_id: str, owner: str | None = None) -> list[dict[str, Any]]:
-        """Return what waits in a thread, the next one first; see ``bus.journal.mailbox.queue``."""
-        return queue.listed(self._database, principal, thread_id, owner)
+    def queue_of(
+        self, principal: Principal, thread_id: str, *, owner: str | None = None, after: int = 0, limit: int = 200
+    ) -> tuple[list[dict[str, Any]], int | None]:
+        """Return a page of what waits in a thread, the next one first; see ``bus.journal.mailbox.queue``."""
+        return queue.listed(self._database, principal, thread_id, owner=owner, after=after, limit=limit)
 
     def edit_queued(
         self,

@@ -15,7 +15,7 @@ from bus.journal.errors import CONTROL_REFUSED, MESSAGE_TAKEN, RunUnknown, Threa
 from bus.journal.log.commit import Commit
 from bus.journal.mailbox.control import control_locked, record_change, record_control
 from bus.journal.outbox import announce
-from bus.journal.paging import present
+from bus.journal.paging import Pages, present
 from bus.journal.records.control_requests import STEERS_OF_THREAD, request_of
 from bus.journal.records.originals import write_originals
 from bus.journal.records.steps import TOOL
@@ -34,7 +34,6 @@ BETWEEN = "\n\n"
 """Between the texts of messages that become one turn."""
 MAX_MERGED_CHARS = 200_000
 """Most characters of such a turn; a text that does not fit waits as a message of its own."""
-MAX_LISTED = 500
 Place = Literal["first", "now"]
 """``first``: before the others that wait. ``now``: also stop the run that the thread is at."""
 IS_CALL = "it is one call of a tool, with the arguments that it has; remove it and send it anew"
@@ -51,18 +50,35 @@ def queued_messages(connection: Connection, thread_key: int) -> Sequence[Row[Any
     return connection.execute(_QUEUED, {"key_": thread_key}).all()
 
 
-def listed(database: Database, principal: Principal, thread_id: str, owner: str | None = None) -> list[dict[str, Any]]:
+def listed(
+    database: Database,
+    principal: Principal,
+    thread_id: str,
+    *,
+    owner: str | None = None,
+    after: int = 0,
+    limit: int = 200,
+) -> tuple[list[dict[str, Any]], int | None]:
     """Return what waits in a thread, the next one first: messages, and texts for its open run that it has not got.
+
+    ``limit`` of them, or the messages that fit into 1 MB, and the ``after`` of the next page; None: this is the last.
 
     Raises:
         ThreadUnknown: there is no such thread, or the principal does not see it.
     """
+    is_seen = rows_for(principal, Verb.SEE, runs)
+    messages_ = Pages(query=_LISTED.where(is_seen), text=messages.c.data_json, order=(runs.c.turn,))
     with database.read() as connection:
         key = _thread_key(connection, principal, thread_id, owner)
-        waiting = connection.execute(_LISTED.where(rows_for(principal, Verb.SEE, runs)), {"key_": key}).all()
-        steers = connection.execute(STEERS_OF_THREAD.where(rows_for(principal, Verb.SEE, runs)), {"key_": key}).all()
-    entries = [_steer_entry(row) for row in steers] + [_message_entry(row) for row in waiting]
-    return [entry for _, entry in sorted(entries, key=lambda pair: pair[0])]
+        page = {"key_": key, "after": after, "page_limit": limit + 1}
+        waiting, is_cut = messages_.read(connection, page)
+        steers = connection.execute(STEERS_OF_THREAD.where(is_seen), {"key_": key}).all()
+    entries = [pair for pair in map(_steer_entry, steers) if pair[0] > after]
+    if is_cut:  # messages that were not read may come before a text behind these
+        entries = [pair for pair in entries if pair[0] < waiting[-1].turn]
+    entries = sorted(entries + [_message_entry(row) for row in waiting], key=lambda pair: pair[0])
+    has_more = is_cut or len(entries) > limit
+    return [entry for _, entry in entries[:limit]], entries[:limit][-1][0] if has_more else None
 
 
 def _thread_key(connection: Connection, principal: Principal, thread_id: str, owner: str | None) -> int:
@@ -204,8 +220,9 @@ _LISTED = (
     select(runs.c.id, runs.c.agent_id, runs.c.turn, runs.c.created_ms, messages.c.data_json)
     .join(messages, messages.c.run_id == runs.c.id)
     .where(_OF_THREAD, *NEVER_BEGUN, messages.c.thread_key == runs.c.thread_key, messages.c.role == "user")
+    .where(runs.c.turn > bindparam("after"))
     .order_by(runs.c.turn)
-    .limit(MAX_LISTED)
+    .limit(bindparam("page_limit"))
 )
 _OF_RUN = (
     messages.c.thread_key == bindparam("key_"),

@@ -1440,8 +1440,10 @@ export interface components {
             next?: string;
             results: components["schemas"]["Found"][];
         };
-        /** @description The messages that wait in a conversation, the next one first; at most 500. */
+        /** @description A page of the messages that wait in a conversation, the next one first. */
         Queue: {
+            /** @description Where the next page begins; absent on the last one. */
+            next?: string;
             queue: components["schemas"]["QueuedMessage"][];
         };
         /** @description A message that waits. */

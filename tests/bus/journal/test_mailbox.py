@@ -44,7 +44,7 @@ def send(harness: JournalHarness, text: str, if_busy: Any = "enqueue", **fields:
 
 def titles(harness: JournalHarness) -> list[str]:
     """Return the texts that wait, the next one first."""
-    return [entry["content"] for entry in queue.listed(harness.database, ME, "talk")]
+    return [entry["content"] for entry in queue.listed(harness.database, ME, "talk")[0]]
 
 
 def texts_for(harness: JournalHarness, run_id: str) -> list[str]:
@@ -432,12 +432,41 @@ def test_a_steer_that_waits_is_listed_in_the_order_of_arrival(harness: JournalHa
     send(harness, "Third", "steer")
     send(harness, "Fourth")
 
-    kinds = [(entry["kind"], entry["content"]) for entry in queue.listed(harness.database, ME, "talk")]
+    kinds = [(entry["kind"], entry["content"]) for entry in queue.listed(harness.database, ME, "talk")[0]]
 
     assert kinds == [("message", "Second"), ("steer", "Third"), ("message", "Fourth")]
     (row,) = harness.rows(select(controls))
     assert orjson.loads(row.data_json) == {"content": "Third", "checked_by": new_run().definition_digest}
     assert request_of(row).run_id == owner.lease.run_id
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 8, 500])
+def test_pages_of_what_waits_join_in_the_order_of_arrival(harness: JournalHarness, limit: int) -> None:
+    harness.own(send(harness, "Open").run_id)
+    for number in range(8):
+        send(harness, f"text {number}", "steer" if number in (0, 3, 4, 7) else "enqueue")
+    contents, sizes = list[str](), list[int]()
+    after: int | None = 0
+    while after is not None:
+        page, after = queue.listed(harness.database, ME, "talk", after=after, limit=limit)
+        contents += [entry["content"] for entry in page]
+        sizes.append(len(page))
+
+    assert contents == [f"text {number}" for number in range(8)]
+    assert sizes == [limit] * (8 // limit) + [8 % limit] * (8 % limit > 0)
+
+
+def test_a_page_of_what_waits_ends_at_a_megabyte_before_later_steers(harness: JournalHarness) -> None:
+    harness.own(send(harness, "Open").run_id)
+    for number in range(9):
+        send(harness, str(number) * 190_000, "steer" if number in (2, 8) else "enqueue")
+    firsts = list[str]()
+    after: int | None = 0
+    while after is not None:
+        page, after = queue.listed(harness.database, ME, "talk", after=after)
+        firsts.append("".join(entry["content"][0] for entry in page))
+
+    assert firsts == ["0123456", "78"]
 
 
 def test_the_run_that_a_thread_is_at_is_found_without_reading_all_that_waits(harness: JournalHarness) -> None:

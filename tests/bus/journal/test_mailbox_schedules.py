@@ -305,7 +305,7 @@ class Schedule:
             run.run_id = run.run_id or row.id
             assert (row.id, _status(row)) == (run.run_id, run.status)
         if rows:
-            listed = queue.listed(self.harness.database, ME, self.thread_id)
+            listed, _ = queue.listed(self.harness.database, ME, self.thread_id)
             assert [entry["content"] for entry in listed] == self.model.waiting()
             self._check_wake_up(rows)
 
