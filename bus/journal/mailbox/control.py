@@ -76,23 +76,20 @@ def control(
 
     Where an owner has a valid lease, a row in ``controls`` is written (and the run's flag for a stop), and the owner
     does the rest. A second stop or pause changes nothing. ``data``: the text of a steer; ``originals``: what guardrails
-    removed something from; ``expected_status``: the only status of the run in which it is to be done; ``wait_s``: for
-    how many seconds a paused run waits.
+    removed something from; ``expected_status``: the only one in which it is done; ``wait_s``: that a paused run waits.
 
     Raises:
-        RunUnknown: there is no such run, or the principal does not see it.
-        FORBIDDEN: the principal may not do this with it.
+        RunUnknown, FORBIDDEN: see ``lock_allowed_run``.
         IDEMPOTENCY_CONFLICT, BadRequest: the key was used with another body; there is no such priority.
         CONTROL_REFUSED: the run's state does not allow it; the sentence says what to do instead.
         TOO_MANY_CONTROLS: the run's owner has not read as many as may wait.
     """
     with database.write() as connection:
         row = lock_allowed_run(connection, principal, Verb.CONTROL, run_id)
-        if idempotency is not None:
-            earlier = used_before(connection, principal, idempotency)
-            if earlier is not None:
-                number = number_of(connection, earlier.control_id)
-                return replace(untouched(row), control_id=earlier.control_id, number=number)
+        earlier = used_before(connection, principal, idempotency) if idempotency is not None else None
+        if earlier is not None:
+            number = number_of(connection, earlier.control_id)
+            return replace(untouched(row), control_id=earlier.control_id, number=number)
         data = _expecting(row, command, expected_status, data)
         written = control_locked(database, connection, row, command, by, data, wait_s)
         if idempotency is not None:
