@@ -45,8 +45,8 @@ def check_thread_id(thread_id: str) -> str:
     return thread_id
 
 
-def check_objective(objective: str, max_chars: int) -> None:
-    """Check that a text can be the input of a run.
+def check_objective(objective: str, max_chars: int) -> str:
+    """Return a text that can be the input of a run.
 
     Raises:
         INPUT_EMPTY, INPUT_TOO_LARGE, BadRequest: it cannot; ``max_chars`` is the limit.
@@ -58,6 +58,7 @@ def check_objective(objective: str, max_chars: int) -> None:
     if len(objective) > max_chars:
         raise INPUT_TOO_LARGE(size=len(objective), limit=max_chars)
     _check_text(objective, "the input")
+    return objective
 
 
 def check_call(name: str, arguments: Mapping[str, Any]) -> str:

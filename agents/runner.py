@@ -20,11 +20,13 @@ from agents.registry import AgentRegistry
 from bus.identity.credentials.grants import SECRET_NAME, GrantForm, PresentedGrant
 from bus.journal import Journal
 from bus.journal.clients import (
+    ITS_OWN_RUN,
     NO_MODEL,
     STEER,
     THREAD,
     CallersTransaction,
     CommitResult,
+    Delivery,
     IdempotencyKey,
     IfBusy,
     NewCall,
@@ -150,13 +152,8 @@ class Runner:
             THREAD_OF_OTHER_AGENT, ThreadUnknown: the principal may not continue the thread.
             CONNECTION_UNUSABLE: the connection is closed, in autocommit, of another database or the parent process's.
         """
-
-        def check() -> str:
-            check_objective(objective, self.settings.max_input_chars)
-            return objective
-
         return self._start(
-            check,
+            lambda: check_objective(objective, self.settings.max_input_chars),
             agent_id,
             lambda objective, guardrails: _Kind(guardrails.input(objective)),
             observers,
@@ -322,13 +319,8 @@ class Runner:
         if idempotency is None or Verb.START not in principal.verbs:
             return None
         earlier = self.journal.readers.runs.started_before(principal, idempotency)
-        if earlier is None:
-            return None
-        run_id, delivery = earlier
         with suppress(RunUnknown):  # another credential's, of an agent that this one is not for
-            handle = self.handle(run_id, principal)
-            handle.delivery = delivery
-            return handle
+            return self.handle(earlier[0], principal, earlier[1]) if earlier is not None else None
         return None
 
     def _accept(self, new: NewRun, local: tuple[AgentObserver, ...], connection: Any) -> RunHandle:
@@ -349,15 +341,15 @@ class Runner:
         ids, delivery = (accepted.run_id, accepted.thread_id), accepted.delivery
         return RunHandle(lambda: self.journal, *ids, new.principal, is_new=accepted.is_new, delivery=delivery)
 
-    def handle(self, run_id: str, principal: Principal | None = None) -> RunHandle:
-        """Return a handle on a run that any process accepted.
+    def handle(self, run_id: str, principal: Principal | None = None, delivery: Delivery = ITS_OWN_RUN) -> RunHandle:
+        """Return a handle on a run that any process accepted; ``delivery``: what became of the message that it took.
 
         Raises:
             RunUnknown: there is no such run, or the principal does not see it.
         """
         principal = principal or self.principal
         thread_id = self.journal.readers.runs.row(principal, run_id).thread_id
-        return RunHandle(lambda: self.journal, run_id, thread_id, principal, is_new=False)
+        return RunHandle(lambda: self.journal, run_id, thread_id, principal, is_new=False, delivery=delivery)
 
     def steer(
         self,

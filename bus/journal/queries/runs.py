@@ -314,9 +314,8 @@ def _newest(
         query = query.where(has_correlation(correlation_id))
     if is_retried is not None:
         later = runs.alias("later")
-        retry = exists(
-            select(later.c.id).where(later.c.origin_id == runs.c.id, later.c.origin_json.contains('"retry"'))
-        )
+        same_run = later.c.origin_id == runs.c.id, later.c.origin_json.contains('"retry"')
+        retry = exists(select(later.c.id).where(*same_run))
         query = query.where(retry if is_retried else ~retry)
     return newest_first(query, runs.c.created_ms, runs.c.id, limit=limit, before_ms=before_ms, before_id=before_id)
 
@@ -384,10 +383,9 @@ def _crashes(crashes_json: str) -> list[dict[str, Any]]:
 
 def call_spans(connection: Connection, run_id: str) -> list[dict[str, Any]]:
     """Return the calls that have ended, in order: step, kind, name, outcome, and ``spans`` as recorded."""
-    names = ("id", "number", "kind", "name", "call_id", "status", "spans_json")
-    columns = [steps.c[name] for name in names]
-    conditions = (steps.c.run_id == run_id, steps.c.ended_ms.is_not(None))
-    rows = connection.execute(select(*columns).where(*conditions).order_by(steps.c.number))
+    columns = steps.c["id", "number", "kind", "name", "call_id", "status", "spans_json"]
+    query = select(*columns).where(steps.c.run_id == run_id, steps.c.ended_ms.is_not(None))
+    rows = connection.execute(query.order_by(steps.c.number))
     return [
         {
             "step_id": row.id,
