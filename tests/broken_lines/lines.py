@@ -545,6 +545,35 @@ LINES = (
         broken='stored_name("", "the Idempotency-Key")',
         tests="tests/bus/journal/acceptance/test_accept.py",
     ),
+    # --- messages, children and versions
+    Line(
+        promise="a text becomes part of no message that acts with other rights",
+        file="bus/journal/mailbox/busy.py",
+        text="if any(getattr(last, column) != value for column, value in message.rights.items()):",
+        broken="if False:",
+        tests="tests/bus/journal/test_mailbox.py",
+    ),
+    Line(
+        promise="a text is checked by the guardrails of the version that its run has",
+        file="bus/journal/records/control_requests.py",
+        text='return bool(self.data.get("checked_by", digest) == digest)',
+        broken="return True",
+        tests="tests/agents/test_handover.py tests/bus/journal/test_controls.py",
+    ),
+    Line(
+        promise="a child's question is in the log of a parent that waits behind it",
+        file="bus/journal/actors/family.py",
+        text="written=[note_children(connection, lease.run_id), parent]",
+        broken="written=[parent]",
+        tests="tests/bus/journal/test_children.py",
+    ),
+    Line(
+        promise="an agent whose file broke is started by those alone whom the file let before",
+        file="agents/registry.py",
+        text='"access": last.access, "problem"',
+        broken='"problem"',
+        tests="tests/agents/test_versions.py",
+    ),
     # --- processes and settings
     Line(
         promise="an observer that raises changes neither the run nor another observer",
