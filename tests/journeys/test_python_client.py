@@ -12,6 +12,7 @@ import pytest
 from callboard_client import (
     ApprovalEvent,
     Callboard,
+    ControlEvent,
     EndEvent,
     RequestRefused,
     ResponseEvent,
@@ -110,6 +111,33 @@ def test_a_run_is_stopped(callboard: Callboard, fleet_harness: AppHarness) -> No
 
     assert handle.result(60).status == "cancelled"
     assert handle.cancel() == "cancelled"
+    fleet_harness.model.forget()
+
+
+def test_a_run_is_steered_and_paused_and_repeated_from_a_step(callboard: Callboard, fleet_harness: AppHarness) -> None:
+    fleet_harness.agent("timeouts: {first_token_s: 300, between_chunks_s: 300}")
+    stalled = Turn(text=["one ", "two ", "three"], stall_after=2)
+    fleet_harness.model.script([stalled, Turn(text="Un."), Turn(text="Uno.")])
+    handle = callboard.run("tester", "Count.")
+    events = iter(handle.events())
+    next(event for event in events if isinstance(event, ResponseEvent))
+
+    steered = handle.steer("In French.", expected_status="running")
+    paused = handle.pause()
+    accepted = [next(event for event in events if isinstance(event, ControlEvent)) for _ in range(2)]
+    fleet_harness.model.resume()
+    next(event for event in events if isinstance(event, StatusEvent) and event.status == "waiting")
+    resumed = handle.resume(expected_status="waiting")
+    end = handle.result(60)
+    again = handle.rerun(2)
+
+    assert [control.status for control in (steered, paused, resumed)] == ["running", "running", "queued"]
+    assert [event.control_id for event in accepted] == [steered.control_id, paused.control_id]
+    assert end.output == "Un."
+    assert fleet_harness.model.requests[-1].body["messages"][-1] == {"role": "user", "content": "In French."}
+    assert (again.result(60).output, again.thread_id != handle.thread_id) == ("Uno.", True)
+    run = callboard.runs.get(again.run_id)
+    assert (run.rerun_of, run.from_step, run.mode) == (handle.run_id, 2, "recorded")
     fleet_harness.model.forget()
 
 

@@ -30,10 +30,13 @@ from callboard_client.events import event_of as event_of
 from callboard_client.records import Agent as Agent
 from callboard_client.records import AgentProblem as AgentProblem
 from callboard_client.records import Approval as Approval
+from callboard_client.records import ControlledRun as ControlledRun
 from callboard_client.records import Decided as Decided
 from callboard_client.records import Executed as Executed
+from callboard_client.records import ForkedThread as ForkedThread
 from callboard_client.records import Message as Message
 from callboard_client.records import Page as Page
+from callboard_client.records import QueuedMessage as QueuedMessage
 from callboard_client.records import Run as Run
 from callboard_client.records import Summary as Summary
 from callboard_client.records import Thread as Thread

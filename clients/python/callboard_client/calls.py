@@ -12,10 +12,13 @@ from callboard_client.records import (
     Agent,
     AgentProblem,
     Approval,
+    ControlledRun,
     Decided,
     Executed,
+    ForkedThread,
     Message,
     Page,
+    QueuedMessage,
     Record,
     Run,
     Summary,
@@ -39,11 +42,13 @@ class Call(Generic[T]):
     headers: Mapping[str, str] = field(default_factory=dict)
     is_signed: bool = False
     """Whether a client with an envelope key signs it."""
+    is_sent_once: bool = False
+    """Whether a second request would not get the answer of the first one, which may have been done."""
 
     @property
     def is_repeatable(self) -> bool:
         """Whether nothing happens twice where the request arrives twice."""
-        return self.method != "POST" or "Idempotency-Key" in self.headers
+        return not self.is_sent_once and (self.method != "POST" or "Idempotency-Key" in self.headers)
 
     @property
     def removes(self) -> bool:
@@ -53,6 +58,9 @@ class Call(Generic[T]):
 
 # --- runs
 
+Accepted = tuple[str, str, str | None, str | None]
+"""An accepted run: its id, its thread's, how another run took the message, and the id of the control by which."""
+
 
 def start_run(
     agent: str,
@@ -60,22 +68,32 @@ def start_run(
     thread_id: str | None,
     detached: bool,
     metadata: Mapping[str, Any] | None,
+    if_busy: str | None,
     on_disconnect: str | None,
     priority: str | None,
     idempotency_key: str | None,
-) -> Call[tuple[str, str]]:
-    """Accept a run; returns its id and its thread's."""
+) -> Call[Accepted]:
+    """Accept a run, or a message for an open one."""
     body = {
         "agent": agent,
         "input": text,
         "thread_id": thread_id,
         "metadata": metadata,
+        "if_busy": if_busy,
         "on_disconnect": on_disconnect,
         "priority": priority,
         "detached": detached,
         "wait_s": None if detached else 0,  # the handle waits, not this request
     }
-    return _post("/v1/runs", body, lambda answer: (answer["run_id"], answer["thread_id"]), idempotency_key)
+    return _post("/v1/runs", body, _accepted, idempotency_key)
+
+
+def repeat_run(
+    run_id: str, verb: str, mode: str, idempotency_key: str | None, from_step: int | None = None
+) -> Call[Accepted]:
+    """Accept a new run that is the ``rerun`` from a step on, or the ``retry``, of an ended one."""
+    body = {"mode": mode, "from_step": from_step}
+    return _post(f"/v1/runs/{_id(run_id)}/{verb}", body, _accepted, idempotency_key)
 
 
 def list_runs(
@@ -107,10 +125,10 @@ def cancel_run(run_id: str, expected_status: str | None) -> Call[str]:
     )
 
 
-def set_limits(run_id: str, max_iterations: int | None, priority: str | None, expected_status: str | None) -> Call[str]:
-    """Change limits or the priority of a run; returns the run's state."""
-    body = {"max_iterations": max_iterations, "priority": priority, "expected_status": expected_status}
-    return _post(f"/v1/runs/{_id(run_id)}/set", body, lambda answer: str(answer["status"]))
+def control_run(run_id: str, verb: str, expected_status: str | None, **fields: Any) -> Call[ControlledRun]:
+    """Request what a verb says, as ``pause``; ``fields`` are the verb's own."""
+    body = fields | {"expected_status": expected_status}
+    return _post(f"/v1/runs/{_id(run_id)}/{verb}", body, ControlledRun.of)
 
 
 def list_open_approvals(limit: int, before: str | None) -> Call[Page[Approval]]:
@@ -194,6 +212,28 @@ def delete_thread(thread_id: str) -> Call[None]:
     return Call(method="DELETE", path=f"/v1/threads/{_id(thread_id)}", read=lambda answer: None)
 
 
+def fork_thread(thread_id: str, message: int, new_thread_id: str | None) -> Call[ForkedThread]:
+    """Fork a thread. The server has no key for it, so it is not sent twice."""
+    body = _given({"message": message, "thread_id": new_thread_id})
+    return Call(method="POST", path=f"/v1/threads/{_id(thread_id)}/fork", read=ForkedThread.of, body=body)
+
+
+def list_queue(thread_id: str, limit: int, after: str | None) -> Call[Page[QueuedMessage]]:
+    query = {"limit": limit, "after": after}
+    return _get(f"/v1/threads/{_id(thread_id)}/queue", _page_of("queue", QueuedMessage), query)
+
+
+def edit_queued(thread_id: str, run_id: str, content: str | None, place: str | None) -> Call[ControlledRun]:
+    """Change a message that waits. It may have begun before a second request, which would be refused."""
+    path, body = _queued(thread_id, run_id), _given({"content": content, "place": place})
+    return Call(method="PATCH", path=path, read=ControlledRun.of, body=body, is_sent_once=True)
+
+
+def remove_queued(thread_id: str, run_id: str) -> Call[None]:
+    """Take out a message that waits. A second request would be refused as if it had begun."""
+    return Call(method="DELETE", path=_queued(thread_id, run_id), read=lambda answer: None, is_sent_once=True)
+
+
 # --- agents
 
 
@@ -228,6 +268,14 @@ def _post(path: str, body: Mapping[str, Any], read: Callable[[Any], T], key: str
     """A POST whose key makes a repeated request the same one."""
     key = header_text(key or uuid.uuid4().hex, "an idempotency key")
     return Call(method="POST", path=path, read=read, body=_given(body), headers={"Idempotency-Key": key})
+
+
+def _accepted(answer: Mapping[str, Any]) -> Accepted:
+    return answer["run_id"], answer["thread_id"], answer.get("delivered"), answer.get("control_id")
+
+
+def _queued(thread_id: str, run_id: str) -> str:
+    return f"/v1/threads/{_id(thread_id)}/queue/{_id(run_id)}"
 
 
 def _page_of(name: str, kind: type[R]) -> Callable[[Any], Page[R]]:

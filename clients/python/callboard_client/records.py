@@ -41,7 +41,7 @@ class Page(list[T], Generic[T]):
     def __init__(self, items: Iterable[T] = (), next_page: str | None = None) -> None:
         super().__init__(items)
         self.next = next_page
-        """Where the next page begins: pass it as ``before``, or of messages as ``after``. None on the last page."""
+        """Where the next page begins: pass it as ``before``, of messages and queues as ``after``. None on the last."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,6 +94,20 @@ class Decided(Record):
     by: str
     status: str
     """The run's state now: queued to continue, or waiting while another question is open."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ControlledRun(Record):
+    """A run that was asked for something."""
+
+    run_id: str
+    thread_id: str
+    status: str
+    """The run's state now."""
+    control_id: str | None = None
+    """Of the request, which a ``control`` event of the run answers; None where there was nothing to do."""
+    number: int | None = None
+    """Of a steer: its number in the order in which the thread's messages arrived."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -222,6 +236,37 @@ class Thread(Record):
     def runs(self) -> list[ThreadRun]:
         """The thread's runs, the oldest first; a list of threads does not have them."""
         return [ThreadRun.of(entry) for entry in self.raw.get("runs", ())]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ForkedThread(Record):
+    """A thread that begins with messages of another one."""
+
+    thread_id: str
+    forked_from: str
+    """The thread whose messages it has."""
+    at: int
+    """The number of the last message that was copied, which may be an earlier one than was named; 0: none was."""
+    messages: int
+    """How many were copied."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueuedMessage(Record):
+    """A message that waits in a thread."""
+
+    kind: str
+    """``message``, or ``steer``: a text for the thread's open run, which its model has not got."""
+    run_id: str
+    """The run that it begins, or that it is for."""
+    content: str
+    at: str
+    """When it was sent."""
+    agent: str | None = None
+    control_id: str | None = None
+    """Of a steer."""
+    by: str | None = None
+    """Who sent the steer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

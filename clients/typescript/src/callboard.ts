@@ -1,8 +1,8 @@
 import { jsonOf } from "./errors.js";
 import { Feed, type FeedHandlers, type FeedPage } from "./feed.js";
 import { Http, newKey, type HttpOptions } from "./http.js";
-import { RunHandle } from "./run.js";
-import type { AcceptedRun, Agents, BoardEvent, BoardSnapshot, Health, Message, Messages, OpenApprovals, Run, Runs, Summaries, Thread, Threads } from "./types.js";
+import { handleOf, RunHandle } from "./run.js";
+import type { Agents, BoardEvent, BoardSnapshot, ControlledRun, ForkedThread, Health, Message, Messages, OpenApprovals, Priority, Queue, Run, Runs, Summaries, Thread, Threads } from "./types.js";
 
 const BOARD_POLL_MS = 2500;
 
@@ -10,6 +10,12 @@ export interface StartOptions {
   /** Your own name for the conversation; it is created when it is new. */
   threadId?: string | undefined;
   metadata?: Record<string, unknown> | undefined;
+  /** What becomes of the message where the conversation has an open run; left out: what the agent's definition says. */
+  ifBusy?: "enqueue" | "reject" | "interrupt" | "rollback" | "merge" | "steer" | undefined;
+  /** What becomes of the run after so many seconds without viewers: `stop:30`, `pause:30`, or `continue`. */
+  onDisconnect?: string | undefined;
+  /** Before which queued runs it begins. */
+  priority?: Priority | undefined;
   /** The Idempotency-Key; one is made where it is left out. */
   key?: string | undefined;
 }
@@ -37,11 +43,11 @@ export class Callboard {
     this.#http = new Http(options);
   }
 
-  /** Start a run and return its handle. */
-  async run(agent: string, input: string, { threadId, metadata, key = newKey() }: StartOptions = {}): Promise<RunHandle> {
-    const body = { agent, input, ...(threadId ? { thread_id: threadId } : {}), ...(metadata ? { metadata } : {}) };
-    const accepted = await this.#http.call<AcceptedRun>("POST", "/v1/runs", { body, key });
-    return this.handle(accepted.run_id, accepted.thread_id);
+  /** Start a run and return its handle; with `merge` and `steer` that of the run that took the message. */
+  async run(agent: string, input: string, options: StartOptions = {}): Promise<RunHandle> {
+    const { threadId, ifBusy, onDisconnect, metadata, priority, key = newKey() } = options;
+    const body = { agent, input, thread_id: threadId || undefined, metadata, if_busy: ifBusy, on_disconnect: onDisconnect, priority };
+    return handleOf(this.#http, await this.#http.call("POST", "/v1/runs", { body, key }));
   }
 
   /** Return a handle on a run without asking the server. */
@@ -97,6 +103,26 @@ export class Callboard {
     await this.#http.call("DELETE", threadPath(threadId), { query: { owner } });
   }
 
+  /** Return a thread that begins with copies of this one's messages, up to the `message` of this number. */
+  forkThread(threadId: string, message: number, { newThreadId }: { newThreadId?: string } = {}): Promise<ForkedThread> {
+    return this.#http.call("POST", `${threadPath(threadId)}/fork`, { body: { message, thread_id: newThreadId } });
+  }
+
+  /** Return a page of the messages that wait in a thread, the next one first. */
+  queue(threadId: string, query: ThreadOptions & { limit?: number; after?: string } = {}): Promise<Queue> {
+    return this.#http.call("GET", `${threadPath(threadId)}/queue`, { query: { ...query } });
+  }
+
+  /** Give a message that waits another text or place (`now`: also stop the run that the thread is at); 409 `message_taken` if its run has begun. */
+  editQueued(threadId: string, runId: string, change: { content?: string; place?: "first" | "now" }): Promise<ControlledRun> {
+    return this.#http.call("PATCH", queuePath(threadId, runId), { body: change });
+  }
+
+  /** Take a message that waits out of its thread: its run is cancelled, and no model gets it. */
+  async removeQueued(threadId: string, runId: string): Promise<void> {
+    await this.#http.call("DELETE", queuePath(threadId, runId));
+  }
+
   /** Return a feed of the board: a snapshot of its runs and counts, then each change; start() opens it. */
   board(handlers: FeedHandlers<BoardEvent>): Feed {
     let next = 0;
@@ -126,4 +152,8 @@ export class Callboard {
 
 function threadPath(threadId: string): string {
   return `/v1/threads/${encodeURIComponent(threadId)}`;
+}
+
+function queuePath(threadId: string, runId: string): string {
+  return `${threadPath(threadId)}/queue/${encodeURIComponent(runId)}`;
 }

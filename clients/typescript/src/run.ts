@@ -1,7 +1,7 @@
 import type { ApiError } from "./errors.js";
 import { Feed, type FeedHandlers, type FeedPage } from "./feed.js";
 import { newKey, type Http } from "./http.js";
-import type { Approval, ControlledRun, Decided, Decisions, EndEvent, Events, Run, RunEvent } from "./types.js";
+import type { AcceptedRun, Approval, ControlledRun, Decided, Decisions, EndEvent, Events, Priority, Run, RunEvent } from "./types.js";
 
 const POLL_S = 20;
 
@@ -21,16 +21,36 @@ export interface Answer {
   message?: string;
 }
 
-/** A run: follow its events, wait for its end, answer its questions, stop it. It holds no connection. */
+export interface ControlOptions {
+  /** The only status of the run in which it is to be done; another one is refused with 409 `control_refused`. */
+  expectedStatus?: string | undefined;
+  /** The Idempotency-Key; one is made where it is left out. */
+  key?: string | undefined;
+}
+
+export interface RepeatOptions {
+  /** `live`: calls that were recorded are made again, as far as the policy and persons allow it; left out: `recorded`. */
+  mode?: "recorded" | "live" | undefined;
+  /** The Idempotency-Key; one is made where it is left out. */
+  key?: string | undefined;
+}
+
+/** A run: follow its events, wait for its end, answer its questions, control and repeat it. It holds no connection. */
 export class RunHandle {
   readonly runId: string;
   readonly threadId: string;
+  /** `merged` or `steered` where this run, which was there before, took the message that was sent. */
+  readonly delivered: AcceptedRun["delivered"];
+  /** With `steered`: a `control` event of the run with this id says when its model gets the message. */
+  readonly controlId: AcceptedRun["control_id"];
   readonly #http: Http;
 
-  constructor(http: Http, runId: string, threadId: string) {
+  constructor(http: Http, runId: string, threadId: string, { delivered, control_id }: Partial<AcceptedRun> = {}) {
     this.#http = http;
     this.runId = runId;
     this.threadId = threadId;
+    this.delivered = delivered;
+    this.controlId = control_id;
   }
 
   /**
@@ -103,8 +123,38 @@ export class RunHandle {
   }
 
   /** Ask the run to stop; asking twice is harmless. */
-  cancel({ key = newKey() }: { key?: string } = {}): Promise<ControlledRun> {
-    return this.#http.call("POST", `${this.#path}/cancel`, { body: {}, key });
+  cancel(options?: ControlOptions): Promise<ControlledRun> {
+    return this.#control("cancel", {}, options);
+  }
+
+  /** Give the open run a text, which its model gets between two steps; `control` events say when. */
+  steer(text: string, options?: ControlOptions): Promise<ControlledRun> {
+    return this.#control("steer", { content: text }, options);
+  }
+
+  /** Leave the run between two steps without a worker, until `resume`. */
+  pause(options?: ControlOptions): Promise<ControlledRun> {
+    return this.#control("pause", {}, options);
+  }
+
+  /** Continue the paused run, or take back a pause that its worker has not come to. */
+  resume(options?: ControlOptions): Promise<ControlledRun> {
+    return this.#control("resume", {}, options);
+  }
+
+  /** Change how many rounds with tools the open run may have, or its priority. */
+  set(limits: { maxIterations?: number; priority?: Priority }, options?: ControlOptions): Promise<ControlledRun> {
+    return this.#control("set", { max_iterations: limits.maxIterations, priority: limits.priority }, options);
+  }
+
+  /** Retry the run, which did not succeed; returns a handle on the new one, the next run of its thread. */
+  retry(options?: RepeatOptions): Promise<RunHandle> {
+    return this.#repeat("retry", {}, options);
+  }
+
+  /** Repeat the ended run from a step on, in a fork of its thread; returns a handle on the new run. */
+  rerun(fromStep: number, options?: RepeatOptions): Promise<RunHandle> {
+    return this.#repeat("rerun", { from_step: fromStep }, options);
   }
 
   /** Return the run's open questions, the oldest first. */
@@ -129,6 +179,14 @@ export class RunHandle {
     await this.#http.call("DELETE", this.#path);
   }
 
+  #control(verb: string, fields: object, { expectedStatus, key = newKey() }: ControlOptions = {}): Promise<ControlledRun> {
+    return this.#http.call("POST", `${this.#path}/${verb}`, { body: { ...fields, expected_status: expectedStatus }, key });
+  }
+
+  async #repeat(verb: string, fields: object, { mode, key = newKey() }: RepeatOptions = {}): Promise<RunHandle> {
+    return handleOf(this.#http, await this.#http.call("POST", `${this.#path}/${verb}`, { body: { ...fields, mode }, key }));
+  }
+
   get #path(): string {
     return `/v1/runs/${encodeURIComponent(this.runId)}`;
   }
@@ -138,4 +196,9 @@ export class RunHandle {
     const found = events.map((data) => ({ id: String(data.seq), event: data.type, data }));
     return { events: found, ended: ended && !found.length };
   }
+}
+
+/** Return a handle on a run that the server accepted. */
+export function handleOf(http: Http, accepted: AcceptedRun): RunHandle {
+  return new RunHandle(http, accepted.run_id, accepted.thread_id, accepted);
 }

@@ -68,7 +68,7 @@ class ScriptedServer:
             def handle_any(self) -> None:
                 scripted.answer(self)
 
-            do_GET = do_POST = do_DELETE = handle_any  # noqa: N815  # the names that the base class looks for
+            do_GET = do_POST = do_PATCH = do_DELETE = handle_any  # noqa: N815  # the names that the base class looks for
 
             def log_message(self, *_: object) -> None:
                 """Print nothing."""

@@ -9,17 +9,20 @@ from callboard_client import (
     Agent,
     AgentProblem,
     Approval,
+    ControlledRun,
     Decided,
     Executed,
+    ForkedThread,
     Message,
     Page,
+    QueuedMessage,
     Run,
     Summary,
     Thread,
     ThreadRun,
 )
 from callboard_client.records import Record
-from web.api import agents, threads
+from web.api import agents, queue, threads
 from web.dialects.seeds import execute
 from web.schemas import approval, run
 
@@ -33,6 +36,9 @@ DECLARED: list[tuple[type[Record], type[BaseModel]]] = [
     (AgentProblem, agents.BrokenAgent),
     (Approval, approval.ListedApproval),
     (Decided, approval.DecidedApproval),
+    (ControlledRun, run.ControlledRun),
+    (QueuedMessage, queue.QueuedMessage),
+    (ForkedThread, threads.ForkedThread),
 ]
 RUN = {"run_id": "run_1", "thread_id": "sums", "agent": "assistant", "status": "waiting"}
 

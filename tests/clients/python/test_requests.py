@@ -25,6 +25,8 @@ POSTS: dict[str, tuple[Callable[[Callboard], Any], Answer]] = {
     "run": (lambda callboard: callboard.run("assistant", "Hello").run_id, ACCEPTED),
     "cancel": (lambda callboard: callboard.handle("run_1").cancel(), Answer(body=RUN)),
     "set": (lambda callboard: callboard.handle("run_1").set(max_iterations=3), Answer(body=RUN)),
+    "steer": (lambda callboard: callboard.handle("run_1").steer("Be brief."), Answer(body=RUN)),
+    "rerun": (lambda callboard: callboard.handle("run_1").rerun(2).run_id, ACCEPTED),
     "decide": (lambda callboard: callboard.handle("run_1").decide("apr_1", "fail").by, Answer(body={**RUN, **DECIDED})),
 }
 

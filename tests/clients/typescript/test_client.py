@@ -53,6 +53,40 @@ console.log(JSON.stringify({
 }));
 """
 
+CONTROL = """
+import { Callboard } from "%(client)s/index.js";
+const server = new Callboard({ baseUrl: "%(address)s" });
+const send = (text, options) => server.run("assistant", text, { threadId: "controls", ...options });
+const codeOf = async (answer) => (await answer.catch((error) => error)).code;
+const first = await send("First", { priority: "low", onDisconnect: "stop:60" });
+const [second, third] = [await send("Second"), await send("Third")];
+const fork = await server.forkThread("controls", 1, { newThreadId: "controls-2" });
+const merged = await send("Fourth", { ifBusy: "merge" });
+const retried = await server.handle("%(failed)s").retry({ key: "again" });
+const again = await server.handle("%(failed)s").retry({ key: "again" });
+const edited = await server.editQueued("controls", second.runId, { content: "Second, better", place: "first" });
+const limited = await second.set({ maxIterations: 2, priority: "high" });
+const [paused, resumed] = [await first.pause(), await first.resume({ expectedStatus: "waiting" })];
+const steered = await first.steer("Be brief.", { expectedStatus: "queued" });
+const { queue, next } = await server.queue("controls", { limit: 1 });
+await server.removeQueued("controls", third.runId);
+const rest = (await server.queue("controls", { after: next })).queue;
+console.log(JSON.stringify({
+  first: [(await first.get()).priority, first.delivered ?? null],
+  merged: [merged.runId === third.runId, merged.delivered],
+  retried: retried.runId === again.runId && (await retried.get()).retry_of,
+  edited: [edited.run_id === second.runId, edited.status],
+  steered: steered.number, limited: [limited.run_id === second.runId, (await second.get()).priority],
+  states: [paused.status, resumed.status], fork, queue: queue.map((entry) => entry.content),
+  rest: rest.map((entry) => [entry.kind, entry.content]),
+  control: rest.some((entry) => entry.control_id === steered.control_id),
+  refused: [
+    await codeOf(first.cancel({ expectedStatus: "running" })),
+    await codeOf(server.removeQueued("controls", third.runId)),
+    await codeOf(first.rerun(1)), await codeOf(send("Fifth", { ifBusy: "reject" })),
+  ],
+}));
+"""
 
 REFUSED = """
 import { createServer } from "node:http";
@@ -176,6 +210,21 @@ def test_runs_threads_and_agents_are_reached(client: Path, web: Web) -> None:
     assert result["summaries"] == []
     assert "assistant" in result["agents"]
     assert result["refused"] == [True, "run_unknown", 404]
+
+
+def test_runs_are_controlled_and_repeated_and_messages_that_wait_edited(client: Path, web: Web, runner: Runner) -> None:
+    failed = runner.run("Hello", "assistant").run_id
+    RunOwner(runner.journal, failed).finish("Hello.", status="failed")
+
+    result = in_node(CONTROL, client=client / "dist", address=web.address, failed=failed)
+
+    assert (result["first"], result["merged"]) == (["low", None], [True, "merged"])
+    assert (result["retried"], result["edited"], result["limited"]) == (failed, [True, "queued"], [True, "high"])
+    assert (result["steered"], result["states"]) == (4, ["waiting", "queued"])
+    assert result["fork"] == {"thread_id": "controls-2", "forked_from": "controls", "at": 1, "messages": 1}
+    assert (result["queue"], result["control"]) == (["Second, better"], True)
+    assert sorted(result["rest"]) == [["message", "First"], ["steer", "Be brief."]]
+    assert result["refused"] == ["control_refused", "message_taken", "run_not_repeatable", "thread_busy"]
 
 
 def test_a_problem_says_whether_the_request_is_repeated_and_a_stream_outlasts_a_defect(client: Path) -> None:

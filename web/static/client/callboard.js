@@ -1,7 +1,7 @@
 import { jsonOf } from "./errors.js";
 import { Feed } from "./feed.js";
 import { Http, newKey } from "./http.js";
-import { RunHandle } from "./run.js";
+import { handleOf, RunHandle } from "./run.js";
 const BOARD_POLL_MS = 2500;
 /** A Callboard server: start runs, find them again, read threads and agents. */
 export class Callboard {
@@ -9,11 +9,11 @@ export class Callboard {
     constructor(options = {}) {
         this.#http = new Http(options);
     }
-    /** Start a run and return its handle. */
-    async run(agent, input, { threadId, metadata, key = newKey() } = {}) {
-        const body = { agent, input, ...(threadId ? { thread_id: threadId } : {}), ...(metadata ? { metadata } : {}) };
-        const accepted = await this.#http.call("POST", "/v1/runs", { body, key });
-        return this.handle(accepted.run_id, accepted.thread_id);
+    /** Start a run and return its handle; with `merge` and `steer` that of the run that took the message. */
+    async run(agent, input, options = {}) {
+        const { threadId, ifBusy, onDisconnect, metadata, priority, key = newKey() } = options;
+        const body = { agent, input, thread_id: threadId || undefined, metadata, if_busy: ifBusy, on_disconnect: onDisconnect, priority };
+        return handleOf(this.#http, await this.#http.call("POST", "/v1/runs", { body, key }));
     }
     /** Return a handle on a run without asking the server. */
     handle(runId, threadId = "") {
@@ -59,6 +59,22 @@ export class Callboard {
     async removeThread(threadId, { owner } = {}) {
         await this.#http.call("DELETE", threadPath(threadId), { query: { owner } });
     }
+    /** Return a thread that begins with copies of this one's messages, up to the `message` of this number. */
+    forkThread(threadId, message, { newThreadId } = {}) {
+        return this.#http.call("POST", `${threadPath(threadId)}/fork`, { body: { message, thread_id: newThreadId } });
+    }
+    /** Return a page of the messages that wait in a thread, the next one first. */
+    queue(threadId, query = {}) {
+        return this.#http.call("GET", `${threadPath(threadId)}/queue`, { query: { ...query } });
+    }
+    /** Give a message that waits another text or place (`now`: also stop the run that the thread is at); 409 `message_taken` if its run has begun. */
+    editQueued(threadId, runId, change) {
+        return this.#http.call("PATCH", queuePath(threadId, runId), { body: change });
+    }
+    /** Take a message that waits out of its thread: its run is cancelled, and no model gets it. */
+    async removeQueued(threadId, runId) {
+        await this.#http.call("DELETE", queuePath(threadId, runId));
+    }
     /** Return a feed of the board: a snapshot of its runs and counts, then each change; start() opens it. */
     board(handlers) {
         let next = 0;
@@ -85,4 +101,7 @@ export class Callboard {
 }
 function threadPath(threadId) {
     return `/v1/threads/${encodeURIComponent(threadId)}`;
+}
+function queuePath(threadId, runId) {
+    return `${threadPath(threadId)}/queue/${encodeURIComponent(runId)}`;
 }

@@ -1,15 +1,21 @@
 import { Feed } from "./feed.js";
 import { newKey } from "./http.js";
 const POLL_S = 20;
-/** A run: follow its events, wait for its end, answer its questions, stop it. It holds no connection. */
+/** A run: follow its events, wait for its end, answer its questions, control and repeat it. It holds no connection. */
 export class RunHandle {
     runId;
     threadId;
+    /** `merged` or `steered` where this run, which was there before, took the message that was sent. */
+    delivered;
+    /** With `steered`: a `control` event of the run with this id says when its model gets the message. */
+    controlId;
     #http;
-    constructor(http, runId, threadId) {
+    constructor(http, runId, threadId, { delivered, control_id } = {}) {
         this.#http = http;
         this.runId = runId;
         this.threadId = threadId;
+        this.delivered = delivered;
+        this.controlId = control_id;
     }
     /**
      * Yield the run's events after a cursor, in order and each once, as they happen, up to its `end`.
@@ -82,8 +88,32 @@ export class RunHandle {
         return this.#http.call("GET", `${this.#path}/events`, { query: { after, wait_s: waitS } });
     }
     /** Ask the run to stop; asking twice is harmless. */
-    cancel({ key = newKey() } = {}) {
-        return this.#http.call("POST", `${this.#path}/cancel`, { body: {}, key });
+    cancel(options) {
+        return this.#control("cancel", {}, options);
+    }
+    /** Give the open run a text, which its model gets between two steps; `control` events say when. */
+    steer(text, options) {
+        return this.#control("steer", { content: text }, options);
+    }
+    /** Leave the run between two steps without a worker, until `resume`. */
+    pause(options) {
+        return this.#control("pause", {}, options);
+    }
+    /** Continue the paused run, or take back a pause that its worker has not come to. */
+    resume(options) {
+        return this.#control("resume", {}, options);
+    }
+    /** Change how many rounds with tools the open run may have, or its priority. */
+    set(limits, options) {
+        return this.#control("set", { max_iterations: limits.maxIterations, priority: limits.priority }, options);
+    }
+    /** Retry the run, which did not succeed; returns a handle on the new one, the next run of its thread. */
+    retry(options) {
+        return this.#repeat("retry", {}, options);
+    }
+    /** Repeat the ended run from a step on, in a fork of its thread; returns a handle on the new run. */
+    rerun(fromStep, options) {
+        return this.#repeat("rerun", { from_step: fromStep }, options);
     }
     /** Return the run's open questions, the oldest first. */
     async approvals() {
@@ -103,6 +133,12 @@ export class RunHandle {
     async remove() {
         await this.#http.call("DELETE", this.#path);
     }
+    #control(verb, fields, { expectedStatus, key = newKey() } = {}) {
+        return this.#http.call("POST", `${this.#path}/${verb}`, { body: { ...fields, expected_status: expectedStatus }, key });
+    }
+    async #repeat(verb, fields, { mode, key = newKey() } = {}) {
+        return handleOf(this.#http, await this.#http.call("POST", `${this.#path}/${verb}`, { body: { ...fields, mode }, key }));
+    }
     get #path() {
         return `/v1/runs/${encodeURIComponent(this.runId)}`;
     }
@@ -111,4 +147,8 @@ export class RunHandle {
         const found = events.map((data) => ({ id: String(data.seq), event: data.type, data }));
         return { events: found, ended: ended && !found.length };
     }
+}
+/** Return a handle on a run that the server accepted. */
+export function handleOf(http, accepted) {
+    return new RunHandle(http, accepted.run_id, accepted.thread_id, accepted);
 }

@@ -20,31 +20,28 @@ export function sendPrompt({ agent, input, threadId, key, ifBusy }) {
 
 /** Change a message that waits: {content} its text, {place: "now"} its place. */
 export function changeQueued({ thread_id, run_id }, change) {
-  return http.call("PATCH", queuePath(thread_id, run_id), { body: change });
+  return server.editQueued(thread_id, run_id, change);
 }
 
 /** Take a message that waits out of its conversation. */
 export function removeQueued({ thread_id, run_id }) {
-  return http.call("DELETE", queuePath(thread_id, run_id));
-}
-
-function queuePath(threadId, runId) {
-  return `/v1/threads/${encodeURIComponent(threadId)}/queue/${encodeURIComponent(runId)}`;
+  return server.removeQueued(thread_id, run_id);
 }
 
 /** Pause or resume a run. */
 export function controlRun(runId, verb) {
-  return http.call("POST", `/v1/runs/${encodeURIComponent(runId)}/${verb}`);
+  return server.handle(runId)[verb]();
 }
 
 /** Retry a run that did not succeed; returns {run_id, thread_id}. */
-export function retryRun(runId, key) {
-  return http.call("POST", `/v1/runs/${encodeURIComponent(runId)}/retry`, { body: {}, key });
+export async function retryRun(runId, key) {
+  const { runId: run_id, threadId: thread_id } = await server.handle(runId).retry({ key });
+  return { run_id, thread_id };
 }
 
 /** Fork a thread of one's own after a message; returns the fork's id. */
 export async function forkThread(threadId, message) {
-  return (await http.call("POST", `/v1/threads/${encodeURIComponent(threadId)}/fork`, { body: { message } })).thread_id;
+  return (await server.forkThread(threadId, message)).thread_id;
 }
 
 /** Return every message of a thread, in reading order. */

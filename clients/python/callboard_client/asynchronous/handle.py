@@ -1,4 +1,4 @@
-"""A handle on a run: follow its events, wait for its end, answer its questions, stop it."""
+"""A handle on a run: follow its events, wait for its end, answer its questions, control it, repeat it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,27 @@ from typing import Any
 from callboard_client import calls
 from callboard_client.asynchronous.transport import AsyncTransport
 from callboard_client.events import EndEvent, Event
-from callboard_client.records import Approval, Decided
+from callboard_client.records import Approval, ControlledRun, Decided
 
 
 class AsyncRunHandle:
     """An accepted run. Handles are cheap; another one on the same run is ``callboard.handle(run_id)``."""
 
-    def __init__(self, transport: AsyncTransport, run_id: str, thread_id: str) -> None:
+    def __init__(
+        self,
+        transport: AsyncTransport,
+        run_id: str,
+        thread_id: str,
+        delivered: str | None = None,
+        control_id: str | None = None,
+    ) -> None:
         self._transport = transport
         self.run_id = run_id
         self.thread_id = thread_id
+        self.delivered = delivered
+        """``merged`` or ``steered`` where this run, which was there before, took the message that was sent."""
+        self.control_id = control_id
+        """With ``steered``: a ``control`` event of the run with this id says when its model gets the message."""
         self._seen = 0
         self._end: EndEvent | None = None
 
@@ -71,16 +82,79 @@ class AsyncRunHandle:
         """
         return await self._transport.send(calls.cancel_run(self.run_id, expected_status))
 
+    async def steer(self, text: str, *, expected_status: str | None = None) -> ControlledRun:
+        """Give the open run a message, which its model gets between two steps; ``control`` events say when.
+
+        Raises:
+            RequestRefused: ``control_refused``: it has ended, or has another status than the expected one;
+                ``input_blocked``: its agent's guardrails refuse the text.
+        """
+        return await self._control("steer", expected_status, content=text)
+
+    async def pause(self, *, expected_status: str | None = None) -> ControlledRun:
+        """Leave the run between two steps without a worker, until ``resume``.
+
+        Raises:
+            RequestRefused: ``control_refused``: it has ended, waits for a person or a task, or has another status than
+                the expected one.
+        """
+        return await self._control("pause", expected_status)
+
+    async def resume(self, *, expected_status: str | None = None) -> ControlledRun:
+        """Continue the paused run, or take back a pause that its worker has not come to.
+
+        Raises:
+            RequestRefused: ``control_refused``: it is not paused, or has another status than the expected one.
+        """
+        return await self._control("resume", expected_status)
+
     async def set(
         self, *, max_iterations: int | None = None, priority: str | None = None, expected_status: str | None = None
-    ) -> str:
-        """Change how many rounds with tools the open run may have, or its priority, and return its status.
+    ) -> ControlledRun:
+        """Change how many rounds with tools the open run may have, or its priority.
 
         Raises:
             RequestRefused: ``control_refused``: it has ended, or its agent's definition does not allow as many,
                 or it has another status than the expected one.
         """
-        return await self._transport.send(calls.set_limits(self.run_id, max_iterations, priority, expected_status))
+        return await self._control("set", expected_status, max_iterations=max_iterations, priority=priority)
+
+    async def _control(self, verb: str, expected_status: str | None, **fields: Any) -> ControlledRun:
+        return await self._transport.send(calls.control_run(self.run_id, verb, expected_status, **fields))
+
+    async def retry(self, *, mode: str = "recorded", idempotency_key: str | None = None) -> AsyncRunHandle:
+        """Retry the run, which did not succeed, and return a handle on the new one: the next run of its thread.
+
+        Args:
+            mode: ``recorded``: recorded calls are not made again. ``live``: they are, as far as the policy and persons
+                allow it.
+            idempotency_key: a key by which a repeated call returns the first one's run.
+
+        Raises:
+            RequestRefused: ``run_not_repeatable``: it is open, or has succeeded.
+        """
+        return await self._repeat("retry", mode, idempotency_key)
+
+    async def rerun(
+        self, from_step: int, *, mode: str = "recorded", idempotency_key: str | None = None
+    ) -> AsyncRunHandle:
+        """Repeat the ended run from a step on, in a fork of its thread, and return a handle on the new run.
+
+        Args:
+            from_step: the number of the first step that is made anew; those before it are copied.
+            mode: as in ``retry``.
+            idempotency_key: as in ``retry``.
+
+        Raises:
+            RequestRefused: ``run_not_repeatable``, or ``step_unknown``.
+        """
+        return await self._repeat("rerun", mode, idempotency_key, from_step)
+
+    async def _repeat(
+        self, verb: str, mode: str, idempotency_key: str | None, from_step: int | None = None
+    ) -> AsyncRunHandle:
+        call = calls.repeat_run(self.run_id, verb, mode, idempotency_key, from_step)
+        return AsyncRunHandle(self._transport, *await self._transport.send(call))
 
     async def approvals(self) -> list[Approval]:
         """Return the run's open questions, the oldest first."""

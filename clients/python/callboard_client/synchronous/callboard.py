@@ -12,7 +12,20 @@ import httpx
 from callboard_client import calls
 from callboard_client.address import Address
 from callboard_client.envelope import EnvelopeKey
-from callboard_client.records import Agent, AgentProblem, Approval, Executed, Message, Page, Run, Summary, Thread
+from callboard_client.records import (
+    Agent,
+    AgentProblem,
+    Approval,
+    ControlledRun,
+    Executed,
+    ForkedThread,
+    Message,
+    Page,
+    QueuedMessage,
+    Run,
+    Summary,
+    Thread,
+)
 from callboard_client.retrying import Timeouts
 from callboard_client.synchronous.handle import RunHandle
 from callboard_client.synchronous.transport import Transport
@@ -57,6 +70,7 @@ class Callboard:
         thread_id: str | None = None,
         detached: bool = False,
         metadata: Mapping[str, Any] | None = None,
+        if_busy: str | None = None,
         on_disconnect: str | None = None,
         priority: str | None = None,
         idempotency_key: str | None = None,
@@ -69,6 +83,9 @@ class Callboard:
             thread_id: the conversation to continue, or a name for a new one; None creates one.
             detached: True where no caller waits for the run. It is stored with the run; the handle waits either way.
             metadata: stored with the run, and passed to observers.
+            if_busy: what becomes of the message where the conversation has an open run: ``enqueue``, ``reject``,
+                ``interrupt``, ``rollback``, ``merge`` or ``steer``; None is what the agent's definition says. With the
+                last two the handle may be that of the run that took the message: see its ``delivered``.
             on_disconnect: what becomes of it after so many seconds without viewers, as ``stop:30`` or ``pause:30``, or
                 ``continue``; None is what the agent's definition says.
             priority: ``low``, ``normal`` or ``high``; None is what the agent's definition says.
@@ -76,10 +93,12 @@ class Callboard:
                 a key for its own retries.
 
         Raises:
-            RequestRefused: such as ``agent_unknown`` or ``input_too_large``; no run was started.
+            RequestRefused: such as ``agent_unknown``, ``input_too_large`` or, with ``reject``, ``thread_busy``; no
+                run was started.
             Unreachable: the server did not answer; repeat the call with the same ``idempotency_key``.
         """
-        call = calls.start_run(agent, input, thread_id, detached, metadata, on_disconnect, priority, idempotency_key)
+        policies = (if_busy, on_disconnect, priority)
+        call = calls.start_run(agent, input, thread_id, detached, metadata, *policies, idempotency_key)
         return RunHandle(self._transport, *self._transport.send(call))
 
     def execute(
@@ -205,6 +224,46 @@ class Threads:
     def delete(self, thread_id: str) -> None:
         """Delete a thread with its messages and runs permanently."""
         self._transport.send(calls.delete_thread(thread_id))
+
+    def fork(self, thread_id: str, message: int, *, new_thread_id: str | None = None) -> ForkedThread:
+        """Return a new thread with copies of a thread's messages up to and including the one with this ``number``.
+
+        ``new_thread_id`` is your own name for it. A fork whose answer was lost is not repeated.
+
+        Raises:
+            RequestRefused: ``message_unknown``, or ``thread_exists``: you have a thread of the new name.
+        """
+        return self._transport.send(calls.fork_thread(thread_id, message, new_thread_id))
+
+    def queue(self, thread_id: str, *, limit: int = 200, after: str | None = None) -> Page[QueuedMessage]:
+        """Return a page of the messages that wait in a thread, the next one first."""
+        return self._transport.send(calls.list_queue(thread_id, limit, after))
+
+    def edit(
+        self, thread_id: str, run_id: str, *, content: str | None = None, place: str | None = None
+    ) -> ControlledRun:
+        """Give the message of a run that waits another text, another place, or both, and return the run's state.
+
+        Args:
+            thread_id: the thread.
+            run_id: the run that the message begins.
+            content: the new text; None keeps it.
+            place: ``first``: before the others that wait. ``now``: also stop the run that the thread is at.
+
+        Raises:
+            RequestRefused: ``message_taken``: the run has begun; ``control_refused``: it cannot take another text.
+            Unreachable: the answer was lost; the request is not repeated, and ``queue`` shows what became of it.
+        """
+        return self._transport.send(calls.edit_queued(thread_id, run_id, content, place))
+
+    def remove(self, thread_id: str, run_id: str) -> None:
+        """Take the message of a run that waits out of its thread: the run is cancelled, and no model gets the message.
+
+        Raises:
+            RequestRefused: ``message_taken``: the run has begun, or has ended.
+            Unreachable: the answer was lost; the request is not repeated, and ``queue`` shows what became of it.
+        """
+        self._transport.send(calls.remove_queued(thread_id, run_id))
 
 
 class Agents:
