@@ -64,8 +64,6 @@ def call_and_follow(runner: Runner, handle: RunHandle, *, detach: bool, no_wait:
     status = follow(handle, as_json=as_json, is_stoppable=True, no_wait=no_wait)
     with contextlib.suppress(TimeoutError):
         runner.settle(5.0)
-    if status == 0 and not as_json:
-        _print_output(handle)
     return status
 
 
@@ -79,14 +77,6 @@ def typed_arguments(text: str) -> dict[str, Any]:
         return parse_arguments(text)
     except ArgumentsInvalid as error:
         raise click.UsageError(str(error)) from error
-
-
-def _print_output(handle: RunHandle) -> None:
-    output = handle.result(30).output
-    if isinstance(output, str):
-        click.echo(visible(output) if sys.stdout.isatty() else output)
-    else:
-        print_json(output)
 
 
 @click.command(cls=CommandGroup, members={"call": call})

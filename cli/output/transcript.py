@@ -31,7 +31,7 @@ from bus.payloads import (
 from cli.output import question
 from cli.output.durations import took
 from cli.output.quoted import Quoted, columns, hanging
-from config.text.visible import visible
+from config.text.visible import escaped_json, visible
 
 MAX_RESULT_CHARS = 200
 MAX_FAILURE_CHARS = 1000
@@ -198,6 +198,8 @@ class Transcript:
             if payload.privilege is not None:
                 facts = payload.privilege
                 self._note(f"! privileged, granted by {facts.get('by')}: {facts.get('reason')}", "yellow")
+        elif payload.status == "moved":
+            self._is_requeued = True
         elif payload.attempt is not None and payload.attempt > 1:
             text = "continued" if self._is_requeued else f"taken over, attempt {payload.attempt}"
             self._is_requeued = False
@@ -206,6 +208,8 @@ class Transcript:
     @take.register
     def _(self, payload: EndPayload) -> None:
         self._close_line()
+        if payload.status == "succeeded" and payload.output is not None and not self._streamed:
+            self._print_output(payload.output)  # of one call of a tool, or of an agent to which a route led
         facts = [payload.status if not payload.reason else f"{payload.status} ({payload.reason})"]
         if payload.duration_ms is not None:
             facts.append(took(payload.duration_ms, payload.work_ms))
@@ -221,6 +225,14 @@ class Transcript:
         colour = {"succeeded": "green", "cancelled": "yellow"}.get(payload.status, "red")
         mark = {"succeeded": "✓", "cancelled": "■"}.get(payload.status, "✕")
         self._note(f"{mark} {' · '.join(facts)}", colour)
+
+    def _print_output(self, output: Any) -> None:
+        if not isinstance(output, str):
+            output = escaped_json(orjson.dumps(output, option=orjson.OPT_INDENT_2).decode())
+        elif self._out.isatty():
+            output = visible(output)
+        self._out.write(output + "\n")
+        self._out.flush()
 
     def _note(self, text: str, colour: str, width: int | None = None) -> None:
         """Print a line of ours with its later lines indented, so that a model's text cannot imitate one."""

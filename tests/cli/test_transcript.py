@@ -186,13 +186,39 @@ def test_a_question_that_was_answered_long_ago_is_passed_over(capsys: pytest.Cap
     assert "approve" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("reason", "line"), [("child", "↺ continued"), (None, "↺ taken over, attempt 3")])
-def test_only_a_run_whose_worker_was_lost_is_taken_over(reason: str | None, line: str) -> None:
+@pytest.mark.parametrize(
+    ("before", "line"),
+    [
+        ([StatusPayload(status="queued", reason="child")], "↺ continued"),
+        ([StatusPayload(status="moved", reason="drain")], "↺ continued"),
+        ([], "↺ taken over, attempt 3"),
+    ],
+)
+def test_only_a_run_whose_worker_was_lost_is_taken_over(before: list[StatusPayload], line: str) -> None:
     err = io.StringIO()
     transcript = Transcript("run_1", out=io.StringIO(), err=err)
 
-    for event in [StatusPayload(status="queued", reason=reason)] * (reason is not None):
+    for event in [*before, StatusPayload(status="running", attempt=3)]:
         transcript.take(event)
-    transcript.take(StatusPayload(status="running", attempt=3))
 
     assert err.getvalue().splitlines() == [line]
+
+
+@pytest.mark.parametrize(("output", "printed"), [("Your order 1042.", "Your order 1042.\n"), ([1], "[\n  1\n]\n")])
+def test_an_output_that_no_model_streamed_is_the_answer(output: Any, printed: str) -> None:
+    out = io.StringIO()
+    transcript = Transcript("run_1", out=out, err=io.StringIO())
+
+    transcript.take(EndPayload(status="succeeded", output=output))
+
+    assert out.getvalue() == printed
+
+
+def test_an_answer_that_was_streamed_is_printed_once() -> None:
+    out = io.StringIO()
+    transcript = Transcript("run_1", out=out, err=io.StringIO())
+
+    transcript.take(ResponsePayload(seq=3, content="Fine.", message_id="msg_1", step_id="step_1"))
+    transcript.take(EndPayload(status="succeeded", output="Fine."))
+
+    assert out.getvalue() == "Fine.\n"
