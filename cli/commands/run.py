@@ -20,7 +20,7 @@ from cli import options
 from cli.doctor.settings import broken_plugins
 from cli.open_runner import open_runner
 from cli.output.following import follow, leave_to_workers
-from cli.output.transcript import fit
+from cli.output.transcript import WAITING, fit
 from config.definitions.agent import AGENT_ID, Priority
 from config.definitions.errors import DefinitionInvalid
 from config.settings import Settings
@@ -82,7 +82,8 @@ def run(
         if says_more:  # if this process dies, the user still has the run's id
             click.secho(f"{handle.run_id} · Ctrl-C stops it", err=True, dim=True)
         status = follow(handle, as_json=as_json, is_stoppable=True, no_wait=no_wait)
-        _settle(runner, says_more=says_more)
+        if status != WAITING:  # a run that waits for a person has nothing to settle
+            _settle(runner, says_more=says_more)
         if says_more and status == 0:
             click.secho(f'  continue: ./callboard run {agent} --thread {handle.thread_id} "…"', err=True, dim=True)
         return status

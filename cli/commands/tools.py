@@ -20,7 +20,7 @@ from cli.open_runner import open_runner
 from cli.options import CommandGroup
 from cli.output.following import follow, leave_to_workers
 from cli.output.json import print_json
-from cli.output.transcript import fit
+from cli.output.transcript import WAITING, fit
 from config.text.visible import visible
 from handlers.worker.tool_catalogue import loaded_tools
 
@@ -62,8 +62,9 @@ def call_and_follow(runner: Runner, handle: RunHandle, *, detach: bool, no_wait:
     if detach:
         return leave_to_workers(runner, handle, as_json)
     status = follow(handle, as_json=as_json, is_stoppable=True, no_wait=no_wait)
-    with contextlib.suppress(TimeoutError):
-        runner.settle(5.0)
+    if status != WAITING:  # a run that waits for a person has nothing to settle
+        with contextlib.suppress(TimeoutError):
+            runner.settle(5.0)
     return status
 
 
