@@ -75,6 +75,27 @@ def test_a_message_that_a_route_took_is_not_edited(visitor: Visitor) -> None:
     assert [run["kind"] for run in runs(visitor)] == ["agent", "tool", "tool", "agent"]
 
 
+def test_the_answer_of_a_route_is_the_text_of_its_turn_live_and_in_another_browser(visitor: Visitor) -> None:
+    visitor.opens(f"#/thread/{routed(visitor, 'The sum of 17 * 23?')}").waits_for_end()
+    visitor.says("The sum of 2 + 2?").waits_for_end(2)
+    _reads_as_an_answer(visitor.turns.last, "4")
+
+    in_another_browser(visitor)
+
+    expect(visitor.turns).to_have_count(2)
+    _reads_as_an_answer(visitor.turns.first, "391")
+    _reads_as_an_answer(visitor.turns.last, "4")
+
+
+def test_the_answer_of_a_route_is_there_when_its_events_are_not(visitor: Visitor) -> None:
+    visitor.opens(f"#/thread/{routed(visitor, 'The sum of 17 * 23?')}").waits_for_end()
+    visitor.page.route("**/v1/runs/*/events*", lambda route: route.fulfill(json={"events": [], "cursor": "0"}))
+
+    in_another_browser(visitor)
+
+    _reads_as_an_answer(visitor.turns.first, "391")
+
+
 def test_a_message_that_waits_is_removed_and_no_model_gets_it(visitor: Visitor) -> None:
     press(queued(speaking(visitor, 24), "What is 17 * 23?"), "Remove")
 
@@ -180,6 +201,27 @@ def test_the_next_message_is_for_the_agent_to_which_the_run_was_handed_over(visi
     expect(visitor.agents).to_have_value("finance")
     visitor.says("What are my account balances?").waits_for_end(3)
     assert [run["agent"] for run in runs(visitor)] == ["multi", "finance", "finance"]
+
+
+def routed(visitor: Visitor, text: str) -> str:
+    """Send a message that a route takes, and return its new thread."""
+    thread_id = f"routed-{uuid4().hex}"
+    body = {"agent": "desk", "input": text, "thread_id": thread_id}
+    assert visitor.context.request.post(f"{visitor.url}/v1/runs", data=body).status == 202
+    return thread_id
+
+
+def in_another_browser(visitor: Visitor) -> None:
+    """Load the page again without anything that it kept of the conversation."""
+    visitor.page.evaluate("addEventListener('pagehide', () => localStorage.clear())")
+    visitor.page.reload()
+
+
+def _reads_as_an_answer(turn: Locator, words: str) -> None:
+    expect(turn.locator(".text")).to_contain_text(words, timeout=PATIENCE_MS)
+    expect(turn.locator(".passing")).to_contain_text("assistant was asked")
+    expect(turn.locator(".text")).to_have_count(1)
+    expect(turn.locator(".tool:visible")).to_have_count(0)
 
 
 def runs(visitor: Visitor) -> list[dict[str, str]]:

@@ -43,8 +43,8 @@ export class ToolCard {
   #paint() {
     const item = this.#item;
     const state = item.outcome === "cancelled" ? "stopped" : item.outcome ?? (item.closed ? "stopped" : item.asked ? "asked" : item.lost ? "lost" : "running");
-    // While a person is asked about the call, the question is its card.
-    this.element.hidden = state === "asked";
+    // While a person is asked about the call, the question is its card; the answer of a route is the run's text.
+    this.element.hidden = state === "asked" || Boolean(item.routed && (state === "running" || state === "done"));
     this.element.className = `tool ${LOOKS[state]?.[1] ?? ""} is-${state}${item.withdrawn ? " is-withdrawn" : ""}`;
     this.element.setAttribute("aria-label", `Tool ${item.name}, ${stateWord(item, state)}`);
     const focused = this.element.contains(document.activeElement) && document.activeElement.tagName === "BUTTON";

@@ -3,6 +3,7 @@
 import { ApiError, getConversationHistory, getEvents, getThread, newKey, runFeed, sendPrompt, stopRun } from "../services/api.js";
 import { applySummary, rebuild, storiesOf } from "../state/history.js";
 import { threadKey } from "../state/me.js";
+import { foldRoute } from "../state/toolCalls.js";
 import { isOver, newStory, applyEvent, noteLoss } from "../state/story.js";
 
 const SAVE_EVERY_MS = 1500;
@@ -111,11 +112,18 @@ export class Conversation {
     const story = this.stories.find((each) => each.run_id === run.run_id);
     if (!story) return this.#catchUp();
     if (run.title && !this.title) this.#rename(run.title);
+    if (!story.kind && run.kind) this.#noteKind(story, run.kind);
     if (story === this.followed) return this.#noteDetail(story, run);
     if (isOver(story)) return;
     applySummary(story, run);
     this.view.touch(story, []);
     this.#followNext();
+  }
+
+  // No event tells it, and the card of a routed call depends on it.
+  #noteKind(story, kind) {
+    story.kind = kind;
+    this.view.touch(story, foldRoute(story));
   }
 
   // What a run waits for stands in its summary; its events carry a code. That its worker was lost stands there alone.

@@ -1,7 +1,7 @@
 // A thread as SQL holds it, made into the same stories that live events make.
 
 import { foldFailure, newStory, OVER, pick, applyEvent } from "./story.js";
-import { ToolCalls } from "./toolCalls.js";
+import { foldRoute, ToolCalls } from "./toolCalls.js";
 
 /** Return the stories of a thread, oldest first, from its runs and its messages. */
 export function storiesOf(thread, messages) {
@@ -30,7 +30,7 @@ export function applySummary(story, run) {
 
 /** Return the story of an ended run built from its events, with the facts that only the summary has. */
 export function rebuild(story, events) {
-  const fresh = newStory(pick(story, "run_id", "thread_id", "agent", "agent_name", "input", "createdAt", "principal", "error"));
+  const fresh = newStory(pick(story, "run_id", "thread_id", "agent", "agent_name", "input", "createdAt", "principal", "error", "kind"));
   for (const event of events) applyEvent(fresh, event);
   return fresh;
 }
@@ -47,12 +47,23 @@ function storyOfWords(thread, id) {
 }
 
 function addMessage(story, message) {
-  if (message.role === "user" && !story.input) Object.assign(story, { input: message.content ?? "", kind: message.tool_calls ? "tool" : "agent" });
+  if (message.role === "user" && !story.input) addInput(story, message);
   else if (!OVER.has(story.status)) return; // An open run is built from its events, from the first.
   else if (message.control_id) story.items.push({ key: `control:${message.control_id}`, kind: "control", verb: "steer", state: "consumed", content: message.content });
-  else if (message.role === "tool") new ToolCalls(story).answer(message);
+  else if (message.role === "tool") addResult(story, message);
   else if (message.role === "assistant") addAnswer(story, message);
   else if (message.role === "error") foldFailure(story, message);
+}
+
+// The call of a run that is one call stands in its first message.
+function addInput(story, message) {
+  Object.assign(story, { input: message.content ?? "", kind: message.tool_calls ? "tool" : "agent" });
+  if (OVER.has(story.status)) new ToolCalls(story).ask(message);
+}
+
+function addResult(story, message) {
+  new ToolCalls(story).answer(message);
+  foldRoute(story);
 }
 
 function addAnswer(story, message) {

@@ -1,6 +1,6 @@
 // A run's story: its events folded into the things a reader sees. Plain data, so that it can be stored and compared.
 
-import { ToolCalls } from "./toolCalls.js";
+import { foldRoute, ToolCalls } from "./toolCalls.js";
 import { byWords, decisionWords } from "./words.js";
 
 /** Return the story of a run of which no event has come yet. */
@@ -140,7 +140,7 @@ function foldTool(story, event) {
   const item = itemOf(story, key) ?? addItem(story, key, { kind: "tool", call_id: event.call_id, seq: event.seq, messageId: event.message_id });
   Object.assign(item, pick(event, "name", "arguments", "content", "effect", "policy"));
   if (event.arguments) item.startedAt = event.at;
-  return [...closeThinking(story, event), item];
+  return [...closeThinking(story, event), item, ...foldRoute(story)];
 }
 
 function foldProgress(story, event) {
@@ -154,9 +154,10 @@ function foldToolLog(story, event) {
 }
 
 function foldToolResult(story, event) {
-  return putItem(story, `tool:${event.call_id}`, {
+  const item = putItem(story, `tool:${event.call_id}`, {
     kind: "tool", call_id: event.call_id, ...pick(event, "name", "outcome", "result", "duration_ms"),
   }, event.seq);
+  return [item, ...foldRoute(story)];
 }
 
 // A question comes once without and once with the decision; the reason then is the word of the person who decided, and
@@ -247,7 +248,7 @@ function foldEnd(story, event) {
   for (const item of story.items) if (item.kind === "approval" && !item.decision) item.over = true;
   const open = story.items.filter((item) => item.kind === "tool" || item.kind === "approval" || ((item.kind === "text" || item.kind === "thinking") && !item.final));
   for (const item of open) item.closed = true;
-  return open;
+  return [...open, ...foldRoute(story)];
 }
 
 function startIfQueued(story, event) {

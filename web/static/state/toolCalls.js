@@ -32,6 +32,36 @@ export class ToolCalls {
   }
 }
 
+/**
+ * Give a run whose one call is an agent that a route chose that agent's answer as its text; the call then has no card.
+ * Returns the items it touched.
+ */
+export function foldRoute(story) {
+  const [call, ...others] = story.items.filter((item) => item.kind === "tool");
+  if (!call || others.length) return [];
+  call.routed = isRouted(story, call);
+  const answer = call.outcome === "done" ? wordsOf(call.result) : "";
+  const key = `route:${call.call_id}`;
+  if (!call.routed || !answer || story.items.some((item) => item.key === key)) return [call];
+  const child = { key: `child:${call.call_id}`, kind: "child", agent: call.name, status: "succeeded" };
+  const text = { key, kind: "text", text: answer, marks: [], final: true, closed: true };
+  const added = story.items.some((item) => item.kind === "child") ? [text] : [child, text];
+  story.items.push(...added);
+  return [call, ...added];
+}
+
+// Until the run's kind is known, it is the end that tells a route from a model that passes the message on.
+function isRouted(story, { arguments: given, call_id: id, result }) {
+  const passesOn = given?.message === story.input && Object.keys(given).length === 1;
+  const isSilent = story.items.every((item) => item.key === `route:${id}` || (item.kind !== "text" && item.kind !== "thinking"));
+  return passesOn && isSilent && (story.kind ? story.kind === "tool" : story.end?.status === "succeeded" && wordsOf(story.end.output) === wordsOf(result));
+}
+
+// A structured answer is shown as the run's output.
+function wordsOf(result) {
+  return result === null || result === undefined || typeof result === "object" ? "" : String(result);
+}
+
 function argumentsOf(call) {
   const given = call.arguments ?? call.function?.arguments;
   if (typeof given !== "string") return given ?? {};
