@@ -200,7 +200,7 @@ def test_a_text_that_steers_the_run_is_shown_with_what_became_of_it_and_again_af
 
     expect(visitor.turns.last.locator(".passing")).to_contain_text("What is 17 * 23?", timeout=PATIENCE_MS)
     visitor.waits_for_end()
-    expect(visitor.turns.last.locator(".passing")).to_have_text(re.compile("What is 17 .* 23.*done"))
+    expect(visitor.turns.last.locator(".passing")).to_have_text(re.compile("What is 17 .* 23.*delivered"))
     expect(visitor.answer.last).to_contain_text("391")
     visitor.page.evaluate("addEventListener('pagehide', () => localStorage.clear())")
     visitor.page.reload()

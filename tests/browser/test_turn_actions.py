@@ -71,7 +71,7 @@ def test_a_message_that_a_route_took_is_not_edited(visitor: Visitor) -> None:
     expect(buttons).to_have_text(["Send now", "Steer", "Edit", "Remove"], timeout=PATIENCE_MS)
     press(visitor.turns.nth(1).locator(".turn-actions"), "Remove")
 
-    visitor.waits_for_end(4)
+    visitor.waits_for_end(3)
     assert [run["kind"] for run in runs(visitor)] == ["agent", "tool", "tool", "agent"]
 
 
@@ -99,16 +99,43 @@ def test_the_answer_of_a_route_is_there_when_its_events_are_not(visitor: Visitor
 def test_a_message_that_waits_is_removed_and_no_model_gets_it(visitor: Visitor) -> None:
     press(queued(speaking(visitor, 24), "What is 17 * 23?"), "Remove")
 
-    visitor.waits_for_end(2)
+    visitor.waits_for_end()
     assert [run["status"] for run in runs(visitor)] == ["succeeded", "cancelled"]
-    expect(visitor.turns.last).not_to_contain_text("391")
+    is_the_only_turn(visitor)
+    expect(visitor.turns).not_to_contain_text("391")
+    in_another_browser(visitor)
+    is_the_only_turn(visitor)
+
+
+def test_a_message_that_is_removed_elsewhere_leaves_the_conversation(visitor: Visitor) -> None:
+    queued(speaking(visitor, 24), "What is 17 * 23?")
+    run_id = visitor.turns.last.get_attribute("data-run")
+
+    assert visitor.context.request.delete(f"{visitor.url}/v1/threads/{visitor.thread_id}/queue/{run_id}").ok
+
+    expect(visitor.turns).to_have_count(1, timeout=PATIENCE_MS)
+    visitor.waits_for_end()
+    is_the_only_turn(visitor)
+
+
+def test_a_message_whose_run_was_stopped_before_it_began_stays(visitor: Visitor) -> None:
+    queued(speaking(visitor, 24), "What is 17 * 23?")
+    run_id = visitor.turns.last.get_attribute("data-run")
+
+    assert visitor.context.request.post(f"{visitor.url}/v1/runs/{run_id}/cancel").ok
+
+    visitor.waits_for_end(2)
+    in_another_browser(visitor)
+    visitor.waits_for_end(2)
+    expect(visitor.turns.last).to_contain_text("What is 17 * 23?")
 
 
 def test_a_message_that_waits_is_given_to_the_open_run(visitor: Visitor) -> None:
     press(queued(speaking(visitor, 24), "What is 17 * 23?"), "Steer")
 
-    expect(visitor.turns.first.locator(".passing")).to_have_text(re.compile("17 .* 23.*done"), timeout=PATIENCE_MS)
+    expect(visitor.turns.first.locator(".passing")).to_have_text(re.compile("17 .* 23.*delivered"), timeout=PATIENCE_MS)
     expect(visitor.turns.first.locator(".text").last).to_contain_text("391", timeout=PATIENCE_MS)
+    is_the_only_turn(visitor)
     assert [run["status"] for run in runs(visitor)] == ["succeeded", "cancelled"]
 
 
@@ -127,6 +154,34 @@ def test_what_is_typed_steers_the_open_run_and_is_no_turn_of_its_own(visitor: Vi
     expect(visitor.turns).to_have_count(1)
     expect(visitor.answer.last).to_contain_text("391")
     expect(visitor.page.locator(".compose .steer")).to_be_hidden()
+
+
+def test_a_text_that_the_stopped_run_did_not_get_is_shown_in_another_browser(visitor: Visitor) -> None:
+    speaking(visitor)
+    visitor.page.get_by_label("Message").fill("Leave out the bell.")
+    visitor.presses("Control+Enter")
+    expect(visitor.turns.last.locator(".passing")).to_contain_text("Leave out the bell.", timeout=PATIENCE_MS)
+    visitor.stop.click()
+    visitor.waits_for_end()
+
+    in_another_browser(visitor)
+
+    expect(visitor.turns.last.locator(".passing:visible")).to_have_text(re.compile("Leave out the bell.*not delivered"))
+
+
+def test_a_turn_that_was_undone_says_so_live_and_in_another_browser(visitor: Visitor) -> None:
+    speaking(visitor)
+    body = {"agent": "assistant", "input": "What is 17 * 23?", "thread_id": visitor.thread_id, "if_busy": "rollback"}
+
+    assert visitor.context.request.post(f"{visitor.url}/v1/runs", data=body).status == 202
+
+    visitor.waits_for_end(2)
+    expect(visitor.turns.first.locator(".passing:visible")).to_contain_text("This turn was undone")
+    visitor.page.route("**/v1/runs/*/events*", lambda route: route.fulfill(json={"events": [], "cursor": "0"}))
+    in_another_browser(visitor)
+    expect(visitor.turns.first.locator(".passing:visible")).to_contain_text("This turn was undone")
+    expect(visitor.turns.last.locator(".passing")).to_have_count(0)
+    expect(visitor.turns).to_have_count(2)
 
 
 def test_a_change_that_comes_too_late_is_said(visitor: Visitor) -> None:
@@ -215,6 +270,13 @@ def in_another_browser(visitor: Visitor) -> None:
     """Load the page again without anything that it kept of the conversation."""
     visitor.page.evaluate("addEventListener('pagehide', () => localStorage.clear())")
     visitor.page.reload()
+
+
+def is_the_only_turn(visitor: Visitor) -> None:
+    """The conversation has one turn, and its head shows how that one ended."""
+    visitor.waits_for_end()
+    expect(visitor.turns).to_have_count(1)
+    expect(visitor.page.locator(".head .state")).to_have_text("succeeded")
 
 
 def _reads_as_an_answer(turn: Locator, words: str) -> None:

@@ -176,13 +176,14 @@ export class ChatWindow {
     this.talk.scrollTop += this.talk.scrollHeight - before;
   }
 
-  // Tool calls read from messages lack their duration and effect; their events are asked for when they are looked at.
+  // Tool calls read from messages lack their duration and effect, and messages do not hold the texts that a run ended
+  // without: the events are asked for when the turn is looked at.
   async #seen(entries) {
     for (const { isIntersecting, target } of entries) {
       if (!isIntersecting) continue;
       this.sight.unobserve(target);
       const story = [...this.#turns.values()].find((turn) => turn.element === target)?.story;
-      if (!story?.items.some((item) => item.kind === "tool")) continue;
+      if (!story || (story.status === "succeeded" && !story.items.some((item) => item.kind === "tool"))) continue;
       const fresh = await this.onDetail(story);
       if (fresh) this.replaceStory(story, fresh);
     }

@@ -1,7 +1,8 @@
 import { fill, h, icon } from "../dom/h.js";
 import { visible } from "../dom/visible.js";
 
-const LINES = { child: childLine, control: controlLine, handover: handoverLine, history: (item) => [icon("again"), h("span", {}, `History ${visible(item.change)}`)] };
+const LINES = { child: childLine, control: controlLine, handover: handoverLine, history: historyLine };
+const STATES = { consumed: "delivered", undelivered: "not delivered" };
 
 /** What happened to the run beside its answer, as one line: child runs, controls, hand-overs, changes of the past. */
 export class PassingItem {
@@ -10,6 +11,7 @@ export class PassingItem {
   }
 
   update(item) {
+    this.element.classList.toggle("is-steer", item.verb === "steer");
     fill(this.element, LINES[item.kind]?.(item) ?? []);
     this.element.hidden = !this.element.childNodes.length;
   }
@@ -19,11 +21,17 @@ function childLine(item) {
   return [icon(item.status), h("span", {}, `${visible(item.agent)} was asked`), h("span.faint", {}, item.status)];
 }
 
-// The end of the run shows a stop.
-function controlLine(item) {
-  if (item.verb === "stop") return [];
-  const state = item.state === "consumed" ? "done" : item.state;
-  return [icon("waiting"), h("span", { dir: "auto" }, visible(item.content ?? item.verb)), h("span.faint", {}, state)];
+// The end of the run shows a stop. The text of a steer is the person's own.
+function controlLine({ verb, state, content }) {
+  if (verb === "stop") return [];
+  const mark = state === "consumed" ? "succeeded" : state === "accepted" ? "waiting" : "refused";
+  if (verb !== "steer") return [icon(mark), h("span", {}, visible(verb)), h("span.faint", {}, state === "consumed" ? "done" : state)];
+  return [icon(mark), h("span.words", { dir: "auto" }, visible(content ?? verb)), h("span.faint", {}, STATES[state] ?? state)];
+}
+
+function historyLine({ change }) {
+  const words = change === "rolled_back" ? "This turn was undone: no model gets it again." : `History ${visible(change)}`;
+  return [icon("again"), h("span", {}, words)];
 }
 
 function handoverLine(item) {

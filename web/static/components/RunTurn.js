@@ -72,6 +72,7 @@ export class RunTurn {
     const { story } = this;
     if (story.run_id) this.element.dataset.run = story.run_id;
     this.element.dataset.status = story.status;
+    this.element.toggleAttribute("data-undone", Boolean(story.undone));
     this.#showInput(story);
     say(this.you.who, visible(ownerOf(story.principal)));
     say(this.agent.who, story.unsent ? "" : visible(this.nameOf(story.agent, story.agent_name)));

@@ -4,7 +4,7 @@ import { ApiError, getConversationHistory, getEvents, getThread, newKey, runFeed
 import { applySummary, rebuild, storiesOf } from "../state/history.js";
 import { threadKey } from "../state/me.js";
 import { foldRoute } from "../state/toolCalls.js";
-import { isOver, newStory, applyEvent, noteLoss } from "../state/story.js";
+import { isOver, isRemoved, newStory, applyEvent, noteLoss } from "../state/story.js";
 
 const SAVE_EVERY_MS = 1500;
 
@@ -76,9 +76,11 @@ export class Conversation {
     await this.#post(story);
   }
 
-  /** Take an unsent story back. */
+  /** Take out a story that is no turn: unsent, given to another run, or removed before it began. */
   withdraw(story) {
     this.stories = this.stories.filter((other) => other !== story);
+    this.view.removeStory(story);
+    this.#saveSoon();
   }
 
   /** Ask the followed run to stop. */
@@ -117,7 +119,16 @@ export class Conversation {
     if (isOver(story)) return;
     applySummary(story, run);
     this.view.touch(story, []);
+    if (isOver(story) && !story.startedAt) this.#dropRemoved(story);
     this.#followNext();
+  }
+
+  // Whether a run was stopped or its message removed before it began, its events tell.
+  async #dropRemoved(story) {
+    const fresh = await this.detail(story);
+    if (!fresh) return;
+    this.view.replaceStory(story, fresh);
+    if (isRemoved(fresh)) this.withdraw(fresh);
   }
 
   // No event tells it, and the card of a routed call depends on it.
@@ -156,7 +167,7 @@ export class Conversation {
       const accepted = await this.#accepted(story);
       Object.assign(story, { run_id: accepted.run_id, thread_id: accepted.thread_id, status: accepted.status ?? "queued", sending: false });
       if (visit !== this.#visit) return;
-      if (accepted.delivered) return this.#delivered(story);
+      if (accepted.delivered) return this.withdraw(story); // the open run took the text, and shows it
       if (!this.threadId) this.#enter(accepted.thread_id, story);
       this.view.touch(story, []);
       this.#followNext();
@@ -164,12 +175,6 @@ export class Conversation {
       Object.assign(story, { sending: false, unsent: error });
       if (visit === this.#visit) this.view.touch(story, []);
     }
-  }
-
-  // The open run took the text, and shows it.
-  #delivered(story) {
-    this.withdraw(story);
-    this.view.removeStory(story);
   }
 
   // The message of a conversation without a thread makes it; those sent meanwhile wait for its id, or fail with it.
@@ -242,6 +247,7 @@ export class Conversation {
   #ended(story) {
     story.stopping = false;
     this.#unfollow();
+    if (isRemoved(story)) this.withdraw(story);
     this.#save();
     this.view.touch(story, story.items.filter((item) => item.kind === "error"));
     this.#followNext();

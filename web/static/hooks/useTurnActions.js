@@ -4,16 +4,20 @@ import { changeQueued, controlRun, forkThread, getConversationHistory, newKey, r
 
 /** Return `act(verb, story, value)`: it resolves to whether the server did it; what it refused is shown. */
 export function useTurnActions(conversation, { onFork }) {
+  const remove = async (story) => {
+    await removeQueued(story);
+    conversation.withdraw(story);
+  };
   const verbs = {
     now: (story) => changeQueued(story, { place: "now" }),
     edit: async (story, content) => {
       await changeQueued(story, { content });
       story.input = content;
     },
-    remove: removeQueued,
+    remove,
     // Taken out before it is given to the run: a text that is there twice would be answered twice.
     steer: async (story) => {
-      await removeQueued(story);
+      await remove(story);
       await conversation.send({ agent: story.agent, input: story.input, ifBusy: "steer" });
     },
     pause: (story) => controlRun(story.run_id, "pause"),

@@ -298,7 +298,6 @@ export class App {
 
   #edit(story) {
     this.conversation.withdraw(story);
-    this.chat.removeStory(story);
     this.composer.write(story.input);
     this.composer.focus();
     this.#welcomeIfNew();

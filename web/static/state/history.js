@@ -1,9 +1,9 @@
 // A thread as SQL holds it, made into the same stories that live events make.
 
-import { foldFailure, newStory, OVER, pick, applyEvent } from "./story.js";
+import { foldFailure, foldUndone, isRemoved, newStory, OVER, pick, applyEvent } from "./story.js";
 import { foldRoute, ToolCalls } from "./toolCalls.js";
 
-/** Return the stories of a thread, oldest first, from its runs and its messages. */
+/** Return the stories of a thread, oldest first, from its runs and its messages; a message that was removed has none. */
 export function storiesOf(thread, messages) {
   const runs = new Map([...(thread.runs ?? [])].sort(byAge).map((run) => [run.run_id, run]));
   const stories = new Map();
@@ -12,8 +12,9 @@ export function storiesOf(thread, messages) {
     return stories.get(id);
   };
   for (const message of messages) addMessage(open(message.run_id ?? `message:${message.number}`), message);
+  for (const { run_id: id, undone } of messages) if (undone && OVER.has(stories.get(id)?.status)) foldUndone(stories.get(id));
   for (const id of runs.keys()) open(id);
-  return [...stories.values()];
+  return [...stories.values()].filter((story) => !isRemoved(story));
 }
 
 /** Take into a story what a run's summary knows. */

@@ -36,6 +36,17 @@ export function isOpen(item) {
   return item.kind === "approval" && !item.decision && !item.over;
 }
 
+/** Note that no model gets this turn again, in one item. */
+export function foldUndone(story) {
+  story.undone = true;
+  return putItem(story, "undone", { kind: "history", change: "rolled_back" });
+}
+
+/** True of a message that was removed before its run began: it was no turn. */
+export function isRemoved(story) {
+  return Boolean(story.undone && !story.startedAt && OVER.has(story.status) && story.items.every((item) => item.kind === "history" || item.kind === "control"));
+}
+
 /** True when nothing more will come. */
 export function isOver(story) {
   return Boolean(story.end) || OVER.has(story.status);
@@ -61,7 +72,7 @@ const EVENTS = {
   child: { fold: (story, event) => putItem(story, `child:${event.child_run_id}`, { kind: "child", ...pick(event, "child_run_id", "agent", "status") }) },
   control: { fold: foldControl, spoken: (event) => event.state === "undelivered" && `Not delivered: ${event.content ?? event.verb}` },
   handover: { fold: (story, event) => putItem(story, `handover:${event.seq}`, { kind: "handover", ...pick(event, "from_agent", "to_agent", "reason") }) },
-  history: { fold: (story, event) => putItem(story, `history:${event.seq}`, { kind: "history", change: event.kind, ...pick(event, "from_seq", "to_seq", "summary") }) },
+  history: { fold: (story, event) => event.kind === "rolled_back" ? foldUndone(story) : putItem(story, `history:${event.seq}`, { kind: "history", change: event.kind, ...pick(event, "from_seq", "to_seq", "summary") }) },
   withdrawn: { fold: foldWithdrawn },
   error: { fold: foldError, spoken: (event) => event.message },
   end: { fold: foldEnd, spoken: (event, agent, story) => `${agent}, ${event.status}: ${story.items.findLast((item) => item.kind === "text")?.text.slice(0, 1500) ?? ""}` },
