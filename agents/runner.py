@@ -145,7 +145,7 @@ class Runner:
             THREAD_BUSY: the thread has an open run, and ``if_busy`` is ``reject``.
             AgentUnknown, DefinitionInvalid: there is no such agent, or its file is broken.
             AGENT_FORBIDDEN: the agent's definition, or the credential, does not let the principal start it.
-            INPUT_EMPTY, INPUT_TOO_LARGE, BadRequest: the objective or the thread's name cannot be used.
+            INPUT_EMPTY, INPUT_TOO_LARGE, BadRequest: the objective, the thread's name or a policy cannot be used.
             INPUT_BLOCKED: a guardrail blocks the objective.
             GRANT_REFUSED: the grant is not for this start, or cannot be used any more.
             OBSERVER_TRAVELS: an observer object was given for a run that a worker executes.

@@ -126,8 +126,7 @@ def export(run_id: str, output: Path | None, **flags: object) -> int:
         sys.stdout.buffer.write(text)
         sys.stdout.buffer.flush()
     else:
-        with os.fdopen(open_private(output, os.O_WRONLY | os.O_TRUNC), "wb") as file:
-            file.write(text)
+        _write(output, text)
         calls, answers = len(recording.outcomes), len(recording.answers)
         click.echo(f"{output}: {answers} answers, {calls} outcomes of calls. Replay it: docs/testing.md", err=True)
     rebuilt = [str(number) for number, answer in enumerate(recording.answers, 1) if not answer.exact]
@@ -138,6 +137,21 @@ def export(run_id: str, output: Path | None, **flags: object) -> int:
             err=True,
         )
     return 0
+
+
+def _write(output: Path, text: bytes) -> None:
+    """Write the file, which only its owner may read, and the folders that are missing above it.
+
+    Raises:
+        click.ClickException: it cannot be written.
+    """
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(open_private(output, os.O_WRONLY | os.O_TRUNC), "wb") as file:
+            file.write(text)
+    except OSError as error:
+        sentence = f"{output} cannot be written: {error.strerror}. Name another file with --output."
+        raise click.ClickException(visible(sentence)) from error
 
 
 def _selected(runner: Runner, status: str, agent: str | None, since: str | None) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from config.definitions.behaviour import MAX_ITERATIONS, behaviour_of
+from config.definitions.behaviour import MAX_ITERATIONS, ON_DISCONNECT, ON_DISCONNECT_FORM, behaviour_of
 from config.definitions.compaction import Compaction
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
@@ -56,7 +56,7 @@ _TOOL = r"^([A-Za-z_][\w.-]*(:[A-Za-z_]\w*)?|agent:[A-Za-z0-9_.-]{1,64}|celery:[
 _RESOURCE = r"^mcp:[A-Za-z][A-Za-z0-9_-]{0,31}(/[^\s\x00-\x1f]+)?$"
 _PROMPT = r"^mcp:[A-Za-z][A-Za-z0-9_-]{0,31}(/[^\x00-\x1f*]+)?$"
 _Name = Annotated[str, Field(pattern=rf"^{NAME}$")]
-OnDisconnect = Annotated[str, Field(pattern=r"^(continue|(stop|pause):([3-9]|[1-9][0-9]{1,4}))$")]
+OnDisconnect = Annotated[str, Field(pattern=ON_DISCONNECT)]
 """``continue``, or what becomes of a run after so many seconds without viewers: ``stop:30``, ``pause:30``."""
 Priority = Literal["low", "normal", "high"]
 """Before which queued runs of its tenant and queue a run begins."""
@@ -338,9 +338,7 @@ _SENTENCES = {
     "string_pattern_mismatch prompts": "has to be `mcp:server` or `mcp:server/name`.",
     "string_pattern_mismatch agent": "has to be the id of an agent, its file's name without `.yaml`.",
     "string_pattern_mismatch function": "has to be `package.module:function`.",
-    "string_pattern_mismatch on_disconnect": (
-        "has to be `continue`, `stop:N` or `pause:N`, with N from 3 to 99999 seconds without viewers."
-    ),
+    "string_pattern_mismatch on_disconnect": ON_DISCONNECT_FORM,
     "string_pattern_mismatch queue": f"has to be {QUEUE_NAME_FORM}.",
     "string_type fallbacks": "has to be the name of a model, or a mapping with `model:`.",
     "model_type fallbacks": "has to be the name of a model, or a mapping with `model:`.",

@@ -11,6 +11,9 @@ from config.ids import canonical_digest
 
 MAX_ITERATIONS = 8
 """Most rounds with tools, unless the definition says otherwise."""
+ON_DISCONNECT = r"^(continue|(stop|pause):([3-9]|[1-9][0-9]{1,4}))$"
+ON_DISCONNECT_FORM = "has to be `continue`, `stop:N` or `pause:N`, with N from 3 to 99999 seconds without viewers."
+"""What becomes of a run without viewers, as a pattern and for a person."""
 SHOWN = frozenset(
     """
     name description category_tag listed starters access queue priority observers

@@ -519,7 +519,7 @@ def test_a_run_is_exported_and_replayed_offline(
     model.script([Turn(calls=[Call(name="add", arguments={"a": 1, "b": 2})]), Turn(text="It is three.")])
     type_("run", "tester", "What is 1 + 2?")
     (run,) = listed(type_, capsys)
-    file = tmp_path / "run.json"
+    file = tmp_path / "recordings" / "of today" / "run.json"
 
     assert type_("runs", "export", run["run_id"], "-o", str(file)) == 0
     output = capsys.readouterr()
@@ -534,6 +534,36 @@ def test_a_run_is_exported_and_replayed_offline(
         assert kit.replay(file).results("add") == [3]
         assert kit.replay(file, "tester").output == "It is three."
     assert len(model.requests) == count
+
+
+@pytest.mark.parametrize("place", ["a-file/run.json", "a-link.json"])
+def test_an_export_that_cannot_be_written_says_so(
+    type_: Type, model: ModelServer, capsys: pytest.CaptureFixture[str], tmp_path: Path, place: str
+) -> None:
+    model.script([Turn(text="Hello.")])
+    type_("run", "tester", "Hi")
+    (run,) = listed(type_, capsys)
+    (tmp_path / "a-file").touch()
+    (tmp_path / "a-link.json").symlink_to(tmp_path / "a-file")
+
+    status = type_("runs", "export", run["run_id"], "-o", str(tmp_path / place))
+
+    sentence = " ".join(capsys.readouterr().err.split())
+    assert (status, "unexpected" in sentence) == (1, False)
+    assert f"{place} cannot be written: " in sentence
+    assert "Name another file with --output." in sentence
+
+
+@pytest.mark.parametrize("policy", ["quit", "pause", "stop:1"])
+def test_an_unknown_policy_for_a_run_without_viewers_is_wrong_usage(
+    type_: Type, capsys: pytest.CaptureFixture[str], policy: str
+) -> None:
+    status = type_("run", "tester", "Hi", "--on-disconnect", policy)
+
+    sentence = " ".join(capsys.readouterr().err.split())
+    assert status == 2
+    assert "has to be `continue`, `stop:N` or `pause:N`, with N from 3 to 99999 seconds" in sentence
+    assert listed(type_, capsys) == []
 
 
 def listed(type_: Type, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:

@@ -62,4 +62,4 @@ def test_a_run_that_pages_are_read_of_has_a_viewer_and_the_agents_definition_pau
 
         assert while_read == status(web, kept) == "queued"
         assert web.ask(f"/v1/runs/{run_id}/resume", {})[0] == 200
-        assert (refused[0], "on_disconnect" in refused[2]["detail"]) == (400, True)
+        assert (refused[0], "'on_disconnect' has to be `continue`" in refused[2]["detail"]) == (400, True)

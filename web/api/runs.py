@@ -21,7 +21,8 @@ from bus.journal.errors import (
 from bus.journal.forks.errors import RUN_NOT_REPEATABLE, STEP_UNKNOWN
 from bus.journal.readers import RunStatus
 from bus.payloads import TERMINAL
-from config.definitions.agent import OnDisconnect, Priority
+from config.definitions.agent import Priority
+from config.definitions.behaviour import ON_DISCONNECT
 from web.api.answers import STARTING, accepted, answer, end_of, run_with_questions, start_run
 from web.auth.authentication import current_principal, require_still_valid
 from web.calls.call import call
@@ -74,7 +75,7 @@ class StartRun(Input):
     """A privilege grant for this agent and you; the run uses it up."""
     if_busy: Maybe[Literal["enqueue", "reject", "interrupt", "rollback", "merge", "steer"]] = None
     """What becomes of the message where the conversation has an open run; absent: what the agent's definition says."""
-    on_disconnect: Maybe[OnDisconnect] = None
+    on_disconnect: Maybe[Annotated[str, Field(json_schema_extra={"pattern": ON_DISCONNECT})]] = None
     """What becomes of the run after so many seconds without viewers (``stop:30``, ``pause:30``), or ``continue``;
     absent: what the agent's definition says."""
     priority: Maybe[Priority] = None

@@ -26,7 +26,7 @@ from bus.journal.mailbox.busy import ITS_OWN_RUN, Delivery, SentMessage, deliver
 from bus.journal.outbox import announce
 from bus.journal.paging import agents_beside
 from bus.journal.records.definition_store import is_pinned, pin, remember_pinned
-from bus.journal.records.on_disconnect import add_policy
+from bus.journal.records.on_disconnect import add_policy, require_policy
 from bus.journal.records.originals import write_originals
 from bus.journal.records.recorded_calls import RERUN, Origin
 from bus.journal.states.conditions import insert_run
@@ -87,6 +87,7 @@ def accept(
         TOO_MANY_RUNS: the principal or its tenant has as many open or queued runs as ``limits`` allow, and the
             message needs a run of its own.
         THREAD_BUSY: the thread has an open run, and the message is to be rejected then.
+        BadRequest: there is no such policy for a run without viewers.
     """
 
     def committed() -> Accepted:
@@ -197,7 +198,8 @@ def _audit(
 
 
 def _deliver(database: Database, connection: Connection, new: NewRun) -> Delivery:
-    """Do with the open run of the message's thread what the message asks for."""
+    """Do with the open run of the message's thread what the message asks for, once its other policy is valid."""
+    require_policy(new.on_disconnect)
     if new.thread_id is None:
         return ITS_OWN_RUN
     message = SentMessage(

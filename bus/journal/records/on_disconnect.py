@@ -5,6 +5,7 @@ A process that is killed puts it off no more, so that no process has to know of 
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import orjson
@@ -12,6 +13,8 @@ from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from config.database.engine import WALL_MS, Database
 from config.database.tables import timers
+from config.definitions.behaviour import ON_DISCONNECT, ON_DISCONNECT_FORM
+from config.errors import BadRequest
 from config.ids import new_id
 
 DISCONNECT = "disconnect"
@@ -24,16 +27,19 @@ PARKED_S = 10 * 365 * 24 * 3600
 """Seconds for which the timer of a run that waits, and is not to be paused therefore, is put off."""
 
 
-def add_policy(connection: Connection, run_id: str, policy: str | None) -> None:
-    """Begin to count the seconds of a new run, which had no viewer yet.
+def require_policy(policy: str | None) -> None:
+    """Return if it is a policy, or None.
 
     Raises:
-        ValueError: it is no policy.
+        BadRequest: it is none.
     """
+    if policy is not None and re.fullmatch(ON_DISCONNECT, policy) is None:
+        raise BadRequest(f"'on_disconnect' {ON_DISCONNECT_FORM}")
+
+
+def add_policy(connection: Connection, run_id: str, policy: str | None) -> None:
+    """Begin to count the seconds of a new run, which had no viewer yet."""
     if policy is not None and policy != CONTINUE:
-        name, _, seconds = policy.partition(":")
-        if name not in ("stop", "pause") or not seconds.isdecimal():
-            raise ValueError(f"'{policy}' is no policy; write 'continue', or 'stop:30' or 'pause:30'")
         data_json = orjson.dumps({"policy": policy}).decode()
         timer = {"id": new_id("tmr"), "run_id": run_id, "kind": DISCONNECT, "data_json": data_json}
         connection.execute(insert(timers).values(**timer, due_ms=WALL_MS + _ms(_after_s(policy))))

@@ -12,6 +12,7 @@ from bus.journal.ownership.reaper import due, fire
 from bus.journal.records.on_disconnect import DISCONNECT, PARKED_S, note_viewer
 from config.database.engine import wall_ms
 from config.database.tables import runs, timers
+from config.errors import BadRequest
 from config.identity.principal import Principal
 from tests.bus.journal_harness import JournalHarness, fire_timers
 
@@ -107,9 +108,9 @@ def test_an_ended_run_is_forgotten(harness: JournalHarness) -> None:
     assert kinds(harness, owner.lease.run_id) == []
 
 
-@pytest.mark.parametrize("policy", ["stop", "kill:30", "stop:soon"])
+@pytest.mark.parametrize("policy", ["stop", "quit", "kill:30", "stop:soon", "stop:2", "stop:100000", "stop:30\n"])
 def test_an_unknown_policy_is_refused(harness: JournalHarness, policy: str) -> None:
-    with pytest.raises(ValueError, match="is no policy"):
+    with pytest.raises(BadRequest, match=r"'on_disconnect' has to be `continue`, .* from 3 to 99999 seconds"):
         harness.accept(on_disconnect=policy)
 
     assert harness.rows(select(runs)) == []
