@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from agents.handle import RunHandle
 from agents.models.auto import resolve_model
 from agents.models.call import is_in_process
 from agents.models.providers import require_possible_provider
@@ -19,8 +20,9 @@ from bus.journal.clients import IfBusy
 from cli import options
 from cli.doctor.settings import broken_plugins
 from cli.open_runner import open_runner
-from cli.output.following import follow, leave_to_workers
+from cli.output.following import follow, leave_to_workers, print_delivery
 from cli.output.transcript import WAITING, fit
+from cli.output.wait_reasons import print_turn
 from config.definitions.agent import AGENT_ID, Priority
 from config.definitions.errors import DefinitionInvalid
 from config.settings import Settings
@@ -69,24 +71,34 @@ def run(
     for sentence in broken_plugins(settings):
         click.secho(f"warning: {visible(sentence)}", err=True, fg="yellow")
     objective = _objective(words[0] if words else None)
-    says_more = not as_json and sys.stderr.isatty()
     if not detach:
         _require_possible_model(agent, settings)
-        if says_more:
+        if not as_json and sys.stderr.isatty():
             click.secho("starting …", err=True, dim=True)  # LiteLLM takes seconds to import
     with open_runner(settings, create=True) as runner:
         policies: dict[str, Any] = {"if_busy": if_busy, "on_disconnect": on_disconnect, "priority": priority}
         handle = runner.run(objective, agent, thread_id=thread_id, detached=detach, grant=grant, **policies)
+        print_delivery(handle)
+        is_behind_question = thread_id is not None and print_turn(runner, handle.run_id)
         if detach:
             return leave_to_workers(runner, handle, as_json)
-        if says_more:  # if this process dies, the user still has the run's id
-            click.secho(f"{handle.run_id} · Ctrl-C stops it", err=True, dim=True)
-        status = follow(handle, as_json=as_json, is_stoppable=True, no_wait=no_wait)
-        if status != WAITING:  # a run that waits for a person has nothing to settle
-            _settle(runner, says_more=says_more)
-        if says_more and status == 0:
-            click.secho(f'  continue: ./callboard run {agent} --thread {handle.thread_id} "…"', err=True, dim=True)
-        return status
+        if is_behind_question and no_wait:
+            click.secho(f"  the run is accepted; follow it: ./callboard watch {handle.run_id}", err=True, fg="yellow")
+            return WAITING
+        return _follow(runner, handle, agent, as_json=as_json, no_wait=no_wait)
+
+
+def _follow(runner: Runner, handle: RunHandle, agent: str, *, as_json: bool, no_wait: bool) -> int:
+    """Print the run's events until it ends, and return the exit status."""
+    says_more = not as_json and sys.stderr.isatty()
+    if says_more:  # if this process dies, the user still has the run's id
+        click.secho(f"{handle.run_id} · Ctrl-C stops it", err=True, dim=True)
+    status = follow(handle, as_json=as_json, is_stoppable=True, no_wait=no_wait)
+    if status != WAITING:  # a run that waits for a person has nothing to settle
+        _settle(runner, says_more=says_more)
+    if says_more and status == 0:
+        click.secho(f'  continue: ./callboard run {agent} --thread {handle.thread_id} "…"', err=True, dim=True)
+    return status
 
 
 def _settle(runner: Runner, *, says_more: bool) -> None:

@@ -53,6 +53,16 @@ def _asks(payload: Payload) -> bool:
     return isinstance(payload, StatusPayload) and payload.status == "waiting" and payload.reason == "approval"
 
 
+def print_delivery(handle: RunHandle) -> None:
+    """Print, on standard error, which run took the message of a start that made no run of its own."""
+    ends = {
+        "merged": f"merged into {handle.run_id}, which waits in the thread",
+        "steered": f"steers {handle.run_id}: its model gets the text between two steps",
+    }
+    if handle.delivery.run_id is not None:
+        click.secho(f"→ {ends[handle.delivery.delivered]}", err=True, fg="cyan")
+
+
 SETTLE_S = 3.0
 """How long to wait until a detached run's message is published; after that the relay publishes it."""
 
@@ -63,7 +73,12 @@ def leave_to_workers(runner: Runner, handle: RunHandle, as_json: bool) -> int:
     queue = runner.journal.readers.runs.row(runner.principal, handle.run_id).queue
     alive, fleet = runner.journal.stores.workers.alive(), runner.journal.stores.workers.serving(queue)
     if as_json:
-        print_json({"run_id": handle.run_id, "thread_id": handle.thread_id, "workers": len(fleet)}, lines=True)
+        delivery = handle.delivery
+        facts = {"run_id": handle.run_id, "thread_id": handle.thread_id, "workers": len(fleet)}
+        if delivery.run_id is not None:
+            facts |= {"delivered": delivery.delivered}
+            facts |= {"control_id": delivery.control_id} if delivery.control_id is not None else {}
+        print_json(facts, lines=True)
     else:
         click.echo(handle.run_id)
     if alive and not fleet:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,23 @@ def print_why(
     if restart and not as_json:
         click.secho(restart.strip(), err=True, fg="yellow")
     return 0
+
+
+def print_turn(runner: Runner, run_id: str) -> bool:
+    """Print behind which run of its thread a run is queued, and what that one waits for, on standard error.
+
+    Returns whether that one waits for a person's answer; False also where the run is not behind another one.
+    """
+    explain = partial(runner.journal.readers.runs.explain, runner.principal)
+    for reason in explain(run_id=run_id):
+        if reason.behind is None:
+            break
+        click.secho(f"○ {visible(reason.sentence)}", err=True, fg="yellow")
+        for before in explain(run_id=reason.behind):
+            if before.status == "waiting":
+                click.secho(f"  {before.run_id} {visible(before.sentence)}", err=True, fg="yellow")
+            return before.waits_for == "answer"
+    return False
 
 
 def warn_of_no_worker(state: Path, consequence: str) -> None:

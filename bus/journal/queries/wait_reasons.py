@@ -38,6 +38,8 @@ class WaitReason:
     """When it was accepted, in ms since 1970 by the database's clock."""
     work_ms: int | None
     """Milliseconds for which workers owned it, up to its last commit; None: an earlier release began it."""
+    behind: str | None = None
+    """The run of its thread that it waits for its turn behind; None: it does not."""
 
 
 def explain(database: Database, *which: ColumnElement[bool], names_machines: bool) -> list[WaitReason]:
@@ -72,12 +74,13 @@ class _Explainer:
         )
         self._before = self._first_of_threads({run.thread_key for run in queued})
         self._steps = self._by_run(running, steps, steps.c.ended_ms.is_(None), steps.c.number)
-        self._stops = self._by_run(running, controls, controls.c.kind == "stop", controls.c.id)
+        self._requests = self._by_run(running, controls, controls.c.taken_ms.is_(None), controls.c.id)
         self._asked = self._by_run(waiting, approvals, UNANSWERED, *IN_ORDER)
 
     def explain(self, run: Any) -> WaitReason:
         explained = {"queued": self._queued, "running": self._running, "waiting": self._waiting}
         waits_for, sentence = explained[run.status](run)
+        before = self._before.get(run.thread_key)
         return WaitReason(
             run_id=run.id,
             thread_id=run.thread_id,
@@ -88,6 +91,7 @@ class _Explainer:
             sentence=sentence,
             created_ms=run.created_ms,
             work_ms=run.work_ms,
+            behind=before.id if before is not None and waits_for == "turn" else None,
         )
 
     # --- queued
@@ -121,7 +125,9 @@ class _Explainer:
             return "owner", "its worker's lease has expired; the next reaper that looks requeues it."
         doing = f"{self._doing(run)}, {self._where(run)}"
         if run.stop_requested:
-            return "stop", f"was asked to stop{self._by(run)}; it was {doing}."
+            return "stop", f"was asked to stop{self._by(run, 'stop')}; it was {doing}."
+        if pause := self._by(run, "pause"):
+            return "step", f"{doing}; it pauses behind this step, which was requested{pause}."
         return "step", f"{doing}."
 
     def _doing(self, run: Any) -> str:
@@ -138,11 +144,10 @@ class _Explainer:
                 return f"on worker {worker['host']}:{worker['pid']}" if self._names_machines else "on a worker"
         return "on a worker without a sign of life for 15 s" if run.detached else "in the program that started it"
 
-    def _by(self, run: Any) -> str:
-        if not self._stops[run.id]:
-            return ""
-        order = self._stops[run.id][-1]
-        return f" by {order.by} {_lasting(self._now_ms - order.created_ms)} ago"
+    def _by(self, run: Any, kind: str) -> str:
+        """Return who requested this of the run last, and when; nothing where it is not requested, or answered."""
+        rows = [row for row in self._requests[run.id] if row.kind == kind]
+        return f" by {rows[-1].by} {_lasting(self._now_ms - rows[-1].created_ms)} ago" if rows else ""
 
     # --- waiting
 

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
+from bus.journal.controls import CONTROLS
+from bus.journal.mailbox.control import control
 from bus.journal.ownership.workers import WorkerRow, Workers
 from bus.journal.queries.runs import Runs
 from bus.journal.queries.wait_reasons import MAX_CALL_CHARS, short_call
@@ -121,6 +123,17 @@ def test_a_stop_that_the_owner_has_not_seen_says_principal_asked(harness: Journa
 
     assert waits_for == "stop"
     assert sentence.startswith("was asked to stop by ann 0 s ago; it was between two steps")
+
+
+def test_a_pause_that_is_not_yet_made_is_named_until_it_is_taken_back(harness: JournalHarness) -> None:
+    run_id = harness.own().lease.run_id
+    control(harness.database, ME, run_id, CONTROLS["pause"], by="ann")
+    paused = sentences(harness)[run_id]
+    control(harness.database, ME, run_id, CONTROLS["resume"], by="ann")
+
+    assert paused[0] == "step"
+    assert paused[1].endswith("; it pauses behind this step, which was requested by ann 0 s ago.")
+    assert "pauses" not in sentences(harness)[run_id][1]
 
 
 def test_a_question_is_shown_with_its_call_its_time_and_the_command(harness: JournalHarness) -> None:
