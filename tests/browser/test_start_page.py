@@ -119,6 +119,28 @@ def test_workers_that_start_are_no_trouble(visitor: Visitor, counts: dict[str, i
     )
 
 
+@pytest.mark.parametrize(
+    ("facts", "cause"),
+    [
+        (
+            {"missing_keys": {"OPENAI_API_KEY": {"agents": ["support", "writer"], "workers": 1}}},
+            "OPENAI_API_KEY is not set in 1 of 2 workers; needed by support, writer.",
+        ),
+        ({"redis": "refuses_writes"}, "Redis: refuses writes."),
+        ({"missing_keys": {"OPENAI_API_KEY": {"agents": ["support"], "workers": 2}}}, ""),
+    ],
+    ids=["a key", "Redis", "a key that no worker has"],
+)
+def test_a_degraded_health_has_its_cause_as_its_title(visitor: Visitor, facts: dict[str, object], cause: str) -> None:
+    health = json.dumps({"status": "degraded", "database": "ok", "redis": "ok", "workers": 2, **facts})
+    visitor.page.route("**/health", lambda route: route.fulfill(body=health, content_type="application/json"))
+
+    visitor.opens()
+
+    expect(visitor.page.locator(".health")).to_have_attribute("data-health", "bad")
+    expect(visitor.page.locator(".health")).to_have_attribute("title", cause)
+
+
 def test_a_queued_run_says_that_workers_are_starting(visitor: Visitor) -> None:
     health = json.dumps({"status": "degraded", "database": "ok", "redis": "ok", "workers": 0, "workers_starting": 2})
     visitor.page.route("**/health", lambda route: route.fulfill(body=health, content_type="application/json"))

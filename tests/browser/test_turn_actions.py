@@ -143,6 +143,7 @@ def test_a_message_that_waits_is_given_to_the_open_run(visitor: Visitor) -> None
 def test_what_is_typed_steers_the_open_run_and_is_no_turn_of_its_own(visitor: Visitor, how: str) -> None:
     speaking(visitor, 24)
     visitor.page.get_by_label("Message").fill("What is 17 * 23?")
+    expect(visitor.page.locator(".compose .hint")).to_have_text("Enter queues · Ctrl+Enter steers")
 
     if how == "button":
         press(visitor.page.locator(".compose"), "Steer")
@@ -153,7 +154,9 @@ def test_what_is_typed_steers_the_open_run_and_is_no_turn_of_its_own(visitor: Vi
     visitor.waits_for_end()
     expect(visitor.turns).to_have_count(1)
     expect(visitor.answer.last).to_contain_text("391")
+    expect(visitor.turns.last.locator(".passing .icon")).to_have_class(re.compile("i-succeeded"))
     expect(visitor.page.locator(".compose .steer")).to_be_hidden()
+    expect(visitor.page.locator(".compose .hint")).to_have_text("Enter sends · Shift+Enter breaks the line")
 
 
 def test_a_text_that_the_stopped_run_did_not_get_is_shown_in_another_browser(visitor: Visitor) -> None:
@@ -206,6 +209,7 @@ def test_a_run_is_paused_and_continues(visitor: Visitor) -> None:
     visitor.page.get_by_label("Message").fill("What is 17 * 23?")
     visitor.presses("Control+Enter")
     expect(head.get_by_role("button", name="Resume")).to_be_visible(timeout=PATIENCE_MS)
+    expect(head.locator(".state")).to_have_text("paused")
     press(head, "Resume")
 
     visitor.waits_for_end()

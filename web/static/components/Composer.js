@@ -3,12 +3,14 @@ import { visible } from "../dom/visible.js";
 import { labelOf } from "../state/agents.js";
 
 const KEYS = "Enter sends · Shift+Enter breaks the line";
+const KEYS_OPEN = "Enter queues · Ctrl+Enter steers";
 const NO_AGENT = "No agent is loaded yet; this is sent as soon as one is";
 
 /** The input field: Enter sends, Shift+Enter breaks the line. */
 export class Composer {
   // Whether Enter was pressed before there was an agent to send to.
   #isWaiting = false;
+  #keys = KEYS;
 
   constructor({ onSend, onAgent, onDraft }) {
     this.onSend = onSend;
@@ -52,6 +54,10 @@ export class Composer {
   showOpenRun(isOpen) {
     this.area.placeholder = isOpen ? "Write the next message" : "Write a message";
     this.steer.hidden = !isOpen;
+    const keys = isOpen ? KEYS_OPEN : KEYS;
+    if (this.#keys === keys) return;
+    this.#keys = keys;
+    if (!this.#isWaiting) this.hint.textContent = keys;
   }
 
   #key(event) {
@@ -76,7 +82,7 @@ export class Composer {
   // A text that is changed meanwhile is not the one that Enter was pressed for.
   #wait(isWaiting) {
     this.#isWaiting = isWaiting;
-    this.hint.textContent = isWaiting ? NO_AGENT : KEYS;
+    this.hint.textContent = isWaiting ? NO_AGENT : this.#keys;
     this.hint.classList.toggle("is-news", isWaiting); // shown on small screens too
   }
 

@@ -16,7 +16,7 @@ export class HealthLine {
     const trouble = health === null ? [gone] : troubles(health, fleet);
     this.element.dataset.health = trouble.length ? "bad" : isStarting(fleet) ? "starting" : "good";
     say(this.trouble, trouble.length ? visible(sentence(trouble)) : "");
-    this.element.title = health?.detail ?? "";
+    this.element.title = this.trouble.title = visible(causes(health ?? {}).join(" "));
     fill(this.element, h("span.health-dot", { "aria-hidden": "true" }), h("span", {}, trouble.length ? visible(trouble.join(" · ")) : capital(fleetWords(fleet))));
   }
 }
@@ -33,6 +33,16 @@ function troubles(health, fleet) {
   const parts = [["redis", "Redis"], ["database", "database"]].filter(([key]) => isBad(health[key])).map(([, name]) => `${name} does not answer`);
   if (fleet.alive === 0 && !isStarting(fleet)) parts.push(fleetWords(fleet));
   return parts.length || isFine(health.status) || isStarting(fleet) ? parts : [`health: ${health.status ?? "unknown"}`];
+}
+
+// What the server names to those who may know of machines. A key that no worker has does not degrade it.
+function causes({ detail, redis, workers, missing_keys: keys = {} }) {
+  const uneven = Object.entries(keys).filter(([, entry]) => entry.workers < workers);
+  return [
+    detail && sentence([detail.replace(/\.$/, "")]),
+    isBad(redis) && sentence([`Redis: ${redis.replaceAll("_", " ")}`]),
+    ...uneven.map(([name, entry]) => sentence([`${name} is not set in ${entry.workers} of ${workers} workers; needed by ${entry.agents.join(", ")}`])),
+  ].filter(Boolean);
 }
 
 // `none` is a Redis that is not needed: everything runs in one process.

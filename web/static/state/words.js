@@ -1,7 +1,7 @@
 // A run's state in words: the same in every list, at the terminal and over HTTP.
 
 const WORDS = { queued: "queued", running: "running", waiting: "waiting", stopping: "stopping", succeeded: "succeeded", failed: "failed", cancelled: "cancelled", dead: "dead" };
-const WAITS = { approval: "waiting for an answer", task: "waiting for a task", code_version: "waiting for another worker", principal_disabled: "waiting for its principal" };
+const WAITS = { approval: "waiting for an answer", paused: "paused", task: "waiting for a task", code_version: "waiting for another worker", principal_disabled: "waiting for its principal" };
 const DECISIONS = { run_again: "Run again", take_as_done: "Take as done", fail: "Fail the run", approve: "Approve", reject: "Reject", answer: "Answer", void: "Asked again" };
 const EFFECTS = {
   pure: "It changes nothing.",
