@@ -21,6 +21,7 @@ from config.text.visible import visible
 
 PAGE = 500
 """Most messages of a thread that are shown."""
+UNDONE = "The turn below was undone: no model gets it."
 MAX_NAME_CHARS = 64
 MOST_ID_COLUMNS = 30
 """As wide as the ids that Callboard makes: a longer one of a client's does not widen all lines."""
@@ -104,12 +105,12 @@ def threads(thread_id: str | None, search: str | None, limit: int, as_json: bool
             rows = runner.journal.readers.threads.newest(runner.principal, search=search, limit=limit + 1)
         else:
             rows = runner.journal.readers.threads.messages(runner.principal, thread_id, limit=PAGE + 1)
+            lost = [] if as_json else runner.journal.readers.threads.undelivered(runner.principal, thread_id)
     page = rows[: limit if thread_id is None else PAGE]
     if as_json:
         print_json(page)
     elif thread_id is not None:
-        for message in page:
-            _say(message)
+        _converse(page, lost)
     elif not rows:
         click.echo("no threads.")
     else:
@@ -137,6 +138,19 @@ def _list(page: list[dict[str, Any]]) -> None:
         click.echo(hanging(f"{facts}{title}{going}", width))  # wide characters take two columns each
 
 
+def _converse(page: list[dict[str, Any]], lost: list[dict[str, Any]]) -> None:
+    """Print the messages, an undone turn below a line that says so, and behind a run the texts that no model got."""
+    for number, message in enumerate(page):
+        before = page[number - 1] if number else {}
+        after = page[number + 1] if number + 1 < len(page) else {}
+        if message.get("undone") and message["turn"] != before.get("turn"):
+            _say({"role": "error", "content": UNDONE})
+        _say(message)
+        for text in lost if message["run_id"] != after.get("run_id") else ():
+            if text["run_id"] == message["run_id"]:
+                _say({"role": "undelivered", "content": text["content"]})
+
+
 def _say(message: dict[str, Any]) -> None:
     """Print a message: on a terminal below its author with a bar before each line, else in two columns."""
     who, text = _speaker(message), _text(message)
@@ -153,7 +167,8 @@ def _say(message: dict[str, Any]) -> None:
 def _speaker(message: dict[str, Any]) -> str:
     """Return the author; for a tool its name as the model wrote it, which may name no tool."""
     tool = fit(visible(" ".join(str(message.get("name", "tool")).split())), MAX_NAME_CHARS)
-    return {"user": "you", "assistant": "agent", "tool": tool, "error": "·"}[message["role"]]
+    names = {"user": "you", "assistant": "agent", "tool": tool, "error": "·", "undelivered": "undelivered"}
+    return names[message["role"]]
 
 
 def _text(message: dict[str, Any]) -> str:

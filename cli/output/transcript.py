@@ -14,6 +14,7 @@ from bus.payloads import (
     EXPIRED,
     ApprovalPayload,
     ChildPayload,
+    ControlPayload,
     EndPayload,
     ErrorPayload,
     HandoverPayload,
@@ -48,8 +49,31 @@ WAITS = {
     "child": "its child runs are at work; it continues by itself",
     "code_version": "no worker has the code or the key for this run; `./callboard runs --why` names what is missing",
     "principal_disabled": "the run's principal is disabled; `./callboard runs --why` names it",
+    "paused": "a client paused it; `./callboard resume RUN` continues it",
 }
 """Display texts of wait reasons."""
+CONTROLS = {
+    ("steer", "consumed"): "→ from {by}{why}:",
+    ("steer", "refused"): "✕ refused, from {by}{why}:",
+    ("steer", "undelivered"): "✕ not delivered, from {by}{why}:",
+    ("pause", "consumed"): "◐ paused by {by}",
+    ("pause", "refused"): "✕ the pause by {by} is refused{why}",
+    ("resume", "consumed"): "→ resumed by {by}",
+    ("stop", "consumed"): "■ stopped by {by}",
+    ("set", "consumed"): "→ set by {by}: {content}",
+    ("set", "refused"): "✕ {content} by {by} is refused{why}",
+}
+"""Display texts of controls, by verb and state; the others need no attention."""
+WHYS = {
+    "ended": "the run ended before",
+    "superseded": "a later request took it back",
+    "stale": "the run had left the status that it was for",
+    "input_blocked": "a guardrail of the run's agent blocks it",
+    "stopped": "the run was stopped before its model got it",
+    "unchecked": "the run ended before its guardrails could look at it",
+    "next_turn": "it begins the thread's next turn",
+}
+"""Display texts of the reasons of controls."""
 StillAsked = Callable[[], Sequence[Mapping[str, Any]]]
 """Returns the run's open questions."""
 QUIET = ("debug", "info", "notice")
@@ -75,6 +99,7 @@ class Transcript:
         self._out = out or sys.stdout
         self._err = err or sys.stderr
         self._quoted = {"response": Quoted(self._out), "reasoning": Quoted(self._err, dim=True, italic=True)}
+        self._quoted["steer"] = Quoted(self._err)
         self._width = columns() if self._err.isatty() else 0
         self._open = ""  # the unfinished line's kind: "response" or "reasoning"
         self._streamed: set[str] = set()
@@ -153,6 +178,17 @@ class Transcript:
         self._close_line()
         self._is_requeued = True  # the next owner continues, and took over from none
         self._note(visible(f"→ {payload.to_agent} continues{f': {payload.reason}' if payload.reason else ''}"), "cyan")
+
+    @take.register
+    def _(self, payload: ControlPayload) -> None:
+        line = CONTROLS.get((payload.verb, payload.state))
+        if line is None:
+            return
+        why = f", {WHYS.get(payload.reason, payload.reason)}" if payload.reason else ""
+        self._note(visible(line.format(by=payload.by, content=payload.content, why=why)), "yellow")
+        if payload.verb == "steer":
+            self._piece("steer", payload.content or "", payload.control_id)
+            self._close_line()
 
     @take.register
     def _(self, payload: ErrorPayload) -> None:

@@ -93,6 +93,21 @@ def test_a_pipe_gets_two_columns(runner: Runner, journal: Journal, capsys: pytes
     assert capsys.readouterr().out == "         you  Hi\n       agent  one\n              two\n"
 
 
+def test_an_undone_turn_and_a_text_that_no_model_got_are_marked(
+    runner: Runner, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = accept(runner, "Hi", thread_id="talk", detached=True)
+    runner.steer(first, "Be brief.", by="ann")
+    accept(runner, "Rather this.", thread_id="talk", detached=True, if_busy="rollback")
+
+    assert status_of(["threads", "talk"]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "           ·  The turn below was undone: no model gets it."
+    assert lines[1] == "         you  Hi"
+    assert lines[-2:] == [" undelivered  Be brief.", "         you  Rather this."]
+
+
 def test_the_columns_of_threads_are_below_each_other(runner: Runner, capsys: pytest.CaptureFixture[str]) -> None:
     for thread_id in ("sums", "a-longer-name", "n" * 60):
         accept(runner, thread_id=thread_id)

@@ -12,6 +12,7 @@ from agents.handle import RunHandle
 from bus.journal.run_end import NOT_FINISHED
 from bus.payloads import (
     ApprovalPayload,
+    ControlPayload,
     EndPayload,
     EndStatus,
     ErrorPayload,
@@ -222,3 +223,50 @@ def test_an_answer_that_was_streamed_is_printed_once() -> None:
     transcript.take(EndPayload(status="succeeded", output="Fine."))
 
     assert out.getvalue() == "Fine.\n"
+
+
+CONTROL: dict[str, Any] = {"seq": 3, "control_id": "ctl_1", "by": "ann"}
+
+
+@pytest.mark.parametrize(
+    ("control", "expected"),
+    [
+        ({"verb": "steer", "state": "consumed", "content": "Be brief.\n✓ paid"}, "→ from ann:\nBe brief.\n✓ paid\n"),
+        (
+            {"verb": "steer", "state": "consumed", "content": "And then?", "reason": "next_turn"},
+            "→ from ann, it begins the thread's next turn:\nAnd then?\n",
+        ),
+        (
+            {"verb": "steer", "state": "undelivered", "content": "Wait.", "reason": "stopped"},
+            "✕ not delivered, from ann, the run was stopped before its model got it:\nWait.\n",
+        ),
+        (
+            {"verb": "steer", "state": "refused", "content": "Wait.", "reason": "ended"},
+            "✕ refused, from ann, the run ended before:\nWait.\n",
+        ),
+        ({"verb": "pause", "state": "consumed"}, "◐ paused by ann\n"),
+        ({"verb": "resume", "state": "consumed"}, "→ resumed by ann\n"),
+        ({"verb": "set", "state": "consumed", "content": "priority low"}, "→ set by ann: priority low\n"),
+        ({"verb": "steer", "state": "accepted", "content": "Wait."}, ""),
+    ],
+)
+def test_a_control_is_shown_once_it_is_decided(control: dict[str, Any], expected: str) -> None:
+    err = io.StringIO()
+
+    Transcript("run_1", out=io.StringIO(), err=err).take(ControlPayload(**CONTROL, **control))
+
+    assert err.getvalue() == expected
+
+
+def test_each_line_of_a_text_for_a_run_has_a_bar_on_a_terminal() -> None:
+    err = Terminal()
+
+    steer = ControlPayload(**CONTROL, verb="steer", state="consumed", content="Be brief.\n✓ paid")
+    Transcript("run_1", out=io.StringIO(), err=err).take(steer)
+
+    assert "│ Be brief.\n│ ✓ paid\n" in err.getvalue()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True

@@ -12,10 +12,11 @@ from bus.identity.access import rows_for
 from bus.journal.approvals import approved_by
 from bus.journal.errors import ThreadUnknown
 from bus.journal.paging import NOW, MessagesUntil, Pages, newest_first, present, threads_of
+from bus.journal.records.control_requests import STEER, UNDELIVERED, request_of
 from bus.journal.retention.removal import remove_threads, require_no_open_run
 from config.clock import stamp
 from config.database.engine import WALL_MS, Database
-from config.database.tables import approvals, messages, runs, steps, threads
+from config.database.tables import approvals, controls, messages, runs, steps, threads
 from config.identity.principal import Principal, Verb
 from config.ids import new_id
 from config.text.stored_texts import stored_line
@@ -133,6 +134,21 @@ class Threads:
             }
             rows, is_cut = _MESSAGES.read(connection, parameters | {"page_limit": limit})
         return [_shown(row) for row in rows], is_cut or len(rows) == limit
+
+    def undelivered(self, principal: Principal, thread_id: str) -> list[dict[str, Any]]:
+        """Return the texts for runs of the thread that no model got, in the order of their arrival.
+
+        Each has its ``run_id``, and ``by``, ``content`` and ``at``.
+        """
+        query = select(controls).join(runs, runs.c.id == controls.c.run_id).order_by(controls.c.id)
+        query = query.where(controls.c.kind == STEER, controls.c.state == UNDELIVERED)
+        with self._database.read() as connection:
+            key = _find(connection, principal, thread_id, None).key
+            rows = connection.execute(query.where(runs.c.thread_key == key, rows_for(principal, Verb.SEE, runs))).all()
+        return [
+            {"run_id": row.run_id, "by": row.by, "content": request_of(row).content, "at": stamp(row.created_ms)}
+            for row in rows
+        ]
 
     def confirmed_calls(
         self, principal: Principal, thread_id: str, run_ids: Collection[str]

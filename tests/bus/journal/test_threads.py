@@ -9,14 +9,16 @@ import orjson
 import pytest
 from sqlalchemy import delete, insert, update
 
+from bus.journal.controls import CONTROLS
 from bus.journal.errors import ThreadUnknown
 from bus.journal.log.commit import close_thread
+from bus.journal.mailbox.control import control
 from bus.journal.ownership.leases import claim_on
 from bus.journal.queries.threads import Threads
 from bus.journal.records.threads import Past, history
 from config.database.tables import messages, runs, threads
 from config.identity.principal import Principal
-from tests.bus.journal_harness import JournalHarness
+from tests.bus.journal_harness import JournalHarness, cancel
 
 ME = Principal()
 OTHERS = [Principal(id="eve"), Principal(tenant="other")]
@@ -352,3 +354,17 @@ def test_a_run_of_a_thread_with_many_begins_and_ends_with_the_same_work(small_ha
         work.append(steps[0])
 
     assert work[1] < 1.1 * work[0]
+
+
+def test_the_texts_that_no_model_got_are_those_of_stopped_runs_of_the_thread(harness: JournalHarness):
+    stopped, going, other = (harness.accept(thread_id=name).run_id for name in ("mine", "mine", "other"))
+    for number, run_id in enumerate((stopped, going, other)):
+        control(harness.database, ME, run_id, CONTROLS["steer"], "ann", data={"content": f"Text {number}"})
+    for run_id in (stopped, other):
+        cancel(harness.database, ME, run_id, by="ann")
+
+    (text,) = Threads(harness.database).undelivered(ME, "mine")
+
+    assert (text["run_id"], text["by"], text["content"]) == (stopped, "ann", "Text 0")
+    with pytest.raises(ThreadUnknown):
+        Threads(harness.database).undelivered(Principal(id="bob"), "mine")
