@@ -18,7 +18,7 @@ from bus.journal.log.commit import Commit
 from bus.journal.records.control_requests import STOP, ControlRequest, answers_at_end, unread_controls
 from bus.journal.records.steps import StepEnded, Totals, read_totals
 from bus.journal.records.threads import HistoryItem, error_item
-from bus.journal.states.codes import Ending, RunStatus
+from bus.journal.states.codes import STOPPED, Ending, RunStatus
 from bus.journal.unowned.transitions import CommitResult, end, lock_run
 from bus.payloads import EndPayload, EndStatus, ErrorPayload, HistoryPayload, Outcome, Payload, ToolResultPayload
 from config.database.engine import Database
@@ -65,7 +65,15 @@ def answering(change: Commit, unread: Sequence[ControlRequest]) -> Commit:
     answers = answers_at_end(unread, end.status)
     is_undone = end.status == "cancelled" and any(r.kind == STOP and r.data.get("rollback") for r in unread)
     undone = [HistoryPayload(kind="rolled_back")] if is_undone else []
-    return replace(change, events=[*change.events[:-1], *answers, *undone, end], undoes_turn=is_undone)
+    events = [*change.events[:-1], *answers, *undone, end]
+    return replace(change, events=events, history=_with_cause(change.history, unread), undoes_turn=is_undone)
+
+
+def _with_cause(history: Sequence[HistoryItem], unread: Sequence[ControlRequest]) -> list[HistoryItem]:
+    """Return the last messages of a run; the note about a stop that no person requested names its cause."""
+    cause = next((request.cause for request in unread if request.kind == STOP), None)
+    note = {"content": STOPPED.note}
+    return [replace(item, data={"content": cause}) if cause and item.data == note else item for item in history]
 
 
 def result_of_cut_off(

@@ -413,6 +413,20 @@ def test_a_stop_says_the_same_whether_an_owner_lived_or_not(kit: AgentKit) -> No
     assert [message["content"] for message in messages if message["role"] == "error"] == ["Stopped by the user."] * 2
 
 
+@pytest.mark.parametrize("if_busy", ["interrupt", "rollback"])
+def test_a_stop_for_the_next_message_says_so(kit: AgentKit, if_busy: Any) -> None:
+    kit.model.script(Turn(text=["one ", "two"], stall_after=1), Turn(text="Second."))
+
+    first = kit.run("first")
+    for event in first.events():
+        if isinstance(event, ResponsePayload) and event.content == "one ":
+            kit.run("second", thread_id=first.thread_id, if_busy=if_busy).result(10)
+
+    messages = kit.runner.journal.readers.threads.messages(Principal(), first.thread_id)
+    notes = [message["content"] for message in messages if message["role"] == "error"]
+    assert notes == ["Stopped for the next message."]
+
+
 def test_a_run_is_left_at_the_end_of_its_step_where_a_client_requested_it(kit: AgentKit) -> None:
     begun, may_return = threading.Event(), threading.Event()
     kit.agent(tools=[slow_payment(begun, may_return)])

@@ -13,6 +13,7 @@ from bus.journal.controls import STEER, STOP
 from bus.journal.errors import CONTROL_REFUSED, THREAD_BUSY, TOO_MANY_CONTROLS
 from bus.journal.mailbox.control import control_locked, record_change, record_control
 from bus.journal.mailbox.queue import add_to_message, queued_messages
+from bus.journal.records.control_requests import NEXT
 from bus.journal.records.originals import write_originals
 from bus.journal.records.steps import AGENT
 from bus.journal.states.conditions import holds_thread
@@ -97,7 +98,7 @@ def deliver(database: Database, connection: Connection, message: SentMessage) ->
         case "interrupt" | "rollback":
             waiting = queued_messages(connection, head.thread_key)  # not the one that ends now: it was sent before
             queued = tuple(row.id for row in waiting if row.id != head.id)
-            data = {"rollback": True} if message.if_busy == "rollback" else None
+            data = NEXT | ({"rollback": True} if message.if_busy == "rollback" else {})
             return Delivery(queued=queued, stopped=_stop(database, connection, message, head, data))
         case "merge" if message.may_join:
             return _merge(connection, message, head)
@@ -127,7 +128,7 @@ def _stop(
     connection: Connection,
     message: SentMessage,
     head: Row[Any],
-    data: dict[str, Any] | None = None,
+    data: dict[str, Any] = NEXT,
 ) -> CommitResult:
     require(message.principal, Verb.CONTROL, head, "this run")
     written = control_locked(database, connection, head, STOP, message.principal.id, data)

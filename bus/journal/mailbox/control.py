@@ -196,16 +196,19 @@ def stop_child(database: Database, run_id: str) -> CommitResult | None:
     """
     with database.write() as connection:
         row = lock_run(connection, run_id)
-        written = stop_locked(database, connection, row) if row is not None else None
+        data = {"parent": row.parent_id} if row is not None else None
+        written = stop_locked(database, connection, row, data) if row is not None else None
     failpoint("unowned")
     return written
 
 
-def stop_locked(database: Database, connection: Connection, row: Row[Any]) -> CommitResult | None:
+def stop_locked(
+    database: Database, connection: Connection, row: Row[Any], data: Mapping[str, Any] | None = None
+) -> CommitResult | None:
     """Stop a locked child in the name of its parent; None where it has ended."""
     if row.status in TERMINAL:
         return None
-    return _stop(database, connection, row, STOP, STOPPED, row.parent_id or "", None)
+    return _stop(database, connection, row, STOP, STOPPED, row.parent_id or "", data)
 
 
 def _leave(

@@ -16,7 +16,7 @@ from bus.journal.log.commit import Commit
 from bus.journal.mailbox.control import control_locked, record_change, record_control
 from bus.journal.outbox import announce
 from bus.journal.paging import Pages, present
-from bus.journal.records.control_requests import STEERS_OF_THREAD, request_of
+from bus.journal.records.control_requests import NEXT, STEERS_OF_THREAD, request_of
 from bus.journal.records.originals import write_originals
 from bus.journal.records.steps import TOOL
 from bus.journal.states.conditions import holds_thread
@@ -203,7 +203,7 @@ def _stop_head(
     head = lock_allowed_run(connection, principal, Verb.CONTROL, head_id)
     if head.status == "queued" and head.started_ms is None:
         return None  # it has not begun, and now waits behind the message
-    written = control_locked(database, connection, head, STOP, by)
+    written = control_locked(database, connection, head, STOP, by, NEXT)
     record_control(connection, principal, head, STOP, by)
     return written
 

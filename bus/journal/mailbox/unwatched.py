@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row, delete, select
 
 from bus.journal.controls import PAUSE, STOP
 from bus.journal.mailbox.control import WAIT_S, control_locked
-from bus.journal.records.on_disconnect import policy_in, put_off
+from bus.journal.records.on_disconnect import after_s, policy_in, put_off
 from bus.journal.states.codes import RunStatus
 from bus.journal.unowned.transitions import CommitResult
 from bus.payloads import TERMINAL
@@ -37,7 +37,8 @@ def leave_unwatched(
     put_off(connection, row.id, policy, is_parked=is_parked)
     written = None
     if row.status not in TERMINAL and not is_parked:
-        written = control_locked(database, connection, row, command, BY, wait_s=wait_s)
+        data = {"unwatched_s": after_s(policy)} if command is STOP else None
+        written = control_locked(database, connection, row, command, BY, data, wait_s)
     if row.status in TERMINAL or (written is not None and written.status in TERMINAL):
         connection.execute(delete(timers).where(timers.c.id == timer_id))
     return written

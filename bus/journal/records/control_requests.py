@@ -23,6 +23,8 @@ MAX_UNREAD = 100
 """Controls of one run that may be unread at once."""
 LIMITS = ("max_iterations", "priority")
 """What a ``set`` changes."""
+NEXT = {"next": True}
+"""The data of a stop that is made for a message."""
 ACCEPTED, CONSUMED, REFUSED, UNDELIVERED = "accepted", "consumed", "refused", "undelivered"
 NEXT_TURN, ENDED, SUPERSEDED, STALE = "next_turn", "ended", "superseded", "stale"
 BLOCKED, UNCHECKED = "input_blocked", "unchecked"
@@ -41,7 +43,8 @@ class ControlRequest:
     by: str | None
     data: Mapping[str, Any] = field(default_factory=dict)
     """``content`` of a steer, the digest of the definition whose guardrails it was ``checked_by``, and its ``turn``
-    where that was moved; the limits of a ``set``; ``rollback`` of a stop that undoes the turn; what a resumption
+    where that was moved; the limits of a ``set``; of a stop the ``rollback`` that undoes the turn, and what it is made
+    for: the ``next`` message, the end of its ``parent``, or ``unwatched_s``, seconds without viewers; what a resumption
     ``supersedes``; ``expected_status``, with the ``fence`` of that moment."""
     number: int | None = None
     """Of a steer: its place among the thread's messages, in which it arrived."""
@@ -96,6 +99,15 @@ class ControlRequest:
     def priority(self) -> str | None:
         """Of a ``set``: the run's priority from now on."""
         return self.data.get("priority") if self.kind == SET else None
+
+    @property
+    def cause(self) -> str | None:
+        """Of a stop: why it was requested, as a sentence; None: a person asked for it."""
+        if "unwatched_s" in self.data:
+            return f"Stopped: it had no viewers for {self.data['unwatched_s']} s."
+        if "parent" in self.data:
+            return f"Stopped with {self.data['parent']}, which called it."
+        return "Stopped for the next message." if "next" in self.data else None
 
     @property
     def turn(self) -> int | None:

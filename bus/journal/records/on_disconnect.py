@@ -42,7 +42,7 @@ def add_policy(connection: Connection, run_id: str, policy: str | None) -> None:
     if policy is not None and policy != CONTINUE:
         data_json = orjson.dumps({"policy": policy}).decode()
         timer = {"id": new_id("tmr"), "run_id": run_id, "kind": DISCONNECT, "data_json": data_json}
-        connection.execute(insert(timers).values(**timer, due_ms=WALL_MS + _ms(_after_s(policy))))
+        connection.execute(insert(timers).values(**timer, due_ms=WALL_MS + _ms(after_s(policy))))
 
 
 def policy_of(connection: Connection, run_id: str) -> str | None:
@@ -67,7 +67,7 @@ def note_viewer(database: Database, run_id: str) -> float | None:
         return None
     with database.write() as connection:
         put_off(connection, run_id, policy)
-    return _after_s(policy) / 3
+    return after_s(policy) / 3
 
 
 def count_anew(connection: Connection, run_id: str) -> None:
@@ -79,11 +79,12 @@ def count_anew(connection: Connection, run_id: str) -> None:
 
 def put_off(connection: Connection, run_id: str, policy: str, *, is_parked: bool = False) -> None:
     """Count anew; ``is_parked``: once the run continues."""
-    ms = PARKED_S * 1000 if is_parked else _ms(_after_s(policy))
+    ms = PARKED_S * 1000 if is_parked else _ms(after_s(policy))
     connection.execute(_PUT_OFF, {"run_": run_id, "in_ms": ms})
 
 
-def _after_s(policy: str) -> int:
+def after_s(policy: str) -> int:
+    """Return after how many seconds without viewers a policy applies."""
     return int(policy.partition(":")[2])
 
 

@@ -28,7 +28,7 @@ from bus.journal.unowned.transitions import CommitResult
 from bus.loop import ProcessLoop
 from bus.payloads import EndPayload
 from config.database.engine import Database
-from config.database.tables import events, runs
+from config.database.tables import events, messages, runs
 from config.errors import CallboardError
 from config.identity.principal import Principal
 from config.ids import new_id
@@ -197,6 +197,9 @@ def test_a_stop_does_not_wait_for_the_owners_above_a_child(home: Home) -> None:
 
     assert home.statuses([writer.lease.run_id, child, grandchild]) == ["running", "running", "cancelled"]
     assert home.row(child).stop_requested
+    with home.journal.database.read() as connection:
+        notes = connection.execute(select(messages.c.data_json).where(messages.c.role == "error")).scalars().all()
+    assert [orjson.loads(note)["content"] for note in notes] == [f"Stopped with {child}, which called it."]
 
 
 def test_a_reaper_stops_the_children_that_a_dead_process_left(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 from sqlalchemy import select, update
 
@@ -11,7 +12,7 @@ from bus.journal.ownership.leases import requests
 from bus.journal.ownership.reaper import due, fire
 from bus.journal.records.on_disconnect import DISCONNECT, PARKED_S, note_viewer
 from config.database.engine import wall_ms
-from config.database.tables import runs, timers
+from config.database.tables import messages, runs, timers
 from config.errors import BadRequest
 from config.identity.principal import Principal
 from tests.bus.journal_harness import JournalHarness, fire_timers
@@ -44,6 +45,8 @@ def test_a_queued_run_that_never_had_a_viewer_is_stopped(harness: JournalHarness
 
     assert harness.run_row(run_id).status == "cancelled"
     assert kinds(harness, run_id) == []
+    (note,) = harness.rows(select(messages.c.data_json).where(messages.c.role == "error"))
+    assert orjson.loads(note.data_json) == {"content": "Stopped: it had no viewers for 30 s."}
 
 
 @pytest.mark.parametrize("verb", ["stop", "pause"])
