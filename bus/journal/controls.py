@@ -80,7 +80,7 @@ SET = Control(
     verb="set",
     kind="set",
     to=None,
-    request="to change its limits",
+    request="to change its limits or its priority",
     help="Change RUN while it is open: how many rounds with tools it may have, or its priority.",
     takes_limits=True,
 )

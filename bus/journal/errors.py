@@ -131,7 +131,7 @@ THREAD_BUSY = Permanent.row(
     status=409,
     text=(
         "thread '{thread_id:.80}' is busy: run {run_id} is {status}. Send the message when it has ended, or with "
-        'another `"if_busy"`.'
+        'another `"if_busy"` (in the terminal `--if-busy`).'
     ),
     remedy='Wait for the run that the answer names, or send another `"if_busy"`.',
 )

@@ -21,6 +21,7 @@ from cli import options
 from cli.doctor.settings import broken_plugins
 from cli.open_runner import open_runner
 from cli.output.following import follow, leave_to_workers, print_delivery
+from cli.output.quoted import hanging
 from cli.output.transcript import WAITING, fit
 from cli.output.wait_reasons import print_turn
 from config.definitions.agent import AGENT_ID, Priority
@@ -78,6 +79,7 @@ def run(
     with open_runner(settings, create=True) as runner:
         policies: dict[str, Any] = {"if_busy": if_busy, "on_disconnect": on_disconnect, "priority": priority}
         handle = runner.run(objective, agent, thread_id=thread_id, detached=detach, grant=grant, **policies)
+        _warn_of_file(runner, agent)
         print_delivery(handle)
         is_behind_question = thread_id is not None and print_turn(runner, handle.run_id)
         if detach:
@@ -86,6 +88,14 @@ def run(
             click.secho(f"  the run is accepted; follow it: ./callboard watch {handle.run_id}", err=True, fg="yellow")
             return WAITING
         return _follow(runner, handle, agent, as_json=as_json, no_wait=no_wait)
+
+
+def _warn_of_file(runner: Runner, agent: str) -> None:
+    """Print a warning where the agent's file cannot be used, so that an earlier version of it serves."""
+    definition = runner.registry.get(agent)
+    if definition.problem:
+        text = f"the last version that could be used serves, because its file cannot: {definition.problem}"
+        click.secho(hanging(f"warning: {text}"), err=True, fg="yellow")
 
 
 def _follow(runner: Runner, handle: RunHandle, agent: str, *, as_json: bool, no_wait: bool) -> int:

@@ -80,6 +80,21 @@ def test_a_broken_file_is_reported_with_the_version_that_serves(
     assert (verdict, "tester: its file cannot be used, so version 1 serves" in text) == ("warn", True)
 
 
+def test_a_run_of_a_version_that_serves_in_place_of_a_broken_file_says_so(
+    type_: Type, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert type_("run", "tester", "Hi", "--detach") == 0
+    before = capsys.readouterr().err
+    file.write_text("name: [")
+
+    assert type_("run", "tester", "Hi", "--detach") == 0
+
+    assert "warning: the last version" not in before
+    assert f"warning: the last version that could be used serves, because its file cannot: {file}" in (
+        " ".join(capsys.readouterr().err.split())
+    )
+
+
 def test_an_agent_that_delegates_to_one_whose_last_version_serves_can_be_used(
     type_: Type, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

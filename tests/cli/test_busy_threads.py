@@ -95,3 +95,16 @@ def test_a_steer_and_a_merge_say_which_run_took_the_message(
     assert f"steers {waiting}" in steered.err
     assert (merged.out, f"merged into {queued}" in merged.err) == (f"{queued}\n", True)
     assert orjson.loads(capsys.readouterr().out)["delivered"] == "merged"
+
+
+def test_a_message_that_is_rejected_names_the_option_and_an_ended_run_offers_nothing_beside_its_end(
+    type_: Type, waiting: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert type_("run", "tester", "And then?", "--thread", "mine", "--if-busy", "reject") == 2
+    rejected = " ".join(capsys.readouterr().err.split())
+    assert type_("cancel", waiting) == 0
+    assert type_("set", waiting, "--priority", "low") == 2
+    ended = " ".join(capsys.readouterr().err.split())
+
+    assert "`--if-busy`" in rejected
+    assert "cannot be asked to change its limits or its priority: it has ended as cancelled. [" in ended
