@@ -232,9 +232,21 @@ class _Check:
             yield self._problem((*place, "model"), text, "model_key_missing", "warning")
 
     def _problem(self, path: Place, text: str, code: str, severity: Severity = "error") -> Problem:
+        path = self._as_written(path)
         line = self._lines.line_of(path) if self._lines else None
         field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
         return Problem(severity=severity, file=self._agent.file, line=line, field=field, text=text, code=code)
+
+    def _as_written(self, path: Place) -> Place:
+        """Return the place in the file of one in the definition: a tool that a route adds is in that route."""
+        if self._lines is None or path in self._lines.lines:
+            return path
+        match path:
+            case ("tools", int(position)):
+                agent = self._agent.tools[position].removeprefix(PREFIX)
+                routes = [number for number, route in enumerate(self._agent.router) if route.agent == agent]
+                return ("router", routes[0], "agent") if routes else path
+        return path
 
 
 def _place_of(field: str) -> Place:

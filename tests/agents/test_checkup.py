@@ -96,6 +96,13 @@ def test_auto_is_never_a_problem(check, monkeypatch):
             "tools[1]",
             "another tool",
         ),
+        (
+            ["model: demo/x", "tools: [clock]", "router:", "  - matches: order", "    agent: orders"],
+            "error",
+            7,
+            "router[0].agent",
+            "agent 'orders' is not configured",
+        ),
         (["model: demo/x", "observers: [sse, loger]"], "error", 4, "observers[1]", "Did you mean 'logger'?"),
         (["model: demo/x", "observers: ['no.such:Observer']"], "error", 4, "observers[0]", "cannot be imported"),
     ],
