@@ -128,7 +128,7 @@ def export(run_id: str, output: Path | None, **flags: object) -> int:
     else:
         _write(output, text)
         calls, answers = len(recording.outcomes), len(recording.answers)
-        click.echo(f"{output}: {answers} answers, {calls} outcomes of calls. Replay it: docs/testing.md", err=True)
+        click.echo(f"{output}: answers: {answers}, outcomes of calls: {calls}. Replay it: docs/testing.md", err=True)
     rebuilt = [str(number) for number, answer in enumerate(recording.answers, 1) if not answer.exact]
     if rebuilt:
         click.echo(

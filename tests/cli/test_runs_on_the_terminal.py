@@ -527,7 +527,7 @@ def test_a_run_is_exported_and_replayed_offline(
     printed = capsys.readouterr().out
     assert type_("runs", "export", "run_unknown") != 0
 
-    assert (output.out, "2 answers, 1 outcomes of calls" in output.err, "warning" in output.err) == ("", True, False)
+    assert (output.out, "answers: 2, outcomes of calls: 1." in output.err, "warning" in output.err) == ("", True, False)
     assert (printed, file.stat().st_mode & 0o777) == (file.read_text(), 0o600)
     count = len(model.requests)
     with AgentKit(tools=[add]) as kit:
