@@ -97,7 +97,11 @@ def test_the_answer_of_a_route_is_there_when_its_events_are_not(visitor: Visitor
 
 
 def test_a_message_that_waits_is_removed_and_no_model_gets_it(visitor: Visitor) -> None:
-    press(queued(speaking(visitor, 24), "What is 17 * 23?"), "Remove")
+    actions = queued(speaking(visitor, 24), "What is 17 * 23?")
+    events = f"**/v1/runs/{visitor.turns.last.get_attribute('data-run')}/events*"
+    visitor.page.route(events, lambda route: route.fulfill(json={"events": [], "cursor": "0"}))
+
+    press(actions, "Remove")
 
     visitor.waits_for_end()
     assert [run["status"] for run in runs(visitor)] == ["succeeded", "cancelled"]
