@@ -65,6 +65,7 @@ def main() -> None:
         agent = kit.agent(tools=["send"])
         for _ in range(2):
             assert kit.runner.call_tool("send", {"text": "hello"}, agent_id=agent).result(20).status == "succeeded"
+            kit.runner.settle(20)  # what follows the first one's end
     print("\n".join(sorted(files)))
 
 

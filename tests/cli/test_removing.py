@@ -140,7 +140,7 @@ def test_what_was_typed_before_means_what_it_did(
     assert "there is no thread 'rm'" in capsys.readouterr().err
 
 
-def test_watching_a_log_that_was_not_kept_ends_and_says_so(
+def test_watching_a_log_that_was_not_kept_says_so_and_prints_the_answer(
     type_: Type, run_ids: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = read_settings(retain_events_days=1)
@@ -155,6 +155,6 @@ def test_watching_a_log_that_was_not_kept_ends_and_says_so(
 
     output = capsys.readouterr()
     assert status == 0
-    assert output.out == ""
+    assert output.out == "Hello again.\n"
     assert "the log was not kept" in output.err
     assert "succeeded" in output.err

@@ -173,6 +173,7 @@ ELSEWHERE = {
     "cli/dev/commands/lock.py": "files of the checkout",
     "cli/dev/own_files.py": "a temporary folder of its own, and caches of the checkout",
     "cli/commands/capability.py": "files of the user's project",
+    "cli/commands/repeats.py": "folders that the user names, above a private file",
     "agents/tools/isolation/call_folder.py": "beside the sandbox, O_NOFOLLOW and 0600 itself",
 }
 """Files that may make files without ``open_private``, and why."""
