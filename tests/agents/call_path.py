@@ -64,8 +64,8 @@ def main() -> None:
     with EngineServer() as engine, AgentKit(tools=[send], settings={"governance_url": engine.url}) as kit:
         agent = kit.agent(tools=["send"])
         for _ in range(2):
-            assert kit.runner.call_tool("send", {"text": "hello"}, agent_id=agent).result(20).status == "succeeded"
             kit.runner.settle(20)  # what follows the first one's end
+            assert kit.runner.call_tool("send", {"text": "hello"}, agent_id=agent).result(20).status == "succeeded"
     print("\n".join(sorted(files)))
 
 
