@@ -56,9 +56,12 @@ def test_a_message_that_waits_is_edited_in_its_place(visitor: Visitor) -> None:
 
 def test_a_message_that_a_route_took_is_not_edited(visitor: Visitor) -> None:
     thread_id = f"routed-{uuid4().hex}"
-    for text in ("write 60 words slowly", "The sum of 17 * 23?"):
+    run_ids: list[str] = []
+    for text in ("write 600 words slowly", "The sum of 17 * 23?"):
         body = {"agent": "desk", "input": text, "thread_id": thread_id}
-        assert visitor.context.request.post(f"{visitor.url}/v1/runs", data=body).status == 202
+        answer = visitor.context.request.post(f"{visitor.url}/v1/runs", data=body)
+        assert answer.status == 202
+        run_ids.append(answer.json()["run_id"])
     visitor.opens(f"#/thread/{thread_id}")
     buttons = visitor.turns.last.locator(".turn-actions").get_by_role("button")
     expect(buttons).to_have_text(["Send now", "Remove"], timeout=PATIENCE_MS)
@@ -70,6 +73,8 @@ def test_a_message_that_a_route_took_is_not_edited(visitor: Visitor) -> None:
     expect(visitor.turns).to_have_count(4)
     expect(buttons).to_have_text(["Send now", "Steer", "Edit", "Remove"], timeout=PATIENCE_MS)
     press(visitor.turns.nth(1).locator(".turn-actions"), "Remove")
+    expect(visitor.turns).to_have_count(3)
+    visitor.context.request.post(f"{visitor.url}/v1/runs/{run_ids[0]}/cancel")
 
     visitor.waits_for_end(3)
     assert [run["kind"] for run in runs(visitor)] == ["agent", "tool", "tool", "agent"]
