@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import orjson
 import pytest
 
-from cli.main import status_of
-from config.database.migrate import migrate
-from config.settings import Settings
 from tests.app_harness import write_agent
+from tests.cli.test_runs_on_the_terminal import Type, model, type_
 from tests.model_server import Call, ModelServer, Turn
 
-Type = Callable[..., int]
+__all__ = ["model", "type_"]
 
 
 @pytest.fixture
-def model() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
-
-
-@pytest.fixture
-def type_(tmp_path: Path, model: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Type]:
-    """Type a command into this test's own state folder; returns its exit status."""
-    write_agent(tmp_path / "agents", model, "tools: ['tests.agents.sample_tools:launch']")
-    before = Path.cwd()
-    monkeypatch.setenv("CALLBOARD_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setenv("CALLBOARD_AGENTS_DIR", str(tmp_path / "agents"))
-    migrate(Settings(state_dir=tmp_path / "state"))
-    yield lambda *words: status_of(list(words))
-    os.chdir(before)
-
-
-@pytest.fixture
-def waiting(type_: Type, model: ModelServer, capsys: pytest.CaptureFixture[str]) -> str:
+def waiting(type_: Type, model: ModelServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
     """The id of a run of the thread ``mine`` that waits for a person."""
+    write_agent(tmp_path / "agents", model, "tools: ['tests.agents.sample_tools:launch']")
     model.script([Turn(calls=[Call(name="launch", arguments={})])])
     assert type_("run", "tester", "Launch it.", "--thread", "mine", "--no-wait") == 3
     capsys.readouterr()
