@@ -270,11 +270,11 @@ def test_the_policy_judges_by_the_context(tmp_path: Path) -> None:
 
 def test_a_policy_names_fields_that_contexts_have(tmp_path: Path) -> None:
     from agents.governance.policy.condition import Condition
-    from agents.governance.policy.errors import ConditionRefused
+    from config.expressions.errors import ExpressionRefused
 
     assert Condition('context.environment == "production"').names >= {"context.environment"}
     for wrong in ("context.region == 'eu'", "context == 1", "context['app_id'] == 'a'", "context.trace_id == ''"):
-        with pytest.raises(ConditionRefused):
+        with pytest.raises(ExpressionRefused):
             Condition(wrong)
 
 

@@ -11,9 +11,9 @@ from agents.governance.policy.compiled import CompiledRule, ToolNames
 from agents.governance.policy.condition import TOOL
 from agents.governance.policy.local import RANKS, LocalPolicy
 from agents.governance.policy.rule import CallMatch
-from agents.governance.policy.work import split_texts
 from config.definitions.mcp.names import PREFIX, own_names
 from config.effects import OUTWARD, SENSITIVE, UNTRUSTED, Classification, Effect
+from config.expressions.work import split_texts
 from config.identity.principal import Role
 from config.text.names import did_you_mean
 
@@ -72,7 +72,7 @@ def warnings_of(policy: LocalPolicy, vocabulary: Vocabulary | None = None) -> li
 
 
 def _constant(rule: CompiledRule) -> Iterator[str]:
-    value = rule.condition.without_facts() if rule.condition is not None else None
+    value = rule.condition.constant() if rule.condition is not None else None
     if value is not None:
         matches = "always true, so leave it out" if value else "never true, so the rule never matches"
         yield f"its condition is {matches}."

@@ -65,7 +65,7 @@ class CompiledRule:
         """Return the arguments that take the place of the call's own.
 
         Raises:
-            ConditionFailed: one cannot be computed.
+            ExpressionFailed: one cannot be computed.
         """
         return self.fields.arguments | {name: cel.result(evaluation) for name, cel in self.computed.items()}
 
@@ -81,7 +81,7 @@ def compiled(fields: RuleFields, file: str, line: int) -> CompiledRule:
     """Return the rule with its conditions compiled.
 
     Raises:
-        ConditionRefused: one cannot be used.
+        ExpressionRefused: one cannot be used.
     """
     return CompiledRule(
         fields=fields,

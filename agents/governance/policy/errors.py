@@ -24,11 +24,3 @@ class PolicyInvalid(Permanent):
         where = file if line is None else f"{file}:{line}"
         what = f" rule '{rule}':" if rule else ""
         super().__init__(f"{where}:{what} {problem}", file=file, line=line, rule=rule)
-
-
-class ConditionRefused(ValueError):
-    """A condition cannot be used; the text says why, without naming the rule."""
-
-
-class ConditionFailed(ValueError):
-    """A condition could not be evaluated for a call; the text says why."""

@@ -10,9 +10,9 @@ from typing import Any
 
 from agents.governance.policy.compiled import CompiledRule, ToolNames
 from agents.governance.policy.condition import MAX_PARTS, TOOL, Condition, Conditions, Evaluation
-from agents.governance.policy.errors import ConditionFailed
 from config.clock import epoch_ms
 from config.effects import Effect, Scope
+from config.expressions.errors import ExpressionFailed
 from config.policy_decision import READ_FROM, CallFacts, PolicyDecision, Verdict
 
 DEFAULT = "default"
@@ -106,7 +106,7 @@ class LocalPolicy:
             try:
                 if rule.condition is None or self._holds(rule.condition, evaluation, values):
                     matches.rules.append((rule, rule.changes(evaluation)))
-            except ConditionFailed as error:
+            except ExpressionFailed as error:
                 matches.failures.append(Failure(rule, str(error)))
         return matches
 

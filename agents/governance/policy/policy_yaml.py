@@ -13,13 +13,14 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from agents.governance.policy.compiled import CompiledRule, compiled
-from agents.governance.policy.errors import ConditionRefused, PolicyInvalid
+from agents.governance.policy.errors import PolicyInvalid
 from agents.governance.policy.local import LocalPolicy
 from agents.governance.policy.rule import CallMatch, PolicyFields, RuleFields, SpentAtLeast, TimeWindow
 from config.clock import epoch_ms
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
 from config.definitions.yaml_lines import LinedYaml, Mistakes, dotted, read_yaml
+from config.expressions.errors import ExpressionRefused
 from config.forks import after_fork
 from config.ids import canonical_digest
 from config.policy_decision import Verdict
@@ -123,7 +124,7 @@ def _compiled(path: Path, rules: Sequence[RuleFields], written: LinedYaml) -> It
         line = written.line_of(("rules", index))
         try:
             yield compiled(fields, str(path), line)
-        except ConditionRefused as error:
+        except ExpressionRefused as error:
             at = written.line_of(("rules", index, "condition"))
             raise PolicyInvalid(str(path), at, fields.name, f"its condition {error}") from error
 

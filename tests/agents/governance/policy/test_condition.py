@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.governance.policy.condition import Condition, Evaluation
-from agents.governance.policy.errors import ConditionFailed, ConditionRefused
 from agents.governance.policy.policy_yaml import read_policy
 from config.effects import Effect
+from config.expressions.errors import ExpressionFailed, ExpressionRefused
 from config.policy_decision import Verdict
 from tests.agents.governance.policy.calls import asked_model, call
 
@@ -39,7 +39,7 @@ from tests.agents.governance.policy.calls import asked_model, call
 def test_a_condition_that_cannot_be_used_is_refused(source, problem):
     started = time.perf_counter()
 
-    with pytest.raises(ConditionRefused, match=problem.replace("(", r"\(")):
+    with pytest.raises(ExpressionRefused, match=problem.replace("(", r"\(")):
         Condition(source)
 
     assert time.perf_counter() - started < 0.5
@@ -101,7 +101,7 @@ def test_a_condition_that_fails_says_why_soon_and_in_little_memory(source, argum
     condition = Condition(source)
     started = time.perf_counter()
 
-    with pytest.raises(ConditionFailed) as caught:
+    with pytest.raises(ExpressionFailed) as caught:
         condition.holds(Evaluation(call(arguments=arguments), 0, condition.names))
 
     assert problem in str(caught.value)

@@ -1,4 +1,4 @@
-"""What decides how much work a condition is: its loops, its searches in texts, and the size of the arguments.
+"""What decides how much work an expression is: its loops, its searches in texts, and the size of the values.
 
 The library matches in time linear in the text, and in the positions of the pattern; and it looks for a text within
 another in time that grows with the product of both.
@@ -16,7 +16,7 @@ MAX_POSITIONS = 1000
 SEARCHED_AT_ONCE = 100
 """Characters that are compared in the time of one that is matched."""
 _OVERHEAD = 8
-"""What a value of the arguments counts besides its characters."""
+"""What a value counts besides its characters."""
 
 MACRO = re.compile(r"\b(all|exists|exists_one|map|filter)\s*\(")
 _MATCHES = re.compile(r"\bmatches\s*\(")
@@ -35,7 +35,7 @@ def positions_of(bare: str, patterns: Iterable[str]) -> int:
 
 
 def has_search(bare: str) -> bool:
-    """Return whether something is looked for that is not a text of the condition itself."""
+    """Return whether something is looked for that is not a text of the expression itself."""
     return len(_CONTAINS.findall(bare)) > len(_LITERAL_CONTAINS.findall(bare))
 
 
@@ -60,9 +60,10 @@ def nesting_of(bare: str) -> int:
     return deepest
 
 
-def size_of(arguments: Mapping[str, Any]) -> tuple[int, int]:
+def size_of(values: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the items in the lists and mappings of JSON data, and its size in characters."""
     items, chars = 0, 0
-    waiting: list[Any] = [arguments]
+    waiting: list[Any] = [values]
     while waiting:
         value = waiting.pop()
         chars += _OVERHEAD

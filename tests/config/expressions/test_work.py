@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from agents.governance.policy.work import split_texts
+from config.expressions.work import split_texts
 
 
 @pytest.mark.parametrize(
