@@ -93,11 +93,15 @@ class Split:
 
 
 def split_texts(source: str) -> Split:
-    """Return the expression without its texts; one that is not closed reaches to the end."""
+    """Return the expression without its comments and texts; a text that is not closed reaches to the end."""
     bare: list[str] = []
     patterns: list[str] = []
     at = 0
     while at < len(source):
+        if source.startswith("//", at):
+            end = source.find("\n", at)
+            at = len(source) if end < 0 else end
+            continue
         if source[at] not in "'\"":
             bare.append(source[at])
             at += 1

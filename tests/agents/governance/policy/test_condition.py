@@ -34,6 +34,7 @@ from tests.agents.governance.policy.calls import asked_model, call
         ("[" * 1999, "is not CEL"),
         (".".join(["arguments.l"] + ["exists(x, x"] * 5) + ")" * 5, "may run long"),
         ("arguments.l.map(x, x + x).map(x, x + x).size() > 1", "may run long"),
+        ("true // it's\n && arguments.l.map(x, x + x).map(x, x + x).size() > 1", "may run long"),
     ],
 )
 def test_a_condition_that_cannot_be_used_is_refused(source, problem):
