@@ -31,7 +31,9 @@ def test_texts_are_left_out(source, bare, patterns):
     assert (texts.bare, texts.patterns) == (bare, patterns)
 
 
-@pytest.mark.parametrize("source", ["'" * 20_000, "\\'" * 10_000, "r'" * 10_000, "\"'" * 10_000, "//\n" * 10_000, "/" * 20_000])
+@pytest.mark.parametrize(
+    "source", ["'" * 20_000, "\\'" * 10_000, "r'" * 10_000, "\"'" * 10_000, "//\n" * 10_000, "/" * 20_000]
+)
 def test_splitting_is_linear(source):
     started = time.perf_counter()
 
