@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
-from config.definitions.guardrails.checks import CheckSection, PatternRefused, check_pattern, spans_of
+from config.definitions.guardrails.checks import CheckSection, check_pattern, spans_of
+from config.text.patterns import PatternRefused
 
 PROMPT = (
     "You pass each message on to the agent whose description fits it best, with everything that the agent has to know, "

@@ -1,1 +1,1 @@
-"""Texts of people and models as they are stored and shown: on one line, without hidden characters, with suggestions."""
+"""Texts of people and models as they are stored and shown, on one line and without hidden characters, and patterns."""

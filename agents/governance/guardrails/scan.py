@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from config.definitions.guardrails.checks import Action, Checks, PersonalData, compiled, flat, spans_of
+from config.definitions.guardrails.checks import Action, Checks, PersonalData, flat, spans_of
 from config.definitions.guardrails.prefix_patterns import (
     Start,
     first_characters,
@@ -22,6 +22,7 @@ from config.forks import after_fork
 from config.redaction import PATTERNS as SECRETS
 from config.redaction import REDACTED, Redactor, own_redactor
 from config.redaction.redacted_data import SECRET_NAMES, Detection
+from config.text.patterns import compiled
 
 # --- personal data by its form
 #

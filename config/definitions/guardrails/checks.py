@@ -9,48 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from enum import StrEnum
-from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from config.definitions.guardrails.prefix_patterns import NotLinear, prefix_pattern
-from config.forks import after_fork
+from config.text.patterns import PatternRefused, compiled, whole
 
 MAX_PATTERN_CHARS = 1000
 MAX_OPENING_CHARS = 100_000
 """Longest derived pattern; nested counted repeats multiply."""
-MAX_MEMORY = 32 * 1024 * 1024
-"""Bytes that RE2 may use for one pattern; beyond it becomes slower, and stays linear."""
-
-
-class PatternRefused(ValueError):
-    """A pattern is none that can be used; the text says why, as a part of a sentence."""
-
-
-@lru_cache(maxsize=256)
-def compiled(pattern: str) -> Any:
-    """Return a pattern compiled by RE2, which searches in bytes, or in a text without lone surrogates.
-
-    Raises:
-        PatternRefused: RE2 cannot match it.
-    """
-    import re2  # where no agent has a pattern and no model is asked, it is not needed
-
-    options = re2.Options()
-    options.log_errors, options.max_mem = False, MAX_MEMORY
-    try:
-        return re2.compile(pattern.encode(), options)
-    except UnicodeEncodeError as error:
-        raise PatternRefused("it has half a character (a lone surrogate)") from error
-    except re2.error as error:
-        reason = error.args[0].decode("utf-8", "replace") if isinstance(error.args[0], bytes) else str(error)
-        raise PatternRefused(f"RE2, which matches in linear time, does not take it ({reason})") from error
-
-
-@after_fork
-def _renew() -> None:
-    compiled.cache_clear()  # a lock of RE2 may have been held by a thread of the parent
 
 
 def check_pattern(pattern: str) -> None:
@@ -80,11 +48,6 @@ def spans_of(pattern: str, text: str) -> Iterator[tuple[int, int]]:
     for match in compiled(pattern).finditer(whole(text)):
         if match.end() > match.start():
             yield match.span()
-
-
-def whole(text: str) -> str:
-    """Return a text of the same length with ``?`` for each lone surrogate, which RE2 does not take."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def flat(text: str) -> bytes:

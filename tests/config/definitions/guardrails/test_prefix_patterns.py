@@ -2,8 +2,9 @@ import re
 
 import pytest
 
-from config.definitions.guardrails.checks import PatternRefused, check_pattern, compiled, flat
+from config.definitions.guardrails.checks import check_pattern, flat
 from config.definitions.guardrails.prefix_patterns import NotLinear, prefix_pattern
+from config.text.patterns import PatternRefused, compiled
 
 
 def held(pattern: str, text: str) -> str:
