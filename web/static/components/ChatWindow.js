@@ -31,7 +31,7 @@ export class ChatWindow {
     this.spoken = h("div.offscreen", { role: "status", "aria-live": "polite" });
     this.element = h("main", { id: "talk", "aria-label": "Conversation" }, this.head.element, this.talk, h("div.dock", {}, h("div.dock-inner", {}, this.below, trouble, composer.element, this.demo)), this.spoken);
     this.follow = useFollowEnd(this.talk, this.turns, (away) => { this.below.hidden = !away; });
-    this.talk.addEventListener("click", (event) => event.target.closest("summary, .tool-head, .quiet") && this.follow.hold(), true);
+    this.talk.addEventListener("click", (event) => event.target.closest("summary, .tool-head, .quiet, .graph") && this.follow.hold(), true);
     this.sight = new IntersectionObserver((entries) => this.#seen(entries), { root: this.talk, rootMargin: "200px" });
   }
 
@@ -176,14 +176,14 @@ export class ChatWindow {
     this.talk.scrollTop += this.talk.scrollHeight - before;
   }
 
-  // Tool calls read from messages lack their duration and effect, and messages do not hold the texts that a run ended
-  // without: the events are asked for when the turn is looked at.
+  // Tool calls read from messages lack their duration and effect, and messages hold neither the texts that a run ended
+  // without nor what the nodes of a workflow did: the events are asked for when the turn is looked at.
   async #seen(entries) {
     for (const { isIntersecting, target } of entries) {
       if (!isIntersecting) continue;
       this.sight.unobserve(target);
       const story = [...this.#turns.values()].find((turn) => turn.element === target)?.story;
-      if (!story || (story.status === "succeeded" && !story.items.some((item) => item.kind === "tool"))) continue;
+      if (!story || (story.status === "succeeded" && story.kind !== "workflow" && !story.items.some((item) => item.kind === "tool"))) continue;
       const fresh = await this.onDetail(story);
       if (fresh) this.replaceStory(story, fresh);
     }

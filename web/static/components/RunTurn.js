@@ -38,6 +38,15 @@ function loadQuestions() {
   return loading;
 }
 
+// Few conversations run a workflow: its graph is not part of the first load.
+let graphs = null;
+
+/** Load the view of graphs, again after a failure until it is here. */
+function loadGraphs() {
+  graphs ??= import("../graph/view.js").catch(() => new Promise((resolve) => setTimeout(resolve, LOAD_AGAIN_MS)).then(() => { graphs = null; return loadGraphs(); }));
+  return graphs;
+}
+
 /** One run in the conversation: what the person said, what the agent did, how it ended. */
 export class RunTurn {
   #views = new Map();
@@ -49,6 +58,7 @@ export class RunTurn {
     this.agent = new MessageBubble({ who: "", role: "agent" });
     this.items = h("div.items");
     this.batch = null;
+    this.graph = null;
     this.foot = h("div.foot");
     this.agent.body.append(this.items, this.foot);
     this.element = h("article.run-turn", { "aria-label": "Run" }, this.you.element, this.agent.element);
@@ -81,8 +91,20 @@ export class RunTurn {
     for (const item of this.#dirty) if (!unloaded.includes(item)) this.#viewOf(item).update(item);
     this.#dirty.clear();
     this.#showBatch(story);
+    this.#showGraph(story);
     this.#showFoot(story);
   };
+
+  // Above what the nodes did, from the first word that the run is a workflow's.
+  #showGraph(story) {
+    if (story.kind !== "workflow" && !story.nodes) return;
+    this.graph ??= loadGraphs().then(({ GraphView }) => {
+      this.graph = new GraphView(story);
+      this.items.before(this.graph.element);
+      return this.graph;
+    });
+    this.graph.update?.();
+  }
 
   #viewOf(item) {
     const known = this.#views.get(item.key);

@@ -95,6 +95,21 @@ export async function listAgents() {
   return { agents, problems };
 }
 
+/** Return {workflows}: which can be started, each with the schema of its input. */
+export async function listWorkflows() {
+  return (await http.call("GET", "/v1/workflows")).workflows ?? [];
+}
+
+/** Return a workflow with its nodes and edges, as its definition of this digest has them. */
+export function getWorkflow(id, digest) {
+  return http.call("GET", `/v1/workflows/${encodeURIComponent(id)}`, { query: { digest } });
+}
+
+/** Return the steps of a node of a run, the first attempt first; `node` is its id behind the items that it stands in: `items/17/charge`. */
+export async function getNodeSteps(runId, node) {
+  return (await http.call("GET", `/v1/runs/${encodeURIComponent(runId)}/steps`, { query: { node } })).steps ?? [];
+}
+
 /** Return the latest threads, or the latest with these words in their title or in what was written in them. */
 export async function listThreads(search = "") {
   return (await server.threads({ limit: 100, search: search.slice(0, 200) })).threads;

@@ -1,0 +1,109 @@
+"""What the events of a run say about the nodes, items and edges of its workflow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.web.graph.conftest import Module
+from tests.web.graph.workflows import LOOPS, Workflow, workflow
+
+pytestmark = pytest.mark.parity
+
+STATE = """
+  const { graphState } = await import(`${graph}/state.js`);
+  const { nodes, edges } = graphState(argument.workflow, argument.story);
+  return { nodes: Object.fromEntries(nodes), edges };
+"""
+ITEMS = """
+  const { itemList } = await import(`${graph}/state.js`);
+  return itemList(argument.workflow, argument.story, argument.id);
+"""
+CHOICE = workflow(
+    "start choose",
+    "choose pay branch-0",
+    "choose note default",
+    "pay caught error",
+    "pay end",
+    "note end",
+    "caught end",
+)
+
+
+def state(module: Module, graph: Workflow, nodes: dict[str, Any], status: str = "running") -> Any:
+    """Return the nodes' states and the edges' by their two ends."""
+    answer = module(STATE, {"workflow": graph, "story": {"status": status, "nodes": nodes}})
+    ends = (f"{edge['source']} {edge['target']}" for edge in graph["edges"])
+    return answer["nodes"], dict(zip(ends, answer["edges"], strict=True))
+
+
+def done(*ids: str, **more: Any) -> dict[str, Any]:
+    return {id_: {"status": "done"} for id_ in ids} | more
+
+
+def test_the_chosen_branch_is_taken_and_the_other_is_dead(module: Module) -> None:
+    choose = {"status": "done", "branch": "branch-0"}
+
+    nodes, edges = state(module, CHOICE, done("start", choose=choose, pay={"status": "started"}))
+
+    assert (nodes["pay"]["status"], nodes["note"]["status"]) == ("started", "ahead")
+    assert (edges["choose pay"], edges["choose note"], edges["pay end"]) == ("taken", "dead", "ahead")
+
+
+def test_the_error_edge_is_taken_by_what_failed_alone(module: Module) -> None:
+    way = {"choose": {"status": "done", "branch": "branch-0"}}
+
+    _, well = state(module, CHOICE, done("start", "pay", **way))
+    _, badly = state(module, CHOICE, done("start", "caught", pay={"status": "failed"}, **way))
+
+    assert (well["pay caught"], well["pay end"]) == ("dead", "taken")
+    assert (badly["pay caught"], badly["pay end"]) == ("taken", "dead")
+
+
+def test_what_is_skipped_leads_nowhere(module: Module) -> None:
+    _, edges = state(module, CHOICE, {"note": {"status": "skipped"}})
+
+    assert (edges["choose note"], edges["note end"]) == ("dead", "dead")
+
+
+def test_what_was_at_work_when_the_run_ended_is_stopped(module: Module) -> None:
+    nodes, edges = state(module, CHOICE, done("start", choose={"status": "waiting"}), "cancelled")
+
+    assert (nodes["choose"]["status"], nodes["pay"]["status"]) == ("stopped", "ahead")
+    assert (edges["start choose"], edges["choose pay"]) == ("taken", "dead")
+
+
+def test_a_loop_counts_its_items_by_the_worst_of_their_nodes(module: Module) -> None:
+    fetch = {"items": {"items/0": "done", "items/1": "done", "items/2": "failed"}}
+    inner = {"items": {"items/0": "done", "items/1": "started"}}
+    price = {"items": {"items/0/inner/0": "done", "items/0/inner/1": "done", "items/1/inner/0": "failed"}}
+    reached = done("start", items={"status": "started"}, fetch=fetch, inner=inner, price=price)
+
+    nodes, edges = state(module, LOOPS, reached)
+
+    assert (nodes["items"]["counts"], nodes["items"]["seen"]) == ({"done": 1, "failed": 2}, 3)
+    assert nodes["inner"]["counts"] == {"done": 2, "failed": 1}
+    assert (nodes["fetch"]["status"], nodes["fetch"]["loop"], nodes["price"]["loop"]) == ("failed", "items", "inner")
+    assert (edges["items fetch"], edges["fetch inner"], edges["inner keep"], edges["items end"]) == (
+        "taken",
+        "taken",
+        "ahead",
+        "ahead",
+    )
+
+
+def test_a_body_that_no_item_came_to_is_skipped_with_its_loop(module: Module) -> None:
+    nodes, _ = state(module, LOOPS, done("start", "items"))
+
+    assert {id_ for id_, node in nodes.items() if node["status"] == "skipped"} == {"fetch", "inner", "price", "keep"}
+
+
+@pytest.mark.parametrize("id_", ["items", "fetch"])
+def test_failed_items_are_listed_first_and_the_others_by_number(module: Module, id_: str) -> None:
+    fetch = {"items": {f"items/{number}": "failed" if number in (2, 10) else "done" for number in range(12)}}
+
+    rows = module(ITEMS, {"workflow": LOOPS, "story": {"status": "running", "nodes": {"fetch": fetch}}, "id": id_})
+
+    order = [int(row["scope"].removeprefix("items/")) for row in rows]
+    assert order == [2, 10, 0, 1, 3, 4, 5, 6, 7, 8, 9, 11]

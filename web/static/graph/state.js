@@ -1,0 +1,111 @@
+// What the `node` events of a run say about its workflow: the state of each node, of each item of a FOR_EACH, of each edge.
+// Pure; a story has of each node, and of each item that came to it, what the last event said.
+
+import { isOver } from "../state/story.js";
+import { bodiesOf } from "./layout.js";
+
+/** In this order items are listed, and the first of them that an item has is its state. */
+const WORST_FIRST = ["failed", "waiting", "started", "compensated", "done", "skipped"];
+const ENDED = new Set(["done", "failed", "skipped", "compensated"]);
+const REACHED = new Set(["started", "waiting", "done", "failed", "compensated", "stopped"]);
+
+/**
+ * Return {nodes, edges} for a workflow and a story: nodes by id as {status, loop, counts, total, ...}, edges as "taken",
+ * "dead" or "ahead", in the order of the workflow's.
+ *
+ * A status is that of the node's last event, "ahead" before the first, and "stopped" where the run ended before the node did.
+ * `counts` has the numbers of items by status, for a FOR_EACH and for what is in its body; `loop` is the innermost FOR_EACH
+ * that a node stands in.
+ */
+export function graphState({ nodes, edges }, story) {
+  const bodies = bodiesOf(nodes, edges);
+  const states = new Map(nodes.map(({ id }) => [id, nodeState(story.nodes?.[id], isOver(story), loopOf(id, bodies))]));
+  for (const [loop, body] of bodies) Object.assign(states.get(loop), countsOf([...itemsOf(loop, body, story).values()]));
+  for (const state of states.values()) if (state.status === "ahead" && isPassed(state, states)) state.status = "skipped";
+  const caught = new Set(edges.filter((edge) => edge.source_handle === "error").map(({ source }) => source));
+  return { nodes: states, edges: edges.map((edge) => edgeState(edge, states, caught, isOver(story))) };
+}
+
+/** Return the items of a FOR_EACH, or of a node in its body, as [{scope, status}], the failed ones first. */
+export function itemList({ nodes, edges }, story, id) {
+  const body = bodiesOf(nodes, edges).get(id);
+  const items = body ? itemsOf(id, body, story) : new Map(Object.entries(story.nodes?.[id]?.items ?? {}));
+  const rows = [...items].map(([scope, status]) => ({ scope, status: isOver(story) ? atEnd(status) : status }));
+  return rows.sort((a, b) => WORST_FIRST.indexOf(a.status) - WORST_FIRST.indexOf(b.status) || byIndex(a.scope, b.scope));
+}
+
+function loopOf(id, bodies) {
+  const around = [...bodies].filter(([, body]) => body.has(id));
+  return around.sort((a, b) => a[1].size - b[1].size)[0]?.[0] ?? null;
+}
+
+function nodeState(entry, over, loop) {
+  if (!entry) return { status: "ahead", loop };
+  const { items, ...own } = entry;
+  const counted = items ? countsOf(Object.values(items)) : {};
+  const status = own.status ?? worst(Object.keys(counted.counts ?? {}));
+  return { ...own, ...counted, loop, status: over ? atEnd(status) : status };
+}
+
+// What no item has come to when the FOR_EACH around it is over.
+function isPassed({ loop }, states) {
+  return Boolean(loop) && (ENDED.has(states.get(loop).status) || isPassed(states.get(loop), states));
+}
+
+function atEnd(status) {
+  return ENDED.has(status) ? status : "stopped";
+}
+
+function countsOf(statuses) {
+  if (!statuses.length) return {};
+  const counts = {};
+  for (const status of statuses) counts[status] = (counts[status] ?? 0) + 1;
+  return { counts, seen: statuses.length };
+}
+
+// An item is as far as its nodes are.
+function itemsOf(loop, body, story) {
+  const items = new Map();
+  for (const id of body) {
+    for (const [scope, status] of Object.entries(story.nodes?.[id]?.items ?? {})) {
+      const item = ownScope(scope, loop);
+      if (item) items.set(item, worst([status, items.get(item)].filter(Boolean)));
+    }
+  }
+  return items;
+}
+
+// Of `customers/3/orders/2` the part that ends with this loop's index.
+function ownScope(scope, loop) {
+  const parts = scope.split("/");
+  const at = parts.findLastIndex((part, i) => i % 2 === 0 && part === loop);
+  return at < 0 ? null : parts.slice(0, at + 2).join("/");
+}
+
+function worst(statuses) {
+  return WORST_FIRST.find((status) => statuses.includes(status)) ?? "ahead";
+}
+
+function byIndex(a, b) {
+  return a.localeCompare(b, "en", { numeric: true });
+}
+
+// An edge is taken when its source has chosen it, and dead when nothing can come along it any more.
+function edgeState(edge, states, caught, over) {
+  const source = states.get(edge.source);
+  const target = states.get(edge.target);
+  if (!source || !target) return "ahead";
+  const chosen = isChosen(edge, source, target, caught.has(edge.source));
+  if (chosen === undefined) return over ? "dead" : "ahead";
+  return chosen ? "taken" : "dead";
+}
+
+// Within a body, items go different ways: an edge is taken by those that have reached its target.
+function isChosen({ source_handle: handle }, source, target, isCaught) {
+  if (source.status === "skipped" || target.status === "skipped") return false;
+  if (source.loop || handle === "foreach-body") return REACHED.has(target.status) && source.status !== "ahead" ? true : undefined;
+  if (!ENDED.has(source.status)) return undefined;
+  if (source.branch) return handle === source.branch;
+  if (source.status === "failed") return isCaught ? handle === "error" : REACHED.has(target.status);
+  return handle !== "error";
+}
