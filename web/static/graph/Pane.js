@@ -16,6 +16,7 @@ export class Pane {
   #isFitted = true;
   #isHeld = false;
   #followed = "";
+  #inView = "";
 
   constructor({ places, edges, boxes, workflow }) {
     Object.assign(this, { places, boxes, workflow });
@@ -37,11 +38,13 @@ export class Pane {
     if (id === undefined || id === this.#followed) return;
     const isFirst = !this.#followed;
     this.#followed = id;
-    if (!this.#isHeld && this.#scale) this.reveal(id, isFirst);
+    if (!this.#isHeld) this.reveal(id, isFirst);
   }
 
   /** Have a node in view. */
   reveal(id, isAtOnce = false) {
+    this.#inView = id;
+    if (!this.#scale) return; // it is in view from the start
     const { x, y, width, height } = this.boxes.get(id).place;
     const { scrollLeft, scrollTop, clientWidth, clientHeight } = this.element;
     const near = (start, size, from, length) => {
@@ -59,8 +62,8 @@ export class Pane {
     if (!clientWidth) return;
     this.#setScale(Math.max(READABLE, Math.min(1, clientWidth / this.places.width)));
     this.#isFitted = true;
-    const first = this.#followed || this.places.nodes[0]?.id;
-    if (first) this.reveal(first, true);
+    const id = this.#inView || this.places.nodes[0]?.id;
+    if (id) this.reveal(id, true);
   }
 
   #fit() {
@@ -135,7 +138,8 @@ export class Pane {
     if (key === "Home" || key === "End") return nodes.at(key === "Home" ? 0 : -1).id;
     const from = this.boxes.get(id)?.place;
     const middle = ({ x, width }) => x + width / 2;
-    const nearest = (ids) => ids.map((each) => this.boxes.get(each).place).sort((a, b) => Math.abs(middle(a) - middle(from)) - Math.abs(middle(b) - middle(from)))[0]?.id;
+    const far = (place) => 4 * Math.abs(place.y - from.y) + Math.abs(middle(place) - middle(from));
+    const nearest = (ids) => ids.map((each) => this.boxes.get(each).place).sort((a, b) => far(a) - far(b))[0]?.id;
     const edges = this.places.edges.filter(({ isBack }) => !isBack);
     if (key === "ArrowDown") return nearest(edges.filter(({ source }) => source === id).map(({ target }) => target));
     if (key === "ArrowUp") return nearest(edges.filter(({ target }) => target === id).map(({ source }) => source));

@@ -67,9 +67,11 @@ function countsOf(statuses) {
 function itemsOf(loop, body, story) {
   const items = new Map();
   for (const id of body) {
-    for (const [scope, status] of Object.entries(story.nodes?.[id]?.items ?? {})) {
+    const entries = story.nodes?.[id]?.items ?? {};
+    for (const scope in entries) {
       const item = ownScope(scope, loop);
-      if (item) items.set(item, worst([status, items.get(item)].filter(Boolean)));
+      const known = items.get(item);
+      if (item && known !== entries[scope]) items.set(item, known ? worst([known, entries[scope]]) : entries[scope]);
     }
   }
   return items;
@@ -77,9 +79,10 @@ function itemsOf(loop, body, story) {
 
 // Of `customers/3/orders/2` the part that ends with this loop's index.
 function ownScope(scope, loop) {
-  const parts = scope.split("/");
-  const at = parts.findLastIndex((part, i) => i % 2 === 0 && part === loop);
-  return at < 0 ? null : parts.slice(0, at + 2).join("/");
+  const start = scope.startsWith(`${loop}/`) ? 0 : scope.indexOf(`/${loop}/`) + 1;
+  if (!start && !scope.startsWith(`${loop}/`)) return null;
+  const end = scope.indexOf("/", start + loop.length + 1);
+  return end < 0 ? scope : scope.slice(0, end);
 }
 
 function worst(statuses) {
