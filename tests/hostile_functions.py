@@ -45,6 +45,10 @@ from config.egress.errors import UrlRefused
 from config.egress.exchange import HttpAnswer, Limits
 from config.egress.request import checked_headers
 from config.egress.target import parse_target
+from config.expressions.errors import ExpressionFailed, ExpressionRefused
+from config.expressions.template_syntax import MAX_SOURCE
+from config.expressions.templates import Template
+from config.expressions.work import split_texts
 from config.redaction import Redactor, redact_start, secrets_in_url
 from config.redis.url import each_url, without_password
 from config.text.names import did_you_mean
@@ -168,6 +172,17 @@ def _yaml(text: str) -> object:
         return read_yaml(path, "`name: ...`")
 
 
+def _template(text: str) -> None:
+    for source in (text[:MAX_SOURCE], f"{{{{ {text[: MAX_SOURCE - 10]}", f"{{{{ '{text[: MAX_SOURCE - 10]}' }}}}"):
+        with suppress(ExpressionRefused):
+            Template(source)
+
+
+def _rendered(source: str, text: str) -> None:
+    with suppress(ExpressionFailed):
+        Template(source).value({"input": {"a": text}})
+
+
 def _target(text: str) -> None:
     for url in (text, "https://" + text, "https://example.org/" + text, "https://[" + text):
         with suppress(UrlRefused):
@@ -231,6 +246,9 @@ ON_A_THREAD: Mapping[str, Callable[[str], object]] = {
     "data held against a schema": lambda text: schema_errors(SCHEMA, {"a": text}),
     "a list held against a schema": lambda text: schema_errors({"type": "array", "uniqueItems": True}, text.split(",")),
     "an agent's file": _yaml,
+    "a template": _template,
+    "a template's data": lambda text: _rendered("{{ input.a | replace('a', 'b') | urlencode | tojson }}", text),
+    "an expression in CEL": split_texts,
 }
 """What a thread works on where the text is long (``agents/tools/results.py``), or always."""
 IN_PIECES: Mapping[str, Callable[[str], object]] = {

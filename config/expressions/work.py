@@ -15,7 +15,7 @@ MAX_POSITIONS = 1000
 """Repeats of a pattern that the library takes."""
 SEARCHED_AT_ONCE = 100
 """Characters that are compared in the time of one that is matched."""
-_OVERHEAD = 8
+OVERHEAD = 8
 """What a value counts besides its characters."""
 
 MACRO = re.compile(r"\b(all|exists|exists_one|map|filter)\s*\(")
@@ -66,7 +66,7 @@ def size_of(values: Mapping[str, Any]) -> tuple[int, int]:
     waiting: list[Any] = [values]
     while waiting:
         value = waiting.pop()
-        chars += _OVERHEAD
+        chars += OVERHEAD
         if isinstance(value, str):
             chars += len(value)
         elif isinstance(value, Mapping):
@@ -90,12 +90,15 @@ class Split:
     """The expression with an empty text ('') in place of each one."""
     patterns: tuple[str, ...]
     """The texts that are given to ``matches``, as they are written."""
+    texts: tuple[str, ...]
+    """All texts, as they are written, without the letters before them."""
 
 
 def split_texts(source: str) -> Split:
     """Return the expression without its comments and texts; a text that is not closed reaches to the end."""
     bare: list[str] = []
     patterns: list[str] = []
+    texts: list[str] = []
     at = 0
     while at < len(source):
         if source.startswith("//", at):
@@ -111,9 +114,10 @@ def split_texts(source: str) -> Split:
         before = "".join(bare[-24:]).rstrip("rRbB").rstrip()
         if before.endswith("(") and before[:-1].rstrip().endswith("matches"):
             patterns.append(("r" if raw else "") + source[at:end])
+        texts.append(source[at:end])
         bare.append("''")
         at = end
-    return Split("".join(bare), tuple(patterns))
+    return Split("".join(bare), tuple(patterns), tuple(texts))
 
 
 def _is_prefix(bare: list[str]) -> bool:
