@@ -48,6 +48,7 @@ def random_workflow(seed: int, size: int = 60) -> Workflow:
 
     def branches(start: str, handles: list[str]) -> str:
         ends = [chain(start, chance.randint(1, 3), handle) for handle in handles]
+        ends = [loop(end, 1) if chance.random() < 0.2 else end for end in ends]
         join = next(names)
         edges.extend(f"{end} {join}" for end in ends)
         if chance.random() < 0.3:

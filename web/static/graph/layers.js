@@ -18,42 +18,74 @@ const ALONE = 8;
 /**
  * Give each unit its place: `x` is its middle, `y` its top. Return {levels, lines}.
  *
- * Units have {id, width, height} and, where edges do not meet them in their middle, `inX` and `outX` from there. Edges
+ * Units have {id, width, height} and, where edges do not meet them in their middle, `inX` and `exitX` from there. Edges
  * have {source, target, label: {width, height} or null}, and are without cycles. A line has its edge and the units it
- * passes: source, one of its own in each level between, target. A level has {units, top, bottom}.
+ * passes: the `foot` of its source, one of its own in each level between, target. A level has {units, top, bottom}.
+ *
+ * A unit with a `span` is so many nodes higher than others, and stands in as many levels more, so that the levels beside it
+ * are not as high as it is; where that would have a line run through it, it stands in one.
  */
-export function placeInLayers(units, edges) {
-  const ranks = ranksOf(units, edges);
+export function placeInLayers(units, edges, maySpan = true) {
+  const ranks = ranksOf(units, edges, maySpan);
   const levels = [];
   const levelOf = (rank) => (levels[rank] ??= { units: [] });
   for (const unit of units) Object.assign(unit, { above: [], below: [], rank: ranks.get(unit) });
+  for (const unit of units) addFoot(unit, maySpan);
   const lines = edges.map((edge) => lineOf(edge));
-  levelOf(Math.max(...ranks.values()));
-  for (let rank = 0; rank < levels.length; rank += 1) levelOf(rank);
+  for (let rank = Math.max(...units.map(({ foot }) => foot.rank)); rank >= 0; rank -= 1) levelOf(rank);
   for (const unit of inDepth(units)) levelOf(unit.rank).units.push(unit);
   orderAll(levels);
   placeAcross(levels);
+  if (!units.every((unit) => isWhole(unit, levels))) return placeInLayers(units, edges, false);
   placeDown(levels);
   return { levels, lines };
 }
 
+// What stands for the unit in each level that it reaches into; edges leave it from the last one.
+function addFoot(unit, maySpan) {
+  const ranks = maySpan ? 2 * (unit.span ?? 0) : 0;
+  const parts = Array.from({ length: ranks }, (_, i) => ({ rank: unit.rank + 1 + i, body: unit, above: [], below: [], width: unit.width, height: 0 }));
+  const foot = parts.at(-1) ?? unit;
+  connect([unit, ...parts]);
+  Object.assign(unit, { parts, foot, outX: 0 });
+  foot.outX = unit.exitX ?? 0;
+}
+
+// Its parts are below each other, and no line comes from one side of it to the other.
+function isWhole(unit, levels) {
+  return unit.parts.every((part, i) => {
+    const over = unit.parts[i - 1] ?? unit;
+    const isLeft = ({ at }) => at < over.at;
+    const crossed = levels[over.rank].units.some((other) => other !== over && other.below.some((below) => (below.at < part.at) !== isLeft(other)));
+    return part.x === unit.x && !crossed;
+  });
+}
+
+function connect(path) {
+  for (let i = 1; i < path.length; i += 1) {
+    path[i - 1].below.push(path[i]);
+    path[i].above.push(path[i - 1]);
+  }
+}
+
 // The longest path from above; then down to what it leads to, where more edges leave a unit than reach it.
-function ranksOf(units, edges) {
+function ranksOf(units, edges, maySpan) {
   const into = groupBy(units, edges, "target");
   const out = groupBy(units, edges, "source");
   const ranks = new Map();
   const order = [];
+  const step = (unit) => 2 + (maySpan ? 2 * (unit.span ?? 0) : 0);
   const visit = (unit) => {
     if (ranks.has(unit)) return;
     ranks.set(unit, 0);
     for (const { source } of into.get(unit)) visit(source);
-    ranks.set(unit, Math.max(0, ...into.get(unit).map(({ source }) => ranks.get(source) + 2)));
+    ranks.set(unit, Math.max(0, ...into.get(unit).map(({ source }) => ranks.get(source) + step(source))));
     order.push(unit);
   };
   units.forEach(visit);
   for (const unit of order.reverse()) {
     const following = out.get(unit);
-    if (following.length > into.get(unit).length) ranks.set(unit, Math.min(...following.map(({ target }) => ranks.get(target) - 2)));
+    if (following.length > into.get(unit).length) ranks.set(unit, Math.min(...following.map(({ target }) => ranks.get(target) - step(unit))));
   }
   return ranks;
 }
@@ -65,16 +97,13 @@ function groupBy(units, edges, end) {
 }
 
 function lineOf(edge) {
-  const path = [edge.source];
-  for (let rank = edge.source.rank + 1; rank < edge.target.rank; rank += 1) {
+  const path = [edge.source.foot];
+  for (let rank = edge.source.foot.rank + 1; rank < edge.target.rank; rank += 1) {
     const label = path.length === 1 ? edge.label : null;
     path.push({ rank, isLine: true, above: [], below: [], width: label?.width ?? LINE_WIDTH, height: label?.height ?? 0 });
   }
   path.push(edge.target);
-  for (let i = 1; i < path.length; i += 1) {
-    path[i - 1].below.push(path[i]);
-    path[i].above.push(path[i - 1]);
-  }
+  connect(path);
   return { edge, path };
 }
 
@@ -99,7 +128,6 @@ function orderAll(levels) {
   for (let sweep = 0; sweep < SWEEPS && fewest; sweep += 1) {
     const isDown = sweep % 2 === 0;
     for (const level of isDown ? levels : [...levels].reverse()) sortByMiddle(level, isDown ? "above" : "below");
-    transpose(levels);
     const crossed = crossings(levels);
     if (crossed >= fewest) continue;
     fewest = crossed;
@@ -119,29 +147,6 @@ function sortByMiddle(level, side) {
   const middle = new Map(level.units.map((unit) => [unit, unit[side].length ? mean(unit[side].map(({ at }) => at)) : unit.at]));
   level.units = [...level.units].sort((a, b) => middle.get(a) - middle.get(b) || a.at - b.at);
   number(level);
-}
-
-// Neighbours change places as long as that takes crossings away.
-function transpose(levels) {
-  for (let isBetter = true; isBetter;) {
-    isBetter = false;
-    for (const level of levels) {
-      level.units = [...level.units];
-      for (let i = 1; i < level.units.length; i += 1) {
-        const [left, right] = [level.units[i - 1], level.units[i]];
-        if (crossed(left, right) <= crossed(right, left)) continue;
-        [level.units[i - 1], level.units[i]] = [right, left];
-        [left.at, right.at] = [i, i - 1];
-        isBetter = true;
-      }
-    }
-  }
-}
-
-function crossed(left, right) {
-  let count = 0;
-  for (const side of ["above", "below"]) for (const a of left[side]) for (const b of right[side]) count += a.at > b.at ? 1 : 0;
-  return count;
 }
 
 function crossings(levels) {
@@ -274,9 +279,10 @@ function move(row, x, levels) {
 function placeDown(levels) {
   let top = 0;
   levels.forEach((level, i) => {
-    const height = Math.max(0, ...level.units.map((unit) => unit.height));
+    for (const part of level.units.filter((unit) => unit.body?.foot === unit)) part.height = Math.max(0, part.body.y + part.body.height - top);
+    const height = Math.max(0, ...level.units.map((unit) => (unit.parts?.length ? 0 : unit.height)));
     Object.assign(level, { top, bottom: top + height });
-    for (const unit of level.units) unit.y = top + (unit.isLine ? 0 : Math.min(6, (height - unit.height) / 2));
+    for (const unit of level.units) unit.y = top + (unit.isLine ? 0 : Math.max(0, Math.min(6, (height - unit.height) / 2)));
     const far = Math.max(0, ...level.units.flatMap((unit) => unit.below.map((other) => Math.abs(other.x - unit.x - bend(unit, other)))));
     top = level.bottom + (i < levels.length - 1 ? Math.min(MOST_LEVEL_GAP, LEVEL_GAP + Math.round(far / 12)) : 0);
   });

@@ -4,6 +4,7 @@ import { placeInLayers } from "./layers.js";
 
 const NODE_HEIGHT = 46;
 const END_HEIGHT = 32;
+const LEVEL_HEIGHT = 92;
 const NARROWEST = 168;
 const WIDEST = 246;
 /** The share of nodes that have one width, so that they stand below each other. */
@@ -112,7 +113,8 @@ function frameOf(groups, id) {
   const lanes = lanesOf(inside);
   const width = 2 * Math.ceil((box.right - box.left + 2 * PADDING + lanes) / 2);
   const x = Math.round(inside.head.x - box.left + PADDING - width / 2);
-  return { id, inside, width, height: box.bottom + 2 * PADDING, inX: x, outX: x };
+  const height = box.bottom + 2 * PADDING;
+  return { id, inside, width, height, inX: x, exitX: x, span: Math.floor((height - NODE_HEIGHT) / LEVEL_HEIGHT) };
 }
 
 // What a depth-first search meets again on its way leads back; what leads to the group's FOR_EACH does so by its meaning.
@@ -187,8 +189,8 @@ function edgeOf({ edge: { edge, source, target, label }, path }, { levels }, shi
     const point = [Math.round(x + shift.x), Math.round(y + shift.y)];
     if (points.at(-1)?.join() !== point.join()) points.push(point);
   };
-  add(source.x + (source.outX ?? 0), source.y + source.height);
-  add(source.x + (source.outX ?? 0), levels[source.rank].bottom);
+  add(source.x + (source.exitX ?? 0), source.y + source.height);
+  add(source.x + (source.exitX ?? 0), levels[source.foot.rank].bottom);
   for (const { x, rank, height } of path.slice(1, -1)) {
     if (rank % 2 && !height) continue; // one curve from level to level
     add(x, levels[rank].top);
@@ -202,7 +204,7 @@ function edgeOf({ edge: { edge, source, target, label }, path }, { levels }, shi
 
 // From below the source to a lane on the right, up, and in from the side.
 function backEdgeOf({ edge, source, target }, lane, { levels }, shift) {
-  const below = levels[source.rank].bottom + PADDING / 2 + 1;
+  const below = levels[source.foot.rank].bottom + PADDING / 2 + 1;
   const into = target.y + target.height / 2;
   const points = [[source.x, source.y + source.height], [source.x, below], [lane, below], [lane, into], [target.x + target.width / 2, into]];
   return { ...edge, points: points.map(([x, y]) => [Math.round(x + shift.x), Math.round(y + shift.y)]), isBack: true };
