@@ -13,7 +13,8 @@ const REACHED = new Set(["started", "waiting", "done", "failed", "compensated", 
  * Return {nodes, edges} for a workflow and a story: nodes by id as {status, loop, counts, total, ...}, edges as "taken",
  * "dead" or "ahead", in the order of the workflow's.
  *
- * A status is that of the node's last event, "ahead" before the first, and "stopped" where the run ended before the node did.
+ * A status is that of the node's last event, "ahead" before the first, and "stopped" where the run ended before the node did;
+ * in a body, that of the items that have not ended, then the worst.
  * `counts` has the numbers of items by status, for a FOR_EACH and for what is in its body; `loop` is the innermost FOR_EACH
  * that a node stands in.
  */
@@ -43,7 +44,8 @@ function nodeState(entry, over, loop) {
   if (!entry) return { status: "ahead", loop };
   const { items, ...own } = entry;
   const counted = items ? countsOf(Object.values(items)) : {};
-  const status = own.status ?? worst(Object.keys(counted.counts ?? {}));
+  const { started, waiting, ...ended } = counted.counts ?? {};
+  const status = own.status ?? (started ? "started" : waiting ? "waiting" : worst(Object.keys(ended)));
   return { ...own, ...counted, loop, status: over ? atEnd(status) : status };
 }
 
