@@ -17,6 +17,8 @@ LABEL = r"[a-z][a-z0-9_.-]{0,63}"
 UNTRUSTED, SENSITIVE, TRUSTED = "untrusted", "sensitive", "trusted"
 """Labels of results: others may have written them; they must not leave; others have not, although they are read from
 another system."""
+MODEL = "model"
+"""The label of what a model wrote in a workflow, and of what was made of it."""
 OUTWARD, INWARD = "outward", "inward"
 """Labels of calls: they leave for another system; they do not, although they have an effect."""
 

@@ -1,37 +1,28 @@
-"""An agent's definition: the fields of its YAML file, and their validation."""
+"""An agent's definition: the fields of its YAML file; ``config.definitions.loading`` reads them."""
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-import orjson
 from pydantic import (
     AfterValidator,
     Field,
-    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
-from config.definitions.behaviour import MAX_ITERATIONS, ON_DISCONNECT, ON_DISCONNECT_FORM, behaviour_of
-from config.definitions.compaction import Compaction
-from config.definitions.dotted_path import reason_of
-from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
+from config.definitions.behaviour import MAX_ITERATIONS, ON_DISCONNECT
 from config.definitions.goal import in_our_words
-from config.definitions.guardrails.checks import Checks, CheckSection, GuardrailFields, PatternCheck
+from config.definitions.guardrails.checks import CheckSection, GuardrailFields
 from config.definitions.guardrails.prompt_guard import PromptGuardFields
 from config.definitions.model_fields import (
     OURS,
     Address,
+    Compaction,
     Fallback,
-    Section,
     Text,
     Timeouts,
     Variable,
@@ -41,18 +32,14 @@ from config.definitions.router import Route, with_routes
 from config.definitions.schemas.json_schema import SchemaRefused, check_schema
 from config.definitions.secrets import require_no_credentials
 from config.definitions.tool_override import ToolOverride
-from config.definitions.yaml_lines import LinedYaml, Mistakes, read_yaml
-from config.identity.principal import NAME, NAME_FORM, Role
-from config.redaction import register_secrets, secrets_in_url
-from config.settings import QUEUE_NAME, QUEUE_NAME_FORM
+from config.identity.principal import NAME, Role
+from config.settings import QUEUE_NAME
 from config.text.visible import first_hidden
 
 AGENT_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """Valid names of an agent's file, without its extension."""
-BEGINNING = "`name: ...`, `model: auto` and `system_prompt: ...`"
-"""What an agent's file begins with."""
 
-_TOOL = r"^([A-Za-z_][\w.-]*(:[A-Za-z_]\w*)?|agent:[A-Za-z0-9_.-]{1,64}|celery:[\w.:/-]+|mcp:[\w.:/-]+)$"
+TOOL_LINE = r"^([A-Za-z_][\w.-]*(:[A-Za-z_]\w*)?|(agent|workflow):[A-Za-z0-9_.-]{1,64}|celery:[\w.:/-]+|mcp:[\w.:/-]+)$"
 _RESOURCE = r"^mcp:[A-Za-z][A-Za-z0-9_-]{0,31}(/[^\s\x00-\x1f]+)?$"
 _PROMPT = r"^mcp:[A-Za-z][A-Za-z0-9_-]{0,31}(/[^\x00-\x1f*]+)?$"
 _Name = Annotated[str, Field(pattern=rf"^{NAME}$")]
@@ -109,7 +96,7 @@ class DefinitionFields(CheckSection):
     """The first message to the model."""
     example_conversation_history: Annotated[str, Field(max_length=20_000)] = ""
     """A conversation that the model is shown as an example, below the system prompt."""
-    tools: tuple[Annotated[str, Field(pattern=_TOOL, max_length=200)], ...] = ()
+    tools: tuple[Annotated[str, Field(pattern=TOOL_LINE, max_length=200)], ...] = ()
     """Names of built-in tools, ``package.module:function``, ``agent:`` and the id of another agent, ``celery:`` and the
     name of a Celery task, or ``mcp:`` and an MCP server, alone or with ``/`` and one of its tools."""
     resources: tuple[Annotated[str, Field(pattern=_RESOURCE, max_length=2000)], ...] = ()
@@ -232,6 +219,21 @@ class AgentDefinition(DefinitionFields):
     problem: str = Field(default="", repr=False)
     """Why the file cannot be used, where ``version`` serves in its place."""
 
+    @property
+    def is_workflow(self) -> bool:
+        """Whether it is a workflow's, whose runs walk a graph or follow a blueprint."""
+        return False
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether its runs may ask ``model``."""
+        return True
+
+    @property
+    def input_schema(self) -> Mapping[str, Any] | None:
+        """What a run is started with, as JSON Schema; None: with a message."""
+        return None
+
     def run_fields(self, observers: Sequence[str] = ()) -> dict[str, Any]:
         """Return what a new run takes from it; ``observers`` are named besides its own."""
         return {
@@ -247,120 +249,3 @@ class AgentDefinition(DefinitionFields):
             "priority": self.priority,
             "is_private": self.access.runs == "private",
         }
-
-
-def pinned_definition(agent_id: str, digest: str, content_json: str) -> AgentDefinition:
-    """Return a definition as it was stored when a run was accepted.
-
-    Raises:
-        DefinitionInvalid: this version of the code does not accept it.
-    """
-    origin = f"the definition {digest[:12]} of '{agent_id}'"
-    with _only_definition_errors(origin):
-        return _definition(agent_id, origin, orjson.loads(content_json))
-
-
-def definition_of(agent_id: str, content: Mapping[str, Any]) -> AgentDefinition:
-    """Return an agent that no file has.
-
-    Raises:
-        DefinitionInvalid: it cannot be one.
-    """
-    origin = f"the agent '{agent_id}'"
-    with _only_definition_errors(origin):
-        return _definition(agent_id, origin, content)
-
-
-def load_definition(path: Path) -> AgentDefinition:
-    """Return the agent defined in ``path``.
-
-    Raises:
-        DefinitionInvalid: the message names the file, the line, the field and what to write instead.
-    """
-    if not AGENT_ID.fullmatch(path.stem):
-        problem = "an agent's file name may have letters, digits, '_', '-' and '.', at most 64 of them."
-        raise DefinitionInvalid(str(path), None, None, problem)
-    with _only_definition_errors(str(path)):
-        written = read_yaml(path, BEGINNING)
-        return _definition(path.stem, str(path), written.data, written)
-
-
-@contextmanager
-def _only_definition_errors(origin: str) -> Iterator[None]:
-    """Turn any exception of reading a definition into ``DefinitionInvalid``, so that other definitions can be read.
-
-    A library may run out of stack or panic on input that passed the checks.
-    """
-    try:
-        yield
-    except (DefinitionInvalid, KeyboardInterrupt, SystemExit, GeneratorExit):
-        raise
-    except OSError as error:  # of this moment, and not of the file
-        raise DefinitionUnreadable.of(Path(origin), error) from error
-    except BaseException as error:  # a panic of Rust code is no Exception
-        problem = f"cannot be read ({reason_of(error)}); make it simpler."
-        raise DefinitionInvalid(origin, None, None, problem) from error
-
-
-def _definition(
-    agent_id: str, file: str, content: Mapping[str, Any], written: LinedYaml | None = None
-) -> AgentDefinition:
-    try:
-        fields = DefinitionFields.model_validate(content, context=agent_id)
-    except ValidationError as error:
-        raise _MISTAKES.first(error, written).refusal(file, written) from error
-    targets: list[DefinitionFields | Fallback] = [fields, *fields.fallbacks]
-    for target in targets:
-        register_secrets([os.environ.get(target.api_key_env or "", "")])
-        register_secrets(secrets_in_url(target.api_base or ""))
-    values = {name: getattr(fields, name) for name in fields.model_fields_set}
-    canonical = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
-    digest = hashlib.sha256(canonical).hexdigest()
-    ours: dict[str, Any] = {"digest": digest, "content_json": canonical.decode(), "behaviour": behaviour_of(content)}
-    return AgentDefinition(**values, **ours, id=agent_id, file=file)
-
-
-_SENTENCES = {
-    "missing name": "is missing; add it, for example `name: Assistant`.",
-    "missing model": "is missing; add it, for example `model: auto`.",
-    "missing system_prompt": "is missing; add it, for example `system_prompt: You answer briefly.`.",
-    "missing": "is missing; add it, for example `{name}: ...`.",
-    "literal_error": "has to be {expected}.",
-    "enum": "has to be {expected}.",
-    "string_pattern_mismatch access": f"has to be {NAME_FORM}.",
-    "string_type": "has to be text; put it in quotes.",
-    "string_pattern_mismatch": "has to be a built-in tool's name or `package.module:function`.",
-    "string_pattern_mismatch api_key_env": (
-        "has to be the name of an environment variable, like OPENAI_API_KEY, and never the key itself."
-    ),
-    "string_pattern_mismatch databases": "has to be the name of a database, as CALLBOARD_SQL_DATABASES has it.",
-    "string_pattern_mismatch resources": "has to be `mcp:server` or `mcp:server/uri`; `*` in the URI is any text.",
-    "string_pattern_mismatch prompts": "has to be `mcp:server` or `mcp:server/name`.",
-    "string_pattern_mismatch agent": "has to be the id of an agent, its file's name without `.yaml`.",
-    "string_pattern_mismatch function": "has to be `package.module:function`.",
-    "string_pattern_mismatch on_disconnect": ON_DISCONNECT_FORM,
-    "string_pattern_mismatch queue": f"has to be {QUEUE_NAME_FORM}.",
-    "string_type fallbacks": "has to be the name of a model, or a mapping with `model:`.",
-    "model_type fallbacks": "has to be the name of a model, or a mapping with `model:`.",
-    "too_short fallbacks": "names no model; list one, for example `fallbacks: [openai/gpt-5-mini]`, or leave it out.",
-    "too_long fallbacks": "names more than 8 models; leave some out.",
-    "tuple_type": "has to be a list, for example `{name}: [one, two]`.",
-    "list_type": "has to be a list, for example `{name}: [one, two]`.",
-    "dict_type": "has to be a mapping of fields to values.",
-    "model_type": "has to be a mapping of fields to values.",
-}
-"""The remedy by pydantic's name of an error, or by that and the field's name."""
-
-
-def _section(location: Sequence[Any]) -> type[Section | CheckSection]:
-    """Return the section that has the field at this place."""
-    if len(location) == 1:
-        return DefinitionFields
-    if location[0] == "guardrails":
-        return (GuardrailFields, Checks, PatternCheck)[min(len(location) - 2, 2)]
-    sections: dict[Any, type[Section | CheckSection]] = {"prompt_guard": PromptGuardFields, "compaction": Compaction}
-    sections |= {"timeouts": Timeouts, "access": Access, "router": Route, "fallbacks": Fallback}
-    return sections.get(location[0], ToolOverride)
-
-
-_MISTAKES = Mistakes(section_of=_section, sentences=_SENTENCES)

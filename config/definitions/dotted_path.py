@@ -30,7 +30,7 @@ from config.settings import ROOT, Settings
 from config.settings.project import installed_entries, shipped_entries
 from config.text.names import did_you_mean
 
-GROUPS = ("callboard.tools", "callboard.observers")
+GROUPS = ("callboard.tools", "callboard.observers", "callboard.blueprints", "callboard.node_types")
 """Entry-point groups whose packages may be named."""
 IMPORT_S = 30.0
 """Seconds a module may take to be imported."""

@@ -1,4 +1,4 @@
-"""What a definition says of its models: addresses, keys, timeouts, and which models are asked in its place."""
+"""What a definition says of its models: addresses, keys, timeouts, fallbacks, and when long threads are summarised."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from config.egress.errors import UrlRefused
 from config.egress.target import parse_target
+from config.text.visible import first_hidden
 
 _REMEDIES = {
     "write it as the agent's `model:`": "model",
@@ -104,3 +105,25 @@ def require_others(fallbacks: Sequence[Fallback], own: tuple[Any, ...]) -> None:
             problem = "the agent's own model" if target == own else "listed twice"
             raise ValueError(f"number {number}, '{fallback.model}', is {problem}; leave it out, or name another model")
         before.append(target)
+
+
+def _can_begin_a_line(value: str) -> str:
+    if ":" in value or value != value.strip() or first_hidden(value.replace("\n", "\0")) is not None:
+        raise ValueError("has to be the name of a fact, without ':', hidden characters, line ends and blanks around it")
+    return value
+
+
+_FactName = Annotated[str, Field(min_length=1, max_length=80), AfterValidator(_can_begin_a_line)]
+
+
+class Compaction(Section):
+    """When a thread that has grown long is summarised, and what each summary keeps word for word."""
+
+    enabled: Annotated[bool, Field(strict=True)] = True
+    """Whether it is, and whether summaries that are there are used."""
+    at: Annotated[float, Field(strict=True, ge=0.1, le=1)] = 0.7
+    """From which share of what the model can be shown on."""
+    turns: Annotated[int, Field(strict=True, ge=4, le=100_000)] = 250
+    """From how many turns on that no summary replaces."""
+    pinned: Annotated[tuple[_FactName, ...], Field(max_length=20)] = ()
+    """Names of facts that each summary has word for word, where the conversation has them."""

@@ -27,7 +27,7 @@ _ADDRESS = re.compile(r"https?://[A-Za-z0-9\[][A-Za-z0-9.:_\]-]{0,255}(?:/[A-Za-
 class AgentSettings(ServerSettings):
     """Part of ``Settings``; ``trusted_network`` applies to the engine's server, too."""
 
-    agents_dir: str = "config/agents:config/goals"
+    agents_dir: str = "config/agents:config/goals:config/workflows"
     """One or more folders of agent definitions, separated by ``:``; the first one that has an id wins."""
     celery_tasks_dir: str = "config/celery_tasks"
     """One or more folders with files of Celery applications whose tasks agents may call, separated by ``:``."""

@@ -1,0 +1,89 @@
+"""Which nodes of a workflow a retry makes again: those that failed, and all that follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from config.definitions.workflows.fields import WorkflowDefinition
+from config.definitions.workflows.graph import BODY, COMPENSATION, Graph
+
+Step = Mapping[str, Any]
+
+
+def redo_of(
+    definition: WorkflowDefinition,
+    before: WorkflowDefinition | None,
+    steps: Iterable[Step],
+    *,
+    items_only: bool = False,
+) -> frozenset[str]:
+    """Return the paths of the steps that a retry makes again; everything else is taken from the record.
+
+    ``before``: the definition that the run had; a node that was changed since is made again too. ``items_only``: of
+    what has failed, the items of FOR_EACH alone are.
+    """
+    recorded = [step for step in steps if step["node"] is not None and not step["node"].startswith("~")]
+    paths = {step["node"] for step in recorded}
+    redo = _Redo(definition.graph, paths)
+    changed = _changed(definition, before)
+    for step in recorded:
+        path = step["node"]
+        is_undone = path.endswith(COMPENSATION) and step["status"] == "done"
+        is_failed = not path.endswith(COMPENSATION) and step["status"] != "done"
+        if is_failed and items_only and "/" not in path:
+            continue
+        if is_undone or is_failed:
+            redo.add(path.removesuffix(COMPENSATION))
+        elif path.rpartition("/")[2] in changed:
+            redo.add(path, with_items=True)
+    return frozenset(redo.paths)
+
+
+def _changed(definition: WorkflowDefinition, before: WorkflowDefinition | None) -> set[str]:
+    """Return the nodes that are not as they were, or that other nodes lead to now."""
+    if before is None or before.digest == definition.digest:
+        return set()
+    graph, old = definition.graph, before.graph
+    return {
+        node_id
+        for node_id in graph.nodes
+        if node_id not in old.nodes
+        or graph.nodes[node_id] != old.nodes[node_id]
+        or {(edge.source, edge.handle) for edge in graph.into[node_id]}
+        != {(edge.source, edge.handle) for edge in old.into[node_id]}
+    }
+
+
+def calls_from_the_first_failed(steps: Sequence[Step]) -> frozenset[str]:
+    """Return the calls of a blueprint from the first one on that failed or was undone: the code saw its outcome."""
+    failed = [step["number"] for step in steps if (step["status"] != "done") != step["node"].endswith(COMPENSATION)]
+    first = min(failed, default=None)
+    return frozenset(step["node"] for step in steps if first is not None and step["number"] >= first)
+
+
+class _Redo:
+    """Collects paths, each with what follows from it."""
+
+    def __init__(self, graph: Graph, recorded: Iterable[str]) -> None:
+        self._graph, self._recorded = graph, tuple(recorded)
+        self.paths: set[str] = set()
+
+    def add(self, path: str, *, with_items: bool = False) -> None:
+        """Add a node, or an item, with all that follows; ``with_items``: with everything inside of it."""
+        if path in self.paths:
+            return
+        self.paths.add(path)
+        scope, _, name = path.rpartition("/")
+        if with_items:
+            self.paths.update(other for other in self._recorded if other.startswith(f"{path}/"))
+        if not name.isdecimal():
+            for node_id in self._following(name):
+                self.add(f"{scope}/{node_id}" if scope else node_id, with_items=True)
+        if scope:
+            self.add(scope)
+
+    def _following(self, node_id: str) -> Iterable[str]:
+        inside = self._graph.scopes[self._graph.scope_of[node_id]].nodes if node_id in self._graph.nodes else ()
+        edges = self._graph.out.get(node_id, ())
+        return [edge.target for edge in edges if edge.handle != BODY and edge.target in inside]
