@@ -231,6 +231,8 @@ class PersonAnswer:
     """What the tool kept with the newest of its questions that was answered."""
     given: Mapping[str, Any] = field(default_factory=dict)
     """The answers to what the tool asked, by ``form_digest`` of the question."""
+    unlogged: ApprovalPayload | None = None
+    """The event of an answer that was given while a workflow's owner was at another branch; the next one writes it."""
 
 
 NO_ANSWER = PersonAnswer()
@@ -287,6 +289,20 @@ def _answered(row: Row[Any], before: PersonAnswer, *, is_void: bool) -> PersonAn
         policy_version=row.policy_version,
         edited=edited,
         given=before.given,
+        unlogged=_event(row, decision) if decision is not None and data.get("unlogged") and not row.used_ms else None,
+    )
+
+
+def _event(row: Row[Any], decision: Decision) -> ApprovalPayload:
+    """Return the event of an answer."""
+    return ApprovalPayload(
+        approval_id=row.id,
+        call_id=row.call_id,
+        name=row.name,
+        arguments=decision.arguments,
+        decision=decision.decision,
+        by=row.decided_by,
+        reason=decision.message,
     )
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bus.journal.acceptance.callers_transaction import CallersTransaction
     from bus.journal.acceptance.children import AcceptedChild
     from bus.journal.acceptance.new_run import NewRun
-    from bus.journal.controls import CONTROLS, STEER, STOP, Control
+    from bus.journal.controls import CONTROLS, SIGNAL, STEER, STOP, Control
     from bus.journal.decisions.decisions import Decided
     from bus.journal.forks.continued import RepeatedRun
     from bus.journal.forks.fork import Fork
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bus.journal.mailbox.busy import ITS_OWN_RUN, Delivery, IfBusy
     from bus.journal.records.parent import Parent
     from bus.journal.records.recorded_calls import Mode, Origin, RecordedCalls
-    from bus.journal.records.steps import NO_MODEL, TOOL, NewCall
+    from bus.journal.records.steps import AGENT, NO_MODEL, NewCall
     from bus.journal.states.codes import STOPPED
     from bus.journal.storage.internal_events import NewInternalEvent
     from bus.journal.unowned.transitions import CommitResult

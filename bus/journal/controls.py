@@ -35,6 +35,9 @@ class Control:
     takes_limits: bool = False
     """Whether it comes with limits of the run, or its priority."""
 
+    takes_signal: bool = False
+    """Whether it comes with the name of a signal, and its data."""
+
     def is_done(self, status: str) -> bool:
         """Return whether a run in this state needs nothing more: it has ended, or was left as requested."""
         return status in TERMINAL or (self.to is not None and status == self.to.status)
@@ -84,5 +87,13 @@ SET = Control(
     help="Change RUN while it is open: how many rounds with tools it may have, or its priority.",
     takes_limits=True,
 )
-CONTROLS: Mapping[str, Control] = {control.verb: control for control in (STOP, PAUSE, RESUME, STEER, SET)}
+SIGNAL = Control(
+    verb="signal",
+    kind="signal",
+    to=None,
+    request="to take a signal",
+    help="Give RUN, a workflow, the signal that one of its nodes waits for.",
+    takes_signal=True,
+)
+CONTROLS: Mapping[str, Control] = {control.verb: control for control in (STOP, PAUSE, RESUME, STEER, SET, SIGNAL)}
 """By their verb."""

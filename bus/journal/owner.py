@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from bus.journal.live.hotlog import HotLog
     from bus.journal.log.children import ChildRun
     from bus.journal.log.commit import Commit
-    from bus.journal.log.progress import OpenStep, Progress
+    from bus.journal.log.progress import NodeStep, OpenStep, Progress
     from bus.journal.log.writer import RunWriter
     from bus.journal.ownership.claims import Begun, ClaimTerms, Refused, Waiting
     from bus.journal.ownership.leases import Claim, FirstCommit
     from bus.journal.records.control_requests import ControlRequest
     from bus.journal.records.recorded_calls import RecordedOutcome
-    from bus.journal.records.steps import AcceptedCall, StepEnded, StepStarted, Totals
+    from bus.journal.records.steps import AcceptedCall, AcceptedInput, StepEnded, StepStarted, Totals
     from bus.journal.records.task_wait import TaskWait
     from bus.journal.records.threads import HistoryItem, Past, Summary
     from bus.journal.run_end import Took, answering, end_commit, end_event, result_of_cut_off
@@ -25,7 +25,5 @@ if TYPE_CHECKING:
     from bus.journal.states.lease import Lease
     from bus.journal.states.release import DRAINED, HANDED_OVER, PAUSED, Handover, Release
     from bus.journal.sticky import StickyApproval
-    from bus.journal.unowned.task_waits import KnownWait
-    from bus.journal.version import require_readable_journal
 else:
     __getattr__ = on_demand(globals())

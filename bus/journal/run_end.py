@@ -16,7 +16,7 @@ from bus.journal.approvals import NO_ANSWER, Decision, answers
 from bus.journal.errors import StaleOwner
 from bus.journal.log.commit import Commit
 from bus.journal.records.control_requests import STOP, ControlRequest, answers_at_end, unread_controls
-from bus.journal.records.steps import StepEnded, Totals, read_totals
+from bus.journal.records.steps import WORKFLOW, StepEnded, Totals, left_to_undo, read_totals
 from bus.journal.records.threads import HistoryItem, error_item
 from bus.journal.states.codes import STOPPED, Ending, RunStatus
 from bus.journal.unowned.transitions import CommitResult, end, lock_run
@@ -29,6 +29,7 @@ from config.ids import new_id
 
 NOT_FINISHED = "The run ended before this call was finished."
 NOT_KNOWN = "The run ended while this call was under way; it is not known whether it took effect."
+NOT_MADE = "the call that undoes it was not made"
 GIVEN_UP = "It is not known whether this call took effect, and a person let the run fail."
 
 
@@ -135,7 +136,17 @@ def end_run(
     unread = [_unread(request, row.definition_digest) for request in unread_controls(connection, row.id)]
     took = Took(max(0, row.age_ms), row.work_ms)
     change = end_commit(ending, closed, read_totals(connection, row.id), took, unread)
+    if row.kind == WORKFLOW:
+        change = _naming_left(connection, row, change)
     return end(connection, row, change, crashes)
+
+
+def _naming_left(connection: Connection, run: Row[Any], change: Commit) -> Commit:
+    """Return the end of a workflow with the calls that would have undone others; only an owner makes them."""
+    left = [{**call, "reason": NOT_MADE} for call in left_to_undo(connection, run.id)]
+    end = change.events[-1]
+    assert isinstance(end, EndPayload)
+    return replace(change, events=[*change.events[:-1], replace(end, not_undone=left or None)])
 
 
 def _unread(request: ControlRequest, digest: str) -> ControlRequest:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from bus.journal.ownership.workers import WorkerRow, Workers, abandoned_calls, missing_keys, serves
     from bus.journal.storage.agent_versions import AgentVersions, Aliases
     from bus.journal.storage.mcp import McpLogins, SealedLogin
+    from bus.journal.storage.node_types import seed_node_types
     from bus.journal.storage.summaries import WINDOW_PART, NewSummary
+    from bus.journal.unowned.task_waits import KnownWait
 else:
     __getattr__ = on_demand(globals())

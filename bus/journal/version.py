@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bus.journal.errors import CodeVersion
-from bus.journal.records.steps import AGENT, TOOL
+from bus.journal.records.steps import AGENT, TOOL, WORKFLOW
 
-JOURNAL_VERSION = 3
+JOURNAL_VERSION = 4
 """To be raised when the format of steps, events or history changes so that older code would misread it."""
-OF_KIND: Mapping[str, int] = {AGENT: 1, TOOL: 2}
-"""The version that each kind of run is written in: code of version 1 would begin an agent's turn for a tool's call."""
+OF_KIND: Mapping[str, int] = {AGENT: 1, TOOL: 2, WORKFLOW: 4}
+"""The version that each kind of run is written in: code of version 1 would begin an agent's turn for a tool's call,
+and code of version 3 for a workflow."""
 WITH_ORIGIN = 3
 """The version of a run that continues from another one: code of version 2 would make its recorded calls again."""
 

@@ -26,6 +26,7 @@ from bus.payloads.thread_events import ChildPayload as ChildPayload
 from bus.payloads.thread_events import ControlPayload as ControlPayload
 from bus.payloads.thread_events import HandoverPayload as HandoverPayload
 from bus.payloads.thread_events import HistoryPayload as HistoryPayload
+from bus.payloads.thread_events import NodePayload as NodePayload
 from config.redaction import redact
 
 Outcome = Literal["done", "failed", "refused", "cancelled", "unknown"]
@@ -315,6 +316,9 @@ class EndPayload(Payload):
     """From the run's acceptance to its end."""
     work_ms: int | None = None
     """Of it, how long workers owned the run; the rest it waited for one, a person or a task."""
+    not_undone: Sequence[Mapping[str, Any]] | None = None
+    """Of a workflow that has not succeeded: the ``node`` and ``tool`` of each call that changed something which nothing
+    has undone, and the ``reason``."""
 
     @staticmethod
     def log_line(record: Record) -> str:
@@ -323,7 +327,10 @@ class EndPayload(Payload):
         totals = "".join(
             given(record, name, f" {name}={{}}") for name in ("cost_usd", "steps", "duration_ms", "work_ms")
         )
-        return f"{record['status']}{given(record, 'reason', ' {}')}{usage}{totals}"
+        left = ", ".join(call["node"] for call in record.get("not_undone") or ())
+        return (
+            f"{record['status']}{given(record, 'reason', ' {}')}{usage}{totals}{f' not undone: {left}' if left else ''}"
+        )
 
 
 def ranges_of(numbers: Iterable[int]) -> list[list[int]]:

@@ -1,7 +1,8 @@
-"""The events about a run's thread and its family: controls, hand-overs, child runs, and changes of the history."""
+"""The events about a run's thread, its family and its nodes: controls, hand-overs, child runs, changes of history."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from bus.payloads.log_lines import given
@@ -21,6 +22,31 @@ class ChildPayload(Payload):
     @staticmethod
     def log_line(record: Record) -> str:
         return f"{record['agent']} {record['child_run_id']} {record['status']}"
+
+
+@event("node")
+class NodePayload(Payload):
+    """The state of a workflow's node changed; its input and output are in its step."""
+
+    node_id: str
+    node_type: str
+    status: str
+    """started, waiting, done, failed, skipped or compensated."""
+    path: Sequence[str | int] = ()
+    """The scope in which it is walked: a FOR_EACH and the index of its item, ``["items", 17]``; none: the graph."""
+    branch: str | None = None
+    """The handle of the edges that are followed, where the node has chosen."""
+    attempt: int | None = None
+    """From the second one on."""
+    duration_ms: int | None = None
+    step_id: str | None = None
+    content: str | None = None
+    """Why it failed, what it waits for, or what is unusual about it, as a sentence."""
+
+    @staticmethod
+    def log_line(record: Record) -> str:
+        where = "/".join(str(part) for part in (*record.get("path", ()), record["node_id"]))
+        return f"{where} {record['status']}{given(record, 'branch', ' {}')}{given(record, 'content', ': {}')}"
 
 
 @event("control")

@@ -29,6 +29,7 @@ from bus.journal.records.definition_store import is_pinned, pin, remember_pinned
 from bus.journal.records.on_disconnect import add_policy, require_policy
 from bus.journal.records.originals import write_originals
 from bus.journal.records.recorded_calls import RERUN, Origin
+from bus.journal.records.steps import AGENT
 from bus.journal.states.conditions import insert_run
 from bus.journal.unowned.turns import put_first
 from bus.messages.run_agent import FIELDS, RunAgentMessage
@@ -164,7 +165,7 @@ def _accept(
     run = _insert(connection, new, grant)
     add_policy(connection, run["id"], new.on_disconnect)
     if new.origin is not None:
-        continue_from(connection, new.origin, run["id"])
+        continue_from(connection, new.origin, run["id"], new.redo)
     if delivery.queued is not None:
         put_first(connection, run["thread_key"], run["id"], delivery.queued)
     if grant is not None:
@@ -210,7 +211,7 @@ def _deliver(database: Database, connection: Connection, new: NewRun) -> Deliver
         content=new.objective,
         if_busy=new.if_busy or new.agent_if_busy,
         may_withdraw=new.if_busy != "reject",
-        may_join=new.call is None and new.grant is None,
+        may_join=new.kind == AGENT and new.grant is None,
         rights=rights_of(new),
         originals=tuple(new.originals),
     )

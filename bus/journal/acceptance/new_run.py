@@ -14,7 +14,7 @@ from bus.journal.idempotency import IdempotencyKey
 from bus.journal.mailbox.busy import IfBusy
 from bus.journal.records.parent import Parent
 from bus.journal.records.recorded_calls import Origin
-from bus.journal.records.steps import AGENT, TOOL, NewCall
+from bus.journal.records.steps import AGENT, TOOL, WORKFLOW, NewCall
 from bus.journal.states.queue_order import priority_number
 from bus.journal.version import OF_KIND, WITH_ORIGIN
 from bus.payloads import StatusPayload
@@ -53,15 +53,21 @@ class NewRun:
     grant: PresentedGrant | None = None
     """With which the run is privileged."""
     call: NewCall | None = None
-    """The one call of a run of kind ``tool``; None: the run is an agent's turn."""
+    """The one call of a run of kind ``tool``; None: the run is an agent's turn, or a workflow."""
+    input: Mapping[str, Any] | None = None
+    """What a workflow is started with; None: the run is no workflow."""
     declared: DeclaredContext | None = None
     """What its entry point declares of it; None: nothing, as an earlier release."""
     metadata: Mapping[str, Any] | None = None
+    body: Mapping[str, Any] | None = None
+    """Of a workflow: the items of a FOR_EACH on which it works, in place of the whole graph."""
     idempotency: IdempotencyKey | None = None
     parent: Parent | None = None
     """Of a child run: whose it is."""
     origin: Origin | None = None
     """The run whose recorded steps it continues from."""
+    redo: frozenset[str] = frozenset()
+    """Of a workflow with an origin: the paths of the nodes that it makes again."""
     originals: Sequence[Original] = field(default=(), repr=False)
     """What guardrails removed something from, to be sealed."""
     if_busy: IfBusy | None = None
@@ -77,6 +83,8 @@ class NewRun:
 
     @property
     def kind(self) -> str:
+        if self.input is not None:
+            return WORKFLOW
         return AGENT if self.call is None else TOOL
 
 
@@ -107,7 +115,7 @@ def run_row(
         "observers_json": orjson.dumps(new.observers).decode(),
         **_columns_of(new.metadata or {}),
         **(new.parent.columns() if new.parent is not None else {}),
-        "journal": OF_KIND[new.kind] if new.origin is None else WITH_ORIGIN,
+        "journal": max(OF_KIND[new.kind], 0 if new.origin is None else WITH_ORIGIN),
         "origin_id": new.origin.run_id if new.origin is not None else None,
         "origin_json": new.origin.to_json() if new.origin is not None else None,
     }
@@ -126,7 +134,9 @@ def rights_of(new: NewRun) -> dict[str, str | None]:
 
 
 def message_row(new: NewRun, run: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
-    fields = {} if new.call is None else new.call.message_fields()
+    fields: dict[str, Any] = {} if new.call is None else new.call.message_fields()
+    fields |= {"input": dict(new.input)} if new.input is not None else {}
+    fields |= {"body": dict(new.body)} if new.body is not None else {}
     return {
         "thread_key": run["thread_key"],
         "number": run["turn"],

@@ -13,7 +13,7 @@ from bus.journal.acceptance.new_run import NewRun
 from bus.journal.acceptance.run_limits import run_limits
 from bus.journal.actors.live import Live
 from bus.journal.approvals import Decision
-from bus.journal.controls import STEER, STOP, Control
+from bus.journal.controls import SIGNAL, STEER, STOP, Control
 from bus.journal.decisions import decisions
 from bus.journal.decisions.decisions import Decided, Guard, guarded
 from bus.journal.decisions.links import UsedLink
@@ -193,6 +193,8 @@ class Clients:
             local=self._settings.local_principal,
         )
         self._live.publish(decided.written)
+        if not decided.written.events:  # of a workflow whose owner is at another branch
+            self._loop.call_soon(lambda: self._reach(run_id, SIGNAL))
         return decided
 
     def _reach(self, run_id: str, control: Control) -> None:

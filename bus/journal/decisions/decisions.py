@@ -28,7 +28,10 @@ from bus.journal.errors import (
     ApprovalUnknown,
 )
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
-from bus.journal.unowned.transitions import CommitResult, lock_allowed_run, untouched
+from bus.journal.log.commit import Commit
+from bus.journal.records.control_requests import wake
+from bus.journal.records.steps import WORKFLOW
+from bus.journal.unowned.transitions import CommitResult, lock_allowed_run, untouched, write
 from bus.journal.unowned.transitions import answer as record_answer
 from bus.payloads import TERMINAL, ApprovalPayload
 from config.clock import epoch_ms
@@ -183,7 +186,14 @@ def _approve(
 
 
 def decide_by_expiry(connection: Connection, run: Row[Any], question: Row[Any]) -> CommitResult:
-    """Record what a question says about its expiry as its answer; the run is queued once none is open."""
+    """Record what a question says about its expiry as its answer; the run is queued once none is open.
+
+    A workflow's node has failed where it says nothing, and the workflow's file says how the run continues.
+    """
+    if question.on_expiry is None:
+        is_before = "reject" in orjson.loads(question.decisions_json)
+        unanswered = Decision(decision="reject" if is_before else "fail", message="no person answered in time")
+        return _answer(connection, run, question, unanswered, BY_EXPIRY)
     taken = orjson.loads(question.default_json) if question.default_json is not None else NOT_MADE
     answers = {
         OnExpiry.REJECT: Decision(decision="reject", message="no person answered in time"),
@@ -197,7 +207,8 @@ def _require_open(connection: Connection, run: Row[Any], question: Row[Any], ans
         raise ApprovalDecided(approval_id=question.id, decision=question.decision, by=question.decided_by)
     if run.status in TERMINAL:
         raise ApprovalOver(f"the run is over ({run.status}), so nothing can be decided any more.")
-    if run.status != "waiting":  # stopped while it was about to ask; an owner may be ending it
+    is_at_work = run.kind == WORKFLOW and not run.stop_requested  # at another branch
+    if run.status != "waiting" and not is_at_work:  # stopped while it was about to ask; an owner may be ending it
         raise ApprovalOver("the run was stopped and waits for no answer; it ends by itself.")
     if question.expires_ms is not None and question.expires_ms <= wall_ms(connection):
         raise ApprovalOver("the time for an answer is over; the run ends by itself.")
@@ -278,6 +289,7 @@ def _answer(
     arguments = dict(answer.arguments) if answer.arguments is not None else None
     data = {"result": answer.result, "message": answer.message, "arguments": arguments, "digest": _digest(answer)}
     data["result_digest"] = _result_digest(answer)
+    data |= {"unlogged": True} if run.status == "running" else {}
     connection.execute(
         update(approvals)
         .where(approvals.c.id == question.id)
@@ -303,9 +315,24 @@ def _answer(
         answer=answer.result if answer.decision == "answer" else None,
         result_digest=data["result_digest"],
     )
+    return _recorded(connection, run, event, by)
+
+
+def _recorded(connection: Connection, run: Row[Any], event: ApprovalPayload, by: str) -> CommitResult:
+    """Write the event of an answer, and queue a run that waits for nothing else; a workflow waits for any of several.
+
+    Of a workflow whose owner is at another branch the next owner writes the event.
+    """
     still_open = select(func.count()).select_from(approvals)
     still_open = still_open.where(approvals.c.run_id == run.id, approvals.c.decision.is_(None))
-    return record_answer(connection, run, event, is_last=not connection.execute(still_open).scalar_one())
+    if run.status == "running":
+        wake(connection, run.id, by)
+        return untouched(run)
+    if run.status == "queued":
+        kept = {name: getattr(run, name) for name in ("owner", "lease_until")}  # a process may wait to run it inline
+        return write(connection, run, Commit(events=[event]), **kept)
+    is_last = run.kind == WORKFLOW or not connection.execute(still_open).scalar_one()
+    return record_answer(connection, run, event, is_last=is_last)
 
 
 # --- an answer as it may be recorded

@@ -9,7 +9,7 @@ outcomes (``bus/journal/records/recorded_calls.py``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,17 +19,19 @@ from sqlalchemy import Connection, Row, bindparam, or_, select
 from bus.identity.access import rows_for
 from bus.identity.errors import forbidden
 from bus.journal.errors import RunUnknown
+from bus.journal.forks.copied_nodes import copy_nodes
 from bus.journal.forks.errors import RUN_NOT_REPEATABLE, STEP_UNKNOWN
 from bus.journal.log.commit import Commit, record
 from bus.journal.log.results import RESULT_BYTES
 from bus.journal.records.recorded_calls import RETRY, Origin
-from bus.journal.records.steps import RESULT_IN, NewCall, StepEnded, StepStarted, handing_calls, steps_of
+from bus.journal.records.steps import RESULT_IN, WORKFLOW, NewCall, StepEnded, StepStarted, handing_calls, steps_of
 from bus.journal.records.threads import HistoryItem
 from bus.journal.states.conditions import note_copied
 from bus.journal.states.queue_order import priority_name
 from bus.payloads import TERMINAL, HandoverPayload, MessagePayload, Payload, ToolPayload, ToolResultPayload, decode
 from config.clock import stamp
 from config.database.tables import events, messages, runs
+from config.database.tables import steps as steps_table
 from config.identity.principal import Principal, Verb
 from config.ids import new_id
 
@@ -47,6 +49,11 @@ class RepeatedRun:
     objective: str
     call: NewCall | None
     """The call of a run of kind ``tool``."""
+    input: Mapping[str, Any] | None
+    """What a workflow was started with."""
+    nodes: Sequence[Step]
+    """Of a workflow: the ``node``, ``number`` and ``status`` of each step, in order."""
+    definition_digest: str
     metadata: Mapping[str, Any]
     priority: str
 
@@ -75,11 +82,23 @@ def repeatable(connection: Connection, principal: Principal, origin: Origin) -> 
         turn=run.turn,
         objective=data["content"],
         call=calls[0] if calls else None,
+        input=data.get("input"),
+        nodes=_nodes(connection, origin.run_id) if run.kind == WORKFLOW else (),
+        definition_digest=run.definition_digest,
         metadata=orjson.loads(run.metadata_json) if run.metadata_json else {},
         priority=priority_name(run.priority),
     )
 
 
+def _nodes(connection: Connection, run_id: str) -> list[Step]:
+    return [dict(row) for row in connection.execute(_NODES, {"run_": run_id}).mappings()]
+
+
+_NODES = (
+    select(*steps_table.c["node", "number", "status"])
+    .where(steps_table.c.run_id == bindparam("run_"), steps_table.c.node.is_not(None))
+    .order_by(steps_table.c.number)
+)
 # A run that was steered has more messages of its user, and forks have copies of all.
 _INPUT = (
     select(messages.c.data_json)
@@ -113,7 +132,13 @@ def _require_over(run: Any, origin: Origin) -> None:
             f"run '{run.id}' was delegated by run '{run.parent_id}', which gets its result; repeat that one.",
             run_id=run.id,
         )
-    if origin.kind == RETRY and run.status == "succeeded":
+    if run.kind == WORKFLOW and origin.from_step is not None:
+        raise RUN_NOT_REPEATABLE(
+            f"run '{run.id}' is of a workflow, whose nodes are no steps in a row; `./callboard runs retry {run.id}` "
+            "makes again what has failed, and what follows from it.",
+            run_id=run.id,
+        )
+    if origin.kind == RETRY and run.status == "succeeded" and not origin.items_only:
         raise RUN_NOT_REPEATABLE(
             f"run '{run.id}' has succeeded, so there is nothing to retry; "
             f"`./callboard runs rerun {run.id} --from-step N` runs it again from a step.",
@@ -121,12 +146,19 @@ def _require_over(run: Any, origin: Origin) -> None:
         )
 
 
-def continue_from(connection: Connection, origin: Origin, run_id: str) -> None:
+def continue_from(connection: Connection, origin: Origin, run_id: str, redo: Collection[str] = ()) -> None:
     """Copy into a run that was just inserted what its origin has recorded before the first step that is made anew.
+
+    Of a workflow, what its origin has recorded of all nodes but those at the paths ``redo``.
 
     Raises:
         STEP_UNKNOWN: the origin has no step with this number.
     """
+    run = connection.execute(_RUN, {"run_": run_id}).one()
+    if run.kind == WORKFLOW:
+        if origin.kind == RETRY:
+            copy_nodes(connection, run, origin.run_id, redo)
+        return
     steps = steps_of(connection, origin.run_id)
     last = steps[-1]["number"] if steps else 0
     first = _first_without_result(steps) if origin.from_step is None else origin.from_step
@@ -135,7 +167,6 @@ def continue_from(connection: Connection, origin: Origin, run_id: str) -> None:
     source = connection.execute(_SOURCE, {"run_": origin.run_id}).one()
     *handed_from, _ = _agents_at(connection, source, first)
     copies = _Copies(source=origin.run_id, steps=_parts(steps, first))
-    run = connection.execute(_RUN, {"run_": run_id}).one()
     copies.read(connection)
     started = [copies.started(step, is_settled=is_settled) for step, is_settled in copies.steps]
     ended = [copies.ended(step) for step, is_settled in copies.steps if is_settled]
@@ -146,7 +177,7 @@ def continue_from(connection: Connection, origin: Origin, run_id: str) -> None:
 
 
 _SOURCE = select(*runs.c["id", "agent_id", "handed_from_json"]).where(runs.c.id == bindparam("run_"))
-_RUN = select(runs.c.id.label("run_id"), *runs.c["thread_id", "thread_key", "turn"]).where(
+_RUN = select(runs.c.id.label("run_id"), *runs.c["thread_id", "thread_key", "turn", "kind"]).where(
     runs.c.id == bindparam("run_")
 )
 

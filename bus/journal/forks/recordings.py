@@ -15,7 +15,7 @@ from bus.journal.errors import RunUnknown
 from bus.journal.forks.errors import RUN_NOT_EXPORTABLE
 from bus.journal.paging import ANY_OWNER, threads_of
 from bus.journal.records.definition_store import read_pinned
-from bus.journal.records.steps import TOOL, steps_of
+from bus.journal.records.steps import TOOL, WORKFLOW, steps_of
 from bus.journal.records.threads import HistoryItem, Past, Summary, history
 from bus.journal.storage.summaries import newest_summary
 from bus.payloads import TERMINAL
@@ -80,6 +80,8 @@ def _problem(row: Any, definition_json: str | None, items: Sequence[HistoryItem]
         return f"is {row.status}; wait for its end, or stop it with `./callboard cancel {row.id}`."
     if row.kind == TOOL:
         return "is one call of a tool and asked no model; test the tool itself."
+    if row.kind == WORKFLOW:
+        return "is of a workflow, whose nodes a replay does not walk; play it with the kit's workflow."
     if row.handed_from_json is not None:
         return "was handed over to another agent, and a replay runs one agent; export a run of each."
     if row.reason == "prompt_refused" or row.error_code == "prompt_guard_failed":

@@ -10,7 +10,7 @@ import orjson
 from sqlalchemy import Boolean, Connection, Row, bindparam, insert, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from bus.journal.approvals import give_back
+from bus.journal.approvals import give_back, use
 from bus.journal.log.events import event_row, insert_rows
 from bus.journal.log.results import refer_to_messages
 from bus.journal.outbox import announce
@@ -33,6 +33,8 @@ from bus.journal.records.steps import (
     end_steps,
     leave_steps,
     number_attempts,
+    record_steps,
+    restart_steps,
     start_steps,
 )
 from bus.journal.records.task_wait import TaskWait, keep_backends
@@ -95,6 +97,10 @@ class Commit:
     """Step id -> its task, which is under way while the run is released; None: a child run is."""
     children: Sequence[NewChild] = ()
     """Child runs that exist from now on."""
+    restarted: Sequence[str] = ()
+    """Ids of planned steps that begin now."""
+    answers_used: Sequence[str] = ()
+    """Ids of approvals whose decision is used now."""
     sticky: Sequence[str] = ()
     """Ids of sticky approvals by which steps start; the commit is refused where one has ended."""
     release: Release | None = None
@@ -129,8 +135,10 @@ def record(
     insert_rows(connection, [*blocks, *rows])
     end_steps(connection, ended)
     require_valid(connection, change.sticky)
-    start_steps(connection, run.run_id, fence, [*change.started, *(started for started, _ in change.recorded)])
-    end_steps(connection, [ended for _, ended in change.recorded])
+    record_steps(connection, run.run_id, fence, change.recorded)
+    start_steps(connection, run.run_id, fence, change.started)
+    restart_steps(connection, fence, change.restarted)
+    use(connection, change.answers_used)
     decide_steps(connection, change.decided)
     number_attempts(connection, change.attempts)
     ask_other_models(connection, change.models)

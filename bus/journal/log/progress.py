@@ -12,9 +12,10 @@ from sqlalchemy import Connection, bindparam, case, select
 from bus.journal.approvals import NO_ANSWER, Decision, PersonAnswer, answers
 from bus.journal.log.children import ChildRun, children_of
 from bus.journal.records.control_requests import rounds_bought, rounds_set
-from bus.journal.records.steps import Totals, handing_calls, read_call, total_of
+from bus.journal.records.steps import WAIT, WORKFLOW, Totals, handing_calls, read_call, total_of
 from bus.journal.records.task_wait import TaskWait, waits_of
-from config.database.tables import messages, runs, steps
+from config.database.engine import WALL_MS
+from config.database.tables import messages, runs, steps, timers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,6 +77,22 @@ class OpenStep:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NodeStep:
+    """A step of a workflow's node."""
+
+    node: str
+    """The node's path."""
+    kind: str
+    step: OpenStep
+    is_over: bool
+    result: Any = None
+    """What it returned, or the error with which it failed."""
+    labels: frozenset[str] = frozenset()
+    left_ms: int | None = None
+    """Of an open step of the kind ``wait`` that has a time: until that is over; None where it is, or has none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
     """What an owner needs to resume a run where the last one stopped; empty for a new run."""
 
@@ -101,6 +118,14 @@ class Progress:
     """
     repair: Mapping[str, Any] | None = None
     """``text`` and ``problem`` of an answer that failed the output schema and that the model is asked to repair."""
+    nodes: tuple[NodeStep, ...] = ()
+    """Of a workflow: its steps in their order; ``calls`` are the open tool calls among them."""
+
+
+def progress_of(connection: Connection, run_id: str, kind: str) -> Progress:
+    """Return how far earlier owners of a run came, or the run that it continues from."""
+    read = read_workflow_progress if kind == WORKFLOW else read_progress
+    return read(connection, run_id)
 
 
 def read_progress(connection: Connection, run_id: str) -> Progress:
@@ -134,6 +159,31 @@ def read_progress(connection: Connection, run_id: str) -> Progress:
         validation=next(iter(verdicts), None),
         repair=next((result["repair"] for result in own_results if "repair" in result), None),
     )
+
+
+def read_workflow_progress(connection: Connection, run_id: str) -> Progress:
+    """Return how far earlier owners of a workflow came."""
+    rows = connection.execute(_NODES, {"run_": run_id}).all()
+    tools = [row for row in rows if row.ended_ms is None and row.kind == "tool"]
+    answered = answers(connection, run_id)
+    waits = waits_of(connection, run_id) if tools else {}
+    children = children_of(connection, run_id, [row.id for row in tools])
+    left_ms = {row.id: row.left_ms for row in connection.execute(_TIMERS, {"run_": run_id})}
+    nodes = tuple(
+        NodeStep(
+            node=row.node,
+            kind=row.kind,
+            step=_open(row, answered.get(row.id), row.input_json, waits.get(row.id), children.get(row.id)),
+            is_over=row.ended_ms is not None,
+            result=orjson.loads(row.result_json) if row.result_json is not None else None,
+            labels=frozenset(orjson.loads(row.labels_json or "[]")),
+            left_ms=left_ms.get(row.id),
+        )
+        for row in rows
+        if row.node is not None
+    )
+    calls = tuple(node.step for node in nodes if not node.is_over and node.kind == "tool")
+    return Progress(totals=total_of(rows), calls=calls, nodes=nodes)
 
 
 def _newest_model(rows: Sequence[Any]) -> str:
@@ -173,6 +223,14 @@ _STEPS = (
     )
     .where(steps.c.run_id == bindparam("run_"))
     .order_by(steps.c.number)
+)
+_NODES = (
+    select(*steps.c[*_STEP_COLUMNS.split()], *steps.c["node", "input_json", "labels_json", "result_json"])
+    .where(steps.c.run_id == bindparam("run_"))
+    .order_by(steps.c.number)
+)
+_TIMERS = select(timers.c.id, (timers.c.due_ms - WALL_MS).label("left_ms")).where(
+    timers.c.run_id == bindparam("run_"), timers.c.kind == WAIT
 )
 _MESSAGE = select(messages.c.data_json).where(messages.c.run_id == bindparam("run_"), messages.c.id == bindparam("id_"))
 

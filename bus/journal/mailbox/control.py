@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, update
 
 from bus.identity.audit.entry import Action
 from bus.identity.audit.recording import record
-from bus.journal.controls import RESUME, STOP, Control
+from bus.journal.controls import RESUME, SIGNAL, STOP, Control
 from bus.journal.errors import CONTROL_REFUSED
 from bus.journal.idempotency import IdempotencyKey, remember, used_before
 from bus.journal.log.commit import Commit
@@ -24,14 +24,15 @@ from bus.journal.records.control_requests import (
     ControlRequest,
     add_control,
     number_of,
+    signals_given,
     take_back,
     unread_controls,
 )
 from bus.journal.records.definition_store import read_pinned
 from bus.journal.records.originals import write_originals
-from bus.journal.records.steps import TOOL
+from bus.journal.records.steps import AGENT, TOOL, WORKFLOW, left_to_undo
 from bus.journal.run_end import end_run
-from bus.journal.states.codes import CODE, STOPPED, Ending, LeftAs, RunStatus
+from bus.journal.states.codes import CODE, STOPPED, WAKEABLE, Ending, LeftAs, Reason, RunStatus
 from bus.journal.states.conditions import has_live_owner
 from bus.journal.states.queue_order import priority_number
 from bus.journal.unowned.transitions import (
@@ -56,6 +57,8 @@ WAIT_S = 7 * 24 * 3600
 """Seconds that a paused run waits for its resumption, unless the settings say otherwise."""
 
 
+KINDS = {TOOL: "one call of a tool", WORKFLOW: "a workflow"}
+"""The kinds of runs besides an agent's, as errors name them."""
 BEING_STOPPED = "it is being stopped; send a message to its thread instead"
 
 
@@ -144,6 +147,8 @@ def control_locked(
             return untouched(row)
         case None if command.takes_limits:
             return _set(connection, row, command, by, data or {})
+        case None if command is SIGNAL:
+            return _signal(connection, row, command, by, data or {})
         case None:
             return _give(connection, row, command, by, data or {})
 
@@ -184,10 +189,12 @@ def _stop(
     if is_owned and any(request.data == (data or {}) for request in requested):
         return untouched(row)
     request = add_control(connection, row.id, command.kind, by, data)
-    if not is_owned:
+    if not is_owned and not left_to_undo(connection, row.id):
         return _as_requested(end_run(connection, row, ending), request)
     request_stop(connection, row)
-    return _as_requested(untouched(row), request)
+    if is_owned or row.status != RunStatus.WAITING:  # a queued run's next owner undoes what earlier ones did
+        return _as_requested(untouched(row), request)
+    return _as_requested(move(connection, row, RunStatus.QUEUED, Reason.STOPPED), request)
 
 
 def stop_child(database: Database, run_id: str) -> CommitResult | None:
@@ -286,8 +293,8 @@ def _set(connection: Connection, row: Row[Any], command: Control, by: str, data:
 
 def _require_allowed(connection: Connection, row: Row[Any], command: Control, rounds: int) -> None:
     """Return where the run's agent, and its parent, allow as many rounds; a client only lowers what they have."""
-    if row.kind == TOOL:
-        raise _refused(command, "it is one call of a tool, without rounds; stop it instead")
+    if row.kind != AGENT:
+        raise _refused(command, f"it is {KINDS[row.kind]}, without rounds; stop it instead")
     content_json = read_pinned(connection, row.definition_digest) or "{}"
     allowed = [max_iterations_in(content_json)]
     allowed += [orjson.loads(row.budget_json).get("rounds", rounds)] if row.budget_json is not None else []
@@ -301,8 +308,9 @@ def _require_allowed(connection: Connection, row: Row[Any], command: Control, ro
 
 def _give(connection: Connection, row: Row[Any], command: Control, by: str, data: Mapping[str, Any]) -> CommitResult:
     """Add a text for the run's model, in the order in which the messages of its thread arrive."""
-    if row.kind == TOOL:
-        raise _refused(command, "it is one call of a tool, without a model; send a message to its thread instead")
+    if row.kind != AGENT:
+        problem = f"it is {KINDS[row.kind]}, which takes no message; send one to its thread instead"
+        raise _refused(command, problem)
     if row.stop_requested:
         raise _refused(command, BEING_STOPPED)
     number = connection.execute(_NEXT_NUMBER, {"key_": row.thread_key}).scalar_one() - 1
@@ -310,6 +318,23 @@ def _give(connection: Connection, row: Row[Any], command: Control, by: str, data
     if row.status != RunStatus.WAITING:
         return _as_requested(untouched(row), request)
     return _as_requested(write(connection, row, Commit(events=[request.answer(ACCEPTED)])), request)
+
+
+def _signal(connection: Connection, row: Row[Any], command: Control, by: str, data: Mapping[str, Any]) -> CommitResult:
+    """Keep a signal for the node that waits for its name, or will; a run that waits takes it at once."""
+    if row.kind != WORKFLOW:
+        raise _refused(command, "it is no workflow, and waits for no signal; send a message to its thread instead")
+    if row.stop_requested:
+        raise _refused(command, BEING_STOPPED)
+    if data["name"] in signals_given(connection, row.id):
+        raise _refused(command, f"its signal '{data['name']}' was given before, and each is taken once")
+    request = add_control(connection, row.id, command.kind, by, data)
+    if row.status != RunStatus.WAITING:
+        return _as_requested(untouched(row), request)
+    accepted = request.answer(ACCEPTED)
+    if row.reason in WAKEABLE:
+        return _as_requested(move(connection, row, RunStatus.QUEUED, Reason.SIGNAL, accepted), request)
+    return _as_requested(write(connection, row, Commit(events=[accepted])), request)
 
 
 _NEXT_NUMBER = (

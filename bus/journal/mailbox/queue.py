@@ -18,7 +18,7 @@ from bus.journal.outbox import announce
 from bus.journal.paging import Pages, present
 from bus.journal.records.control_requests import NEXT, STEERS_OF_THREAD, request_of
 from bus.journal.records.originals import write_originals
-from bus.journal.records.steps import TOOL
+from bus.journal.records.steps import AGENT
 from bus.journal.states.conditions import holds_thread
 from bus.journal.unowned.transitions import CommitResult, lock_allowed_run, write
 from bus.journal.unowned.turns import put_first
@@ -36,7 +36,7 @@ MAX_MERGED_CHARS = 200_000
 """Most characters of such a turn; a text that does not fit waits as a message of its own."""
 Place = Literal["first", "now"]
 """``first``: before the others that wait. ``now``: also stop the run that the thread is at."""
-IS_CALL = "it is one call of a tool, with the arguments that it has; remove it and send it anew"
+IS_CALL = "it is no message to an agent, and keeps the arguments that it has; remove it and send it anew"
 NEVER_BEGUN = (
     runs.c.status == "queued",
     runs.c.ended_ms.is_(None),
@@ -112,7 +112,7 @@ def lock_queued(connection: Connection, principal: Principal, run_id: str, threa
     if row.thread_id != thread_id:
         raise RunUnknown(run_id=run_id)
     if row.status != "queued" or row.started_ms is not None or row.origin_id is not None:
-        is_steered = row.status not in TERMINAL and row.kind != TOOL
+        is_steered = row.status not in TERMINAL and row.kind == AGENT
         instead = "steer the run, or send another" if is_steered else "send another"
         raise MESSAGE_TAKEN(run_id=run_id, status=row.status, instead=instead)
     return row
@@ -135,11 +135,11 @@ def edit(
 
     Raises:
         RunUnknown, FORBIDDEN, MESSAGE_TAKEN: see ``lock_queued``.
-        CONTROL_REFUSED: the run is one call of a tool, which another text would not change.
+        CONTROL_REFUSED: the run is one call of a tool or a workflow, which another text would not change.
     """
     with database.write() as connection:
         row = lock_queued(connection, principal, run_id, thread_id)
-        if content is not None and row.kind == TOOL:
+        if content is not None and row.kind != AGENT:
             raise CONTROL_REFUSED(request="for another text", problem=IS_CALL)
         stopped = _stop_head(database, connection, principal, row, by) if place == "now" else None
         if place is not None:

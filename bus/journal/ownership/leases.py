@@ -13,17 +13,20 @@ from sqlalchemy import Connection, Row, RowMapping, bindparam, or_, select, upda
 from bus.journal.approvals import use
 from bus.journal.log.commit import add_messages
 from bus.journal.log.events import event_row, insert_rows, undeclared, undelivered
-from bus.journal.log.progress import Progress, read_progress
+from bus.journal.log.progress import Progress, progress_of
 from bus.journal.ownership.claims import ClaimTerms
-from bus.journal.records.control_requests import ControlRequest, note_answers, request_of, unread_controls
+from bus.journal.records.control_requests import ControlRequest, note_answers, note_wakes, request_of, unread_controls
 from bus.journal.records.recorded_calls import read_recorded_calls
 from bus.journal.records.steps import (
     TOOL,
+    WORKFLOW,
     AcceptedCall,
+    AcceptedInput,
     StepStarted,
     decide_steps,
     edit_steps,
     read_call,
+    read_input,
     restart_steps,
     start_steps,
 )
@@ -35,7 +38,9 @@ from bus.journal.states.lease import Lease
 from bus.journal.states.owned import LEASE_COLUMNS, RESERVE
 from bus.journal.states.principal_now import roles_now
 from bus.journal.sticky import StickyApproval, require_valid, valid_of
+from bus.journal.storage.node_types import node_handlers
 from bus.journal.storage.summaries import newest_summary, note_used
+from bus.journal.version import require_readable_journal
 from bus.payloads import HistoryPayload, Payload, StatusPayload, WithdrawnPayload
 from config.clock import stamp
 from config.database.engine import Database
@@ -173,13 +178,31 @@ class Claim:
     def progress(self) -> Progress:
         """Return how far earlier owners, or the run that it continues from, came; of a new run, nothing."""
         is_new = self.lease.fence == 1 and self.lease.origin_json is None
-        return Progress() if is_new else read_progress(self.connection, self.lease.run_id)
+        if is_new:
+            return Progress()
+        return progress_of(self.connection, self.lease.run_id, self.lease.kind)
 
     def call(self) -> AcceptedCall | None:
         """Return the call that a run of kind ``tool`` was accepted with; None of a run of another kind."""
         if self.lease.kind != TOOL:
             return None
         return read_call(self.connection, self.lease.run_id)
+
+    def input(self) -> AcceptedInput | None:
+        """Return what a workflow was started with; None of a run of another kind."""
+        return read_input(self.connection, self.lease.run_id) if self.lease.kind == WORKFLOW else None
+
+    def require_readable(self) -> None:
+        """Check that this code can read the run's journal.
+
+        Raises:
+            CodeVersion: newer code wrote it.
+        """
+        require_readable_journal(self.lease.journal)
+
+    def node_handlers(self) -> Mapping[str, str]:
+        """Return the handler of each type of node, by the type's name."""
+        return node_handlers(self.connection)
 
     def unread_controls(self) -> list[ControlRequest]:
         """Return what clients have requested of the run and no event has answered."""
@@ -204,6 +227,8 @@ class Claim:
         decide_steps(self.connection, first.decided)
         begin_waits(self.connection, self.lease.run_id, first.waits)
         use(self.connection, first.answers_used)
+        if lease.kind == WORKFLOW:
+            note_wakes(self.connection, lease.run_id)
         note_used(self.connection, first.summary_used, self.lease.run_id)
         self.begun = [*(step.id for step in first.started), *first.restarted]
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, bindparam, select
+from sqlalchemy import Connection, Row, bindparam, select, update
 
 from bus.journal.approvals import EXPIRY
 from bus.journal.decisions.decisions import decide_by_expiry
@@ -25,10 +25,11 @@ from bus.journal.mailbox.unwatched import leave_unwatched
 from bus.journal.ownership.lease_manager import RETRY_S
 from bus.journal.ownership.workers import is_gone
 from bus.journal.records.on_disconnect import DISCONNECT
+from bus.journal.records.steps import WAIT, WORKFLOW, left_to_undo
 from bus.journal.records.task_wait import TASK
 from bus.journal.retention.retention import sweep
 from bus.journal.run_end import end_run
-from bus.journal.states.codes import CODE, LIMIT, STOPPED, Ending, Reason
+from bus.journal.states.codes import CODE, LIMIT, STOPPED, WAKEABLE, Ending, Reason, RunStatus
 from bus.journal.states.conditions import expired, has_live_owner
 from bus.journal.states.crashes import (
     GRACE_BEATS,
@@ -39,10 +40,10 @@ from bus.journal.states.crashes import (
     suspect_beside,
     was_alone,
 )
-from bus.journal.unowned.transitions import CommitResult, lock_run, requeue
-from config.database.engine import READ_ONCE, Database
+from bus.journal.unowned.transitions import CommitResult, lock_run, move, requeue
+from config.database.engine import READ_ONCE, WALL_MS, Database
 from config.database.errors import DatabaseBusy, DatabaseFull, DatabaseReadOnly, DatabaseUnreachable
-from config.database.tables import approvals, runs, timers
+from config.database.tables import approvals, runs, steps, timers
 from config.errors import CallboardError
 from config.failpoints import failpoint
 from config.settings import Settings
@@ -222,7 +223,7 @@ def reap(database: Database, run_id: str, grace: LeaseGrace | None = None) -> Co
         is_beside = not is_suspected and suspect_beside(connection, row)
         crashes = [*history, note | ({"alone": is_alone} if is_suspected else {})]
         is_counted = not is_beside or row.stop_requested
-        if row.stop_requested:
+        if row.stop_requested and not left_to_undo(connection, row.id):
             written = end_run(connection, row, STOPPED, crashes)
         elif is_alone:
             during = "; ".join(dict.fromkeys(entry["during"] for entry in crashes))
@@ -260,18 +261,35 @@ def fire(database: Database, run_id: str, timer_id: str, wait_s: int = WAIT_S) -
         timer = connection.execute(select(timers).where(timers.c.id == timer_id)).first()
         if row is None or timer is None:
             return None
+        question = connection.execute(_UNANSWERED, {"id_": timer.id}).first()
+        if _is_at_another_branch(row) and (timer.kind == WAIT or question is not None):
+            connection.execute(_LATER, {"id_": timer_id})
+            return None
         if timer.kind == DISCONNECT:
             return leave_unwatched(database, connection, row, timer_id, wait_s)
         connection.execute(timers.delete().where(timers.c.id == timer_id))
         if timer.kind == LIMIT:
             return stop_locked(database, connection, row)
-        question = connection.execute(_UNANSWERED, {"id_": timer.id}).first()
-        if row.status == "waiting" and question is not None and question.on_expiry is not None:
+        if timer.kind == WAIT:
+            is_open = connection.execute(_OPEN_STEP, {"id_": timer.id}).first() is not None
+            is_awaited = is_open and row.status == "waiting" and row.reason in WAKEABLE
+            return move(connection, row, RunStatus.QUEUED, Reason.SIGNAL) if is_awaited else None
+        may_continue = question is not None and (question.on_expiry is not None or row.kind == WORKFLOW)
+        if row.status == "waiting" and question is not None and may_continue:
             return decide_by_expiry(connection, row, question)
         error = _expired(connection, row, timer)
         return end_run(connection, row, Ending.failed(error)) if error is not None else None
 
 
+def _is_at_another_branch(run: Row[Any]) -> bool:
+    """Return whether a workflow is at work while one of its branches waits for what a timer is about."""
+    return bool(run.kind == WORKFLOW) and run.status in (RunStatus.QUEUED, RunStatus.RUNNING)
+
+
+LATER_MS = 5000
+"""Milliseconds until a timer is looked at again whose run has an owner."""
+_OPEN_STEP = select(steps.c.id).where(steps.c.id == bindparam("id_"), steps.c.ended_ms.is_(None))
+_LATER = update(timers).where(timers.c.id == bindparam("id_")).values(due_ms=WALL_MS + LATER_MS)
 _UNANSWERED = select(approvals).where(approvals.c.id == bindparam("id_"), approvals.c.decision.is_(None))
 
 

@@ -17,8 +17,11 @@ from bus.payloads import ControlPayload, Payload
 from config.database.engine import WALL_MS
 from config.database.tables import controls, runs
 
-STOP, STEER, PAUSE, RESUME, SET = "stop", "steer", "pause", "resume", "set"
+STOP, STEER, PAUSE, RESUME, SET, SIGNAL = "stop", "steer", "pause", "resume", "set", "signal"
 """The kinds of controls."""
+WAKE = "wake"
+"""The kind of a row that no client requests and no event answers: while a workflow's owner is at one branch, what
+another one waits for has come."""
 MAX_UNREAD = 100
 """Controls of one run that may be unread at once."""
 LIMITS = ("max_iterations", "priority")
@@ -45,7 +48,7 @@ class ControlRequest:
     """``content`` of a steer, the digest of the definition whose guardrails it was ``checked_by``, and its ``turn``
     where that was moved; the limits of a ``set``; of a stop the ``rollback`` that undoes the turn, and what it is made
     for: the ``next`` message, the end of its ``parent``, or ``unwatched_s``, seconds without viewers; what a resumption
-    ``supersedes``; ``expected_status``, with the ``fence`` of that moment."""
+    ``supersedes``; the ``name`` and ``data`` of a signal; ``expected_status``, with the ``fence`` of that moment."""
     number: int | None = None
     """Of a steer: its place among the thread's messages, in which it arrived."""
     is_accepted: bool = False
@@ -85,7 +88,9 @@ class ControlRequest:
 
     @property
     def content(self) -> str:
-        """The text of a steer, or the limits of a ``set``."""
+        """The text of a steer, the limits of a ``set``, or the name of a signal."""
+        if self.kind == SIGNAL:
+            return str(self.data["name"])
         if self.kind == SET:
             return ", ".join(f"{name} {value}" for name, value in self.data.items() if name in LIMITS)
         return str(self.data.get("content", ""))
@@ -153,6 +158,21 @@ def add_control(
     data_json = orjson.dumps(dict(data)).decode() if data else None
     row_id = connection.execute(_ADD, values | {"data_json": data_json}).scalar_one()
     return ControlRequest(id=row_id, run_id=run_id, kind=kind, by=by, data=data or {}, number=number)
+
+
+def signals_given(connection: Connection, run_id: str) -> set[str]:
+    """Return the names of the signals that a run was given and has not refused."""
+    return {orjson.loads(data_json)["name"] for data_json in connection.execute(_SIGNALS, {"run_": run_id}).scalars()}
+
+
+def wake(connection: Connection, run_id: str, by: str) -> None:
+    """Let a workflow's owner know that something has come for which one of its branches waits."""
+    connection.execute(_ADD, {"run_id": run_id, "kind": WAKE, "by": by, "number": None, "data_json": None})
+
+
+def note_wakes(connection: Connection, run_id: str) -> None:
+    """Note that an owner has read what came."""
+    connection.execute(_NOTE_WAKES, {"run_": run_id})
 
 
 def number_of(connection: Connection, control_id: str | None) -> int | None:
@@ -279,7 +299,8 @@ def rounds_set(connection: Connection, run_id: str) -> int | None:
 
 
 _OF_RUN = controls.c.run_id == bindparam("run_")
-_UNREAD = select(controls).where(_OF_RUN, controls.c.taken_ms.is_(None)).order_by(controls.c.id)
+_OPEN = _OF_RUN, controls.c.taken_ms.is_(None), controls.c.kind != WAKE
+_UNREAD = select(controls).where(*_OPEN).order_by(controls.c.id)
 STEERS_OF_THREAD = (
     select(controls)
     .join(runs, runs.c.id == controls.c.run_id)
@@ -288,8 +309,11 @@ STEERS_OF_THREAD = (
     .order_by(controls.c.id)
 )
 _SET_DATA = update(controls).where(controls.c.id == bindparam("id_")).values(data_json=bindparam("data_json_"))
-_ANY = select(controls.c.id).where(_OF_RUN, controls.c.taken_ms.is_(None)).limit(1)
-_COUNT = select(func.count()).select_from(controls).where(_OF_RUN, controls.c.taken_ms.is_(None))
+_ANY = select(controls.c.id).where(*_OPEN).limit(1)
+_COUNT = select(func.count()).select_from(controls).where(*_OPEN)
+_NOTE_WAKES = (
+    update(controls).where(_OF_RUN, controls.c.taken_ms.is_(None), controls.c.kind == WAKE).values(taken_ms=WALL_MS)
+)
 _NUMBER = select(controls.c.number).where(controls.c.id == bindparam("id_"))
 _ADD = insert(controls).values(created_ms=WALL_MS).returning(controls.c.id)
 _ANSWER = (
@@ -308,6 +332,9 @@ _SETS = (
     select(controls.c.data_json)
     .where(_OF_RUN, controls.c.kind == SET, controls.c.state == CONSUMED)
     .order_by(controls.c.id.desc())
+)
+_SIGNALS = select(controls.c.data_json).where(
+    _OF_RUN, controls.c.kind == SIGNAL, or_(controls.c.state.is_(None), controls.c.state != REFUSED)
 )
 _ONE = select(controls).where(controls.c.id == bindparam("id_"))
 _BOUGHT = select(func.count(controls.c.consumed_at.distinct())).where(

@@ -38,6 +38,8 @@ class Origin:
     from_step: int | None = None
     """The first step that is made anew; None: the first one that has no usable result."""
     mode: Mode = "recorded"
+    items_only: bool = False
+    """Of a workflow: whether a retry makes the failed items of FOR_EACH again, and nothing else that has failed."""
 
     def to_json(self) -> str:
         return orjson.dumps({name: value for name, value in asdict(self).items() if value is not None}).decode()

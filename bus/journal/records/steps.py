@@ -12,14 +12,17 @@ from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from bus.journal.records.task_wait import TaskWait, begin_waits
 from config.database.engine import WALL_MS
-from config.database.tables import messages, runs, steps
+from config.database.tables import messages, runs, steps, timers
+from config.definitions.workflows.graph import COMPENSATION
 from config.ids import new_id
 from config.policy_decision import PolicyDecision
 
-AGENT, TOOL = "agent", "tool"
-"""The kinds of runs: an agent's turn, and one call of one tool."""
+AGENT, TOOL, WORKFLOW = "agent", "tool", "workflow"
+"""The kinds of runs: an agent's turn, one call of one tool, and a graph or a blueprint."""
 NO_MODEL = ""
 """The model of a run of kind ``tool``."""
+WAIT = "wait"
+"""The kind of the timer of a workflow's node that waits for a time, or for a signal at most so long."""
 RESULT_IN = "result_in"
 """The field that replaces an event's or a step's ``result``: the id of the message that has it."""
 
@@ -60,6 +63,24 @@ def read_call(connection: Connection, run_id: str) -> AcceptedCall | None:
     return AcceptedCall(message_id=row.id, **{name: call[name] for name in ("call_id", "name", "arguments_text")})
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AcceptedInput:
+    """What a workflow was started with."""
+
+    message_id: str
+    """The user's message that has it."""
+    data: Mapping[str, Any]
+    body: Mapping[str, Any] | None = None
+    """The items of a FOR_EACH on which it works, in place of the whole graph."""
+
+
+def read_input(connection: Connection, run_id: str) -> AcceptedInput:
+    """Return what a workflow was started with."""
+    row = connection.execute(_MESSAGE, {"run_": run_id}).one()
+    fields = orjson.loads(row.data_json)
+    return AcceptedInput(message_id=row.id, data=fields["input"], body=fields.get("body"))
+
+
 _MESSAGE = (
     select(messages.c.id, messages.c.data_json)
     .join(runs, (runs.c.id == messages.c.run_id) & (runs.c.thread_key == messages.c.thread_key))  # forks have copies
@@ -93,7 +114,8 @@ class StepStarted:
 
     id: str
     kind: str
-    """model, tool, wait; sample: a model call that a tool's server asks for; guard: a function checks the input."""
+    """model, tool; sample: a model call that a tool's server asks for; guard: a function checks the input. Of a
+    workflow also node: computed by the owner; item: one of a FOR_EACH; wait: for a signal or a time."""
     name: str
     """The name of the model or the tool."""
     arguments_digest: str
@@ -107,13 +129,20 @@ class StepStarted:
     """What the policy decides about the call; None where the call is not valid, so that it is not made."""
     wait: TaskWait | None = None
     """The task that the call begins, where another system does its work."""
+    node: str | None = None
+    """Of a workflow: the path of the node, ``items/17/charge``."""
+    input: Any = None
+    """Of a workflow: what the node is given, which its next owner calls it with."""
+    timer_ms: int | None = None
+    """Of a ``wait``: after how many milliseconds it is over."""
 
     def row(self) -> dict[str, Any]:
         """Return its columns."""
-        return dict(zip(_ROW, _columns_of(self), strict=True), decision_json=_json(self.decision))
+        columns = dict(zip(_ROW, _columns_of(self), strict=True), decision_json=_json(self.decision))
+        return columns | {"input_json": orjson.dumps(self.input).decode() if self.input is not None else None}
 
 
-_ROW = "id kind name arguments_digest idempotency_key effect call_id status".split()
+_ROW = "id kind name arguments_digest idempotency_key effect call_id status node".split()
 _columns_of = attrgetter(*_ROW)
 
 
@@ -134,12 +163,15 @@ class StepEnded:
     attempts: int = 1
     spans: Sequence[Mapping[str, Any]] = ()
     """The operations of the call (``agents.tools.spans``), as JSON data of bounded size."""
+    labels: frozenset[str] = frozenset()
+    """Of a workflow: the labels of the node's output."""
 
 
 _NUMBER = (
     select(func.coalesce(func.max(steps.c.number), 0) + 1).where(steps.c.run_id == bindparam("run_")).scalar_subquery()
 )
 _START = insert(steps).inline().values(number=_NUMBER, started_ms=WALL_MS)
+_RECORD = insert(steps).inline().values(number=_NUMBER, started_ms=WALL_MS, ended_ms=WALL_MS)
 _END = update(steps).where(steps.c.id == bindparam("id_")).values(ended_ms=WALL_MS)
 
 
@@ -150,6 +182,9 @@ def start_steps(connection: Connection, run_id: str, fence: int, started: Sequen
         connection.execute(_START, row | step.row())
         if step.wait is not None:
             begin_waits(connection, run_id, {step.id: step.wait})
+        if step.timer_ms is not None:
+            timer = {"id": step.id, "run_id": run_id, "kind": WAIT}
+            connection.execute(insert(timers).values(**timer, due_ms=WALL_MS + step.timer_ms))
 
 
 def restart_steps(connection: Connection, fence: int, step_ids: Sequence[str]) -> None:
@@ -189,6 +224,20 @@ def models_of(connection: Connection, run_id: str) -> list[str]:
     return list(dict.fromkeys(connection.execute(query.order_by(steps.c.number)).scalars()))
 
 
+def left_to_undo(connection: Connection, run_id: str) -> list[Mapping[str, Any]]:
+    """Return the calls of a run that would undo others and were not made: the ``node`` and the ``tool`` of each."""
+    rows = connection.execute(_COMPENSATIONS, {"run_": run_id})
+    return [{"node": row.node.removesuffix(COMPENSATION), "tool": row.name} for row in rows]
+
+
+_COMPENSATIONS = (
+    select(steps.c.node, steps.c.name)
+    .where(steps.c.run_id == bindparam("run_"), steps.c.ended_ms.is_(None))
+    .where(steps.c.node.endswith(COMPENSATION, autoescape=True))
+    .order_by(steps.c.number)
+)
+
+
 def leave_steps(connection: Connection, step_ids: Sequence[str], status: str) -> None:
     """Leave open steps as ``planned`` (not begun), ``waiting`` (for a task) or ``unknown`` (the outcome is unknown)."""
     if step_ids:
@@ -196,17 +245,31 @@ def leave_steps(connection: Connection, step_ids: Sequence[str], status: str) ->
 
 
 def end_steps(connection: Connection, ended: Sequence[StepEnded]) -> None:
+    """Write the results of steps that have begun."""
     for step in ended:
-        values = {
-            "id_": step.id,
-            "status": step.status,
-            "cost_usd": step.cost_usd,
-            "result_json": orjson.dumps(step.result).decode() if step.result is not None else None,
-            "usage_json": orjson.dumps(dict(step.usage)).decode() if step.usage else None,
-            "attempt": step.attempts,
-            "spans_json": orjson.dumps([*step.spans]).decode() if step.spans else None,
-        }
-        connection.execute(_END, values)
+        connection.execute(_END, {"id_": step.id, **_result_of(step)})
+
+
+def record_steps(
+    connection: Connection, run_id: str, fence: int, recorded: Sequence[tuple[StepStarted, StepEnded]]
+) -> None:
+    """Insert steps that are over, numbered after those that the run has; all of them are one statement."""
+    owned = {"run_": run_id, "run_id": run_id, "fence": fence}
+    rows = [owned | started.row() | _result_of(ended) for started, ended in recorded]
+    if rows:
+        connection.execute(_RECORD, rows)
+
+
+def _result_of(step: StepEnded) -> dict[str, Any]:
+    return {
+        "status": step.status,
+        "cost_usd": step.cost_usd,
+        "result_json": orjson.dumps(step.result).decode() if step.result is not None else None,
+        "usage_json": orjson.dumps(dict(step.usage)).decode() if step.usage else None,
+        "attempt": step.attempts,
+        "spans_json": orjson.dumps([*step.spans]).decode() if step.spans else None,
+        "labels_json": orjson.dumps(sorted(step.labels)).decode() if step.labels else None,
+    }
 
 
 def steps_of(connection: Connection, run_id: str) -> list[Mapping[str, Any]]:

@@ -51,6 +51,8 @@ class Reason(StrEnum):
     """waiting: for tasks of a Celery application; queued: they have ended, or their time is over."""
     CHILD = "child"
     """waiting: for child runs; queued: they have ended."""
+    SIGNAL = "signal"
+    """waiting: for a signal or a time of its workflow; queued: that came."""
     PAUSED = "paused"
     """waiting: a client paused it."""
     RESUMED = "resumed"
@@ -61,6 +63,8 @@ class Reason(StrEnum):
     """succeeded: it used up its rounds with tools, and answered with what it had."""
 
 
+WAKEABLE = (Reason.APPROVAL, Reason.CHILD, Reason.TASK, Reason.SIGNAL)
+"""The reasons for which a workflow waits: whatever one of its branches waits for lets it continue."""
 CODE = "code"
 """The kind of the timer that ends a run for which no compatible worker came."""
 LIMIT = "limit"

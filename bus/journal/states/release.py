@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -10,11 +11,11 @@ from sqlalchemy import Boolean, Connection, bindparam, case, insert, or_, select
 
 from bus.journal.approvals import Question, ask
 from bus.journal.outbox import announce
-from bus.journal.records.control_requests import STOP, add_control
+from bus.journal.records.control_requests import SIGNAL, STOP, WAKE, add_control
 from bus.journal.states.codes import CODE, Reason
 from bus.journal.states.conditions import has_open_child
 from bus.journal.states.owned import COMMIT, Owned
-from config.database.tables import runs, threads, timers
+from config.database.tables import controls, runs, steps, threads, timers
 from config.ids import new_id
 from config.redaction import redact
 
@@ -59,6 +60,8 @@ class Release:
     """When a run that waits for code, or is paused, expires, in ms since 1970 by the database's clock."""
     handover: Handover | None = None
     """The agent that continues the run; None: the same one."""
+    seen_signals: tuple[int, ...] | None = None
+    """Of a workflow: the signals, by the ids of their controls, that it has and no node waits for yet."""
 
 
 DRAINED = Release(status="queued", reason=Reason.DRAIN)
@@ -93,6 +96,9 @@ def release(connection: Connection, owned: Owned, change: Release, last: int, wo
         # A statement of its own: it sees each child that ended before this transaction got the lock of the run's row.
         connection.execute(_QUEUED, {"id_": run_id})
         status = "queued"
+    if status == "waiting" and change.seen_signals is not None and _has_news(connection, run_id, change.seen_signals):
+        connection.execute(_QUEUED, {"id_": run_id})
+        status = "queued"
     if status == "waiting" and change.reason is Reason.APPROVAL:
         status = _yield_thread(connection, run_id)
     ask(connection, run_id, change.questions)
@@ -102,6 +108,25 @@ def release(connection: Connection, owned: Owned, change: Release, last: int, wo
     if status == "queued":
         announce(connection, run_id)
     return str(status)
+
+
+def _has_news(connection: Connection, run_id: str, seen_signals: Sequence[int]) -> bool:
+    """Return whether a signal came, or a child run ended, since the owner looked; the run's row is locked."""
+    signals = connection.execute(_SIGNALS, {"run_": run_id}).scalars()
+    return any(signal not in seen_signals for signal in signals) or (
+        connection.execute(_ENDED_CHILD, {"run_": run_id}).first() is not None
+    )
+
+
+_SIGNALS = select(controls.c.id).where(
+    controls.c.run_id == bindparam("run_"), controls.c.kind.in_((SIGNAL, WAKE)), controls.c.taken_ms.is_(None)
+)
+_ENDED_CHILD = (
+    select(runs.c.id)
+    .join(steps, steps.c.id == runs.c.parent_step)
+    .where(runs.c.parent_id == bindparam("run_"), runs.c.ended_ms.is_not(None), steps.c.ended_ms.is_(None))
+    .limit(1)
+)
 
 
 def _yield_thread(connection: Connection, run_id: str) -> str:

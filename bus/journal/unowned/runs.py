@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, delete, func, literal, or_, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, func, literal, or_, select, update
 
 from bus.journal.log.events import undelivered
-from bus.journal.log.progress import Progress, read_progress
+from bus.journal.log.progress import Progress, progress_of
 from bus.journal.states.codes import CODE, Reason, RunStatus
 from bus.journal.states.conditions import expired, is_first_of_thread, is_unheld
 from bus.journal.states.owned import lease_from_now
 from bus.journal.states.principal_now import IS_DISABLED
 from bus.journal.unowned.transitions import CommitResult, lock_run, move
+from bus.journal.version import require_readable_journal
 from bus.messages.run_agent import FIELDS
 from bus.payloads import Payload
 from bus.queues import ServedQueues
@@ -85,7 +86,7 @@ class UnownedRuns:
 
     def waiting_for_code(self) -> Iterator[Any]:
         """Yield every run that waits for code, read in pages, so that incompatible ones do not hide compatible ones."""
-        columns = runs.c.id, runs.c.agent_id, runs.c.definition_digest, runs.c.queue, runs.c.journal, runs.c.model
+        columns = runs.c["id", "kind", "agent_id", "definition_digest", "queue", "journal", "model"]
         waiting = select(*columns).where(runs.c.status == RunStatus.WAITING, runs.c.reason == Reason.CODE_VERSION)
         last: str | None = ""
         while last is not None:
@@ -101,10 +102,15 @@ class UnownedRuns:
         with self._database.read() as connection:
             return connection.execute(query).all()
 
-    def progress(self, run_id: str) -> Progress:
-        """Return how far a run came with its earlier owners."""
+    def progress(self, run: Row[Any]) -> Progress:
+        """Return how far a run came with its earlier owners.
+
+        Raises:
+            CodeVersion: this code cannot read its journal.
+        """
+        require_readable_journal(run.journal)
         with self._database.read() as connection:
-            return read_progress(connection, run_id)
+            return progress_of(connection, run.id, run.kind)
 
     def resume(self, run_id: str, reason: Reason = Reason.CODE_VERSION) -> bool:
         """waiting -> queued: what the run waits for has come; return whether it still waited for it.

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import delete, select, update
 
+from bus.journal.records.steps import WORKFLOW
 from bus.journal.records.task_wait import LEFT, TASK, TaskWait, wait_of
-from bus.journal.states.codes import Reason, RunStatus
+from bus.journal.states.codes import WAKEABLE, Reason, RunStatus
 from bus.journal.unowned.transitions import CommitResult, lock_run, move
 from config.database.engine import Database
 from config.database.tables import runs, steps, timers
@@ -41,6 +43,12 @@ class KnownWait:
         return self.wait.left_ms + MARGIN_MS <= 0
 
 
+def waits_for_tasks(run: Any) -> bool:
+    """Return whether a run has no owner, and continues with a task's result: a workflow whatever else it waits for."""
+    reasons = WAKEABLE if run.kind == WORKFLOW else (Reason.TASK,)
+    return run.status == RunStatus.WAITING and run.reason in reasons
+
+
 class TaskWaits:
     """All waits of the deployment; every method blocks and waits for the database."""
 
@@ -62,6 +70,7 @@ class TaskWaits:
             LEFT,
             runs.c.status,
             runs.c.reason,
+            runs.c.kind,
             steps.c.status.label("step_status"),
             steps.c.ended_ms,
         ).where(timers.c.kind == TASK, runs.c.id == timers.c.run_id, steps.c.id == timers.c.id)
@@ -74,7 +83,7 @@ class TaskWaits:
                 step_id=row.id,
                 run_id=row.run_id,
                 wait=wait_of(row),
-                is_waiting=row.status == RunStatus.WAITING and row.reason == Reason.TASK,
+                is_waiting=waits_for_tasks(row),
                 step_status=row.step_status,
                 is_given_up=row.ended_ms is not None or row.step_status == "unknown",
             )
@@ -86,7 +95,7 @@ class TaskWaits:
         """
         with self._database.write() as connection:
             row = lock_run(connection, run_id)
-            if row is None or (row.status, row.reason) != (RunStatus.WAITING, Reason.TASK):
+            if row is None or not waits_for_tasks(row):
                 return False
             written = move(connection, row, RunStatus.QUEUED, Reason.TASK)
         self._publish(written)

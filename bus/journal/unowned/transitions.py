@@ -19,9 +19,11 @@ from bus.journal.log.children import states_logged
 from bus.journal.log.commit import Commit, record
 from bus.journal.log.events import undeclared
 from bus.journal.outbox import announce
+from bus.journal.records.control_requests import wake
 from bus.journal.records.on_disconnect import count_anew
+from bus.journal.records.steps import WORKFLOW
 from bus.journal.records.task_wait import has_waits
-from bus.journal.states.codes import Reason, RunStatus
+from bus.journal.states.codes import WAKEABLE, Reason, RunStatus
 from bus.journal.states.conditions import has_open_child
 from bus.journal.states.lease import Lease
 from bus.journal.states.owned import ended
@@ -184,13 +186,22 @@ def note_parent(connection: Connection, child: Lease | Row[Any], status: str) ->
     if child.parent_id is None:
         return None
     parent = lock_run(connection, child.parent_id)
+    if parent is not None and parent.status == RunStatus.RUNNING and parent.kind == WORKFLOW and status in TERMINAL:
+        wake(connection, parent.id, child.run_id)
     if parent is None or parent.status != RunStatus.WAITING:
         return None
     call_id = connection.execute(_CALL_OF, {"run_": child.run_id}).scalar()
     event = ChildPayload(child_run_id=child.run_id, agent=child.agent_id, status=status, call_id=call_id)
-    if status in TERMINAL and parent.reason == Reason.CHILD and not has_open_child(connection, parent.id):
+    if status in TERMINAL and _wakes(connection, parent):
         return move(connection, parent, RunStatus.QUEUED, Reason.CHILD, event)
     return write(connection, parent, Commit(events=[event]))
+
+
+def _wakes(connection: Connection, parent: Row[Any]) -> bool:
+    """Return whether the end of a child lets its waiting parent continue: that of any one, or of the last one."""
+    if parent.kind == WORKFLOW:
+        return parent.reason in WAKEABLE
+    return bool(parent.reason == Reason.CHILD) and not has_open_child(connection, parent.id)
 
 
 def note_children(connection: Connection, run_id: str) -> CommitResult | None:

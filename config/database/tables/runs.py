@@ -223,8 +223,10 @@ steps = Table(
     Column("id", Id, primary_key=True),
     Column("run_id", Id, ForeignKey("runs.id"), nullable=False),
     Column("number", Integer, nullable=False),
-    Column("kind", String(16), nullable=False),  # model, tool or wait
+    Column("kind", String(16), nullable=False),  # model, tool, sample, guard; of a workflow also node, item or wait
     Column("name", Text, nullable=False),
+    Column("node", Text),  # of a workflow: the path of the node, items/17/charge
+    Column("input_json", Text),  # of a workflow: what the node was given
     Column("call_id", Text),
     Column("effect", String(16)),
     Column("status", String(16), nullable=False),  # planned, started; done, failed, refused, cancelled or unknown
@@ -234,6 +236,7 @@ steps = Table(
     Column("attempt", Integer, nullable=False),
     Column("fence", Integer, nullable=False),
     Column("result_json", Text),
+    Column("labels_json", Text),  # of a workflow: the labels of the node's output
     Column("spans_json", Text),  # the HTTP requests, statements and file operations of the call
     Column("usage_json", Text),
     Column("cost_usd", Float),
@@ -251,6 +254,15 @@ sealed_originals = Table(  # from which a guardrail removed something; deleted w
     Column("key_name", String(16), nullable=False),  # the start of the SHA-256 of the key
     Column("sealed", Text, nullable=False),  # nonce and AES-256-GCM of JSON, in base64
     Column("created_ms", BigInteger, nullable=False),
+)
+
+node_types = Table(  # the types of workflows' nodes; config/definitions/workflows/node_types.py seeds it
+    "node_types",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("handler", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("config_schema_json", Text),  # NULL: not seeded since the migration
 )
 
 events = Table(
