@@ -9,8 +9,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import orjson
-
 from agents.context import RunContext
 from agents.errors import OutputInvalid
 from agents.models.call import ModelCall
@@ -18,7 +16,7 @@ from agents.models.fallbacks import Models
 from agents.models.streams.tool_calls import ToolCall
 from agents.steps import open_calls
 from agents.steps.handover import PlannedHandover
-from agents.steps.model_request import model_request, repair_messages
+from agents.steps.model_request import model_request, parse_output, repair_messages
 from agents.steps.model_step import ModelStep
 from agents.steps.prompt_guard import asking
 from agents.steps.tool_step import ToolStep
@@ -37,7 +35,6 @@ from bus.journal.owner import (
     end_event,
 )
 from config.definitions.agent import AgentDefinition
-from config.definitions.schemas.json_schema import schema_errors
 
 CALLS_AT_ONCE = 16
 """Tool calls of one answer that run at the same time."""
@@ -341,38 +338,3 @@ async def _run(call: ToolStep, limit: asyncio.Semaphore) -> ToolStep:
     async with limit:
         await call.run()
     return call
-
-
-# --- the answer that fits the agent's output schema
-
-
-MAX_CHARS = 512 * 1024
-"""Longest structured answer; a worker decodes and checks it on the loop of all its runs."""
-_FENCE = "```"
-
-
-def parse_output(text: str, schema: Mapping[str, Any]) -> Any:
-    """Return the data in an answer, without a code fence around it.
-
-    Raises:
-        OutputInvalid: it is not JSON, fails the schema, or is too long; the message is for people and the model.
-    """
-    if len(text) > MAX_CHARS:
-        raise OutputInvalid(f"the answer has {len(text):,} characters and the limit is {MAX_CHARS:,}.")
-    try:
-        value = orjson.loads(_without_fence(text))
-    except orjson.JSONDecodeError as error:
-        raise OutputInvalid(f"the answer is not JSON ({error}).") from error
-    problems = schema_errors(schema, value)
-    if problems:
-        raise OutputInvalid(f"the answer does not fit the schema: {'; '.join(problems)}.")
-    return value
-
-
-def _without_fence(text: str) -> str:
-    """Return ``text`` without its first and last line where these are a code fence."""
-    answer = text.strip()
-    opening, newline, inside = answer.partition("\n")
-    if not newline or not inside.endswith(_FENCE) or opening.rstrip() not in (_FENCE, f"{_FENCE}json"):
-        return text
-    return inside.removesuffix(_FENCE)

@@ -19,7 +19,7 @@ from typing import Any
 from agents.capabilities import folder
 from agents.capabilities.folder import get_capability
 from agents.delegation.agent_tool import PREFIX as AGENT
-from agents.delegation.agent_tool import agent_tool, versions
+from agents.delegation.agent_tool import WORKFLOW, agent_tool, versions
 from agents.governance.guardrails.prompt_guard import guard_function
 from agents.tools import mcp
 from agents.tools.mcp.tool_names import Accepted, Origin, accepted_by_persons, first_seen, names_of
@@ -68,7 +68,7 @@ def find_tool(path: str, settings: Settings) -> Tool:
     try:
         if path.startswith(CELERY):
             return _celery_tool(path, settings)
-        if path.startswith(AGENT):
+        if path.startswith((AGENT, WORKFLOW)):
             return agent_tool(path, settings)
         return _declared(path, settings) or TOOLS.find(path, settings)
     except ToolUnknown:
@@ -189,7 +189,8 @@ def _build(definition: AgentDefinition, settings: Settings, tools_by_path: Mappi
             raise DefinitionInvalid(
                 definition.file, None, location, f"'{path}' is another tool called '{tool.name}'; keep one."
             )
-        tools[tool.name] = _wrap(tool) if _wrap is not None else tool
+        tool = dataclasses.replace(_wrap(tool) if _wrap is not None else tool, line=path)
+        tools[tool.name] = tool
     seen = first_seen(definition.tools, settings) if definition.tool_overrides else {}
     for key, override in definition.tool_overrides.items():
         try:

@@ -30,10 +30,11 @@ from agents.models.providers import lacks_address
 from agents.registry import AgentRegistry
 from agents.tools.isolation.errors import CONTAINERS_DISABLED, IMAGE_MISSING
 from agents.tools.tool import Tool
-from config.definitions.agent import BEGINNING, AgentDefinition
+from config.definitions.agent import AgentDefinition
 from config.definitions.capability import CapabilityDefinition
 from config.definitions.dotted_path import reason_of
 from config.definitions.errors import SECRET_MISSING, DefinitionInvalid, PluginUnknown, ToolUnknown
+from config.definitions.loading import BEGINNING
 from config.definitions.model_fields import Fallback
 from config.definitions.runner_spec import ContainerSpec, ProcessSpec
 from config.definitions.secrets import resolve_secret

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from agents.agent import Agent
@@ -17,10 +17,11 @@ from agents.tools.requests import missing_form
 from agents.tools.schema import parse_arguments, validate_arguments
 from agents.tools.tool import Tool
 from bus.journal.errors import CodeVersion
-from bus.journal.owner import AcceptedCall, Ending, FirstCommit, OpenStep, Progress
-from config.definitions.agent import AgentDefinition, pinned_definition
+from bus.journal.owner import AcceptedCall, AcceptedInput, Ending, FirstCommit, OpenStep, Progress
+from config.definitions.agent import AgentDefinition
 from config.definitions.behaviour import behaviour_in
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable, ToolUnknown
+from config.definitions.loading import pinned_definition
 from config.effects import POLICIES, Effect
 from config.errors import CallboardError, Retryable
 
@@ -43,6 +44,8 @@ class RunWork(Protocol):
 
 log = logging.getLogger(__name__)
 
+OF_NODES = ("approval_gate", "for_each")
+"""The names of calls whose tool a workflow's node makes of its definition, which the run keeps."""
 MAX_DETAIL = 500
 """Characters of the reason why a run waits."""
 LoadedAgent = tuple[AgentDefinition, Mapping[str, Tool]]
@@ -126,9 +129,15 @@ def _with_cause(error: CallboardError, cause: CallboardError) -> CallboardError:
 
 
 def compatible_work(
-    loaded: LoadedAgent, context: RunContext, progress: Progress, accepted: AcceptedCall | None
+    loaded: LoadedAgent,
+    context: RunContext,
+    progress: Progress,
+    accepted: AcceptedCall | AcceptedInput | None,
+    handlers: Callable[[], Mapping[str, str]],
 ) -> RunWork:
-    """Return what begins or resumes the run: its agent, or for a run of kind ``tool`` the call that it asks for.
+    """Return what begins or resumes the run: its agent, the call that it asks for, or its workflow.
+
+    ``handlers`` returns those of the node types.
 
     Raises:
         CodeVersion: the run's journal is not compatible with this code; another worker may be.
@@ -136,7 +145,15 @@ def compatible_work(
     problem = incompatibility(loaded, context.lease.definition_digest, progress)
     if problem is not None:
         raise CodeVersion(problem)
-    return Agent(*loaded, context, progress) if accepted is None else ToolRun(*loaded, context, accepted, progress)
+    match accepted:
+        case None:
+            return Agent(*loaded, context, progress)
+        case AcceptedCall():
+            return ToolRun(*loaded, context, accepted, progress)
+        case AcceptedInput():
+            from agents.workflows.workflow import workflow_of  # most processes work on no workflow
+
+            return workflow_of(loaded, context, accepted, handlers(), progress)
 
 
 def incompatibility(loaded: LoadedAgent, digest: str, progress: Progress) -> str | None:
@@ -145,7 +162,8 @@ def incompatibility(loaded: LoadedAgent, digest: str, progress: Progress) -> str
     if progress != Progress() and definition.digest != digest:
         return f"the definition of '{definition.id}' this run began with is not kept, and its file has changed."
     # A call whose tool or arguments were invalid has no recorded effect; it fails again. A child run needs none.
-    needed = [step for step in progress.calls if step.may_be_called and step.child is None]
+    calls = (step for step in progress.calls if step.name not in OF_NODES)
+    needed = [step for step in calls if step.may_be_called and step.child is None]
     missing = [step.name for step in needed if step.name not in tools]
     if missing:
         return f"a call of this run is unfinished, and its tool is not here any more: {', '.join(missing)}."

@@ -359,7 +359,7 @@ class RunContext:
         await self.writer.wait_until_writable()
         if self.writer.is_stale:
             raise StaleOwner(self.lease.run_id, self.lease.fence)
-        if self.inbox.is_stopped:
+        if self.inbox.is_stopped and not self.inbox.is_ending:
             raise asyncio.CancelledError
 
     def release(self, change: Release = DRAINED) -> None:
@@ -389,7 +389,7 @@ class RunContext:
 
     def stop(self) -> None:
         """Stop the work as soon as possible; a second call does nothing."""
-        if not self.inbox.is_stopped:
+        if not self.inbox.is_stopped and not self.inbox.is_ending:
             self.inbox.is_stopped = True
             self._cancel()
 

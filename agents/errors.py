@@ -29,6 +29,104 @@ INPUT_TOO_LARGE = Permanent.row(
 )
 
 
+INPUT_INVALID = Permanent.row(
+    "input_invalid",
+    "The input does not fit the workflow's `input` schema.",
+    text="the input does not fit what '{workflow}' takes: {problems}. `./callboard workflows {workflow}` shows it.",
+    remedy="`./callboard workflows ID`, or `GET /v1/workflows/ID`, shows the schema.",
+)
+
+WORKFLOW_MISSED = Permanent.row(
+    "workflow_missed",
+    "A workflow was named as an agent, or an agent as a workflow.",
+    text="{problem}",
+    remedy="Start a workflow with `workflow` and `input`, and an agent with `agent` and a message.",
+)
+
+
+EXPRESSION_FAILED = Permanent.row(
+    "expression_failed",
+    "A template or a condition of a workflow could not be evaluated.",
+    topic=Topic.RUN,
+    over_http=False,
+    text="node '{node}': {problem}",
+    remedy="The sentence names the node and the expression; mend the workflow's file, or the node before it.",
+)
+
+NO_BRANCH = Permanent.row(
+    "no_branch",
+    "No condition of a CHOICE holds, or its model chose none, and it has no edge for `default`.",
+    topic=Topic.RUN,
+    over_http=False,
+    text="node '{node}' has chosen no branch, and has no edge with `source_handle: default`; add one.",
+    remedy="Add an edge with `source_handle: default`.",
+)
+
+ITEMS_REFUSED = Permanent.row(
+    "items_refused",
+    "What a FOR_EACH, a FILTER or a REDUCE was given is no list, or it is too long.",
+    topic=Topic.RUN,
+    over_http=False,
+    text="node '{node}' needs a list of at most {limit:,} items, and {problem}.",
+    remedy="Give it a list; split a longer one over several runs.",
+)
+
+BLUEPRINT_REFUSED = Permanent.row(
+    "blueprint_failed",
+    "A blueprint's logic has failed, or has asked for what it may not have.",
+    topic=Topic.RUN,
+    over_http=False,
+    text="the blueprint cannot continue: {problem}",
+    remedy="The sentence says why; the worker's log has the traceback of a failed logic.",
+)
+
+NONDETERMINISTIC = Permanent.row(
+    "nondeterministic_blueprint",
+    "A resumed blueprint makes another call than the one that is recorded in its place.",
+    topic=Topic.RUN,
+    over_http=False,
+    text=(
+        "call {place} of the blueprint was {recorded}, and its code makes {now} now. Deploy code that makes the "
+        "recorded calls and answer run_again, or let the run fail."
+    ),
+    remedy="Deploy the code with which the run began, or code that makes the same calls; or let the run fail.",
+)
+
+ITEMS_CHANGED = Permanent.row(
+    "items_changed",
+    "The list of a FOR_EACH is another one than when the node began.",
+    topic=Topic.RUN,
+    over_http=False,
+    text="node '{node}' began with another list than it is given now; start the workflow again.",
+    remedy="Start the workflow again; the results of the items that are done are in the run's steps.",
+)
+
+SIGNAL_UNKNOWN = Permanent.row(
+    "signal_unknown",
+    "No node of the run's workflow waits for a signal of that name.",
+    status=404,
+    text="no node of this run waits for the signal '{name:.80}'.{hint} Its signals: {known}.",
+    remedy="`./callboard workflows ID` shows the signals of a workflow.",
+)
+
+SIGNAL_INVALID = Permanent.row(
+    "signal_invalid",
+    "The data of a signal do not fit what its node expects.",
+    status=422,
+    text="the data of the signal '{name:.80}' do not fit: {problems}.",
+    remedy="Send data that fit the `schema` of the WAIT.",
+)
+
+SIGNAL_MISSED = Permanent.row(
+    "signal_missed",
+    "The signal that a WAIT waits for did not come within its `timeout_s`.",
+    topic=Topic.RUN,
+    over_http=False,
+    text="node '{node}' waited {seconds:g} s for the signal '{signal}', and it did not come.",
+    remedy="Send the signal in time, raise `timeout_s`, or draw an `error` edge.",
+)
+
+
 class AgentUnknown(Permanent):
     """No folder has an agent with that id."""
 

@@ -27,6 +27,7 @@ from bus.journal.clients import NO_MODEL, STOPPED
 from bus.journal.errors import CodeVersion, PrincipalDisabled, StaleOwner
 from bus.journal.owner import (
     AcceptedCall,
+    AcceptedInput,
     Claim,
     Commit,
     Ending,
@@ -37,7 +38,6 @@ from bus.journal.owner import (
     Summary,
     Totals,
     end_commit,
-    require_readable_journal,
 )
 from bus.payloads import HistoryPayload, Payload, StatusPayload
 from config.definitions.agent import AgentDefinition
@@ -105,11 +105,11 @@ def begin_run(
     contexts = contexts_of(lease, process.journal.settings)
     context_of = partial(RunContext, process.journal, lease, observers, contexts=contexts)
     try:
-        require_readable_journal(lease.journal)  # else this code reads nothing of it
+        claim.require_readable()  # else this code reads nothing of it
         require_enabled(lease, process)
     except (CodeVersion, PrincipalDisabled) as error:
         return ClaimedRun(context_of(), None, error)
-    progress, accepted = claim.progress(), claim.call()
+    progress, accepted = claim.progress(), claim.call() or claim.input()
     try:
         if missing is not None or contexts.security is None:
             raise missing or SECURITY_CONTEXT_MISSING()
@@ -164,11 +164,11 @@ def _begin_work(
     loaded: LoadedAgent,
     context: RunContext,
     progress: Progress,
-    accepted: AcceptedCall | None,
+    accepted: AcceptedCall | AcceptedInput | None,
 ) -> ClaimedRun:
     """Return the run with what works on it, or with why nothing can, and insert its first step."""
     try:
-        agent = compatible_work(loaded, context, progress, accepted)
+        agent = compatible_work(loaded, context, progress, accepted, claim.node_handlers)
         process.model_keys.require(loaded[0], context.lease.model)
         if context.lease.model != NO_MODEL:
             note_shortcomings(loaded[0], context.lease.model)

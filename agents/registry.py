@@ -20,9 +20,10 @@ from bus.identity.access import may_promote, may_see_machines, may_start, requir
 from bus.identity.errors import agent_forbidden, promotion_forbidden
 from bus.journal.clients import RunVersion
 from bus.journal.errors import UPGRADE_REFUSED
-from config.definitions.agent import AGENT_ID, AgentDefinition, load_definition, pinned_definition
+from config.definitions.agent import AGENT_ID, AgentDefinition
 from config.definitions.behaviour import changes
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
+from config.definitions.loading import load_definition, pinned_definition
 from config.definitions.yaml_lines import YAML_SUFFIXES, yaml_files
 from config.errors import CallboardError
 from config.identity.principal import LOCAL, Principal, Role, Verb

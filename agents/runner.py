@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Unpack
 
-from agents.delegation.router import routed_call
+from agents.delegation import subject
+from agents.delegation.subject import RunSubject, StartOptions
 from agents.errors import observer_travels
-from agents.governance.guardrails.guardrails import Guardrails, sealing_guardrails
+from agents.governance.guardrails.guardrails import sealing_guardrails
 from agents.handle import RunHandle
+from agents.mailbox.signals import signal_data
 from agents.mailbox.texts import steer_data
-from agents.models.auto import resolve_model
 from agents.process import Process, current_process, open_process, use_process
-from agents.prompt import check_call, check_objective, check_thread_id
+from agents.prompt import check_thread_id
 from agents.registry import AgentRegistry
 from bus.identity.credentials.grants import SECRET_NAME, GrantForm, PresentedGrant
 from bus.journal import Journal
 from bus.journal.clients import (
     ITS_OWN_RUN,
-    NO_MODEL,
+    SIGNAL,
     STEER,
     THREAD,
     CallersTransaction,
@@ -29,7 +31,6 @@ from bus.journal.clients import (
     Delivery,
     IdempotencyKey,
     IfBusy,
-    NewCall,
     NewRun,
     Origin,
 )
@@ -153,9 +154,8 @@ class Runner:
             CONNECTION_UNUSABLE: the connection is closed, in autocommit, of another database or the parent process's.
         """
         return self._start(
-            lambda: check_objective(objective, self.settings.max_input_chars),
+            subject.message(self._own(), objective),
             agent_id,
-            lambda objective, guardrails: _Kind(guardrails.input(objective)),
             observers,
             thread_id=thread_id,
             detached=detached,
@@ -167,6 +167,22 @@ class Runner:
             policies={"if_busy": if_busy, "on_disconnect": on_disconnect, "priority": priority},
         )
 
+    def run_workflow(
+        self,
+        workflow_id: str,
+        data: Mapping[str, Any],
+        *,
+        priority: Priority | None = None,
+        **options: Unpack[StartOptions],
+    ) -> RunHandle:
+        """Accept a run of a workflow with its input, JSON data; for the rest see ``run``.
+
+        Raises:
+            WORKFLOW_MISSED: the id is an agent's.
+            INPUT_INVALID, INPUT_TOO_LARGE, INPUT_BLOCKED: the input cannot be used.
+        """
+        return self._start(subject.workflow(self._own(), data), workflow_id, policies={"priority": priority}, **options)
+
     def call_tool(
         self,
         name: str,
@@ -174,13 +190,7 @@ class Runner:
         *,
         agent_id: str | None = None,
         agent: AgentDefinition | None = None,
-        thread_id: str | None = None,
-        detached: bool = False,
-        grant: str | None = None,
-        principal: Principal | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        idempotency: IdempotencyKey | None = None,
-        connection: Any = None,
+        **options: Unpack[StartOptions],
     ) -> RunHandle:
         """Accept a run of kind ``tool``: one call of one tool of an agent, without a model.
 
@@ -192,7 +202,7 @@ class Runner:
             arguments: the arguments, JSON data.
             agent_id: the agent whose tool, overrides and sandbox are used; None is ``CALLBOARD_DEFAULT_AGENT``.
             agent: an agent that no file has, in place of one with an id.
-            thread_id, detached, grant, principal, metadata, idempotency, connection: see ``run``.
+            options: see ``run``.
 
         Raises:
             AgentUnknown, DefinitionInvalid, AGENT_FORBIDDEN: see ``run``.
@@ -200,22 +210,8 @@ class Runner:
             GRANT_REFUSED: see ``run``.
             INPUT_BLOCKED: the arguments have a secret, or a guardrail blocks them.
         """
-
-        def kind(objective: str, guardrails: Guardrails) -> _Kind:
-            guardrails.require_call(arguments)
-            return _Kind(objective, NewCall(name=name, arguments=arguments))
-
         return self._start(
-            lambda: check_call(name, arguments),
-            agent or agent_id or self.settings.default_agent,
-            kind,
-            thread_id=thread_id,
-            detached=detached,
-            grant=grant,
-            principal=principal,
-            metadata=metadata,
-            idempotency=idempotency,
-            connection=connection,
+            subject.tool_call(name, arguments), agent or agent_id or self.settings.default_agent, **options
         )
 
     def repeat(
@@ -229,67 +225,56 @@ class Runner:
                 raise
             return earlier
 
-        def kind(objective: str, guardrails: Guardrails) -> _Kind:
-            if source.call is not None:
-                guardrails.require_call(source.call.arguments)
-            return _Kind(guardrails.input(objective) if source.call is None else objective, source.call)
-
         return self._start(
-            lambda: source.objective,
+            subject.repeated(self._own(), source, origin),
             source.agent_id,
-            kind,
             thread_id=source.thread_id if origin.kind == "retry" else None,
             detached=detached,
             principal=principal,
             metadata=source.metadata,
             idempotency=idempotency,
-            origin=origin,
+            origin=origin if source.input is None else replace(origin, mode="live"),
             policies={"priority": source.priority},
         )
 
     def _start(
         self,
-        check: Callable[[], str],
+        about: RunSubject,
         agent: AgentDefinition | str,
-        kind: Callable[[str, Guardrails], _Kind],
         observers: Sequence[AgentObserver | str] = (),
         *,
-        thread_id: str | None,
-        detached: bool,
-        principal: Principal | None,
-        metadata: Mapping[str, Any] | None,
-        idempotency: IdempotencyKey | None,
+        thread_id: str | None = None,
+        detached: bool = False,
+        principal: Principal | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        idempotency: IdempotencyKey | None = None,
         grant: str | None = None,
         connection: Any = None,
         origin: Origin | None = None,
         policies: Mapping[str, str | None] | None = None,
     ) -> RunHandle:
-        """Accept a run of either kind: ``check`` returns its objective, and ``kind`` what may be kept of it.
+        """Accept a run.
 
         A repeated request gets its first run, also where it would be refused by now.
         """
         principal = principal or self.principal
         try:
-            objective = check()
+            about.check()
             if thread_id is not None:
                 check_thread_id(thread_id)
             new_thread = thread_id or new_id(THREAD)
             definition = self.registry.startable(principal, agent, new_thread) if isinstance(agent, str) else agent
             presented = self._presented(grant)
             guardrails, originals = sealing_guardrails(self.settings, definition.guardrails)
-            new_kind = kind(objective, guardrails)
+            fields = about.fields(definition, guardrails, principal)
         except CallboardError as error:  # a database that does not answer is not asked again
             is_away = isinstance(error, DatabaseUnreachable)
             if is_away or (earlier := self._earlier(principal, idempotency)) is None:
                 raise
             return earlier
-        call = new_kind.call or routed_call(definition, new_kind.objective, self.registry, principal)
-        fields = definition.run_fields([name for name in observers if isinstance(name, str)])
+        fields |= definition.run_fields([name for name in observers if isinstance(name, str)])
         new = NewRun(
             **(fields | {name: policy for name, policy in (policies or {}).items() if policy is not None}),
-            objective=new_kind.objective,
-            call=call,
-            model=resolve_model(definition.model, os.environ) if call is None else NO_MODEL,
             thread_id=thread_id,
             new_thread_id=new_thread,
             principal=principal,
@@ -378,6 +363,28 @@ class Runner:
             expected_status=expected_status,
         )
 
+    def signal(
+        self,
+        run_id: str,
+        name: str,
+        data: Any = None,
+        *,
+        principal: Principal | None = None,
+        by: str | None = None,
+        idempotency: IdempotencyKey | None = None,
+    ) -> CommitResult:
+        """Give an open workflow the signal that one of its nodes waits for, or will; each is taken once.
+
+        Raises:
+            RunUnknown, FORBIDDEN, CONTROL_REFUSED, TOO_MANY_CONTROLS: see ``bus.journal.mailbox.control``.
+            SIGNAL_UNKNOWN, SIGNAL_INVALID, INPUT_TOO_LARGE, INPUT_BLOCKED: see ``agents.mailbox.signals``.
+        """
+        principal = principal or self.principal
+        control_data = signal_data(self.journal, self.registry, principal, run_id, name, data)
+        return self.journal.clients.control(
+            *(principal, run_id, SIGNAL), by=by or principal.id, idempotency=idempotency, data=control_data
+        )
+
     def settle(self, timeout_s: float) -> None:
         """Wait until the inline runs of this process have ended, and the summaries of their threads are made."""
         self._inline.settle(timeout_s)
@@ -387,11 +394,3 @@ class Runner:
         if self._pid == os.getpid():
             self._process.journal.close()
             use_process(None)
-
-
-class _Kind(NamedTuple):
-    """What makes a run an agent's or a tool's."""
-
-    objective: str
-    call: NewCall | None = None
-    """The call of a run of kind ``tool``."""

@@ -1,6 +1,6 @@
 """The test kit: an agent with its tools, run in memory by a scripted model, in milliseconds (docs/testing.md).
 
-``AgentKit`` needs no server, no Redis and no key, and imports no LiteLLM. What runs is the agent itself: the same loop,
+``AgentKit`` needs no server, no Redis and no key, and imports no LiteLLM. What runs is the agent itself: the same
 journal, tool calls and events as in a worker.
 """
 
@@ -47,10 +47,12 @@ from bus.journal.clients import RecordedCalls, import_conversation
 from bus.payloads import EndPayload, Payload, ResponsePayload, ToolResultPayload, WithdrawnPayload
 from config.database.engine import Database, open_database
 from config.database.migrate import migrate
-from config.definitions.agent import AgentDefinition, definition_of, pinned_definition
+from config.definitions.agent import AgentDefinition
 from config.definitions.capability import CapabilityDefinition
 from config.definitions.errors import DefinitionInvalid
+from config.definitions.loading import definition_of, pinned_definition
 from config.definitions.runner_spec import EndpointSpec
+from config.definitions.workflows.fields import PROMPT
 from config.forks import after_fork
 from config.identity.contexts import GoldenContext, SecurityContext
 from config.identity.principal import Role
@@ -62,8 +64,8 @@ from observers.invoker import drain
 
 __all__ = ["AgentKit", "Call", "Played", "ScriptedModel", "Turn", "call_capability"]
 
+ToolSource = Callable[..., Any] | Tool | str
 P = TypeVar("P", bound=Payload)
-
 TIMEOUT_S = 30.0
 """Seconds that ``play`` waits for the end of a run."""
 _DEFAULTS: dict[str, Any] = {"name": "Tester", "system_prompt": "You are a test.", "observers": ["sse"]}
@@ -114,7 +116,7 @@ class AgentKit:
     def __init__(
         self,
         *,
-        tools: Sequence[Callable[..., Any] | Tool | str] = (),
+        tools: Sequence[ToolSource] = (),
         agents_dir: str | Path | None = None,
         settings: dict[str, Any] | None = None,
         **fields: Any,
@@ -139,13 +141,19 @@ class AgentKit:
         use_process(process)
         self.runner = Runner(process)
 
-    def agent(
-        self, agent_id: str = "tester", *, tools: Sequence[Callable[..., Any] | Tool | str] = (), **fields: Any
-    ) -> str:
+    def agent(self, agent_id: str = "tester", *, tools: Sequence[ToolSource] = (), **fields: Any) -> str:
         """Define an agent, or define it anew, and return its id; ``tools`` are functions or names."""
         named = [tool if isinstance(tool, str) else self._add(as_tool(tool)) for tool in tools]
         self._registry.defined[agent_id] = {**_DEFAULTS, **fields, "tools": named}
         return agent_id
+
+    def workflow(self, workflow_id: str = "flow", *, tools: Sequence[ToolSource] = (), **fields: Any) -> str:
+        """Define a workflow by the fields of its file, and return its id; ``tools`` are functions that nodes call."""
+        return self.agent(workflow_id, tools=tools, **{"name": "Flow", "system_prompt": PROMPT, **fields})
+
+    def start(self, workflow_id: str = "flow", data: Mapping[str, Any] | None = None, **options: Any) -> RunHandle:
+        """Start a workflow with its input and return its handle; ``options`` are those of ``Runner.run_workflow``."""
+        return self.runner.run_workflow(workflow_id, data or {}, **options)
 
     def run(self, objective: str = "Hello", agent_id: str = "tester", **options: Any) -> RunHandle:
         """Start a run and return its handle; ``options`` are those of ``Runner.run``."""

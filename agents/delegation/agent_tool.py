@@ -1,9 +1,9 @@
-"""Another agent as a tool: ``agent:NAME`` in an agent's file."""
+"""Another agent or a workflow as a tool: ``agent:NAME`` or ``workflow:NAME`` in an agent's file."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from agents.errors import AgentUnknown
@@ -15,7 +15,7 @@ from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable, T
 from config.effects import INWARD, Effect
 from config.settings import Settings
 
-PREFIX = "agent:"
+PREFIX, WORKFLOW = "agent:", "workflow:"
 MESSAGE = "message"
 """The one argument."""
 _PARAMETERS = {
@@ -34,7 +34,7 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def agent_tool(path: str, settings: Settings) -> Tool:
-    """Return the tool of ``agent:NAME``, called as the agent's id.
+    """Return the tool of ``agent:NAME`` or ``workflow:NAME``, called as that id; a workflow's arguments are its input.
 
     It is ``keyed``, since a call that is made again under its step's key finds the child run of the first time. It is
     ``inward``: nothing leaves by the call itself, and the child's own calls are judged with the labels it inherits.
@@ -43,27 +43,34 @@ def agent_tool(path: str, settings: Settings) -> Tool:
         ToolUnknown: no file defines the agent, or it cannot be used; says what to write.
         DefinitionUnreadable: its file cannot be read now.
     """
-    agent_id = path.removeprefix(PREFIX)
+    prefix, _, agent_id = path.partition(":")
     try:
         definition = registry_of(settings).get(agent_id)
     except DefinitionUnreadable:
         raise
     except (AgentUnknown, DefinitionInvalid) as error:
         raise ToolUnknown(f"tool '{path[:120]}' cannot be used: {error}", name=path) from error
-    description = definition.description or f"Has the agent {definition.name} do something, and returns its answer."
-    return _tool(tool_name(agent_id), agent_id, description, definition.digest)
+    if definition.is_workflow != (f"{prefix}:" == WORKFLOW):
+        right = f"{WORKFLOW if definition.is_workflow else PREFIX}{agent_id}"
+        raise ToolUnknown(f"tool '{path[:120]}' names a definition of the other kind; write {right}.", name=path)
+    if definition.is_workflow:
+        description = definition.description or f"Runs the workflow {definition.name}, and returns its output."
+    else:
+        description = definition.description or f"Has the agent {definition.name} do something, and returns its answer."
+    parameters = definition.input_schema or _PARAMETERS
+    return _tool(tool_name(agent_id), agent_id, description, definition.digest, parameters)
 
 
 def begun_tool(name: str, agent_id: str) -> Tool:
     """Return the tool of a call whose child run was begun, where the agent's file does not name it any more."""
-    return _tool(name, agent_id, "Not called again.", "")
+    return _tool(name, agent_id, "Not called again.", "", _PARAMETERS)
 
 
-def _tool(name: str, agent_id: str, description: str, digest: str) -> Tool:
+def _tool(name: str, agent_id: str, description: str, digest: str, parameters: Mapping[str, Any]) -> Tool:
     return Tool(
         name=name,
         description=description,
-        parameters=_PARAMETERS,
+        parameters=parameters,
         function=_never_called,
         effect=Effect.KEYED,
         labels=frozenset({INWARD}),
@@ -87,12 +94,12 @@ def registry_of(settings: Settings) -> AgentRegistry:
 
 def versions(paths: Iterable[str], settings: Settings) -> tuple[str, ...]:
     """Return the digests of the agents among these lines of ``tools``: where one changes, its tool is built anew."""
-    return tuple(_digest(path, settings) for path in paths if path.startswith(PREFIX))
+    return tuple(_digest(path, settings) for path in paths if path.startswith((PREFIX, WORKFLOW)))
 
 
 def _digest(path: str, settings: Settings) -> str:
     try:
-        definition: AgentDefinition = registry_of(settings).get(path.removeprefix(PREFIX))
+        definition: AgentDefinition = registry_of(settings).get(path.partition(":")[2])
     except (AgentUnknown, DefinitionInvalid):
         return ""
     return definition.digest

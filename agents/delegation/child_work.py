@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from agents.context import RunContext
+from agents.delegation.agent_tool import MESSAGE
 from agents.delegation.router import routed_call
-from agents.governance.guardrails.guardrails import sealing_guardrails
+from agents.delegation.workflow_input import body_fields, input_fields
+from agents.governance.guardrails.guardrails import Guardrails, sealing_guardrails
 from agents.models.auto import resolve_model
 from agents.process import Process, opened_process
 from agents.prompt import check_objective
 from agents.tools.tool import Tool
 from bus.journal.clients import NO_MODEL, THREAD, AcceptedChild, NewRun, Parent
 from bus.journal.errors import CHILD_FAILED, DELEGATION_REFUSED, StaleOwner
-from bus.journal.owner import ChildRun, Commit, OpenStep
+from bus.journal.owner import ChildRun, Commit, Lease, OpenStep
 from bus.payloads import ChildPayload, Payload
 from config.definitions.agent import AgentDefinition
+from config.definitions.loading import pinned_definition
 from config.errors import CallboardError, ModelVisible
 from config.identity.contexts import DeclaredContext, declared_for
 from config.ids import new_id
@@ -50,7 +55,7 @@ class ChildWork:
         """Whether the child had ended when this owner claimed the parent, or is gone."""
         return self.run.is_over if self.run is not None else self.was_removed
 
-    async def begin(self, message: str, timeout_s: float | None, *, is_approved: bool) -> None:
+    async def begin(self, arguments: Mapping[str, Any], timeout_s: float | None, *, is_approved: bool) -> None:
         """Commit the child run together with the event that says so; it is stopped after ``timeout_s``.
 
         ``is_approved``: whether a person has approved the call, for the tool as it is here.
@@ -61,7 +66,7 @@ class ChildWork:
         """
         accepted = partial(self._accepted, declared=declared_for(self._context.lease.tenant), is_approved=is_approved)
         try:
-            child = await self._context.loop.wait(accepted, message, timeout_s)
+            child = await self._context.loop.wait(accepted, arguments, timeout_s)
             event = self._event(child.run_id, "queued")
             await self._context.save(Commit(events=[event], children=[child]), then=self._note_begun)
         except (ModelVisible, StaleOwner):
@@ -73,26 +78,35 @@ class ChildWork:
         self.is_begun = True
 
     def _accepted(
-        self, message: str, timeout_s: float | None, *, declared: DeclaredContext | None, is_approved: bool
+        self,
+        arguments: Mapping[str, Any],
+        timeout_s: float | None,
+        *,
+        declared: DeclaredContext | None,
+        is_approved: bool,
     ) -> AcceptedChild:
         """Return the run that is to be inserted; blocks."""
         process = opened_process()
         assert process is not None, "a run is executed by a process that was opened"
         lease, settings = self._context.lease, self._context.settings
-        self._require_below(process)
         thread_id = f"{THREAD}_{self._step_id.partition('_')[2]}"  # the same for each try of the call
-        definition = self._definition(process, thread_id, is_approved=is_approved)
-        check_objective(message, settings.max_input_chars)
+        body = self._tool.body(arguments) if self._tool.body is not None else None
+        if body is not None:
+            definition = _own_definition(process, lease)
+        else:
+            self._require_below(process)
+            definition = self._definition(process, thread_id, is_approved=is_approved)
         guardrails, originals = sealing_guardrails(settings, definition.guardrails)
         fields = definition.run_fields()
         fields["is_private"] |= lease.private
-        text = guardrails.input(message)
-        call = routed_call(definition, text, process.registry, lease.starter)
+        if body is not None:
+            about = body_fields(body, lease.model)
+        elif definition.is_workflow:
+            about = input_fields(definition, arguments, guardrails, settings.max_input_chars)
+        else:
+            about = self._message_fields(process, definition, arguments[MESSAGE], guardrails)
         new = NewRun(
-            **fields,
-            objective=text,
-            call=call,
-            model=resolve_model(definition.model, os.environ) if call is None else NO_MODEL,
+            **fields | about,
             new_thread_id=thread_id,
             principal=lease.starter,
             detached=True,
@@ -101,6 +115,16 @@ class ChildWork:
             originals=originals,
         )
         return process.journal.owner.new_child(new)
+
+    def _message_fields(
+        self, process: Process, definition: AgentDefinition, message: str, guardrails: Guardrails
+    ) -> dict[str, Any]:
+        """Return what an agent's run takes from its message."""
+        check_objective(message, self._context.settings.max_input_chars)
+        text = guardrails.input(message)
+        call = routed_call(definition, text, process.registry, self._context.lease.starter)
+        model = resolve_model(definition.model, os.environ) if call is None else NO_MODEL
+        return {"objective": text, "call": call, "model": model}
 
     def _require_below(self, process: Process) -> None:
         """Check the child's place below the runs above it.
@@ -182,3 +206,15 @@ class ChildWork:
 
     def _event(self, run_id: str, status: str) -> ChildPayload:
         return ChildPayload(child_run_id=run_id, agent=self._agent_id, status=status, call_id=self._call_id)
+
+
+def _own_definition(process: Process, lease: Lease) -> AgentDefinition:
+    """Return the definition that a run was accepted with.
+
+    Raises:
+        DefinitionInvalid: this code does not take it.
+    """
+    content_json = process.journal.readers.recorded_definition(lease.definition_digest)
+    if content_json is None:
+        return process.registry.get(lease.agent_id)
+    return pinned_definition(lease.agent_id, lease.definition_digest, content_json)

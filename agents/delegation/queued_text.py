@@ -9,7 +9,7 @@ from agents.mailbox.texts import definition_of_run, guarded
 from agents.prompt import check_objective
 from agents.registry import AgentRegistry, principal_of
 from bus.journal import Journal
-from bus.journal.clients import TOOL, CommitResult
+from bus.journal.clients import AGENT, CommitResult
 from bus.journal.errors import CONTROL_REFUSED
 from config.identity.principal import Principal
 
@@ -40,7 +40,7 @@ def edit_queued(
     run = journal.readers.runs.row(principal, run_id)
     definition = definition_of_run(journal, registry, run)
     text, originals = guarded(journal, definition, content)
-    is_message = run.kind != TOOL and run.status == "queued"
+    is_message = run.kind == AGENT and run.status == "queued"
     if is_message and routed_call(definition, text, registry, principal_of(run)) is not None:
         raise CONTROL_REFUSED(request="for another text", problem=IS_ROUTED)
     changes: Any = {"content": text, "originals": originals, "place": place}

@@ -28,6 +28,8 @@ from config.errors import CallboardError
 from config.ids import new_id
 
 log = logging.getLogger(__name__)
+WOKEN = Release(status="queued", reason=Reason.ANSWERED)
+"""For a workflow's branch has come what it waits for; the next owner reads it."""
 Save = Callable[[Commit], Coroutine[Any, Any, list[Payload]]]
 
 
@@ -48,6 +50,10 @@ class Inbox:
         self._rounds_of_parent = lease.max_rounds
         self.is_stopped = False
         """Whether a client asked the run to stop."""
+        self.on_signal: Callable[[], None] = lambda: None
+        """Called when a signal for a node of a workflow has come."""
+        self.is_ending = False
+        """Whether what is left is done in spite of a stop: the calls that undo others."""
         self.release_as: Release | None = None
         """How to release the run after its current step: this process ends soon, or a client requested it."""
 
@@ -70,6 +76,9 @@ class Inbox:
         """
         if request.id in self.unread:
             return
+        if request.kind == "wake":
+            self.release(WOKEN)
+            return
         request = self.unread[request.id] = self._read(request)
         if request.refusal is not None:
             self._answer_soon([request.answer("refused", request.refusal)])
@@ -81,8 +90,10 @@ class Inbox:
                 self._answer_soon([*request.superseded(self.unread), request.answer("consumed")], self._resume)
             case "set":
                 self._answer_soon([request.answer("consumed")], partial(self._limit, request))
-        if request.kind in ("pause", "steer") and not request.is_accepted:
+        if request.kind in ("pause", "steer", "signal") and not request.is_accepted:
             self._answer_soon([request.answer("accepted")])
+        if request.kind == "signal":
+            self.on_signal()
 
     def _read(self, request: ControlRequest) -> ControlRequest:
         """Return a control with whether this owner takes it; its text may be checked for another agent, or version.
@@ -127,7 +138,7 @@ class Inbox:
 
     def _forget(self, answers: Iterable[Payload]) -> None:
         """Leave out the controls that these events answer for good."""
-        answered = {a.control_id for a in answers if isinstance(a, ControlPayload) and a.state != "accepted"}
+        answered = _answered(answers)
         self.unread = {key: value for key, value in self.unread.items() if value.control_id not in answered}
 
     async def refresh(self) -> None:
@@ -200,12 +211,22 @@ class Inbox:
             if may_go_on and self.has_steers:  # also where the text was read since the caller looked
                 raise ControlsChanged
             try:
-                await self._save(answering(change, list(self.unread.values())))
+                await self._save(answering(change, self._unanswered(change.events)))
             except ControlsChanged:
                 await self.refresh()
             else:
                 return
 
+    def _unanswered(self, events: Iterable[Payload]) -> list[ControlRequest]:
+        """Return the unread controls that these events do not answer: a node may have taken a signal with them."""
+        answered = _answered(events)
+        return [request for request in self.unread.values() if request.control_id not in answered]
+
     def committed(self, events: Iterable[Payload]) -> None:
         """Leave out what these events have answered, once they are committed."""
         self._forget(events)
+
+
+def _answered(events: Iterable[Payload]) -> set[str]:
+    """Return the controls that these events answer for good."""
+    return {event.control_id for event in events if isinstance(event, ControlPayload) and event.state != "accepted"}

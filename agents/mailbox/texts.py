@@ -9,7 +9,8 @@ from agents.prompt import check_objective
 from agents.registry import AgentRegistry
 from bus.journal import Journal
 from bus.sealing import Original
-from config.definitions.agent import AgentDefinition, pinned_definition
+from config.definitions.agent import AgentDefinition
+from config.definitions.loading import pinned_definition
 from config.identity.principal import Principal
 
 

@@ -13,7 +13,7 @@ from agents.models.cost import window_tokens
 from agents.prompt import Window, first_unanswered, passed, readable_call
 from bus.journal.owner import HistoryItem, Past
 from config.definitions.agent import AgentDefinition
-from config.definitions.compaction import Compaction
+from config.definitions.model_fields import Compaction
 from config.text.visible import visible
 
 CHARS_A_TOKEN = 4

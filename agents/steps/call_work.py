@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 from agents.context import RunContext
-from agents.delegation.agent_tool import MESSAGE
 from agents.delegation.child_work import ChildWork
 from agents.errors import ToolTimeout
 from agents.models.failures import retry_delay_s
@@ -259,7 +258,7 @@ class CallWork:
             if is_approved and not self._record.is_of_approved_tool:
                 raise child.changed
             failpoint("tool")
-            await child.begin(decision.arguments[MESSAGE], limit_s, is_approved=is_approved)
+            await child.begin(decision.arguments, limit_s, is_approved=is_approved)
             failpoint("tool-after")
         except ModelVisible as error:
             self.set_outcome("failed", f"Error: {error}", error)

@@ -53,7 +53,7 @@ def first_commit(calls: Sequence[ToolStep], steps: Sequence[OpenStep]) -> FirstC
     """Return what has to be committed before an owner resumes the calls of these steps."""
     used = [step.approval_id for step in steps if step.approval_id and step.decision]
     begun = [call for call in calls if call.will_run]
-    decided = _decided(calls)
+    judged = decided(calls)
     edited = {
         call.id: canonical_digest(call.decision.arguments) for call in begun if call.record.answer.edited is not None
     }
@@ -62,14 +62,15 @@ def first_commit(calls: Sequence[ToolStep], steps: Sequence[OpenStep]) -> FirstC
     return FirstCommit(
         restarted=restarted,
         edited=edited,
-        decided=decided,
+        decided=judged,
         waits=waits,
         sticky=sticky_of(begun),
         answers_used=used,
     )
 
 
-def _decided(calls: Iterable[ToolStep]) -> dict[str, PolicyDecision]:
+def decided(calls: Iterable[ToolStep]) -> dict[str, PolicyDecision]:
+    """Return what was decided about calls, by the ids of their steps."""
     judged = {call.id: call.decision.policy_decision for call in calls}
     return {step_id: decision for step_id, decision in judged.items() if decision is not None}
 
@@ -108,9 +109,9 @@ async def ask_engine_about_begun(context: RunContext, calls: Sequence[ToolStep])
     if context.governance is None or not begun:
         return
     notes = await ask_engine(context, begun)
-    decided = _decided(begun)
+    judged = decided(begun)
     planned = [call.id for call in begun if call.decision.approval_reason is not None]
-    await context.save(Commit(events=notes, decided=decided, planned=planned))
+    await context.save(Commit(events=notes, decided=judged, planned=planned))
 
 
 def refuse_handover_beside_others(calls: Sequence[ToolStep]) -> None:
@@ -147,25 +148,35 @@ async def wait(context: RunContext, calls: Sequence[ToolStep], on_unknown: str) 
     """Release the run until a person has answered what these calls need, and their tasks have ended.
 
     Raises:
+        OUTCOME_UNKNOWN, TOO_MANY_QUESTIONS: see ``waiting``.
+    """
+    change = await waiting(context, calls, on_unknown)
+    await context.save(change)
+    if any(task_wait is not None for task_wait in change.waiting.values()):
+        context.note_task_waits()
+
+
+async def waiting(context: RunContext, calls: Sequence[ToolStep], on_unknown: str) -> Commit:
+    """Return the commit that releases the run until these calls have what they wait for.
+
+    Raises:
         OUTCOME_UNKNOWN: the outcome of one is unknown, and ``on_unknown`` says that the run fails then.
+        TOO_MANY_QUESTIONS: the runs of the principal have asked as many as they may within an hour.
     """
     asking = [call for call in calls if not call.work.is_pending]
     pending = {call.id: call.wait for call in calls if call.work.is_pending}
     if asking:
-        await _ask_a_person(context, asking, on_unknown, pending)
-    else:
-        reason = Reason.CHILD if all(call.work.child is not None for call in calls) else Reason.TASK
-        release = Release(status="waiting", reason=reason, detail=_awaited(calls))
-        waits = StatusPayload(status="waiting", reason=reason)
-        await context.save(Commit(events=[waits], waiting=pending, release=release))
-    if any(wait is not None for wait in pending.values()):
-        context.note_task_waits()
+        return await _asking(context, asking, on_unknown, pending)
+    reason = Reason.CHILD if all(call.work.child is not None for call in calls) else Reason.TASK
+    release = Release(status="waiting", reason=reason, detail=_awaited(calls))
+    waits = StatusPayload(status="waiting", reason=reason)
+    return Commit(events=[waits], waiting=pending, release=release)
 
 
-async def _ask_a_person(
+async def _asking(
     context: RunContext, calls: Sequence[ToolStep], on_unknown: str, pending: Mapping[str, TaskWait | None]
-) -> None:
-    """Release the run until a person has answered what these calls need, and what is asked about unknown ones.
+) -> Commit:
+    """Return the commit that asks a person what these calls need, and about unknown ones.
 
     ``pending``: by their steps, the tasks and child runs (None) that are under way meanwhile.
 
@@ -184,14 +195,13 @@ async def _ask_a_person(
     await context.require_may_ask(sum(question.kind != "unknown" for question in questions))
     release = Release(status="waiting", reason=Reason.APPROVAL, questions=tuple(questions), detail=_asked_of(calls))
     waits = StatusPayload(status="waiting", reason="approval")
-    change = Commit(
+    return Commit(
         events=[*(question.payload() for question in questions), waits],
         unknown=[call.id for call in unknown],
         planned=[call.id for call in calls if call.work.asks is not None],
         waiting=pending,
         release=release,
     )
-    await context.save(change)
 
 
 def given_back(calls: Sequence[ToolStep], message_id: str) -> Commit:

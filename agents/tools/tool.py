@@ -61,6 +61,8 @@ class Tool:
     child: str | None = None
     """The agent to whose child run its calls are delegated, while the run waits without a worker. ``function`` is not
     called then."""
+    body: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    """Of the batches of a FOR_EACH: what a child run is given for a call's arguments; its workflow is the caller's."""
     sticky: tuple[str, ...] = ()
     """For which later calls an approval may hold too: ``thread``, ``tool``; none: each call needs its own."""
     sticky_s: int = 3600
@@ -95,6 +97,9 @@ class Tool:
     labels: frozenset[str] = frozenset()
     """What its result is, for policies: ``untrusted``, ``trusted``, ``sensitive``, or a label of the deployment's own.
     ``outward`` and ``inward`` say of its calls whether they leave for another system."""
+
+    line: str = ""
+    """The line of its agent's ``tools`` that names it; one line may name several."""
 
     @property
     def identity(self) -> str:

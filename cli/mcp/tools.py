@@ -22,7 +22,8 @@ from agents.tools.mcp.tool_builder import build_mcp_tool
 from bus.journal import Journal
 from cli.doctor.mcp_servers import LIST_S
 from cli.output.transcript import fit
-from config.definitions.agent import AgentDefinition, definition_of
+from config.definitions.agent import AgentDefinition
+from config.definitions.loading import definition_of
 from config.definitions.mcp.server import McpServerDefinition
 from config.definitions.schemas.json_schema import SchemaRefused
 from config.errors import BadRequest, CallboardError

@@ -27,7 +27,7 @@ from bus.gc_tuning import FreeMemory, return_large_blocks
 from bus.identity.audit.anchors import LOGGER, WORDS, AuditHead
 from bus.identity.audit.due_heads import KnownHeads
 from bus.identity.audit.recording import note_settings
-from bus.journal.owner import Reason, require_readable_journal
+from bus.journal.owner import Reason
 from bus.payloads import EndPayload
 from bus.queues import served_queues
 from config.database.engine import Database
@@ -180,12 +180,12 @@ def _is_compatible(process: Process, row: Any) -> bool:
     if not served_queues(process.settings).has(row.queue):
         return False
     try:
-        require_readable_journal(row.journal)
+        progress = process.journal.owner.unowned.progress(row)
         loaded = load_agent(process, row.agent_id, row.definition_digest)
         process.model_keys.require(loaded[0], row.model)
     except CallboardError:
         return False
-    return incompatibility(loaded, row.definition_digest, process.journal.owner.unowned.progress(row.id)) is None
+    return incompatibility(loaded, row.definition_digest, progress) is None
 
 
 EVERY_S = 300.0

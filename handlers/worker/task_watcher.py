@@ -18,7 +18,7 @@ from functools import partial
 from agents.process import Process
 from bus.celery_tasks.application import ApplicationAddress, address_of, find_application, results_in, sender_to
 from bus.celery_tasks.state import BEFORE_ITS_BEGINNING, TaskState
-from bus.journal.owner import KnownWait
+from bus.journal.stores import KnownWait
 from config.errors import CallboardError
 
 log = logging.getLogger(__name__)

@@ -206,6 +206,25 @@ class ChildEvent(Event):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NodeEvent(Event):
+    """The state of a workflow's node changed."""
+
+    node_id: str
+    node_type: str
+    status: str
+    """started, waiting, done, failed, skipped or compensated."""
+    path: Sequence[str | int] = ()
+    """The scope in which it is walked: a FOR_EACH and the index of its item, ``["items", 17]``; none: the graph."""
+    branch: str | None = None
+    """The handle of the edges that are followed, where the node has chosen."""
+    attempt: int | None = None
+    duration_ms: int | None = None
+    step_id: str | None = None
+    content: str | None = None
+    """Why it failed, what it waits for, or what is unusual about it, as a sentence."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ControlEvent(Event):
     """What a client requested of the run, and what became of it."""
 
@@ -279,6 +298,8 @@ class EndEvent(Event):
     duration_ms: int | None = None
     work_ms: int | None = None
     """Of the duration, how long workers owned the run."""
+    not_undone: Sequence[Mapping[str, Any]] | None = None
+    """Of a workflow that has not succeeded: ``node``, ``tool`` and ``reason`` of each call that nothing has undone."""
 
 
 EVENT_TYPES: Mapping[str, type[Event]] = {
@@ -292,6 +313,7 @@ EVENT_TYPES: Mapping[str, type[Event]] = {
     "approval": ApprovalEvent,
     "message": MessageEvent,
     "child": ChildEvent,
+    "node": NodeEvent,
     "control": ControlEvent,
     "handover": HandoverEvent,
     "history": HistoryEvent,

@@ -522,6 +522,13 @@ export interface components {
             cost_usd?: number;
             /** @description From the run's acceptance to its end. */
             duration_ms?: number;
+            /**
+             * @description Of a workflow that has not succeeded: the ``node`` and ``tool`` of each call that changed something which nothing
+             *     has undone, and the ``reason``.
+             */
+            not_undone?: {
+                [key: string]: unknown;
+            }[];
             output?: unknown;
             reason?: string;
             run_id: string;
@@ -568,7 +575,7 @@ export interface components {
              */
             type: "error";
         };
-        Event: components["schemas"]["ChildEvent"] | components["schemas"]["ControlEvent"] | components["schemas"]["HandoverEvent"] | components["schemas"]["HistoryEvent"] | components["schemas"]["StatusEvent"] | components["schemas"]["ResponseEvent"] | components["schemas"]["ReasoningEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ToolProgressEvent"] | components["schemas"]["ToolLogEvent"] | components["schemas"]["ToolResultEvent"] | components["schemas"]["ApprovalEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["WithdrawnEvent"] | components["schemas"]["ErrorEvent"] | components["schemas"]["EndEvent"];
+        Event: components["schemas"]["ChildEvent"] | components["schemas"]["NodeEvent"] | components["schemas"]["ControlEvent"] | components["schemas"]["HandoverEvent"] | components["schemas"]["HistoryEvent"] | components["schemas"]["StatusEvent"] | components["schemas"]["ResponseEvent"] | components["schemas"]["ReasoningEvent"] | components["schemas"]["ToolEvent"] | components["schemas"]["ToolProgressEvent"] | components["schemas"]["ToolLogEvent"] | components["schemas"]["ToolResultEvent"] | components["schemas"]["ApprovalEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["WithdrawnEvent"] | components["schemas"]["ErrorEvent"] | components["schemas"]["EndEvent"];
         /** @description An event that was logged. */
         EventFound: {
             created_at: string;
@@ -1288,6 +1295,34 @@ export interface components {
         /** @description The thread that was created. */
         NewThread: {
             thread_id: string;
+        };
+        /** @description The state of a workflow's node changed; its input and output are in its step. */
+        NodeEvent: {
+            /** @description When it was numbered, UTC. */
+            at: string;
+            /** @description From the second one on. */
+            attempt?: number;
+            /** @description The handle of the edges that are followed, where the node has chosen. */
+            branch?: string;
+            /** @description Why it failed, what it waits for, or what is unusual about it, as a sentence. */
+            content?: string;
+            duration_ms?: number;
+            node_id: string;
+            node_type: string;
+            /** @description The scope in which it is walked: a FOR_EACH and the index of its item, ``["items", 17]``; none: the graph. */
+            path?: (string | number)[];
+            run_id: string;
+            /** @description Its number in its run, from 1; the cursor of a reader that has it. */
+            seq: number;
+            /** @description started, waiting, done, failed, skipped or compensated. */
+            status: string;
+            step_id?: string;
+            thread_id: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "node";
         };
         /** @description Nothing; the body may be left out. */
         NoFields: Record<string, never>;

@@ -58,7 +58,7 @@ function addMessage(story, message) {
 
 // The call of a run that is one call stands in its first message.
 function addInput(story, message) {
-  Object.assign(story, { input: message.content ?? "", kind: message.tool_calls ? "tool" : "agent" });
+  Object.assign(story, { input: message.content ?? "", kind: story.kind ?? (message.tool_calls ? "tool" : "agent") });
   if (OVER.has(story.status)) new ToolCalls(story).ask(message);
 }
 

@@ -73,6 +73,7 @@ const EVENTS = {
   control: { fold: foldControl, spoken: (event) => event.state === "undelivered" && `Not delivered: ${event.content ?? event.verb}` },
   handover: { fold: (story, event) => putItem(story, `handover:${event.seq}`, { kind: "handover", ...pick(event, "from_agent", "to_agent", "reason") }) },
   history: { fold: (story, event) => event.kind === "rolled_back" ? foldUndone(story) : putItem(story, `history:${event.seq}`, { kind: "history", change: event.kind, ...pick(event, "from_seq", "to_seq", "summary") }) },
+  node: { fold: foldNode, spoken: (event) => event.status === "failed" && `${event.node_id} failed` },
   withdrawn: { fold: foldWithdrawn },
   error: { fold: foldError, spoken: (event) => event.message },
   end: { fold: foldEnd, spoken: (event, agent, story) => `${agent}, ${event.status}: ${story.items.findLast((item) => item.kind === "text")?.text.slice(0, 1500) ?? ""}` },
@@ -206,6 +207,15 @@ export function foldFailure(story, { content, code, seq, number }) {
   const isKnown = story.items.some((item) => item.kind === "error" && item.message === content);
   if (isKnown || !code) return [];
   return [addItem(story, `error:${seq ?? number}:message`, { kind: "error", code, message: content, retryable: false })];
+}
+
+// Of a node of a workflow its last event is kept; of one in the body of a FOR_EACH, its last state for each item.
+function foldNode(story, event) {
+  startIfQueued(story, event);
+  const node = ((story.nodes ??= {})[event.node_id] ??= {});
+  if (event.path?.length) (node.items ??= {})[event.path.join("/")] = event.status;
+  else Object.assign(node, pick(event, "status", "branch", "attempt", "duration_ms", "content"), event.status === "started" && { startedAt: event.at });
+  return [];
 }
 
 // The message is what entered the history: it makes the text final, whatever its pieces were.

@@ -1,0 +1,81 @@
+"""What a workflow's run is accepted with: its input, checked and guarded, and the nodes that a retry makes again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import orjson
+
+from agents.errors import INPUT_INVALID, INPUT_TOO_LARGE, WORKFLOW_MISSED
+from agents.governance.guardrails.guardrails import Guardrails
+from agents.models.auto import resolve_model
+from bus.journal import Journal
+from bus.journal.clients import NO_MODEL, Origin, RepeatedRun
+from config.definitions.agent import AgentDefinition
+from config.definitions.errors import DefinitionInvalid
+from config.definitions.loading import pinned_definition
+from config.definitions.schemas.json_schema import schema_errors
+
+
+def input_fields(
+    definition: AgentDefinition, data: Mapping[str, Any], guardrails: Guardrails, max_chars: int
+) -> dict[str, Any]:
+    """Return what a new run of a workflow takes from its input: the input, its text for people, and the model.
+
+    Raises:
+        INPUT_INVALID: it does not fit the workflow's schema.
+        INPUT_TOO_LARGE: it is longer than an input may be.
+        INPUT_BLOCKED: it has a secret, or a guardrail blocks it.
+    """
+    text = orjson.dumps(dict(data)).decode()
+    if len(text) > max_chars:
+        raise INPUT_TOO_LARGE(size=len(text), limit=max_chars)
+    problems = schema_errors(definition.input_schema or {}, dict(data))
+    if problems:
+        raise INPUT_INVALID(workflow=definition.id, problems="; ".join(problems))
+    guardrails.require_call(data)
+    model = resolve_model(definition.model, os.environ) if definition.asks_model else NO_MODEL
+    return {"objective": text, "input": data, "model": model}
+
+
+def body_fields(body: Mapping[str, Any], model: str) -> dict[str, Any]:
+    """Return what a child run takes that works on items of a FOR_EACH of its parent; all of it is the parent's."""
+    indices = body["indices"]
+    text = f"Items {indices[0]} to {indices[-1]} of '{body['node']}'"
+    return {"objective": text, "input": body["input"], "body": body, "model": model}
+
+
+def require_kind(definition: AgentDefinition, *, is_workflow: bool) -> None:
+    """Return where a definition is a workflow's, or an agent's, as its start expects.
+
+    Raises:
+        WORKFLOW_MISSED: it is of the other kind.
+    """
+    if definition.is_workflow == is_workflow:
+        return
+    if is_workflow:
+        problem = f"'{definition.id}' is an agent and no workflow; start it with `agent` and a message."
+    else:
+        problem = f"'{definition.id}' is a workflow, which takes no message; start it with `workflow` and `input`."
+    raise WORKFLOW_MISSED(problem=problem)
+
+
+def retried_nodes(journal: Journal, definition: AgentDefinition, source: RepeatedRun, origin: Origin) -> frozenset[str]:
+    """Return the paths of the nodes that the retry of a run makes again."""
+    from config.definitions.workflows.fields import WorkflowDefinition  # most processes have no workflow
+    from config.definitions.workflows.redo import calls_from_the_first_failed, redo_of
+
+    assert isinstance(definition, WorkflowDefinition)
+    if origin.kind != "retry":
+        return frozenset()
+    if definition.blueprint is not None:
+        return calls_from_the_first_failed(source.nodes)
+    before_json = journal.readers.recorded_definition(source.definition_digest)
+    before: Any = None
+    with suppress(DefinitionInvalid):  # this code does not take it any more: nothing is known to have changed
+        if before_json is not None:
+            before = pinned_definition(source.agent_id, source.definition_digest, before_json)
+    return redo_of(definition, before, source.nodes, items_only=origin.items_only)

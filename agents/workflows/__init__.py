@@ -1,0 +1,1 @@
+"""Workflows: the walk through a graph of nodes, and blueprints in Python, as the work on a run."""

@@ -1,0 +1,125 @@
+"""One execution of a node: what its handler is given, and how its results are written down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from agents.workflows.calls.scope import NodeOutput, ScopeState, written
+from bus.journal.owner import Commit, NodeStep, StepEnded, StepStarted
+from bus.payloads import NodePayload
+from config.definitions.workflows.fields import NodeFields
+from config.errors import CallboardError
+from config.ids import canonical_digest, new_id
+
+NOTHING = Commit()
+
+
+class NodeFailed(Exception):
+    """A node has failed; its error, and the commit that ends its step."""
+
+    def __init__(self, error: CallboardError, change: Commit = NOTHING) -> None:
+        super().__init__(str(error))
+        self.error, self.change = error, change
+
+
+@dataclass(kw_only=True, slots=True)
+class NodeCall:
+    """A node that is carried out, in one scope."""
+
+    executor: Any
+    """The walk that it is part of, or the run of a blueprint."""
+    node: NodeFields
+    state: ScopeState
+    prior: NodeStep | None = None
+    """Its open step as an earlier owner left it."""
+    change: Commit = field(default_factory=Commit)
+    """What ends its step, for the commit with the node's event."""
+    attempt: int = 1
+    is_recorded: bool = False
+    """Whether an earlier owner has written its end."""
+
+    @property
+    def path(self) -> str:
+        """The node's place in the run: ``items/17/charge``."""
+        return written(self.state.path, self.node.id)
+
+    @property
+    def settings(self) -> Any:
+        """Its ``config``, as its type has read it."""
+        return self.node.settings
+
+    def variables(self, **more: Any) -> dict[str, Any]:
+        """Return what its templates and conditions may read; only the nodes that they name are among them."""
+        executor, outputs = self.executor, dict[str, Any]()
+        for node_id in executor.references_of(self.node):
+            is_there, value = self.state.output(node_id)
+            if is_there:
+                outputs[node_id] = value
+        names = {"input": executor.input, "variables": executor.definition.variables, "nodes": outputs}
+        return names | dict(self.state.local()) | more
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """The labels of everything that it may have read."""
+        above = (self.state.labels_of(node_id) for node_id in self.executor.graph.above[self.node.id])
+        state, items = self.state, frozenset[str]()
+        while state.around is not None:
+            state, items = state.around, items | state.labels_of_item
+        return items.union(*above)
+
+    # --- what is written of it
+
+    def event(self, status: str, **more: Any) -> NodePayload:
+        """Return the event that its state has changed."""
+        ids: dict[str, Any] = {"node_id": self.node.id, "node_type": self.node.type, "path": self.state.path}
+        attempt = self.attempt if self.attempt > 1 else None
+        return NodePayload(**ids, status=status, attempt=attempt, **more)
+
+    def step(self, kind: str, data: Any = None, **more: Any) -> StepStarted:
+        """Return the start of a step of its own, which is no call of a tool or a model."""
+        return StepStarted(
+            id=new_id("step"),
+            kind=kind,
+            name=self.node.type,
+            node=self.path,
+            arguments_digest=canonical_digest(data),
+            idempotency_key=new_id("key"),
+            **more,
+        )
+
+    def computed(self, status: str = "done", result: Any = None) -> Commit:
+        """Return the commit of a step that begins and ends with it; ``concluded`` adds a result that is none yet."""
+        started = self.step("node")
+        return Commit(recorded=[(started, StepEnded(id=started.id, status=status, result=result))])
+
+    def concluded(self, output: NodeOutput) -> Commit:
+        """Return the commit with the node's end: that of its step, with the labels of the output, and its event."""
+        facts = {"labels": self.labels | output.labels, "result": output.value}
+        ended = [replace(end, **facts) for end in self.change.ended]
+        recorded = [(started, replace(end, **facts)) for started, end in self.change.recorded]
+        event = self.event("done", branch=output.branch or None, content=output.note, step_id=_last(self.change))
+        return replace(self.change, events=[*self.change.events, event], ended=ended, recorded=recorded)
+
+    def failed(self, failure: NodeFailed, branch: str | None) -> Commit:
+        """Return the commit with the node's failure."""
+        change, text = failure.change, str(failure.error)[:MAX_CONTENT]
+        if not change.ended and not change.recorded:  # before it had a step
+            change = self.computed("failed", error_value(failure.error))
+        event = self.event("failed", branch=branch, content=text, step_id=_last(change))
+        return replace(change, events=[*change.events, event])
+
+
+MAX_CONTENT = 1000
+"""Characters of an error in a node's event."""
+
+
+def _last(change: Commit) -> str | None:
+    ids: Iterable[str] = [step.id for step in (*change.ended, *(ended for _, ended in change.recorded))]
+    return next(reversed([*ids]), None)
+
+
+def error_value(error: CallboardError) -> Mapping[str, Any]:
+    """Return what stands for the output of a node that failed, where the run continues."""
+    return {"error": {"code": error.code, "message": str(error)}}

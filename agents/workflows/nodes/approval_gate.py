@@ -1,0 +1,50 @@
+"""APPROVAL_GATE: persons approve before the run continues, by the same questions as for a tool's call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agents.tools.tool import Tool
+from agents.workflows.calls.handler import Handler, rendered
+from agents.workflows.calls.node_call import NodeCall
+from agents.workflows.calls.scope import NodeOutput
+from agents.workflows.calls.tool_call import called
+from config.effects import INWARD, TRUSTED, Effect, OnExpiry
+
+NAME = "approval_gate"
+_PARAMETERS = {
+    "type": "object",
+    "properties": {"message": {"type": "string"}, "data": {}},
+    "required": ["message"],
+    "additionalProperties": False,
+}
+
+
+class ApprovalGateNode(Handler):
+    """Asks as a call of a tool that has no effect and that a person has to approve; a rejection fails the node."""
+
+    def tool(self, call: NodeCall) -> Tool:
+        """Return what the persons approve: the message and the data, which they may change."""
+        settings = call.settings
+        return Tool(
+            name=NAME,
+            description=f"Lets the workflow continue behind '{call.node.name or call.node.id}'.",
+            parameters=_PARAMETERS,
+            function=_approved,
+            effect=Effect.PURE,
+            confirm=True,
+            approvers=settings.approvers,
+            on_expiry=OnExpiry(settings.on_expiry),
+            labels=frozenset({INWARD, TRUSTED}),
+        )
+
+    async def run(self, call: NodeCall) -> NodeOutput | None:
+        settings = call.settings
+        arguments = {"message": rendered(call, settings.message)}
+        if settings.data is not None:
+            arguments["data"] = rendered(call, settings.data)
+        return await called(call, self.tool(call), arguments)
+
+
+async def _approved(message: str, data: Any = None) -> dict[str, Any]:
+    return {"approved": True, "message": message, "data": data}

@@ -1,0 +1,244 @@
+"""Sagas: the calls that undo others, registered in the commit of the call they undo, and made in reverse order.
+
+Each is a step and a call like any other, with its policy, approval, key and retries. What could not be undone is named
+in the run's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+import orjson
+
+from agents.context import RunContext
+from agents.models.streams.tool_calls import ToolCall
+from agents.steps import open_calls
+from agents.steps.tool_step import ToolStep
+from agents.tools.tool import Tool
+from bus.journal.owner import Commit, Ending, NodeStep, OpenStep, StepEnded, StepStarted
+from bus.payloads import NodePayload
+from config.definitions.workflows.fields import WorkflowDefinition
+from config.definitions.workflows.graph import COMPENSATION
+from config.effects import Changes, Effect
+from config.errors import CallboardError, Permanent
+from config.ids import canonical_digest, new_id
+
+SAGA = "~saga"
+"""The path of the step that says that a run has failed, and that what it did is being undone."""
+MAX_NAMED = 100
+"""Most calls that a run's end names."""
+
+
+class UndoneRun(Protocol):
+    """What a saga needs of the run that it undoes (``agents.workflows.runtime.Runtime``)."""
+
+    context: RunContext
+    definition: WorkflowDefinition
+    message_id: str
+    open: dict[str, Any]
+
+    @property
+    def is_leaving(self) -> bool: ...
+
+    def ids_of(self, path: str) -> dict[str, Any]: ...
+
+    def tool_called(self, name: str) -> Tool: ...
+
+
+class Saga:
+    """What a run has done that can be undone; to be used on the loop's thread."""
+
+    def __init__(self, executor: UndoneRun, recorded: Iterable[NodeStep]) -> None:
+        self._executor, self._context = executor, executor.context
+        self._planned: list[OpenStep] = []
+        self._nodes: dict[str, str] = {}
+        self._covered: set[str] = set()
+        self._done: list[dict[str, Any]] = []
+        self._failed: list[dict[str, Any]] = []
+        self._marker: str | None = None
+        self.ending: Ending | None = None
+        """How the run ends, where an earlier owner has begun to undo it."""
+        for step in recorded:
+            self._read(step)
+
+    def _read(self, step: NodeStep) -> None:
+        """Take what an earlier owner has written."""
+        if step.node == SAGA:
+            facts = orjson.loads(step.step.arguments_text or "{}")
+            error = _error(facts) if facts.get("message") is not None else None
+            self._marker = step.step.id
+            self.ending = Ending(status=facts["status"], reason=facts["reason"], note=facts["note"], error=error)
+        elif step.node.endswith(COMPENSATION):
+            self._read_call(step, step.node.removesuffix(COMPENSATION))
+        elif step.kind == "tool" and step.step.status in ("done", "unknown"):
+            self.note_done(step.node, step.step.name, step.step.effect)
+
+    def _read_call(self, step: NodeStep, node: str) -> None:
+        self._covered.add(node)
+        if not step.is_over:
+            self._planned.append(step.step)
+            self._nodes[step.step.id] = node
+        elif step.step.status != "done":
+            self._failed.append(_named(node, step.step.name, str(step.result)))
+
+    # --- while the run works
+
+    def registered(self, node: str, tool: Tool, arguments: Mapping[str, Any]) -> StepStarted:
+        """Return the step of the call that undoes a node's, for the commit with the node's end."""
+        text, _ = self._context.guardrails.call(orjson.dumps(dict(arguments)).decode())
+        recorded = orjson.loads(text)
+        started = StepStarted(
+            id=new_id("step"),
+            kind="tool",
+            name=tool.name,
+            call_id=f"{node}{COMPENSATION}",
+            node=f"{node}{COMPENSATION}",
+            input=recorded,
+            effect=str(tool.effect),
+            arguments_digest=canonical_digest(recorded),
+            idempotency_key=new_id("key"),
+            status="planned",
+        )
+        self._planned.append(_prior(started))
+        self._nodes[started.id] = node
+        self._covered.add(node)
+        return started
+
+    def note_done(self, node: str, tool: str, effect: str) -> None:
+        """Note that a call was made; where it has changed something and nothing undoes it, the run's end names it."""
+        changes = bool(effect) and Effect(effect).policy.changes is not Changes.NEVER
+        if changes and len(self._done) < MAX_NAMED:
+            self._done.append(_named(node, tool, "no call that undoes it is declared"))
+
+    def dropped(self) -> Commit:
+        """Return the ends of the calls that need not be made, since the run has succeeded."""
+        return Commit(ended=[StepEnded(id=step.id, status="cancelled") for step in self._planned])
+
+    # --- after it has failed
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether anything is to be undone."""
+        return bool(self._planned)
+
+    @property
+    def not_undone(self) -> list[dict[str, Any]] | None:
+        """The calls that changed something and that nothing has undone; None where there is none."""
+        uncovered = [entry for entry in self._done if entry["node"] not in self._covered]
+        left = [
+            _named(self._nodes[step.id], step.name, "the call that undoes it was not made") for step in self._planned
+        ]
+        return [*uncovered, *self._failed, *left][:MAX_NAMED] or None
+
+    def begun(self, ending: Ending) -> Commit:
+        """Return the commit that says how the run ends once it is undone; none where an earlier owner wrote that."""
+        if self._marker is not None:
+            return Commit()
+        facts = {"status": ending.status, "reason": ending.reason, "note": ending.note}
+        if ending.error is not None:
+            facts |= {"code": ending.error.code, "message": str(ending.error)}
+        started = StepStarted(
+            id=new_id("step"),
+            kind="node",
+            name="saga",
+            node=SAGA,
+            input=facts,
+            arguments_digest=canonical_digest(facts),
+            idempotency_key=new_id("key"),
+        )
+        self._marker = started.id
+        return Commit(started=[started])
+
+    def ended(self) -> Commit:
+        """Return the end of that step."""
+        return Commit(ended=[StepEnded(id=self._marker, status="done")]) if self._marker is not None else Commit()
+
+    async def undo(self) -> bool:
+        """Make the calls that undo, the newest first; return whether all are over: otherwise one waits for a person, or
+        this process is to leave the run.
+
+        Raises:
+            StaleOwner: another worker owns the run now.
+        """
+        while self._planned:
+            if self._executor.is_leaving:
+                return False
+            step = self._step(self._planned[-1])
+            if not await self._made(step):
+                return False
+            self._planned.pop()
+        return True
+
+    def _step(self, prior: OpenStep) -> ToolStep:
+        executor = self._executor
+        tool = executor.tool_called(prior.name)
+        call = ToolCall(id=prior.call_id, name=prior.name, arguments_text=prior.arguments_text or "")
+        return open_calls.new_step(self._context, executor.definition, {tool.name: tool}, call, prior)
+
+    async def _made(self, step: ToolStep) -> bool:
+        """Make one call; return whether it is over."""
+        executor, node = self._executor, self._nodes[step.id]
+        if step.will_run:
+            answer = step.record.answer
+            used = [answer.approval_id] if answer.decision is not None and answer.approval_id is not None else []
+            notes = await open_calls.ask_engine(self._context, [step])
+            events = [*notes, step.call_event(executor.message_id)]
+            decided = open_calls.decided([step])
+            change = Commit(events=events, restarted=[step.id], decided=decided, answers_used=used)
+            await self._context.save(change)
+        executor.open[f"{node}{COMPENSATION}"] = step
+        await step.run()
+        end = step.work.end
+        if end is not None and end.outcome == "failed" and not _is_given_up(step):
+            step.work.set_outcome("unknown", str(end.result))  # a person decides how to continue
+        if step.work.is_pending or open_calls.waits_for_a_person(step, "ask"):
+            return False
+        executor.open.pop(f"{node}{COMPENSATION}")
+        await self._context.save(self._over(step, node))
+        return True
+
+    def _over(self, step: ToolStep, node: str) -> Commit:
+        executor, end = self._executor, step.work.end
+        assert end is not None
+        is_undone = end.outcome == "done"
+        if not is_undone:
+            self._failed.append(_named(node, step.record.call.name, str(end.result)))
+        self._nodes.pop(step.id)
+        change = replace(step.outcome(self._executor.message_id), history=())
+        event = NodePayload(
+            **executor.ids_of(node),
+            status="compensated" if is_undone else "failed",
+            step_id=step.id,
+            content=None if is_undone else f"It was not undone: {str(end.result)[:300]}",
+        )
+        return replace(change, events=[*change.events, event])
+
+
+def _named(node: str, tool: str, reason: str) -> dict[str, Any]:
+    return {"node": node, "tool": tool, "reason": reason[:300]}
+
+
+def _is_given_up(step: ToolStep) -> bool:
+    return step.record.is_answered("fail") or step.record.is_answered("reject") or step.decision.refusal is not None
+
+
+def _prior(started: StepStarted) -> OpenStep:
+    return OpenStep(
+        id=started.id,
+        name=started.name,
+        call_id=started.call_id or "",
+        effect=started.effect or "",
+        status="planned",
+        key=started.idempotency_key,
+        attempt=1,
+        arguments_digest=started.arguments_digest,
+        arguments_text=orjson.dumps(started.input).decode(),
+    )
+
+
+def _error(facts: Mapping[str, Any]) -> CallboardError:
+    error = Permanent(facts["message"])
+    error.code = facts["code"]
+    return error
