@@ -13,7 +13,6 @@ from gunicorn.http.errors import ParseException
 from sqlalchemy import create_engine
 from sqlalchemy.exc import OperationalError
 
-from agents.agent import parse_output
 from agents.governance.guardrails.scan import Scan
 from agents.governance.guardrails.stream import StreamRedactor
 from agents.models.call import ModelCall
@@ -25,6 +24,7 @@ from agents.models.streams.lines import EventLines
 from agents.models.streams.openai import OpenAIWire
 from agents.models.streams.tool_calls import CallCollector
 from agents.models.streams.wire import carried_error, load, malformed, not_a_stream
+from agents.steps.model_request import parse_output
 from agents.tools.calculator import calculator
 from agents.tools.http import to_result as http_result
 from agents.tools.mcp.connection.traffic import EventValues, TooMuch, require_flat

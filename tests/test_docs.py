@@ -14,7 +14,8 @@ from bus.payloads import DELTA_TYPES, EVENT_TYPES
 from cli.dev.own_files import copy, own_files
 from cli.main import COMMANDS
 from config.database.migrate import migrate
-from config.definitions.agent import DefinitionFields, load_definition
+from config.definitions.agent import DefinitionFields
+from config.definitions.loading import load_definition
 from config.definitions.model_fields import Timeouts
 from config.failpoints import PLACES
 from config.folders import FOLDERS, ROOT

@@ -20,8 +20,9 @@ from agents.process import current_process
 from agents.registry import AgentRegistry
 from agents.testing import AgentKit
 from config.definitions import agent as definitions
-from config.definitions.agent import AgentDefinition, DefinitionFields, load_definition, pinned_definition
+from config.definitions.agent import AgentDefinition, DefinitionFields
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
+from config.definitions.loading import load_definition, pinned_definition
 from config.settings import read_settings
 from handlers.worker.process import rehearse
 from tests.agents.broken_tools import KINDS

@@ -8,8 +8,8 @@ import pytest
 from agents import catalogue
 from agents.catalogue import TOOLS, find_tool, tools_of
 from config.definitions import dotted_path
-from config.definitions.agent import load_definition
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
+from config.definitions.loading import load_definition
 from config.effects import Effect
 from config.settings import read_settings
 from config.settings.project import shipped_entries

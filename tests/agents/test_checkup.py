@@ -6,8 +6,8 @@ import pytest
 
 from agents.checkup import arguments_in, deep_check, problem_of
 from agents.models import auto
-from config.definitions.agent import load_definition
 from config.definitions.errors import DefinitionInvalid
+from config.definitions.loading import load_definition
 from config.settings import read_settings
 
 

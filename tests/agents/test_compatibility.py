@@ -345,13 +345,13 @@ def test_a_call_a_person_wants_made_again_waits_for_its_tool(its: Runs) -> None:
 def test_a_run_with_a_newer_journal_waits_for_newer_code(its: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     its.kit.model.script(WEIGH, DONE)
     run_id = its.halfway()
-    its.set(run_id, journal=4)
+    its.set(run_id, journal=5)
 
     assert its.work(run_id) == "waiting"
-    assert_waits(its, run_id, "form 4", "update the worker")
+    assert_waits(its, run_id, "form 5", "update the worker")
     assert its.take_up() == []
 
-    monkeypatch.setattr(bus.journal.version, "JOURNAL_VERSION", 4)
+    monkeypatch.setattr(bus.journal.version, "JOURNAL_VERSION", 5)
     assert its.take_up() == [run_id]
     assert its.work(run_id) == "succeeded"
 
@@ -361,7 +361,7 @@ def test_runs_that_do_not_fit_hide_none_that_does(its: Runs, monkeypatch: pytest
     its.kit.model.script(*[WEIGH] * 6)
     waiting = sorted(its.halfway() for _ in range(6))
     for run_id in waiting:
-        its.set(run_id, journal=4)
+        its.set(run_id, journal=5)
         assert its.work(run_id) == "waiting"
 
     its.set(waiting[-1], journal=1)
@@ -371,9 +371,9 @@ def test_runs_that_do_not_fit_hide_none_that_does(its: Runs, monkeypatch: pytest
 def test_the_process_that_can_resume_a_run_claims_it(its: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     its.kit.model.script(WEIGH)
     run_id = its.halfway()
-    its.set(run_id, journal=4)
+    its.set(run_id, journal=5)
     its.work(run_id)
-    monkeypatch.setattr(bus.journal.version, "JOURNAL_VERSION", 4)
+    monkeypatch.setattr(bus.journal.version, "JOURNAL_VERSION", 5)
     slots: SlotPool = open_slot_pool(1)
 
     try:
@@ -388,9 +388,9 @@ def test_a_run_that_waits_for_code_is_left_to_workers_that_serve_its_queue(
 ) -> None:
     its.kit.model.script(WEIGH)
     run_id = its.halfway()
-    its.set(run_id, journal=4, queue="gpu")
+    its.set(run_id, journal=5, queue="gpu")
     assert its.work(run_id) == "waiting"
-    monkeypatch.setattr(bus.journal.version, "JOURNAL_VERSION", 4)
+    monkeypatch.setattr(bus.journal.version, "JOURNAL_VERSION", 5)
 
     assert its.take_up() == []
 

@@ -31,8 +31,8 @@ from bus.payloads import (
     WithdrawnPayload,
 )
 from config.database.tables import runs
-from config.definitions.agent import definition_of, load_definition
 from config.definitions.errors import DefinitionInvalid
+from config.definitions.loading import definition_of, load_definition
 from config.identity.principal import LOCAL
 from handlers.run_agent import run_agent
 from tests.agents.sample_tools import add

@@ -16,8 +16,8 @@ from agents.tools.mcp.pool import close_pools
 from bus.journal.approvals import Decision
 from bus.payloads import ApprovalPayload, EndPayload, ToolResultPayload
 from cli.doctor.agents import check_policy
-from config.definitions.agent import load_definition
 from config.definitions.errors import DefinitionInvalid
+from config.definitions.loading import load_definition
 from config.settings import Settings
 from tests.agents.tools.mcp.conftest import FAKE
 

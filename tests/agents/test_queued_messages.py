@@ -44,7 +44,7 @@ def test_a_message_that_a_route_took_keeps_its_text_and_is_still_moved_and_remov
     routed = kit.run("A refund of 5.", "desk", thread_id="talk", detached=True).run_id
 
     for text in ("A refund of 50.", "Nothing."):
-        with raises(CONTROL_REFUSED, match="one call of a tool.*; remove it and send it anew"):
+        with raises(CONTROL_REFUSED, match="no message to an agent.*; remove it and send it anew"):
             edit(kit, routed, text)
 
     clients = kit.runner.journal.clients

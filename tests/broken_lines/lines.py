@@ -256,7 +256,8 @@ LINES = (
     Line(
         promise="no step starts after the stop was seen",
         file="agents/context.py",
-        text="        if self.inbox.is_stopped:\n            raise asyncio.CancelledError\n",
+        text="        if self.inbox.is_stopped and not self.inbox.is_ending:\n"
+        "            raise asyncio.CancelledError\n",
         broken="",
         tests="tests/agents/steps/test_tool_step.py",
     ),
@@ -320,15 +321,15 @@ LINES = (
     Line(
         promise="a control has one answer",
         file="agents/mailbox/inbox.py",
-        text='and a.state != "accepted"}',
+        text='and event.state != "accepted"}',
         broken='and a.state == "accepted"}',
         tests="tests/bus/journal/test_mailbox_schedules.py",
     ),
     Line(
         promise="texts and messages are taken in the order in which they arrived",
         file="bus/journal/records/control_requests.py",
-        text="controls.c.taken_ms.is_(None)).order_by(controls.c.id)",
-        broken="controls.c.taken_ms.is_(None)).order_by(controls.c.id.desc())",
+        text="_UNREAD = select(controls).where(*_OPEN).order_by(controls.c.id)",
+        broken="_UNREAD = select(controls).where(*_OPEN).order_by(controls.c.id.desc())",
         tests="tests/bus/journal/test_mailbox_schedules.py",
     ),
     Line(

@@ -20,7 +20,7 @@ from agents.checkup import deep_check
 from agents.handle import RunHandle
 from bus.messages.look_at_tasks import LookAtTasksMessage
 from bus.payloads import EndPayload, ToolResultPayload
-from config.definitions.agent import load_definition
+from config.definitions.loading import load_definition
 from config.redis.url import broker_form
 from config.tracing import traced
 from tests.app_harness import AppHarness

@@ -23,7 +23,7 @@ from cli.crashlab.places import Place
 from cli.crashlab.setting_up import SqliteTemplate, lab_settings, warm
 from cli.crashlab.trial import Subject
 from config.database.migrate import migrate
-from config.definitions.agent import load_definition
+from config.definitions.loading import load_definition
 from tests.backends import PostgresCluster, RedisServer
 from tests.failure_model import Row as FailureRow
 from tests.failure_model import row_of, rows

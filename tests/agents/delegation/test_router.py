@@ -10,8 +10,8 @@ import pytest
 from agents.models.call import ModelCall
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.tool import tool
-from config.definitions.agent import definition_of
 from config.definitions.errors import DefinitionInvalid
+from config.definitions.loading import definition_of
 from config.definitions.router import PROMPT
 from config.identity.principal import Principal
 

@@ -12,7 +12,8 @@ from agents.models.call import ModelCall
 from agents.models.errors import ModelKeyMissing
 from agents.models.open import open_stream
 from agents.models.streams.reader import ByteReader
-from config.definitions.agent import AgentDefinition, load_definition
+from config.definitions.agent import AgentDefinition
+from config.definitions.loading import load_definition
 from config.folders import ROOT
 from tests.agents.models.conftest import WEATHER
 from tests.model_server import ModelServer, Turn

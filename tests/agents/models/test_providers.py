@@ -8,7 +8,8 @@ import pytest
 from agents.models.errors import MODEL_UNKNOWN
 from agents.models.lite import litellm_module
 from agents.models.providers import require_possible_provider
-from config.definitions.agent import AgentDefinition, load_definition
+from config.definitions.agent import AgentDefinition
+from config.definitions.loading import load_definition
 from config.folders import ROOT
 from tests.raising import raises
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents.agent import parse_output
 from agents.errors import OutputInvalid
+from agents.steps.model_request import parse_output
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 

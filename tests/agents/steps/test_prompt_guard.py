@@ -34,8 +34,8 @@ from bus.payloads import (
 )
 from cli.crashlab.invariants import not_recovered
 from config.database.tables import events, runs
-from config.definitions.agent import load_definition
 from config.definitions.errors import DefinitionInvalid
+from config.definitions.loading import load_definition
 from handlers.run_agent import run_agent
 from tests.app_harness import AppHarness
 from tests.bus.journal_harness import lose_owner

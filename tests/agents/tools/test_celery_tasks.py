@@ -12,8 +12,8 @@ import pytest
 from agents.catalogue import find_tool
 from agents.tools.celery_tasks import LOST_WORK, outcome_of
 from bus.celery_tasks.state import PENDING, TaskState
-from config.definitions.agent import load_definition
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
+from config.definitions.loading import load_definition
 from config.effects import Effect
 from config.settings import Settings
 

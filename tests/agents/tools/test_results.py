@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from agents.agent import parse_output
 from agents.errors import OutputInvalid
+from agents.steps.model_request import parse_output
 from agents.testing import AgentKit, Call, Turn
 from agents.tools.results import LARGE_CHARS, in_thread_if_large
 from tests.agents.sample_tools import echo

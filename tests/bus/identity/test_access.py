@@ -13,7 +13,8 @@ from sqlalchemy import Boolean, Column, Connection, MetaData, String, Table, cre
 
 from bus.identity.access import may, may_administer, may_see_machines, may_start, require, rows_for, sees_agent
 from bus.identity.errors import FORBIDDEN
-from config.definitions.agent import AgentDefinition, pinned_definition
+from config.definitions.agent import AgentDefinition
+from config.definitions.loading import pinned_definition
 from config.identity.principal import LOCAL, Principal, Role, Verb
 from tests.raising import raises
 

@@ -11,7 +11,7 @@ from agents.tools.call_context import ToolContext, enter_call
 from agents.tools.isolation.call_folder import CallSandbox
 from agents.tools.schema import build_tool
 from cli.crashlab import ledger
-from config.definitions.agent import pinned_definition
+from config.definitions.loading import pinned_definition
 from config.effects import Effect
 
 

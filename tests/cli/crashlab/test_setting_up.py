@@ -14,7 +14,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from cli.crashlab.setting_up import lab_settings, warm
-from config.definitions.agent import load_definition
+from config.definitions.loading import load_definition
 
 folder = Path(sys.argv[1])
 warm(load_definition(folder / "a.yaml"), sys.argv[2], lab_settings(folder, str(folder)))

@@ -8,8 +8,8 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from config.definitions.agent import load_definition
 from config.definitions.errors import DefinitionInvalid
+from config.definitions.loading import load_definition
 from config.definitions.model_fields import OURS
 
 BASE = "name: A\nmodel: demo/assistant\nsystem_prompt: Be brief.\n"

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from agents.prompt import messages_for
-from config.definitions.agent import AgentDefinition, load_definition
+from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
+from config.definitions.loading import load_definition
 
 GOAL = """
 id: bank

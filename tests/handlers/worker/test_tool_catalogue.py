@@ -7,7 +7,7 @@ from pathlib import Path
 from agents.catalogue import tools_of
 from agents.tools import tool
 from agents.tools.schema import build_tool
-from config.definitions.agent import load_definition
+from config.definitions.loading import load_definition
 from config.settings import Settings
 from handlers.worker.tool_catalogue import loaded_tools
 

@@ -11,7 +11,8 @@ from mcp import MCPError
 from mcp.shared.tool_name_validation import TOOL_NAME_REGEX
 from mcp.types import INVALID_PARAMS
 
-from config.definitions.agent import AgentDefinition, load_definition
+from config.definitions.agent import AgentDefinition
+from config.definitions.loading import load_definition
 from config.identity.principal import Principal, Role, Verb
 from tests.web.mcp.conftest import Place
 from web.mcp.offers import offers

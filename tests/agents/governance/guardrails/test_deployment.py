@@ -5,9 +5,9 @@ from pydantic import SecretStr
 
 from agents.governance.guardrails.guardrails import Guardrails, guardrails_of
 from agents.process import open_process
-from config.definitions.agent import load_definition
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.guardrails.checks import Checks, GuardrailFields, PatternCheck
+from config.definitions.loading import load_definition
 from config.errors import SettingInvalid
 from config.settings import Settings
 

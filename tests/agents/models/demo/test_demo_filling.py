@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 
 from agents.models.demo.schema_filler import date_in, fill, time_in
-from config.definitions.agent import load_definition
+from config.definitions.loading import load_definition
 from config.definitions.schemas.json_schema import check_schema, schema_errors
 from config.settings import ROOT
 

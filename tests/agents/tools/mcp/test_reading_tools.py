@@ -15,8 +15,9 @@ from agents.testing import AgentKit
 from agents.tools.mcp.pool import close_pools
 from agents.tools.tool import Tool
 from bus.payloads import ToolResultPayload
-from config.definitions.agent import AgentDefinition, load_definition
+from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
+from config.definitions.loading import load_definition
 from config.effects import OUTWARD, UNTRUSTED, Classification, Effect
 from config.settings import Settings
 

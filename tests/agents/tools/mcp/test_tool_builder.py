@@ -20,8 +20,9 @@ from agents.tools.requests import CallAsks
 from agents.tools.results import validate_output
 from agents.tools.tool import Tool
 from bus.loop import process_loop
-from config.definitions.agent import AgentDefinition, load_definition
+from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
+from config.definitions.loading import load_definition
 from config.effects import OUTWARD, UNTRUSTED, Effect
 from config.errors import ToolFailed
 from config.settings import Settings

@@ -9,8 +9,8 @@ from agents.errors import ArgumentsInvalid
 from agents.tools.execution.executor import call_tool
 from agents.tools.schema import build_tool, validate_arguments
 from agents.tools.sql.query import MAX_SQL, place_of, sql_query
-from config.definitions.agent import load_definition
 from config.definitions.errors import DefinitionInvalid
+from config.definitions.loading import load_definition
 from config.effects import Effect
 from config.errors import SettingInvalid, ToolFailed
 from config.redaction import redact

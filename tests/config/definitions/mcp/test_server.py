@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
-from config.definitions.agent import load_definition, pinned_definition
 from config.definitions.errors import SECRET_MISSING, DefinitionInvalid
+from config.definitions.loading import load_definition, pinned_definition
 from config.definitions.mcp.server import load_server, read_servers
 from config.egress.errors import RequestRefused
 from tests.raising import raises

@@ -1,0 +1,40 @@
+"""Blueprints that tests run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from agents.workflows.blueprint import BaseBlueprint
+
+
+class Order(BaseModel):
+    id: str
+    amount: float
+
+
+class OrderBlueprint(BaseBlueprint):
+    """Reserves, charges, waits for the parcel, and tells."""
+
+    input_model = Order
+
+    async def logic(self, data: Any) -> Any:
+        at, key, dice = self.now(), self.uuid(), self.random()
+        self.compensate("cancel", lambda result: {"id": result["id"]})
+        reserved = await self.execute_by_id("book", {"what": f"hotel-{data.id}"})
+        first, second = await self.gather(
+            self.execute_by_id("book", {"what": "a"}, compensate=("cancel", {"id": "a"})),
+            self.execute_by_id("book", {"what": "b"}, compensate=("cancel", {"id": "b"})),
+        )
+        await self.sleep(0.2)
+        parcel = await self.wait_for("shipped", timeout_s=60)
+        if parcel["broken"]:
+            await self.execute_by_id("book", {"what": "bad"})
+        return {
+            "at": at.isoformat(),
+            "key": str(key),
+            "dice": dice,
+            "ids": [reserved["id"], first["id"], second["id"]],
+            "parcel": parcel,
+        }

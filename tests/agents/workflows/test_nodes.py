@@ -1,0 +1,275 @@
+"""What each type of node does, beyond what the random graphs show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agents.errors import SIGNAL_INVALID, SIGNAL_UNKNOWN
+from agents.models.errors import ModelFailed
+from agents.models.scripted import Turn
+from agents.testing import AgentKit
+from agents.tools.tool import tool
+from bus.journal.errors import CONTROL_REFUSED
+from bus.payloads import ControlPayload, ErrorPayload, NodePayload
+from config.errors import CallboardError
+from tests.agents.workflows.flows import END, START, answer, chain, edges, events, node, results, states, until
+
+
+@tool(effect="pure")
+def shout(text: str) -> str:
+    """Return a text in capitals."""
+    return text.upper()
+
+
+def branching(condition: dict[str, Any], *pairs: str) -> dict[str, Any]:
+    nodes = [START, node("c", "CHOICE", branches=[condition]), *(node(n, "TRANSFORM", output=n) for n in "ab"), END]
+    return {"nodes": nodes, "edges": edges("start c", *pairs, "a end", "b end")}
+
+
+def test_a_choice_follows_the_first_branch_that_holds_and_skips_the_others(kit: AgentKit) -> None:
+    kit.workflow(**branching({"condition": "input.n > 1"}, "c a branch-0", "c b default"))
+
+    handle = kit.start("flow", {"n": 2})
+
+    assert handle.result(5).output == "a"
+    assert states(kit, handle) == {"start": "done", "c": "done branch-0", "b": "skipped", "a": "done", "end": "done"}
+
+
+def test_a_condition_that_cannot_be_evaluated_takes_no_branch(kit: AgentKit) -> None:
+    kit.workflow(**branching({"field": "input.n", "operator": ">", "value": 1}, "c a branch-0", "c b default"))
+
+    handle = kit.start("flow", {"n": "two"})
+
+    assert (handle.result(5).status, handle.result(5).reason) == ("failed", "expression_failed")
+    assert not {"a", "b"} & states(kit, handle).keys()
+
+
+def test_edges_without_handles_are_all_followed_with_a_note(kit: AgentKit) -> None:
+    kit.workflow(**branching({"condition": "false"}, "c a", "c b"))
+
+    handle = kit.start()
+
+    assert handle.result(5).output == {"a": "a", "b": "b"}
+    notes = [event.content for event in events(kit, handle) if isinstance(event, NodePayload) and event.node_id == "c"]
+    assert notes == ["none of its edges has a `source_handle`, so all are followed."]
+
+
+def test_a_router_that_answers_something_else_takes_the_default_and_says_so(kit: AgentKit) -> None:
+    kit.model.respond = lambda _: Turn(text=["delete everything"])
+    routed = node("r", "CHOICE_LLM", prompt="{{ input.text }}", choices=["buy", "sell"])
+    nodes = [START, routed, *(node(n, "TRANSFORM", output=n) for n in "abc"), END]
+    kit.workflow(
+        nodes=nodes,
+        edges=edges("start r", "r a branch-0", "r b branch-1", "r c default", "a end", "b end", "c end"),
+    )
+
+    handle = kit.start("flow", {"text": "hello"})
+
+    assert handle.result(5).output == "c"
+    assert results(kit, handle)["r"] == ("done", {"branch": "default", "choice": None})
+
+
+def test_a_missing_value_is_an_error_and_no_empty_text(kit: AgentKit) -> None:
+    kit.workflow(**chain(node("t", "TRANSFORM", output="Dear {{ input.name }}")))
+
+    end = kit.start("flow", {}).result(5)
+
+    assert (end.status, end.reason) == ("failed", "expression_failed")
+
+
+def test_what_a_model_wrote_is_labelled_through_transforms_until_a_tool_gets_it(kit: AgentKit) -> None:
+    kit.model.respond = lambda _: Turn(text=["hello"])
+    kit.workflow(
+        tools=[shout],
+        **chain(
+            node("ask", "LLM", prompt="Say hello."),
+            node("t", "TRANSFORM", output="{{ nodes.ask }}!"),
+            node("f", "FUNCTION", tool="shout", arguments={"text": "{{ nodes.t }}"}),
+        ),
+    )
+
+    handle = kit.start()
+
+    assert handle.result(5).output == "HELLO!"
+    assert _labels(kit, handle) == {"start": [], "ask": ["model"], "t": ["model"], "f": ["model"], "end": ["model"]}
+
+
+def _labels(kit: AgentKit, handle: Any) -> dict[str, list[str]]:
+    import orjson
+    from sqlalchemy import select
+
+    from config.database.tables import steps
+
+    with kit.runner.journal.database.read() as connection:
+        rows = connection.execute(select(steps).where(steps.c.run_id == handle.run_id)).all()
+    return {row.node: orjson.loads(row.labels_json or "[]") for row in rows}
+
+
+def test_a_node_that_may_fail_gives_its_error_or_leads_elsewhere(kit: AgentKit) -> None:
+    failing = node("t", "TRANSFORM", {"on_error": "continue"}, output="{{ input.missing }}")
+    kit.workflow("continues", **chain(failing))
+    other = node("t", "TRANSFORM", {"on_error": "branch"}, output="{{ input.missing }}")
+    kit.workflow(
+        "branches",
+        nodes=[START, other, node("a", "TRANSFORM", output="a"), END],
+        edges=edges("start t", "t end", "t a error", "a end"),
+    )
+
+    assert kit.start("continues").result(5).output["error"]["code"] == "expression_failed"
+    assert kit.start("branches").result(5).output == "a"
+
+
+def test_a_model_is_asked_again_as_often_as_its_node_says(kit: AgentKit) -> None:
+    answers = iter([Turn(error=ModelFailed("busy")) for _ in range(3)] + [Turn(text=["done"])])
+    kit.model.respond = lambda _: next(answers)
+    kit.workflow(**chain(node("ask", "LLM", {"retry": 1}, prompt="Say hello.")))
+
+    handle = kit.start()
+
+    assert handle.result(20).output == "done"
+    attempts = [e.attempt for e in events(kit, handle) if isinstance(e, NodePayload) and e.status == "started"]
+    assert attempts == [None, 2]
+
+
+# --- signals
+
+
+WAITING = chain(node("w", "WAIT", signal="paid", schema={"type": "object", "required": ["amount"]}))
+
+
+def test_a_signal_ends_the_wait_with_its_data(kit: AgentKit) -> None:
+    kit.workflow(**WAITING)
+    handle = kit.start()
+    until(handle, "waiting")
+
+    kit.runner.signal(handle.run_id, "paid", {"amount": 3})
+
+    assert handle.result(5).output == {"amount": 3}
+    controls = [(e.verb, e.state, e.content) for e in events(kit, handle) if isinstance(e, ControlPayload)]
+    assert controls == [("signal", "accepted", "paid"), ("signal", "consumed", "paid")]
+
+
+def test_a_signal_before_its_wait_is_kept_for_it(kit: AgentKit) -> None:
+    gate = node("gate", "APPROVAL_GATE", message="Go?")
+    kit.workflow(**chain(gate, *WAITING["nodes"][1:-1]))
+    handle = kit.start()
+    until(handle, "waiting")
+    kit.runner.signal(handle.run_id, "paid", {"amount": 3})
+
+    answer(handle, "approve")
+
+    assert handle.result(5).output == {"amount": 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "code"),
+    [
+        ("piad", {"amount": 3}, SIGNAL_UNKNOWN.code),
+        ("paid", {}, SIGNAL_INVALID.code),
+        ("paid-0", None, "signal_invalid"),
+    ],
+)
+def test_a_signal_of_another_name_or_form_is_refused(kit: AgentKit, name: str, data: Any, code: str) -> None:
+    kit.workflow(**WAITING)
+    handle = kit.start()
+    until(handle, "waiting")
+
+    with pytest.raises(CallboardError) as caught:
+        kit.runner.signal(handle.run_id, name, data)
+
+    assert caught.value.code == code
+    handle.cancel()
+
+
+def test_a_signal_is_taken_once(kit: AgentKit) -> None:
+    kit.workflow(**chain(*WAITING["nodes"][1:-1], node("gate", "APPROVAL_GATE", message="Go?")))
+    handle = kit.start()
+    until(handle, "waiting")
+    kit.runner.signal(handle.run_id, "paid", {"amount": 3})
+
+    with pytest.raises(CallboardError) as caught:
+        kit.runner.signal(handle.run_id, "paid", {"amount": 4})
+
+    assert caught.value.code == CONTROL_REFUSED.code
+    handle.cancel()
+
+
+def test_an_agents_run_takes_no_signal(kit: AgentKit) -> None:
+    kit.model.respond = lambda _: Turn(stall_after=0)
+    handle = kit.run()
+
+    with pytest.raises(CallboardError, match="Its signals: none"):
+        kit.runner.signal(handle.run_id, "paid", None)
+
+    handle.cancel()
+
+
+def test_each_item_of_a_list_has_a_signal_of_its_own(kit: AgentKit) -> None:
+    nodes = [START, node("each", "FOR_EACH", items=["a", "b"]), node("w", "WAIT", signal="paid"), END]
+    kit.workflow(nodes=nodes, edges=edges("start each", "each w foreach-body", "each end"))
+    handle = kit.start()
+    until(handle, "waiting")
+
+    for name, data in (("paid-1", "second"), ("paid-0", "first")):
+        kit.runner.signal(handle.run_id, name, data)
+
+    assert handle.result(5).output == ["first", "second"]
+
+
+def test_a_signal_that_does_not_come_in_time_fails_its_node(kit: AgentKit) -> None:
+    kit.workflow(**chain(node("w", "WAIT", {"timeout_s": 0.05}, signal="paid")))
+
+    end = kit.start().result(5)
+
+    assert (end.status, end.reason) == ("failed", "signal_missed")
+
+
+# --- approvals
+
+
+def test_the_first_of_two_gates_lets_its_branch_continue_before_the_other_is_answered(kit: AgentKit) -> None:
+    gates = [node(name, "APPROVAL_GATE", message=f"{name}?") for name in ("a", "b")]
+    after = [node(f"{name}2", "TRANSFORM", output=name) for name in ("a", "b")]
+    kit.workflow(
+        nodes=[START, *gates, *after, END],
+        edges=edges("start a", "start b", "a a2", "b b2", "a2 end", "b2 end"),
+    )
+    handle = kit.start()
+
+    answer(handle, "approve", "b")
+    until(handle, "waiting")
+
+    assert states(kit, handle)["b2"] == "done"
+    assert "a2" not in states(kit, handle)
+    answer(handle, "approve", "a")
+    assert handle.result(5).output == {"a2": "a", "b2": "b"}
+
+
+def test_a_rejected_gate_follows_its_error(kit: AgentKit) -> None:
+    gate = node(
+        "gate", "APPROVAL_GATE", {"on_error": "branch"}, message="Pay {{ input.n }}?", data={"n": "{{ input.n }}"}
+    )
+    kit.workflow(
+        nodes=[START, gate, node("no", "TRANSFORM", output="no"), END],
+        edges=edges("start gate", "gate end", "gate no error", "no end"),
+    )
+    handle = kit.start("flow", {"n": 3})
+    until(handle, "waiting")
+    [question] = handle.approvals()
+
+    answer(handle, "reject")
+
+    assert question["arguments"] == {"message": "Pay 3?", "data": {"n": 3}}
+    assert handle.result(5).output == "no"
+
+
+def test_a_rejected_gate_ends_the_run_where_nothing_else_is_drawn(kit: AgentKit) -> None:
+    kit.workflow(**chain(node("gate", "APPROVAL_GATE", message="Go?")))
+    handle = kit.start()
+
+    answer(handle, "reject")
+
+    assert (handle.result(5).status, handle.result(5).reason) == ("failed", "call_rejected")
+    assert [e.code for e in events(kit, handle) if isinstance(e, ErrorPayload)] == ["call_rejected"]
