@@ -142,7 +142,7 @@ def test_the_panel_of_a_loop_lists_failed_items_first_and_opens_them(visitor: Vi
 def test_the_graph_alone_has_the_whole_screen_and_comes_back(visitor: Visitor) -> None:
     shows(visitor, REACHED)
 
-    visitor.page.get_by_role("button", name="Show the graph alone").click()
+    visitor.page.get_by_role("button", name="Enlarge").click()
     expect(visitor.page.locator("dialog .graph-figure")).to_be_visible()
     visitor.presses("Escape")
 

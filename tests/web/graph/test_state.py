@@ -20,6 +20,13 @@ ITEMS = """
   const { itemList } = await import(`${graph}/state.js`);
   return itemList(argument.workflow, argument.story, argument.id);
 """
+FOLD = """
+  const { newStory, applyEvent } = await import(`${graph}/../state/story.js`);
+  const story = newStory();
+  argument.forEach((event, i) => applyEvent(story, { type: "node", path: [], seq: i + 1, ...event }));
+  return story.nodes;
+"""
+CALLS = "return (await import(`${graph}/calls.js`)).graphOfCalls(argument);"
 CHOICE = workflow(
     "start choose",
     "choose pay branch-0",
@@ -93,6 +100,28 @@ def test_a_loop_counts_its_items_by_the_worst_of_their_nodes(module: Module) -> 
     )
 
 
+def test_an_item_whose_node_may_fail_has_not_failed(module: Module) -> None:
+    lenient = {**LOOPS, "nodes": [{**node, "on_error": "continue"} for node in LOOPS["nodes"]]}
+    fetch = {"items": {"items/0": "failed"}}
+
+    nodes, _ = state(module, lenient, done("start", fetch=fetch, items={"status": "started", "total": 2}))
+
+    assert (nodes["items"]["counts"], nodes["items"]["total"]) == ({"done": 1}, 2)
+    assert nodes["fetch"]["status"] == "failed"
+
+
+def test_nothing_is_at_work_while_the_run_waits(module: Module) -> None:
+    nodes, _ = state(module, CHOICE, done("start", choose={"status": "started"}), "waiting")
+
+    assert nodes["choose"]["status"] == "waiting"
+
+
+def test_a_body_whose_items_child_runs_worked_on_is_as_far_as_its_loop(module: Module) -> None:
+    nodes, _ = state(module, LOOPS, done("start", items={"status": "done", "total": 500}))
+
+    assert {nodes[id_]["status"] for id_ in ("fetch", "inner", "price", "keep")} == {"done"}
+
+
 def test_a_body_that_no_item_came_to_is_skipped_with_its_loop(module: Module) -> None:
     nodes, _ = state(module, LOOPS, done("start", "items"))
 
@@ -107,3 +136,34 @@ def test_failed_items_are_listed_first_and_the_others_by_number(module: Module, 
 
     order = [int(row["scope"].removeprefix("items/")) for row in rows]
     assert order == [2, 10, 0, 1, 3, 4, 5, 6, 7, 8, 9, 11]
+
+
+def test_a_story_keeps_the_last_event_of_each_node_and_item(module: Module) -> None:
+    events: list[dict[str, Any]] = [
+        {"node_id": "items", "status": "started", "content": "1,200 items", "at": "10:00"},
+        {"node_id": "items", "status": "started", "content": "batch 0", "at": "10:01"},
+        {"node_id": "send", "status": "started", "path": ["items", 17]},
+        {"node_id": "send", "status": "done", "path": ["items", 17]},
+        {"node_id": "pick", "status": "done", "branch": "default"},
+    ]
+
+    assert module(FOLD, events) == {
+        "items": {"status": "started", "total": 1200, "content": "batch 0", "startedAt": "10:01"},
+        "send": {"items": {"items/17": "done"}},
+        "pick": {"status": "done", "branch": "default"},
+    }
+
+
+def test_the_calls_of_a_blueprint_are_drawn_in_their_order(module: Module) -> None:
+    places = ["1.reserve", "2.gather/0/1.load", "2.gather/0/2.read", "2.gather/1/1.load", "3.ship"]
+
+    drawing = module(CALLS, places)
+
+    assert [node["label"] for node in drawing["nodes"]] == ["reserve", "load", "read", "load", "ship"]
+    assert {(edge["source"], edge["target"]) for edge in drawing["edges"]} == {
+        ("1.reserve", "2.gather/0/1.load"),
+        ("1.reserve", "2.gather/1/1.load"),
+        ("2.gather/0/1.load", "2.gather/0/2.read"),
+        ("2.gather/0/2.read", "3.ship"),
+        ("2.gather/1/1.load", "3.ship"),
+    }

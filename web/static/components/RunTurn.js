@@ -7,9 +7,10 @@ import { fleetWords, isStarting } from "../state/fleet.js";
 import { isOpen, isOver } from "../state/story.js";
 import { ownerOf } from "../state/me.js";
 import { errorWords, stateWords } from "../state/words.js";
+import { ArgumentList } from "./ArgumentList.js";
 import { DecisionList } from "./DecisionList.js";
 import { ErrorItem } from "./ErrorItem.js";
-import { LLMResponse } from "./LLMResponse.js";
+import { LLMResponse, parseStructured } from "./LLMResponse.js";
 import { LoadingIndicator } from "./LoadingIndicator.js";
 import { MessageBubble } from "./MessageBubble.js";
 import { Notice } from "./Notice.js";
@@ -133,13 +134,16 @@ export class RunTurn {
   }
 
   #showInput(story) {
-    if (this.shownInput === story.input) return;
-    this.shownInput = story.input;
+    const key = `${story.kind} ${story.input}`;
+    if (this.shownInput === key) return;
+    this.shownInput = key;
+    this.you.element.hidden = !story.input;
+    const args = story.kind === "workflow" && parseStructured(story.input);
+    if (args) return fill(this.you.body, ArgumentList(args));
     const long = story.input.length > LONG_INPUT || story.input.split("\n").length > 16;
     const text = h(`p${long ? ".is-clamped" : ""}`, { dir: "auto" }, visible(story.input));
     fill(this.you.body, text);
     if (long) this.you.body.append(h("button.quiet", { type: "button", onclick: (event) => unclamp(event, text) }, "Show all"));
-    this.you.element.hidden = !story.input;
   }
 
   // The foot is made again only when what it says has changed.
@@ -159,6 +163,7 @@ export class RunTurn {
     if (story.status === "queued") return [queued(story, this.fleet()), this.#queuedActions(story)];
     if (story.items.some(isOpen)) return null;
     if (story.status === "waiting") return waiting(story);
+    if (this.graph) return null; // it shows what is at work
     return isSilent(story) ? LoadingIndicator(story.items.length ? "Working" : "Waiting for the model") : null;
   }
 

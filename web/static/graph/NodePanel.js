@@ -44,7 +44,7 @@ export class NodePanel {
     const node = this.workflow.nodes.find(({ id }) => id === this.#id);
     const state = graphState(this.workflow, this.story).nodes.get(this.#id);
     const items = this.#scope === null && (state.counts || state.loop) ? itemList(this.workflow, this.story, this.#id) : null;
-    const status = this.#scope === null ? state.status : this.story.nodes?.[this.#id]?.items?.[this.#scope] ?? "ahead";
+    const status = this.#scope === null ? state.status : itemList(this.workflow, this.story, this.#id).find(({ scope }) => scope === this.#scope)?.status ?? "ahead";
     const key = JSON.stringify([this.#id, this.#scope, status, state.attempt, state.counts, items?.length]);
     if (key === this.#shown) return;
     this.#shown = key;
@@ -54,7 +54,9 @@ export class NodePanel {
   }
 
   async #read(key) {
-    const path = this.#scope === null ? this.#id : `${this.#scope}/${this.#id}`;
+    // An item of a FOR_EACH has a step of its own, named by its scope.
+    const isItem = this.#scope?.split("/").at(-2) === this.#id;
+    const path = this.#scope === null ? this.#id : isItem ? this.#scope : `${this.#scope}/${this.#id}`;
     try {
       const steps = await getNodeSteps(this.story.run_id, path);
       if (key !== this.#shown) return;
@@ -75,7 +77,7 @@ export class NodePanel {
   }
 
   #header(node, state) {
-    return h("header", { dataset: { state: state.status } }, signOf(node.type), h("h3", {}, visible(node.id)), h("span.faint", {}, typeWords(node.type)),
+    return h("header", { dataset: { state: state.status } }, signOf(node.type), h("h3", {}, visible(node.label ?? node.id)), node.name && h("span", {}, visible(node.name)), h("span.faint", {}, typeWords(node.type)),
       h("span.panel-state", {}, markOf(state.status), statusWords(state.status)), h("button.quiet", { type: "button", onclick: () => this.#close() }, "Close"));
   }
 
@@ -84,7 +86,7 @@ export class NodePanel {
   }
 
   #items(node, items, state) {
-    if (!items.length) return h("p.faint", {}, "No item has come here.");
+    if (!items.length) return h("p.faint", {}, state.total ? "Child runs work on its items." : "No item has come here.");
     const row = ({ scope, status }) => h("li", {}, h("button.panel-item", { type: "button", dataset: { state: status }, onclick: () => this.#openItem(node, scope) }, markOf(status), h("span", {}, itemWords(scope)), h("span.faint", {}, statusWords(status))));
     return [
       h("p.panel-facts", {}, countWords(state)),
@@ -103,7 +105,7 @@ export class NodePanel {
     if (this.#error) return Notice({ text: errorWords(this.#error), code: this.#error.code });
     if (!this.#steps) return LoadingIndicator("Loading");
     const last = this.#steps.at(-1);
-    if (!last) return h("p.faint", {}, "Nothing is recorded of it: it passes on what it got.");
+    if (!last) return [errorOf({ error: state.status === "failed" && state.content }), h("p.faint", {}, "It has no step of its own: it passes on what it got.")];
     return [h("p.panel-facts", {}, factsOf(last, this.#steps)), this.#steps.slice(0, -1).map(attempt), section("Error", errorOf(last)), section("Input", value(last.input)), section("Output", value(last.result))];
   }
 

@@ -18,18 +18,18 @@ export class Pane {
   #followed = "";
   #inView = "";
 
-  constructor({ places, edges, boxes, workflow }) {
-    Object.assign(this, { places, boxes, workflow });
+  constructor({ places, edges, boxes }) {
+    Object.assign(this, { places, boxes });
     const frames = places.frames.map(frameElement);
     this.drawing = h("div.graph-drawing", {}, frames, edges, [...boxes.values()].map((box) => box.element));
     this.drawing.style.width = `${places.width}px`;
     this.drawing.style.height = `${places.height}px`;
     this.plane = h("div.graph-plane", { role: "group", "aria-label": `${places.nodes.length} nodes; arrow keys move between them`, onkeydown: (event) => this.#key(event) }, this.drawing);
     this.element = h("div.graph-pane", { onpointerdown: (event) => this.#drag(event), onwheel: (event) => this.#wheel(event), ontouchstart: () => { this.#isHeld = true; } }, this.plane);
-    this.buttons = h("div.graph-buttons", {}, this.#button("−", "Smaller", () => this.#zoom(1 / STEP)), this.#button("+", "Larger", () => this.#zoom(STEP)), this.#button("Fit", "Show the whole graph", () => this.#fit()), this.#button("Enlarge", "Show the graph alone", () => this.#enlarge()));
+    this.buttons = [this.#button("−", "Smaller", () => this.#zoom(1 / STEP)), this.#button("+", "Larger", () => this.#zoom(STEP)), this.#button("Fit", "Show the whole graph", () => this.#fit())];
     this.#rove(places.nodes[0]?.id);
     this.drawing.addEventListener("focusin", (event) => event.target.dataset.node && this.#rove(event.target.dataset.node));
-    new ResizeObserver(() => this.#isFitted && this.#start()).observe(this.element);
+    new ResizeObserver(() => this.#isFitted && this.start()).observe(this.element);
   }
 
   /** Have the last of these nodes in view, unless the reader has moved the graph. */
@@ -56,8 +56,8 @@ export class Pane {
     this.element.scrollTo({ left, top, behavior: isAtOnce || prefersStill() ? "instant" : "smooth" });
   }
 
-  // The width that there is, as long as that can be read.
-  #start() {
+  /** Take the width that there is, as far as that can be read. */
+  start() {
     const { clientWidth } = this.element;
     if (!clientWidth) return;
     this.#setScale(Math.max(READABLE, Math.min(1, clientWidth / this.places.width)));
@@ -148,32 +148,8 @@ export class Pane {
     return side && nearest(nodes.filter(isBeside).map((place) => place.id));
   }
 
-  // --- the graph alone
-
   #button(text, title, onclick) {
     return h("button.graph-button", { type: "button", title, "aria-label": title, onclick }, text);
-  }
-
-  #enlarge() {
-    const figure = this.element.closest(".graph-figure");
-    const open = figure.closest("dialog");
-    if (open) return open.close();
-    const home = figure.parentElement;
-    const dialog = h("dialog.graph-large", { "aria-label": "Workflow" });
-    const button = this.buttons.lastElementChild;
-    dialog.addEventListener("close", () => {
-      home.style.minHeight = "";
-      home.append(figure);
-      dialog.remove();
-      button.textContent = "Enlarge";
-      this.#start();
-    });
-    home.style.minHeight = `${home.offsetHeight}px`; // what is below keeps its place
-    dialog.append(figure);
-    document.body.append(dialog);
-    dialog.showModal();
-    button.textContent = "Close";
-    this.#start();
   }
 }
 

@@ -20,9 +20,10 @@ const REACHED = new Set(["started", "waiting", "done", "failed", "compensated", 
  */
 export function graphState({ nodes, edges }, story) {
   const bodies = bodiesOf(nodes, edges);
-  const states = new Map(nodes.map(({ id }) => [id, nodeState(story.nodes?.[id], isOver(story), loopOf(id, bodies))]));
-  for (const [loop, body] of bodies) Object.assign(states.get(loop), countsOf([...itemsOf(loop, body, story).values()]));
-  for (const state of states.values()) if (state.status === "ahead" && isPassed(state, states)) state.status = "skipped";
+  const states = new Map(nodes.map(({ id }) => [id, nodeState(story.nodes?.[id], story, loopOf(id, bodies))]));
+  for (const [loop, body] of bodies) Object.assign(states.get(loop), loopCounts(states.get(loop), [...itemsOf(loop, body, nodes, story).values()]));
+  const derived = [...states.values()].filter(({ status }) => status === "ahead").map((state) => [state, unreached(state, states)]);
+  for (const [state, status] of derived) state.status = status;
   const caught = new Set(edges.filter((edge) => edge.source_handle === "error").map(({ source }) => source));
   return { nodes: states, edges: edges.map((edge) => edgeState(edge, states, caught, isOver(story))) };
 }
@@ -30,8 +31,8 @@ export function graphState({ nodes, edges }, story) {
 /** Return the items of a FOR_EACH, or of a node in its body, as [{scope, status}], the failed ones first. */
 export function itemList({ nodes, edges }, story, id) {
   const body = bodiesOf(nodes, edges).get(id);
-  const items = body ? itemsOf(id, body, story) : new Map(Object.entries(story.nodes?.[id]?.items ?? {}));
-  const rows = [...items].map(([scope, status]) => ({ scope, status: isOver(story) ? atEnd(status) : status }));
+  const items = body ? itemsOf(id, body, nodes, story) : new Map(Object.entries(story.nodes?.[id]?.items ?? {}));
+  const rows = [...items].map(([scope, status]) => ({ scope, status: seenIn(story, status) }));
   return rows.sort((a, b) => WORST_FIRST.indexOf(a.status) - WORST_FIRST.indexOf(b.status) || byIndex(a.scope, b.scope));
 }
 
@@ -40,22 +41,32 @@ function loopOf(id, bodies) {
   return around.sort((a, b) => a[1].size - b[1].size)[0]?.[0] ?? null;
 }
 
-function nodeState(entry, over, loop) {
+function nodeState(entry, story, loop) {
   if (!entry) return { status: "ahead", loop };
   const { items, ...own } = entry;
   const counted = items ? countsOf(Object.values(items)) : {};
   const { started, waiting, ...ended } = counted.counts ?? {};
   const status = own.status ?? (started ? "started" : waiting ? "waiting" : worst(Object.keys(ended)));
-  return { ...own, ...counted, loop, status: over ? atEnd(status) : status };
+  return { ...own, ...counted, loop, status: seenIn(story, status) };
 }
 
-// What no item has come to when the FOR_EACH around it is over.
-function isPassed({ loop }, states) {
-  return Boolean(loop) && (ENDED.has(states.get(loop).status) || isPassed(states.get(loop), states));
+// Where the FOR_EACH around it is over, no item has come to a node; or child runs have worked on all items.
+function unreached({ loop }, states) {
+  if (!loop) return "ahead";
+  const around = states.get(loop);
+  if (around.status === "ahead") return unreached(around, states);
+  if (!ENDED.has(around.status)) return "ahead";
+  return around.total && !around.seen ? around.status : "skipped";
 }
 
-function atEnd(status) {
-  return ENDED.has(status) ? status : "stopped";
+// Nothing is worked on while the run waits, or once it is over.
+function seenIn(story, status) {
+  if (isOver(story)) return ENDED.has(status) ? status : "stopped";
+  return story.status === "waiting" && status === "started" ? "waiting" : status;
+}
+
+function loopCounts({ total }, statuses) {
+  return statuses.length || total === undefined ? countsOf(statuses) : { counts: {}, seen: 0 };
 }
 
 function countsOf(statuses) {
@@ -65,15 +76,17 @@ function countsOf(statuses) {
   return { counts, seen: statuses.length };
 }
 
-// An item is as far as its nodes are.
-function itemsOf(loop, body, story) {
+// An item is as far as its nodes are; one that may fail fails no item.
+function itemsOf(loop, body, nodes, story) {
   const items = new Map();
-  for (const id of body) {
+  for (const { id, on_error: onError = "fail" } of nodes) {
+    if (!body.has(id)) continue;
     const entries = story.nodes?.[id]?.items ?? {};
     for (const scope in entries) {
       const item = ownScope(scope, loop);
       const known = items.get(item);
-      if (item && known !== entries[scope]) items.set(item, known ? worst([known, entries[scope]]) : entries[scope]);
+      const status = entries[scope] === "failed" && onError !== "fail" ? "done" : entries[scope];
+      if (item && known !== status) items.set(item, known ? worst([known, status]) : status);
     }
   }
   return items;

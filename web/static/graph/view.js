@@ -1,11 +1,12 @@
 // The graph of a workflow's run: made once from its definition; what the run does then changes what the nodes and edges look like.
 
-import { h, say } from "../dom/h.js";
+import { fill, h, say } from "../dom/h.js";
 import { getWorkflow } from "../services/api.js";
 import { errorWords } from "../state/words.js";
 import { isOver } from "../state/story.js";
 import { LoadingIndicator } from "../components/LoadingIndicator.js";
 import { Notice } from "../components/Notice.js";
+import { graphOfCalls } from "./calls.js";
 import { Edges, joinStates } from "./Edges.js";
 import { layout } from "./layout.js";
 import { NodeBox } from "./NodeBox.js";
@@ -38,20 +39,26 @@ function workflowOf({ agent, digest, run_id: runId }) {
 /** The graph of one run: `update` after each change of its story. */
 export class GraphView {
   #boxes = new Map();
-  #workflow = null;
+  // As it is loaded, and as it is drawn: a blueprint is drawn as the calls that it has made.
+  #loaded = null;
+  #workflow = { nodes: [], edges: [] };
+  #opened = null;
   #restUntil = 0;
   #later = 0;
 
   constructor(story) {
     this.story = story;
-    this.element = h("section.graph", { "aria-label": "Workflow" }, LoadingIndicator("Loading the workflow"));
+    this.summary = h("p.graph-summary");
+    this.large = h("button.graph-button", { type: "button", title: "Show the graph alone", onclick: () => this.#enlarge() }, "Enlarge");
+    this.figure = h("div.graph-figure");
+    this.element = h("section.graph", { "aria-label": "Workflow" });
     this.#load();
   }
 
   /** Show what the story says by now: loops over very many items soon, so that a tenth of the time is spent on it at most. */
   update() {
     const began = performance.now();
-    if (!this.#workflow || this.#later) return;
+    if (!this.#loaded || this.#later) return;
     if (began < this.#restUntil) {
       this.#later = setTimeout(() => { this.#later = 0; this.update(); }, this.#restUntil - began);
       return;
@@ -61,49 +68,75 @@ export class GraphView {
     this.#restUntil = ended + REST * (ended - began);
   }
 
+  async #load() {
+    this.element.replaceChildren(LoadingIndicator("Loading the workflow"));
+    try {
+      [this.#loaded] = await Promise.all([workflowOf(this.story), loadStyle()]);
+      this.element.replaceChildren(this.figure);
+      this.update();
+    } catch (error) {
+      this.element.replaceChildren(Notice({ title: "The graph could not be loaded", text: errorWords(error), code: error.code, actions: [["Try again", () => this.#load()]] }));
+    }
+  }
+
   #show() {
+    const calls = Object.keys(this.story.nodes ?? {});
+    const isDrawn = this.#loaded.nodes.length > 0;
+    const count = isDrawn ? this.#loaded.nodes.length : calls.length;
+    if (this.#workflow.nodes.length !== count) this.#draw(isDrawn ? this.#loaded : graphOfCalls(calls));
+    this.figure.hidden = !count;
+    if (!count) return;
     const { nodes, edges } = graphState(this.#workflow, this.story);
-    for (const [id, box] of this.#boxes) box.update(nodes.get(id), this.story);
+    for (const [id, box] of this.#boxes) box.update(nodes.get(id));
     this.edges.show(joinStates(this.#workflow.edges, edges));
     say(this.summary, summaryWords([...nodes.values()], this.story));
     this.panel.update();
     this.pane.follow([...nodes].filter(([, { status }]) => (isOver(this.story) ? status === "failed" : status === "started" || status === "waiting")).map(([id]) => id));
   }
 
-  async #load() {
-    try {
-      const [workflow] = await Promise.all([workflowOf(this.story), loadStyle()]);
-      this.#make(workflow);
-      this.update();
-    } catch (error) {
-      const again = () => {
-        this.element.replaceChildren(LoadingIndicator("Loading the workflow"));
-        this.#load();
-      };
-      this.element.replaceChildren(Notice({ title: "The graph could not be loaded", text: errorWords(error), code: error.code, actions: [["Try again", again]] }));
-    }
-  }
-
-  #make(workflow) {
-    const places = layout(workflow);
-    this.edges = new Edges(places);
-    const types = new Map(workflow.nodes.map((node) => [node.id, node]));
-    for (const place of places.nodes) this.#boxes.set(place.id, new NodeBox(types.get(place.id), place, { onOpen: (id) => this.#open(id) }));
-    this.panel = new NodePanel(workflow, this.story, { onClose: (id) => this.#close(id) });
-    this.summary = h("p.graph-summary");
-    this.pane = new Pane({ places, edges: this.edges.element, boxes: this.#boxes, workflow });
-    this.element.replaceChildren(h("div.graph-figure", {}, h("div.graph-bar", {}, this.summary, this.pane.buttons), h("div.graph-body", {}, this.pane.element, this.panel.element)));
+  #draw(workflow) {
     this.#workflow = workflow;
+    const places = layout(workflow);
+    const byId = new Map(workflow.nodes.map((node) => [node.id, node]));
+    this.edges = new Edges(places);
+    this.#boxes = new Map(places.nodes.map((place) => [place.id, new NodeBox(byId.get(place.id), place, { onOpen: (id) => this.#open(id) })]));
+    this.panel = new NodePanel(workflow, this.story, { onClose: () => this.#close() });
+    this.pane = new Pane({ places, edges: this.edges.element, boxes: this.#boxes });
+    fill(this.figure, h("div.graph-bar", {}, this.summary, h("div.graph-buttons", {}, this.pane.buttons, this.large)), h("div.graph-body", {}, this.pane.element, this.panel.element));
+    if (this.#opened) this.#open(this.#opened);
   }
 
   #open(id) {
+    this.#opened = id;
     for (const [each, box] of this.#boxes) box.mark(each === id);
     this.panel.open(id);
     this.pane.reveal(id);
   }
 
-  #close(id) {
-    for (const box of this.#boxes.values()) box.mark(false);
-    this.#boxes.get(id)?.element.focus();
+  #close() {
+    const box = this.#boxes.get(this.#opened);
+    this.#opened = null;
+    box.mark(false);
+    box.element.focus();
+  }
+
+  // The whole screen for the graph and the panel beside it.
+  #enlarge() {
+    const open = this.figure.closest("dialog");
+    if (open) return open.close();
+    const dialog = h("dialog.graph-large", { "aria-label": "Workflow" });
+    dialog.addEventListener("close", () => {
+      this.element.style.minHeight = "";
+      this.element.append(this.figure);
+      dialog.remove();
+      say(this.large, "Enlarge");
+      this.pane.start();
+    });
+    this.element.style.minHeight = `${this.element.offsetHeight}px`; // what is below keeps its place
+    dialog.append(this.figure);
+    document.body.append(dialog);
+    dialog.showModal();
+    say(this.large, "Close");
+    this.pane.start();
   }
 }

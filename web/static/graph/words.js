@@ -19,9 +19,9 @@ export function nodeWords({ type }, state) {
 }
 
 /** Return all of it, for who does not see the box. */
-export function spokenWords({ id, type }, state) {
+export function spokenWords({ id, name, label, type }, state) {
   const more = [state.branch && `takes ${state.branch}`, state.counts && countWords(state)];
-  return [`${id}, ${typeWords(type)}`, statusWords(state.status), ...more].filter(Boolean).join(", ");
+  return [label ?? id, name, typeWords(type), statusWords(state.status), ...more].filter(Boolean).join(", ");
 }
 
 /** Return `17 of 40, 2 failed`. */
@@ -43,7 +43,7 @@ export function summaryWords(states, story) {
 }
 
 function stateWords(type, state) {
-  if (state.counts) return countWords(state);
+  if (state.counts && state.status !== "ahead") return countWords(state);
   if (state.status === "started") return state.attempt > 1 ? `attempt ${state.attempt}` : elapsed(state.startedAt);
   if (state.status === "waiting") return WAITS[type] ?? "waits";
   if (state.status === "done") return state.duration_ms === undefined ? "" : duration(state.duration_ms);

@@ -213,6 +213,8 @@ export function foldFailure(story, { content, code, seq, number }) {
 function foldNode(story, event) {
   startIfQueued(story, event);
   const node = ((story.nodes ??= {})[event.node_id] ??= {});
+  const [, items] = /^([\d,]+) items$/.exec(event.content ?? "") ?? [];
+  if (items && !event.path?.length) node.total = Number(items.replaceAll(",", ""));
   if (event.path?.length) (node.items ??= {})[event.path.join("/")] = event.status;
   else Object.assign(node, pick(event, "status", "branch", "attempt", "duration_ms", "content"), event.status === "started" && { startedAt: event.at });
   return [];
