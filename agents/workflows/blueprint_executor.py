@@ -270,7 +270,10 @@ class BlueprintExecutor(Runtime):
         if before is None:
             return call
         digest = canonical_digest(dict(data)) if data is not None else None
-        if before.node != path or (before.kind == "tool" and digest not in (None, before.step.arguments_digest)):
+        answer = before.step.answer.decision
+        is_given_up = before.is_over and answer is not None and answer.decision == "fail"  # also by the old code again
+        differs = before.node != path or (before.kind == "tool" and digest not in (None, before.step.arguments_digest))
+        if differs or is_given_up:
             self._refuse(before, path, data)
         call.prior = before if not before.is_over else None
         call.is_recorded = before.is_over

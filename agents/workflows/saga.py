@@ -55,7 +55,7 @@ class Saga:
         self._planned: list[OpenStep] = []
         self._nodes: dict[str, str] = {}
         self._covered: set[str] = set()
-        self._done: list[dict[str, Any]] = []
+        self._done: dict[str, dict[str, Any]] = {}
         self._failed: list[dict[str, Any]] = []
         self._marker: str | None = None
         self.ending: Ending | None = None
@@ -110,7 +110,7 @@ class Saga:
         """Note that a call was made; where it has changed something and nothing undoes it, the run's end names it."""
         changes = bool(effect) and Effect(effect).policy.changes is not Changes.NEVER
         if changes and len(self._done) < MAX_NAMED:
-            self._done.append(_named(node, tool, "no call that undoes it is declared"))
+            self._done[node] = _named(node, tool, "no call that undoes it is declared")
 
     def dropped(self) -> Commit:
         """Return the ends of the calls that need not be made, since the run has succeeded."""
@@ -126,7 +126,7 @@ class Saga:
     @property
     def not_undone(self) -> list[dict[str, Any]] | None:
         """The calls that changed something and that nothing has undone; None where there is none."""
-        uncovered = [entry for entry in self._done if entry["node"] not in self._covered]
+        uncovered = [entry for node, entry in self._done.items() if node not in self._covered]
         left = [
             _named(self._nodes[step.id], step.name, "the call that undoes it was not made") for step in self._planned
         ]
@@ -180,23 +180,25 @@ class Saga:
     async def _made(self, step: ToolStep) -> bool:
         """Make one call; return whether it is over."""
         executor, node = self._executor, self._nodes[step.id]
+        answer = step.record.answer
+        used = [answer.approval_id] if answer.decision is not None and answer.approval_id is not None else []
         if step.will_run:
-            answer = step.record.answer
-            used = [answer.approval_id] if answer.decision is not None and answer.approval_id is not None else []
             notes = await open_calls.ask_engine(self._context, [step])
             events = [*notes, step.call_event(executor.message_id)]
             decided = open_calls.decided([step])
             change = Commit(events=events, restarted=[step.id], decided=decided, answers_used=used)
             await self._context.save(change)
+            used = []
         executor.open[f"{node}{COMPENSATION}"] = step
         await step.run()
         end = step.work.end
         if end is not None and end.outcome == "failed" and not _is_given_up(step):
             step.work.set_outcome("unknown", str(end.result))  # a person decides how to continue
-        if step.work.is_pending or open_calls.waits_for_a_person(step, "ask"):
+        is_open = step.work.is_pending or open_calls.waits_for_a_person(step, "ask")
+        if is_open and not _is_given_up(step):
             return False
         executor.open.pop(f"{node}{COMPENSATION}")
-        await self._context.save(self._over(step, node))
+        await self._context.save(replace(self._over(step, node), answers_used=used))
         return True
 
     def _over(self, step: ToolStep, node: str) -> Commit:

@@ -38,3 +38,29 @@ class OrderBlueprint(BaseBlueprint):
             "ids": [reserved["id"], first["id"], second["id"]],
             "parcel": parcel,
         }
+
+
+class ChangedBlueprint(BaseBlueprint):
+    """Books what its code says at the moment, and waits."""
+
+    what = "first"
+    """Changed by a test, as a new release changes code."""
+
+    async def logic(self, data: Any) -> Any:
+        booked = await self.execute_by_id("book", {"what": self.what})
+        await self.wait_for("shipped")
+        return booked["id"]
+
+
+class BoundBlueprint(BaseBlueprint):
+    """Asks for a capability that its definition does not list."""
+
+    async def logic(self, data: Any) -> Any:
+        return await self.execute_by_id("rm_rf", {})
+
+
+class FaultyBlueprint(BaseBlueprint):
+    """Has a fault."""
+
+    async def logic(self, data: Any) -> Any:
+        return 1 // 0

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 from zlib import crc32
@@ -22,14 +21,12 @@ from agents.testing import AgentKit
 from agents.tools.tool import tool
 from bus.journal.approvals import Decision
 from bus.journal.errors import ApprovalDecided
-from bus.journal.log.commit import Commit
-from bus.journal.log.writer import RunWriter
-from bus.journal.unowned.transitions import lock_run, requeue
-from bus.payloads import TERMINAL, Payload
+from bus.payloads import TERMINAL
 from config.database.engine import open_database
 from config.database.tables import steps
 from config.definitions.loading import definition_of
 from config.definitions.workflows.fields import WorkflowDefinition
+from tests.agents.workflows.conftest import Losses
 from tests.agents.workflows.drawings import CHOICES, Drawing, drawings
 from tests.agents.workflows.reference import Failed, Outside, Reference
 
@@ -90,44 +87,6 @@ def flow_kit(each_database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterato
         yield kit
 
 
-class Losses:
-    """Takes the owner of a run away right behind chosen commits, as ``kill -9`` does."""
-
-    def __init__(self, kit: AgentKit) -> None:
-        self._journal = kit.runner.journal
-        self._commit = RunWriter.commit
-        self.behind: frozenset[int] = frozenset()
-        """The numbers of these commits, counted over all owners of all runs."""
-        self.count = 0
-
-    async def commit(self, writer: RunWriter, change: Commit, then: Callable[[], object]) -> list[Payload]:
-        numbered = await self._commit(writer, change, then)
-        self.count += 1
-        if self.count - 1 in self.behind and not writer.is_closed:
-            await asyncio.shield(self._journal.loop.write(self._requeue, writer.lease.run_id))
-            writer.lost_ownership("was killed by the test")
-        return numbered
-
-    def _requeue(self, run_id: str) -> None:
-        with self._journal.database.write() as connection:
-            row = lock_run(connection, run_id)
-            written = requeue(connection, row, None) if row is not None and row.status == "running" else None
-        if written is not None:
-            self._journal.live.publish(written)
-
-
-@pytest.fixture
-def losses(flow_kit: AgentKit, monkeypatch: pytest.MonkeyPatch) -> Losses:
-    """What takes owners of the kit's runs away."""
-    losses = Losses(flow_kit)
-
-    async def commit(writer: RunWriter, change: Commit, then: Callable[[], object] = lambda: None) -> list[Payload]:
-        return await losses.commit(writer, change, then)
-
-    monkeypatch.setattr(RunWriter, "commit", commit)
-    return losses
-
-
 BOUNDS: Any = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
 
 
@@ -142,7 +101,7 @@ def test_a_random_graph_comes_to_what_the_reference_makes_of_it(flow_kit: AgentK
 def test_a_random_graph_comes_to_the_same_where_commits_lose_their_owner(
     flow_kit: AgentKit, losses: Losses, drawing: Drawing, behind: frozenset[int]
 ) -> None:
-    losses.behind, losses.count = behind, 0
+    losses.begin(flow_kit, behind)
 
     _require_same(flow_kit, drawing)
 

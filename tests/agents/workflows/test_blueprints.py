@@ -1,0 +1,113 @@
+"""Workflows in Python: carried out again over their records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agents.handle import RunHandle
+from agents.testing import AgentKit
+from agents.tools.tool import tool
+from tests.agents.workflows import blueprints
+from tests.agents.workflows.conftest import Losses
+from tests.agents.workflows.flows import answer, until, wait_until
+
+CALLS: list[str] = []
+"""What the tools have done."""
+
+
+@tool(effect="idempotent")
+def book(what: str) -> dict[str, str]:
+    """Book something that is not bad."""
+    CALLS.append(f"book {what}")
+    if what == "bad":
+        raise ValueError("it is bad")
+    return {"id": what}
+
+
+@tool(effect="idempotent")
+def cancel(id: str) -> str:
+    """Cancel something."""
+    CALLS.append(f"cancel {id}")
+    return "cancelled"
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    CALLS.clear()
+
+
+def started(kit: AgentKit, name: str, data: dict[str, Any]) -> RunHandle:
+    signals = {"shipped": {"type": "object"}}
+    kit.workflow(tools=[book, cancel], blueprint=f"{blueprints.__name__}:{name}", signals=signals)
+    return kit.start("flow", data)
+
+
+@pytest.mark.parametrize("behind", [frozenset[int](), frozenset({1}), frozenset({2, 5, 8}), frozenset({3, 4, 6, 7})])
+def test_a_resumed_blueprint_makes_no_recorded_call_again(
+    kit: AgentKit, losses: Losses, behind: frozenset[int]
+) -> None:
+    losses.begin(kit, behind)
+    handle = started(kit, "OrderBlueprint", {"id": "1", "amount": 3})
+    wait_until(lambda: handle.status() == "waiting" and len(set(CALLS)) == 3, "it does not wait")
+    kit.runner.signal(handle.run_id, "shipped", {"broken": False})
+    output = handle.result(5).output
+
+    assert output["ids"] == ["hotel-1", "a", "b"]
+    assert set(CALLS) == {"book hotel-1", "book a", "book b"}
+    assert len(CALLS) <= 3 + len(behind)
+    assert output["parcel"] == {"broken": False}
+
+
+def test_a_blueprint_that_fails_undoes_its_calls_the_newest_first(kit: AgentKit) -> None:
+    handle = started(kit, "OrderBlueprint", {"id": "1", "amount": 3})
+    until(handle, "waiting")
+    kit.runner.signal(handle.run_id, "shipped", {"broken": True})
+    end = handle.result(5)
+
+    assert (end.status, end.reason) == ("failed", "tool_failed")
+    assert sorted(CALLS[-3:-1]) == ["cancel a", "cancel b"]
+    assert CALLS[-1] == "cancel hotel-1"
+    assert end.not_undone is None
+
+
+@pytest.mark.parametrize(("decision", "status"), [("run_again", "succeeded"), ("fail", "failed")])
+def test_code_that_calls_otherwise_than_recorded_waits_for_a_person_with_both_calls(
+    kit: AgentKit, monkeypatch: pytest.MonkeyPatch, decision: str, status: str
+) -> None:
+    handle = started(kit, "ChangedBlueprint", {})
+    until(handle, "waiting")
+    monkeypatch.setattr(blueprints.ChangedBlueprint, "what", "second")
+    kit.runner.signal(handle.run_id, "shipped", {})
+    wait_until(lambda: bool(handle.approvals()), "it asks nothing")
+    question = handle.approvals()[0]
+    monkeypatch.undo()
+    answer(handle, decision)
+    end = handle.result(5)
+
+    assert question["arguments"]["recorded"] == {"call": "book", "arguments": {"what": "first"}}
+    assert question["arguments"]["now"] == {"call": "book", "arguments": {"what": "second"}}
+    assert end.status == status
+    assert CALLS == ["book first"]
+    assert end.reason == ("nondeterministic_blueprint" if status == "failed" else None)
+
+
+def test_a_capability_that_the_definition_does_not_list_is_refused(kit: AgentKit) -> None:
+    end = started(kit, "BoundBlueprint", {}).result(5)
+
+    assert end.status == "failed"
+    assert CALLS == []
+
+
+def test_a_fault_of_the_code_is_the_runs_error(kit: AgentKit) -> None:
+    end = started(kit, "FaultyBlueprint", {}).result(5)
+
+    assert (end.status, end.reason) == ("failed", "blueprint_failed")
+
+
+def test_an_input_that_does_not_fit_the_model_is_refused(kit: AgentKit) -> None:
+    end = started(kit, "OrderBlueprint", {"id": "1"}).result(5)
+
+    assert end.status == "failed"
+    assert CALLS == []

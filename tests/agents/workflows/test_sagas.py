@@ -1,0 +1,120 @@
+"""What a run undoes that has failed or was stopped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agents.testing import AgentKit
+from agents.tools.tool import tool
+from tests.agents.workflows.conftest import Losses
+from tests.agents.workflows.flows import answer, chain, node, states, until
+
+CALLS: list[str] = []
+"""What the tools have done."""
+BROKEN: set[str] = set()
+"""What cannot be cancelled now."""
+CANCEL = {"compensate": {"tool": "cancel", "arguments": {"what": "{{ result.booked }}"}}}
+
+
+@tool(effect="unsafe")
+def book(what: str) -> dict[str, str]:
+    """Book something; there is never a room."""
+    if what == "room":
+        raise ValueError("there is no room")
+    CALLS.append(f"book {what}")
+    return {"booked": what}
+
+
+@tool(effect="idempotent", retries=0)
+def cancel(what: str) -> str:
+    """Cancel something."""
+    CALLS.append(f"cancel {what}")
+    if what in BROKEN:
+        raise ValueError("the office is closed")
+    return "cancelled"
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    CALLS.clear()
+    BROKEN.clear()
+
+
+def booking(what: str, more: dict[str, Any] | None = CANCEL) -> dict[str, Any]:
+    return node(what, "FUNCTION", more, tool="book", arguments={"what": what})
+
+
+TRIP = chain(booking("flight"), booking("hotel"), booking("taxi", None), booking("room"))
+
+
+def test_what_was_done_is_undone_the_newest_first_and_the_first_error_stays(kit: AgentKit) -> None:
+    kit.workflow(tools=[book, cancel], **TRIP)
+
+    handle = kit.start()
+    end = handle.result(5)
+
+    assert CALLS == ["book flight", "book hotel", "book taxi", "cancel hotel", "cancel flight"]
+    assert (end.status, end.reason) == ("failed", "tool_failed")
+    assert [(left["node"], left["tool"]) for left in end.not_undone or []] == [("taxi", "book")]
+    assert (states(kit, handle)["hotel"], states(kit, handle)["taxi"]) == ("compensated", "done")
+
+
+@pytest.mark.parametrize("behind", range(14))
+def test_an_owner_that_is_lost_between_two_compensations_repeats_none(
+    kit: AgentKit, losses: Losses, behind: int
+) -> None:
+    kit.workflow(tools=[book, cancel], **TRIP)
+    losses.begin(kit, frozenset({behind}))
+
+    handle = kit.start()
+    end = None
+    while end is None:
+        if handle.status() == "waiting":  # a booking was cut off
+            answer(handle, "run_again")
+        elif handle.status() == "failed":
+            end = handle.result(5)
+
+    assert end.reason == "tool_failed"
+    assert list(dict.fromkeys(CALLS)) == ["book flight", "book hotel", "book taxi", "cancel hotel", "cancel flight"]
+    left = [entry["node"] for entry in end.not_undone or []]
+    assert left in (["taxi"], ["taxi", "room"])  # the room may be booked where its call was cut off
+
+
+@pytest.mark.parametrize(("decision", "left"), [("run_again", ["taxi"]), ("fail", ["taxi", "hotel"])])
+def test_a_compensation_that_fails_asks_and_the_end_names_what_stays(
+    kit: AgentKit, decision: str, left: list[str]
+) -> None:
+    BROKEN.add("hotel")
+    kit.workflow(tools=[book, cancel], **TRIP)
+
+    handle = kit.start()
+    until(handle, "waiting")
+    BROKEN.clear()
+    answer(handle, decision)
+    end = handle.result(5)
+
+    assert end.reason == "tool_failed"
+    assert CALLS[-1] == "cancel flight"
+    assert [entry["node"] for entry in end.not_undone or []] == left
+
+
+def test_a_stop_undoes_what_was_done_and_the_run_is_cancelled(kit: AgentKit) -> None:
+    kit.workflow(tools=[book, cancel], **chain(booking("flight"), node("w", "WAIT", signal="paid")))
+
+    handle = kit.start()
+    until(handle, "waiting")
+    handle.cancel()
+    end = handle.result(5)
+
+    assert (end.status, CALLS) == ("cancelled", ["book flight", "cancel flight"])
+    assert not end.not_undone
+
+
+def test_a_run_that_succeeds_undoes_nothing(kit: AgentKit) -> None:
+    kit.workflow(tools=[book, cancel], **chain(booking("flight")))
+
+    end = kit.start().result(5)
+
+    assert (end.status, end.not_undone, CALLS) == ("succeeded", None, ["book flight"])
