@@ -144,13 +144,13 @@ def test_a_story_keeps_the_last_event_of_each_node_and_item(module: Module) -> N
         {"node_id": "items", "status": "started", "content": "batch 0", "at": "10:01"},
         {"node_id": "send", "status": "started", "path": ["items", 17]},
         {"node_id": "send", "status": "done", "path": ["items", 17]},
-        {"node_id": "pick", "status": "done", "branch": "default"},
+        {"node_id": "pick", "status": "done", "branch": "default", "at": "10:02"},
     ]
 
     assert module(FOLD, events) == {
         "items": {"status": "started", "total": 1200, "content": "batch 0", "startedAt": "10:01"},
         "send": {"items": {"items/17": "done"}},
-        "pick": {"status": "done", "branch": "default"},
+        "pick": {"status": "done", "branch": "default", "endedAt": "10:02"},
     }
 
 

@@ -47,7 +47,8 @@ function nodeState(entry, story, loop) {
   const counted = items ? countsOf(Object.values(items)) : {};
   const { started, waiting, ...ended } = counted.counts ?? {};
   const status = own.status ?? (started ? "started" : waiting ? "waiting" : worst(Object.keys(ended)));
-  return { ...own, ...counted, loop, status: seenIn(story, status) };
+  const took = own.startedAt && own.endedAt ? Date.parse(own.endedAt) - Date.parse(own.startedAt) : undefined;
+  return { duration_ms: took, ...own, ...counted, loop, status: seenIn(story, status) };
 }
 
 // Where the FOR_EACH around it is over, no item has come to a node; or child runs have worked on all items.

@@ -270,6 +270,7 @@ export class App {
     const story = this.conversation.openStory ?? this.conversation.stories.findLast((each) => each.run_id);
     this.chat.head.show(story, this.rate.perSecond());
     this.composer.showOpenRun(Boolean(this.conversation.openStory));
+    document.body.toggleAttribute("data-workflow", story?.kind === "workflow"); // it takes no message
     this.board.drawRate(this.conversation.followed?.run_id, this.rate.counts());
     this.#titleOf(story);
   };
