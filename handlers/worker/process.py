@@ -29,7 +29,8 @@ from agents.tools.spans.hooks import enable_hooks
 from bus.broker.celery_rules import broken_rules
 from bus.celery_app import refuse_greenlets, require_broker_setting, serve_queues
 from bus.gc_tuning import collect_rarely, freeze_gc
-from bus.journal.stores import LoadedTool, WorkerRow, pool_problem
+from bus.journal import Journal
+from bus.journal.stores import LoadedTool, WorkerRow, pool_problem, seed_node_types
 from bus.liveness import start_liveness
 from bus.loop import stop_process_loop
 from bus.queues import served_queues
@@ -263,10 +264,16 @@ async def _renew_row(process: Process, pool: str, slots: int, tools: Sequence[Lo
             await journal.loop.write(journal.stores.workers.renew, now)
             if not is_listed:
                 await journal.loop.write(journal.stores.tools.replace, row.id, tools)
+                await journal.loop.write(_seed, journal)
                 is_listed = True
         except CallboardError as error:
             log.warning("the worker's row could not be renewed: %s", error)
         await asyncio.sleep(process.settings.beat_s)
+
+
+def _seed(journal: Journal) -> None:
+    with journal.database.write() as connection:
+        seed_node_types(connection)
 
 
 def _missing_keys(process: Process) -> dict[str, list[str]]:

@@ -21,8 +21,9 @@ def seed_node_types(connection: Connection) -> None:
 
 
 def node_handlers(connection: Connection) -> Mapping[str, str]:
-    """Return the handler of each type of node, by the type's name."""
-    return {row.name: row.handler for row in connection.execute(_HANDLERS)}
+    """Return the handler of each type of node, by the type's name; a package's may have no row yet."""
+    installed = {node_type.name: node_type.handler for node_type in known_types().values()}
+    return installed | {row.name: row.handler for row in connection.execute(_HANDLERS)}
 
 
 _HANDLERS = select(node_types.c.name, node_types.c.handler)
