@@ -55,6 +55,7 @@ def tool_call(name: str, arguments: Mapping[str, Any]) -> RunSubject:
     """Return that a run is one call of a tool."""
 
     def fields(definition: AgentDefinition, guardrails: Guardrails, _: Principal) -> dict[str, Any]:
+        require_kind(definition, is_workflow=False)  # a node's call may follow an approval, which this would skip
         guardrails.require_call(arguments)
         return _turn(definition, check_call(name, arguments), NewCall(name=name, arguments=arguments))
 

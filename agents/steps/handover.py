@@ -69,7 +69,7 @@ class StartableAgents:
         """Return them, sorted by id."""
         process, principal = opened_process(), self._principal
         seen = process.registry.seen_by(principal) if process is not None else []
-        return [agent for agent in seen if may_start(principal, agent)]
+        return [agent for agent in seen if not agent.is_workflow and may_start(principal, agent)]
 
     def hand_over(self, agent_id: str, reason: str) -> AgentDefinition:
         """Have the agent continue the run once this call has returned, and return it.

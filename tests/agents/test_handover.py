@@ -78,6 +78,17 @@ def test_the_other_agent_continues_with_its_own_prompt_tools_and_definition(kit:
     assert definition.digest in [row.digest for row in rows(kit, select(definitions))]
 
 
+def test_no_run_is_handed_over_to_a_workflow_whose_calls_it_could_make_out_of_order(kit: AgentKit) -> None:
+    ends = [{"id": "start", "type": "START"}, {"id": "end", "type": "END"}]
+    kit.workflow("billing", nodes=ends, edges=[{"source": "start", "target": "end"}])
+    kit.model.script(ASKS_BILLING, Turn(text="I cannot."))
+
+    played = kit.play("My bill is wrong.")
+
+    assert played.of(HandoverPayload) == []
+    assert "Not done" in last_result(list(played.events))
+
+
 def test_the_threads_agent_is_the_other_one_and_the_first_one_is_still_known(kit: AgentKit) -> None:
     kit.model.script(ASKS_BILLING, DONE)
 
