@@ -147,7 +147,8 @@ class AgentUnknown(Permanent):
 
     @property
     def public(self) -> str:
-        return f"agent '{self.facts['agent_id'][:80]}' is not configured; GET /v1/agents lists those that are."
+        name = self.facts["agent_id"][:80]
+        return f"no agent or workflow is called '{name}'; GET /v1/agents and GET /v1/workflows list what there is."
 
 
 OBSERVER_TRAVELS = Permanent.row(

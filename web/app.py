@@ -28,6 +28,7 @@ from web.api.queue import queues
 from web.api.runs import runs
 from web.api.selftest import selftest
 from web.api.threads import threads
+from web.api.workflows import steps, workflows
 from web.audit import register as register_audit
 from web.auth import authentication, envelopes
 from web.dialects.seeds.context import context
@@ -52,6 +53,8 @@ BLUEPRINTS = (
     queues,
     threads,
     agents,
+    workflows,
+    steps,
     agent_versions,
     tools,
     execute,

@@ -1,4 +1,4 @@
-"""Signals for the nodes of a workflow: checked against what the workflow declares, and guarded before they are kept."""
+"""Signals for the nodes of a workflow: checked against what it declares, and guarded, before they are kept."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from agents.errors import INPUT_TOO_LARGE, SIGNAL_INVALID, SIGNAL_UNKNOWN
 from agents.governance.guardrails.guardrails import sealing_guardrails
 from agents.mailbox.texts import definition_of_run
 from agents.registry import AgentRegistry
+from bus.identity.access import require
 from bus.journal import Journal
+from bus.journal.clients import SIGNAL, WORKFLOW
+from bus.journal.errors import CONTROL_REFUSED
 from config.definitions.agent import AgentDefinition
 from config.definitions.schemas.json_schema import schema_errors
-from config.identity.principal import Principal
+from config.identity.principal import Principal, Verb
 from config.text.names import did_you_mean
 
 
@@ -25,11 +28,16 @@ def signal_data(
 
     Raises:
         RunUnknown: there is no such run, or the principal does not see it.
+        FORBIDDEN: the principal may not do this with it.
+        CONTROL_REFUSED: it is no workflow's.
         SIGNAL_UNKNOWN: no node waits for this name, at any time.
         SIGNAL_INVALID: the data do not fit what the node expects.
         INPUT_TOO_LARGE, INPUT_BLOCKED: the data cannot be kept.
     """
     run = journal.readers.runs.row(principal, run_id)
+    require(principal, Verb.CONTROL, run, "this run")
+    if run.kind != WORKFLOW:
+        raise CONTROL_REFUSED(request=SIGNAL.request, problem=f"{run_id} is no workflow's, and waits for no signal")
     definition = definition_of_run(journal, registry, run)
     signals = _signals_of(definition)
     form = next((form for signal, form in signals.items() if _is_for(name, signal)), None)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bus.journal.mailbox.busy import ITS_OWN_RUN, Delivery, IfBusy
     from bus.journal.records.parent import Parent
     from bus.journal.records.recorded_calls import Mode, Origin, RecordedCalls
-    from bus.journal.records.steps import AGENT, NO_MODEL, NewCall
+    from bus.journal.records.steps import AGENT, NO_MODEL, WORKFLOW, NewCall
     from bus.journal.states.codes import STOPPED
     from bus.journal.storage.internal_events import NewInternalEvent
     from bus.journal.unowned.transitions import CommitResult

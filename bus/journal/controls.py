@@ -38,6 +38,11 @@ class Control:
     takes_signal: bool = False
     """Whether it comes with the name of a signal, and its data."""
 
+    @property
+    def takes_data(self) -> bool:
+        """Whether it comes with anything, so that it has an address and a command of its own."""
+        return self.takes_text or self.takes_limits or self.takes_signal
+
     def is_done(self, status: str) -> bool:
         """Return whether a run in this state needs nothing more: it has ended, or was left as requested."""
         return status in TERMINAL or (self.to is not None and status == self.to.status)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         runs_of_thread,
     )
     from bus.journal.queries.runs import STATUSES, RunFilter, Runs
+    from bus.journal.queries.steps import StepPlace
     from bus.journal.queries.wait_reasons import WaitReason
     from bus.journal.records.originals import unseal_originals
     from bus.journal.records.steps import steps_of

@@ -36,6 +36,7 @@ UNKNOWN = {
     "thread_id": "",
     "approval_id": "apr_00000000000000000000000000",
     "agent": "no-such-agent",
+    "workflow": "no-such-workflow",
     "call_id": "call_00000000000000000000000000",
     "grant_id": "grt_00000000000000000000000000",
     "key_id": "0000000000000000",
@@ -45,7 +46,7 @@ UNKNOWN = {
 }
 """An id of each kind that nothing has; of threads a new one each time, since a call may create it."""
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-KIND = {"agent_id": "agent"}
+KIND = {"agent_id": "agent", "workflow_id": "workflow"}
 """Name of a parameter or field -> the kind of its id, where they differ."""
 NO_IDS = {
     *(
@@ -103,6 +104,7 @@ NO_IDS = {
     ),
     *("tool_name", "timeout", "Callboard-Envelope"),
     *("grant", "principal", "reason", "minutes"),
+    *("node", "under", "failed_items"),
     *("state", "code", "iss", "error", "error_description", "session_state", "to", "return_to", "everywhere"),
 }
 """Parameters and fields that name no object; a new one has to be added here or to ``UNKNOWN``."""
@@ -131,6 +133,15 @@ STREAMS = {("get", "/v1/events"), ("post", "/v1/agent/run"), ("get", "/v1/selfte
 VERBS = {"get": Verb.SEE, "delete": Verb.CONTROL}
 
 
+WORKFLOW = f"""\
+name: Books
+description: {SECRET}
+access: {{tenants: [acme], principals: [ana]}}
+nodes: [{{id: start, type: START}}, {{id: end, type: END}}]
+edges: [{{source: start, target: end}}]
+"""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Probe:
     """One call with one id in one place."""
@@ -153,7 +164,9 @@ class Probe:
     @property
     def verb(self) -> Verb:
         """What the call does with a run or a thread."""
-        if self.path.endswith(("/cancel", "/pause", "/resume", "/set", "/steer", "/upgrade")) or "/queue/" in self.path:
+        if self.path.endswith(("/cancel", "/pause", "/resume", "/set", "/steer", "/upgrade")):
+            return Verb.CONTROL
+        if "/queue/" in self.path or "/signals/" in self.path:
             return Verb.CONTROL
         if self.path.endswith("/unseal"):
             return Verb.ADMINISTER
@@ -173,6 +186,7 @@ def runner(tmp_path_factory: pytest.TempPathFactory, empty_database: Any) -> Ite
     )
     with opened(furnish(bare, folder, empty_database)) as new_runner:
         (folder / "agents" / "ledger.yaml").write_text(f"{AGENT}access:\n  tenants: [acme]\n  principals: [ana]\n")
+        (folder / "agents" / "books.yaml").write_text(WORKFLOW)
         (folder / "agents" / "broken.yaml").write_text(f"name: {SECRET}\nnonsense: true\n")
         yield new_runner
 
@@ -252,7 +266,7 @@ def objects(runner: Runner, credentials: Mapping[str, object]) -> Objects:
         ids["call_id"], ids["sticky_id"] = ids["approval_id"], _sticky(runner, run_id, thread_id)
         ids["grant_id"] = issued(runner)
         ids["token"] = _link(runner, run_id)
-        return ids | {"agent": "ledger", "owner": "ana"}
+        return ids | {"agent": "ledger", "workflow": "books", "owner": "ana", "name": "paid"}
 
     return Objects(make=make, same=cache(make))
 
@@ -340,6 +354,8 @@ def ask(client: FlaskClient, probe: Probe, ids: Mapping[str, str], headers: Mapp
     """Return the answer to a call with these ids in its path, and the probed one in its place."""
     path = re.sub(r"\{(\w+)\}", lambda match: ids[KIND.get(match[1], match[1])], probe.path)
     value, body = ids[probe.kind], dict(probe.body)
+    if probe.kind == "workflow" and body:
+        body = {"input": {}}  # in place of an agent's message
     if probe.place == "query":
         query[probe.name] = value
     elif probe.place == "body":
@@ -399,6 +415,7 @@ def test_without_a_valid_credential_every_call_is_refused_alike(
     assert theirs == unknown
 
 
+DEFINED = ("agent", "workflow")
 STRANGERS = ("another tenant", "another principal", "another agent's credential")
 
 
@@ -406,7 +423,7 @@ def is_exempt(probe: Probe, caller: str) -> bool:
     """Return whether the caller has, or sees, an object of this name after all."""
     if caller == "another tenant":
         return probe.kind == "owner"  # its own name
-    return caller == "another principal" and probe.kind == "agent"  # one of its tenant, which it may not start
+    return caller == "another principal" and probe.kind in DEFINED  # one of its tenant, which it may not start
 
 
 FOREIGN = [(probe, caller) for probe in PROBES for caller in STRANGERS if not is_exempt(probe, caller)]
@@ -434,11 +451,11 @@ def test_what_is_foreign_looks_as_what_is_unknown(
 
 
 @pytest.mark.parametrize("caller", [name for name in CALLERS if name != "another agent's credential"])
-@pytest.mark.parametrize("probe", [probe for probe in PROBES if probe.kind == "agent"], ids=str)
-def test_a_broken_agent_is_unknown_to_all_but_the_deployments_administrators(
+@pytest.mark.parametrize("probe", [probe for probe in PROBES if probe.kind in DEFINED], ids=str)
+def test_a_broken_definition_is_unknown_to_all_but_the_deployments_administrators(
     probe: Probe, caller: str, client: FlaskClient, credentials: Mapping[str, Mapping[str, str]], objects: Objects
 ) -> None:
-    ids = {**objects.make(False), "agent": "broken"}
+    ids = {**objects.make(False), probe.kind: "broken"}
     none = unknown_ids(probe, ids)
 
     broken = ask(client, probe, ids, credentials[caller])
@@ -512,7 +529,7 @@ def test_only_administrators_administer(
     assert (answer.status_code, code_of(answer.text)) == (403, "forbidden")
 
 
-LISTS = ("/v1/runs", "/v1/threads?owner=*", "/v1/agents", "/v1/tools", "/tools", "/health", "/ready")
+LISTS = ("/v1/runs", "/v1/threads?owner=*", "/v1/agents", "/v1/workflows", "/v1/tools", "/tools", "/health", "/ready")
 
 
 @pytest.mark.parametrize("path", [*LISTS, "/v1/runs?status=open", "/v1/threads?search=violet", "/v1/keys", "/v1/audit"])

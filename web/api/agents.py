@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from flask import Blueprint, Response
 from pydantic import Field
 
-from agents.errors import AgentUnknown
+from agents.errors import WORKFLOW_MISSED, AgentUnknown
 from agents.models.auto import resolve_model
+from agents.registry import AgentRegistry, is_of_workflow
 from agents.tools.mcp.server_states import fleet_states
 from bus.identity.access import may_start, sees_agent
 from config.definitions.dotted_path import NotImportable, require_allowed
@@ -52,7 +53,7 @@ class AgentSummary(Answer):
 
 
 class BrokenAgent(Answer):
-    """A definition that cannot be used."""
+    """A definition of an agent or a workflow that cannot be used."""
 
     id: str
     code: str
@@ -88,12 +89,10 @@ def many(query: WhichAgents) -> Response:
     """
     principal, registry = current_principal(), current_process().runner.registry
     default = current_process().settings.default_agent
-    usable, problems = [], []
-    for definition in registry.all():
-        if isinstance(definition, DefinitionInvalid):
-            stem = Path(str(definition.facts["file"])).stem
-            problems.append({"id": stem, "code": definition.code, "detail": str(definition)})
+    usable, problems = [], problems_of(registry, of_workflows=False)
     for definition in registry.usable():
+        if definition.is_workflow:
+            continue
         if problem := _refused_tool(definition):
             problems.append(problem)
         elif not (definition.listed or query.unlisted or definition.id == default):
@@ -103,11 +102,25 @@ def many(query: WhichAgents) -> Response:
     return answer({"agents": usable, "problems": problems if registry.shows_problems(principal) else []})
 
 
+def problems_of(registry: AgentRegistry, *, of_workflows: bool) -> list[dict[str, Any]]:
+    """Return the files of agents, or those of workflows, that cannot be used; for those who see problems."""
+    return [
+        {"id": Path(str(error.facts["file"])).stem, "code": error.code, "detail": str(error)}
+        for error in registry.all()
+        if isinstance(error, DefinitionInvalid) and is_of_workflow(error) == of_workflows
+    ]
+
+
 @agents.get("/v1/agents/<agent_id>")
-@call({200: AgentSummary}, problems=(AgentUnknown, DefinitionInvalid))
+@call({200: AgentSummary}, problems=(AgentUnknown, DefinitionInvalid, WORKFLOW_MISSED))
 def one(agent_id: AgentId) -> Response:
     """Return one agent; one that cannot be used is 422, for those who see problems."""
-    return answer(agent_data(current_process().runner.registry.get_for(current_principal(), agent_id)))
+    definition = current_process().runner.registry.get_for(current_principal(), agent_id)
+    if definition.is_workflow:
+        raise WORKFLOW_MISSED(
+            problem=f"'{definition.id}' is a workflow; `GET /v1/workflows/{definition.id}` returns it."
+        )
+    return answer(agent_data(definition))
 
 
 def agent_data(agent: AgentDefinition) -> dict[str, Any]:
@@ -123,11 +136,11 @@ def agent_data(agent: AgentDefinition) -> dict[str, Any]:
         "tools": list(agent.tools),
         "has_output_schema": agent.output_schema is not None,
         **({"version": agent.version} if agent.version is not None else {}),
-        **({"problem": _BROKEN.format(version=agent.version)} if agent.problem else {}),
+        **({"problem": BROKEN.format(version=agent.version)} if agent.problem else {}),
     }
 
 
-_BROKEN = "Its file cannot be used, so version {version} serves; `./callboard agents` says what is wrong."
+BROKEN = "Its file cannot be used, so version {version} serves; `./callboard agents` says what is wrong."
 """For each principal that sees the agent; the problem itself names files, which are for administrators."""
 
 

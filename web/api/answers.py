@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from flask import Response, url_for
 
-from agents.errors import INPUT_EMPTY, INPUT_TOO_LARGE, AgentUnknown
+from agents.errors import INPUT_EMPTY, INPUT_TOO_LARGE, WORKFLOW_MISSED, AgentUnknown
 from agents.governance.guardrails.errors import INPUT_BLOCKED
 from bus.identity.errors import AGENT_FORBIDDEN
 from bus.journal.errors import IDEMPOTENCY_CONFLICT, THREAD_BUSY, THREAD_OF_OTHER_AGENT, TOO_MANY_RUNS, ThreadUnknown
@@ -93,7 +93,7 @@ def status_of(handle: RunHandle) -> str:
 
 STARTING = (
     *(AgentUnknown, AGENT_FORBIDDEN, DefinitionInvalid, INPUT_BLOCKED, INPUT_EMPTY, INPUT_TOO_LARGE),
-    *(THREAD_BUSY, THREAD_OF_OTHER_AGENT, ThreadUnknown, IDEMPOTENCY_CONFLICT, TOO_MANY_RUNS),
+    *(THREAD_BUSY, THREAD_OF_OTHER_AGENT, ThreadUnknown, IDEMPOTENCY_CONFLICT, TOO_MANY_RUNS, WORKFLOW_MISSED),
 )
 """The errors of a start."""
 
@@ -124,12 +124,23 @@ def start_run(
     process, thread_id = current_process(), options.get("thread_id")
     if agent_id is None:
         agent_id = process.settings.default_agent if thread_id is None else agent_of_thread(thread_id)
+    return process.runner.run(message, agent_id, **_request(body, headers, metadata), **options)
+
+
+def start_workflow(
+    data: Mapping[str, Any],
+    workflow_id: str,
+    body: Input,
+    headers: Repeatable,
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> RunHandle:
+    """Accept a run of a workflow for the caller; for the rest see ``start_run``."""
+    return current_process().runner.run_workflow(workflow_id, data, **_request(body, headers, metadata), **options)
+
+
+def _request(body: Input, headers: Repeatable, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what a start has of its request; log records have the correlation id in the metadata from now on."""
     correlate((metadata or {}).get("correlation_id"))
-    return process.runner.run(
-        message,
-        agent_id,
-        principal=current_principal(),
-        metadata=metadata,
-        idempotency=headers.idempotency(body),
-        **options,
-    )
+    return {"principal": current_principal(), "metadata": metadata, "idempotency": headers.idempotency(body)}

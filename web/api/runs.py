@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from flask import Blueprint, Response, url_for
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from agents.errors import INPUT_EMPTY, INPUT_TOO_LARGE
+from agents.errors import INPUT_EMPTY, INPUT_INVALID, INPUT_TOO_LARGE
 from agents.governance.guardrails.errors import INPUT_BLOCKED
 from bus.identity.errors import FORBIDDEN, GRANT_REFUSED
 from bus.journal.clients import CONTROLS
@@ -23,7 +24,8 @@ from bus.journal.readers import RunStatus
 from bus.payloads import TERMINAL
 from config.definitions.agent import Priority
 from config.definitions.behaviour import ON_DISCONNECT
-from web.api.answers import STARTING, accepted, answer, end_of, run_with_questions, start_run
+from config.errors import BadRequest
+from web.api.answers import STARTING, accepted, answer, end_of, run_with_questions, start_run, start_workflow
 from web.auth.authentication import current_principal, require_still_valid
 from web.calls.call import call
 from web.calls.fields import Input, Maybe
@@ -43,7 +45,7 @@ from web.calls.parameters import (
 )
 from web.fleet import with_starting
 from web.process import current_process
-from web.schemas.paths import AgentName, GrantText, RunId, Sentence, ThreadName
+from web.schemas.paths import AgentName, GrantText, RunId, Sentence, ThreadName, WorkflowName
 from web.schemas.run import AcceptedRun, ControlledRun, EndEvent, Run, RunPage
 
 if TYPE_CHECKING:
@@ -53,16 +55,31 @@ runs = Blueprint("runs", __name__)
 
 FILTERS = ("status", "agent", "thread_id", "owner", "trace_id", "correlation_id")
 OPTIONS = ("thread_id", "detached", "grant", "metadata", "if_busy", "on_disconnect", "priority")
+OF_AGENTS = ("if_busy", "on_disconnect")
+"""Options that only starts of agents have."""
 MAX_METADATA_BYTES = 16 * 1024
+KINDS: Mapping[str, Any] = {
+    "agent": {"required": ["agent"], "properties": {"workflow": False, "input": {"type": "string"}}},
+    "workflow": {
+        "required": ["workflow"],
+        "properties": {"agent": False, "input": {"type": "object"}} | dict.fromkeys(OF_AGENTS, False),
+    },
+}
+"""Which fields go together, as JSON Schema."""
+WorkflowInput = Annotated[dict[str, Any], Field(examples=[{"text": "My parcel has not arrived."}])]
 
 
 class StartRun(Input):
-    """A message for an agent."""
+    """A message for an agent, or the input of a workflow."""
 
-    agent: AgentName
-    """The id of the agent."""
-    input: Sentence
-    """The message: a sentence or a page."""
+    model_config = ConfigDict(json_schema_extra={"oneOf": [*KINDS.values()]})
+
+    agent: Maybe[AgentName] = None
+    """The id of the agent; in place of ``workflow``."""
+    workflow: Maybe[WorkflowName] = None
+    """The id of the workflow; in place of ``agent``."""
+    input: Annotated[Sentence | WorkflowInput, Field(examples=["What is 17 * 23?"])]
+    """Of an agent the message, a sentence or a page; of a workflow an object that fits its input schema."""
     thread_id: Maybe[ThreadName] = None
     """Your own name for the conversation; it is created when it is new. Absent: a new one."""
     detached: bool = True
@@ -72,14 +89,35 @@ class StartRun(Input):
     metadata: Maybe[Annotated[dict[str, Any], sized(MAX_METADATA_BYTES)]] = None
     """Stored with the run; up to 16 KiB."""
     grant: Maybe[GrantText] = None
-    """A privilege grant for this agent and you; the run uses it up."""
+    """A privilege grant for this agent or workflow and you; the run uses it up."""
     if_busy: Maybe[Literal["enqueue", "reject", "interrupt", "rollback", "merge", "steer"]] = None
-    """What becomes of the message where the conversation has an open run; absent: what the agent's definition says."""
+    """Of an agent: what becomes of the message where the conversation has an open run; absent: what its definition
+    says."""
     on_disconnect: Maybe[Annotated[str, Field(json_schema_extra={"pattern": ON_DISCONNECT})]] = None
-    """What becomes of the run after so many seconds without viewers (``stop:30``, ``pause:30``), or ``continue``;
-    absent: what the agent's definition says."""
+    """Of an agent: what becomes of the run after so many seconds without viewers (``stop:30``, ``pause:30``), or
+    ``continue``; absent: what its definition says."""
     priority: Maybe[Priority] = None
-    """Before which queued runs of the same tenant and queue it begins; absent: what the agent's definition says."""
+    """Before which queued runs of the same tenant and queue it begins; absent: what the definition says."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the start, once the fields go together.
+
+        Raises:
+            BadRequest: there are an agent and a workflow, neither, or a field of the other kind.
+        """
+        if (self.agent is None) == (self.workflow is None):
+            raise BadRequest(
+                "name what to start: either 'agent' with a message, or 'workflow' with an object as input."
+            )
+        if isinstance(self.input, str) != (self.workflow is None):
+            form = "text, as the message for an agent" if self.workflow is None else "an object, as for a workflow"
+            raise BadRequest(f"'input' has to be {form}.")
+        for name in OF_AGENTS if self.workflow is not None else ():
+            if getattr(self, name) is not None:
+                raise BadRequest(f"'{name}' is of agents; leave it out where you start a workflow.")
+        options = OPTIONS if self.workflow is None else tuple(name for name in OPTIONS if name not in OF_AGENTS)
+        return {name: getattr(self, name) for name in options}
 
 
 class StartHeaders(Repeatable, Preferring):
@@ -89,15 +127,18 @@ class StartHeaders(Repeatable, Preferring):
 @runs.post("/v1/runs")
 @call(
     {202: AcceptedRun, 200: EndEvent},
-    problems=(*STARTING, GRANT_REFUSED),
+    problems=(*STARTING, GRANT_REFUSED, INPUT_INVALID),
 )
 def start(body: StartRun, headers: StartHeaders) -> Response:
-    """Accept a run: 202 with its addresses, or 200 with its end if the caller waits and it ends in time.
+    """Accept a run of an agent or a workflow: 202 with its addresses, or 200 with its end if the caller waits for it.
 
     The caller waits with ``"detached": false`` in the body, or with ``Prefer: wait=N``.
     """
-    options = {name: getattr(body, name) for name in OPTIONS}
-    handle = start_run(body.input, body.agent, body, headers, **options)
+    options = body.options
+    if isinstance(body.input, str):
+        handle = start_run(body.input, body.agent, body, headers, **options)
+    else:
+        handle = start_workflow(body.input, str(body.workflow), body, headers, **options)
     links: dict[str, str] = {}
     wait_s: float = headers.wait_s if body.detached else body.wait_s
     if wait_s:
@@ -196,21 +237,29 @@ def remove(run_id: RunId) -> Response:
     return Response(status=204)
 
 
-class RetryRun(Input):
-    """How a run is retried."""
+class _Repeat(Input):
+    """How a run is repeated."""
 
     mode: Literal["recorded", "live"] = "recorded"
     """``live``: calls that were recorded are made again, as far as the policy and persons allow it."""
 
 
-class RerunRun(RetryRun):
+class RetryRun(_Repeat):
+    """How a run is retried."""
+
+    failed_items: bool = False
+    """Of a workflow: whether only the failed items of FOR_EACH are made again, with what follows from them; otherwise
+    all failed nodes are."""
+
+
+class RerunRun(_Repeat):
     """From where a run is repeated."""
 
     from_step: Annotated[int, Whole(1, 2**31 - 1), Field(examples=[2])]
     """The number of the first step that is made anew; those before it are copied."""
 
 
-AGAIN = (*STARTING, RunUnknown, RUN_NOT_REPEATABLE, FORBIDDEN)
+AGAIN = (*STARTING, INPUT_INVALID, RunUnknown, RUN_NOT_REPEATABLE, FORBIDDEN)
 
 
 @runs.post("/v1/runs/<run_id>/rerun")
@@ -224,7 +273,8 @@ def rerun(run_id: RunId, body: RerunRun, headers: Repeatable) -> Response:
 @call({202: AcceptedRun}, problems=AGAIN)
 def retry(run_id: RunId, body: RetryRun, headers: Repeatable) -> Response:
     """Retry a run of yours that did not succeed, as the next run of its thread: 202 with its addresses."""
-    return _repeated(body, headers, run_id=run_id, kind="retry", mode=body.mode)
+    fields: dict[str, Any] = {"run_id": run_id, "mode": body.mode, "items_only": body.failed_items}
+    return _repeated(body, headers, kind="retry", **fields)
 
 
 def _repeated(body: Input, headers: Repeatable, **fields: Any) -> Response:
@@ -248,7 +298,7 @@ class ControlRun(Input):
     leaves it before its worker has read the control."""
 
 
-BARE = [verb for verb, command in CONTROLS.items() if not (command.takes_text or command.takes_limits)]
+BARE = [verb for verb, command in CONTROLS.items() if not command.takes_data]
 REFUSALS = (RunUnknown, CONTROL_REFUSED, TOO_MANY_CONTROLS, IDEMPOTENCY_CONFLICT)
 
 
@@ -261,7 +311,7 @@ def control(run_id: RunId, verb: str, body: ControlRun, headers: Repeatable) -> 
     """
     command = CONTROLS[verb]
     written = _control(run_id, command, body, headers)
-    return _controlled(written, 200 if command.is_done(written.status) else 202)
+    return controlled(written, 200 if command.is_done(written.status) else 202)
 
 
 def _control(
@@ -288,7 +338,7 @@ def steer(run_id: RunId, body: SteerRun, headers: Repeatable) -> Response:
     principal, key, expected = current_principal(), headers.idempotency(body), body.expected_status
     steer_run = current_process().runner.steer
     written = steer_run(run_id, body.content, principal=principal, idempotency=key, expected_status=expected)
-    return _controlled(written, 202)
+    return controlled(written, 202)
 
 
 class SetRun(ControlRun):
@@ -308,10 +358,11 @@ def set_limits(run_id: RunId, body: SetRun, headers: Repeatable) -> Response:
     limits = {"max_iterations": body.max_iterations, "priority": body.priority}
     data = {name: value for name, value in limits.items() if value is not None}
     written = _control(run_id, CONTROLS["set"], body, headers, data)
-    return _controlled(written, 202 if written.control_id and not written.events else 200)
+    return controlled(written, 202 if written.control_id and not written.events else 200)
 
 
-def _controlled(written: CommitResult, status: int) -> Response:
+def controlled(written: CommitResult, status: int) -> Response:
+    """Return the answer to a control: the run's state, and the request's id and number."""
     facts = {"run_id": written.run_id, "thread_id": written.thread_id, "status": written.status}
     request = {"control_id": written.control_id, "number": written.number}
     return answer(facts | {name: value for name, value in request.items() if value is not None}, status)

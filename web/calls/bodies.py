@@ -1,4 +1,4 @@
-"""Request bodies: strict JSON objects; every other body is refused. `web/calls` checks their fields."""
+"""Request bodies: strict JSON, mostly objects; every other body is refused. `web/calls` checks their fields."""
 
 from __future__ import annotations
 
@@ -38,20 +38,35 @@ def read_object(*, optional: bool = False, verifies: Callable[[bytes], object] =
         MEDIA_TYPE_REFUSED: it is not said to be JSON.
         BadRequest: it is not a JSON object, or is ambiguous.
     """
+    return _body(parse_object, optional=optional, verifies=verifies) or {}
+
+
+def read_value(*, verifies: Callable[[bytes], object] = lambda data: None) -> Any:
+    """Return the JSON value in this request's body, of any kind; None for no body.
+
+    Raises:
+        MEDIA_TYPE_REFUSED: it is not said to be JSON.
+        BadRequest: it is no JSON, or is ambiguous.
+    """
+    return _body(parse_value, optional=True, verifies=verifies)
+
+
+def _body(parse: Callable[[bytes], Any], *, optional: bool, verifies: Callable[[bytes], object]) -> Any:
+    """Return what ``parse`` makes of this request's body; None for no body where it is optional."""
     # Without a body or when it is chunked, there is no Content-Length.
     may_be_large = (request.content_length or 0) > SMALL_BYTES or "Transfer-Encoding" in request.headers
     with current_process().large_work() if may_be_large else nullcontext():
         data = request.get_data(cache=False)
         verifies(data)
         if not data and optional:
-            return {}
+            return None
         _require_uncompressed()
         if request.mimetype != "application/json":
             media_type = request.mimetype[:80] or "of no type"
             raise MEDIA_TYPE_REFUSED(
                 f"the body is '{media_type}'; send JSON, with the header Content-Type: application/json."
             )
-        return parse_object(data)
+        return parse(data)
 
 
 def _require_uncompressed() -> None:
@@ -62,13 +77,21 @@ def _require_uncompressed() -> None:
 
 
 def parse_object(data: bytes) -> dict[str, Any]:
-    """Return an unambiguous JSON object.
+    """Return an unambiguous JSON object; see ``parse_value``."""
+    if not data:
+        raise BadRequest("the body is empty; send a JSON object.")
+    value = parse_value(data)
+    if not isinstance(value, dict):
+        raise BadRequest("the body has to be a JSON object, in braces.")
+    return value
+
+
+def parse_value(data: bytes) -> Any:
+    """Return an unambiguous JSON value.
 
     Besides malformed JSON it refuses duplicate keys, numbers out of range, lone surrogates, NUL, more than 64 levels,
     and more than 50,000 values.
     """
-    if not data:
-        raise BadRequest("the body is empty; send a JSON object.")
     _require_modest(data)
     try:
         value = orjson.loads(data)  # refuses NaN, infinite numbers, lone surrogates, a byte order mark
@@ -77,8 +100,6 @@ def parse_object(data: bytes) -> dict[str, Any]:
         raise BadRequest(f"the body is not JSON: {error}.") from error
     except (RecursionError, ValueError) as error:
         raise BadRequest("the body is nested too deeply or has a number out of range.") from error
-    if not isinstance(value, dict):
-        raise BadRequest("the body has to be a JSON object, in braces.")
     _require_plain(value)
     return value
 

@@ -17,8 +17,8 @@ from flask import Response, request
 from pydantic import ValidationError
 
 from config.errors import BadRequest, ErrorKind
-from web.calls.bodies import read_object
-from web.calls.fields import PARAMETER, Fields, Input
+from web.calls.bodies import read_object, read_value
+from web.calls.fields import PARAMETER, AnyJson, Fields, Input
 from web.calls.refusals import refusal, unknown
 
 I = TypeVar("I", bound=Input)
@@ -59,7 +59,10 @@ class HttpCall:
         if self.headers is not None:
             by_part["headers"] = read_headers(self.headers)
         if self.body is not None:
-            sent = read_object(optional=self.body_is_optional, verifies=verifies)
+            if issubclass(self.body, AnyJson):
+                sent = {"value": read_value(verifies=verifies)}
+            else:
+                sent = read_object(optional=self.body_is_optional, verifies=verifies)
             by_part["body"] = read(self.body, "field", sent)
         return by_part
 

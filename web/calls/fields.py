@@ -71,6 +71,21 @@ class Input(Fields):
         return self._given
 
 
+class AnyJson(Input):
+    """A body that is any JSON value, or absent."""
+
+    value: Any = None
+    """The value; None where there is no body."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler(core_schema)
+        model_schema = handler.resolve_ref_schema(schema)
+        for name in model_schema.keys() - {"description"}:
+            del model_schema[name]
+        return schema
+
+
 class Answer(Fields):
     """The body of an answer. It is not checked when it is sent; the tests check each answer that they get."""
 

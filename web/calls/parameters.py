@@ -21,7 +21,7 @@ from pydantic_core.core_schema import CoreSchema, int_schema, with_info_before_v
 from werkzeug.http import parse_etags
 
 from bus.journal.clients import IdempotencyKey
-from bus.journal.readers import MessagesUntil, parse_cursor
+from bus.journal.readers import MessagesUntil, StepPlace, parse_cursor
 from config.errors import BadRequest
 from config.ids import canonical_digest
 from config.text.stored_texts import stored_name
@@ -97,6 +97,15 @@ def _list_place(text: Any) -> RowPlace | None:
     raise BadRequest("`before` is not a place in this list; send back `next` of the page before.")
 
 
+def _step_place(text: str) -> StepPlace | None:
+    if not text:
+        return None
+    if not re.fullmatch(r"[01]\.[0-9]{1,9}", text, re.ASCII):
+        raise BadRequest(f"'{text[:40]}' is not a place among a run's steps; send back `next` of the page before.")
+    group, number = text.split(".")
+    return StepPlace(int(group), int(number))
+
+
 def require_key(text: str) -> str:
     """Return an idempotency key that can be kept.
 
@@ -151,6 +160,12 @@ PastState = Annotated[
 ListPlace = Annotated[
     RowPlace | None, PlainValidator(_list_place), WithJsonSchema({"type": "string", "format": "list-place"})
 ]
+StepAfter = Annotated[
+    StepPlace | None,
+    PlainValidator(_step_place),
+    WithJsonSchema({"type": "string", "pattern": r"^([01]\.[0-9]{1,9})?$"}),
+]
+"""A step's place in a list of steps."""
 KeyText = Annotated[
     str,
     PlainValidator(require_key),

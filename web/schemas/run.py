@@ -52,10 +52,13 @@ class RunSummary(Answer):
 
     run_id: str
     thread_id: str
-    kind: Literal["agent", "tool"]
-    """``agent``: an agent's turn. ``tool``: one call of one of the agent's tools, without a model."""
+    kind: Literal["agent", "tool", "workflow"]
+    """``agent``: an agent's turn. ``tool``: one call of one of the agent's tools, without a model. ``workflow``: the
+    walk through a graph of nodes, or a blueprint."""
     agent: str
-    """The id of its agent."""
+    """The id of its agent, or of its workflow."""
+    definition: Maybe[str] = None
+    """Of a workflow: SHA-256 of the definition that it was accepted with."""
     agent_name: str
     model: str
     """The model that it was accepted with; empty for a call of a tool."""

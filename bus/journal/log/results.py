@@ -85,10 +85,14 @@ def with_references(rows: list[Any]) -> tuple[list[Any], dict[int, ToolResultPay
 
 def with_results(connection: Connection, run_id: str, payloads: Collection[Payload]) -> list[Payload]:
     """Return a run's payloads, with the results in place of references."""
-    ids = [payload.extra[RESULT_IN] for payload in payloads if _refers(payload)]
-    rows = connection.execute(_HOLDERS, {"run_": run_id, "ids_": ids}).all() if ids else ()
-    results = {row.id: orjson.loads(row.data_json).get("result") for row in rows}
+    results = held_results(connection, run_id, [payload.extra[RESULT_IN] for payload in payloads if _refers(payload)])
     return [_with_result(payload, results) if _refers(payload) else payload for payload in payloads]
+
+
+def held_results(connection: Connection, run_id: str, message_ids: Sequence[str]) -> Mapping[str, Any]:
+    """Return the results that these messages of a run have, by the messages' ids; removed ones are left out."""
+    rows = connection.execute(_HOLDERS, {"run_": run_id, "ids_": message_ids}).all() if message_ids else ()
+    return {row.id: orjson.loads(row.data_json).get("result") for row in rows}
 
 
 def _refers(payload: Payload) -> TypeGuard[ToolResultPayload]:

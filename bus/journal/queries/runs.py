@@ -28,9 +28,10 @@ from bus.journal.queries.board import (
     inbox,
 )
 from bus.journal.queries.run_contexts import CONTEXT_COLUMNS, golden_of, run_contexts
+from bus.journal.queries.steps import StepFilter, StepPlace, call_spans, steps_page
 from bus.journal.queries.wait_reasons import WaitReason, explain
 from bus.journal.records.recorded_calls import Origin
-from bus.journal.records.steps import models_of
+from bus.journal.records.steps import WORKFLOW, models_of
 from bus.journal.retention.removal import remove_runs, require_over
 from bus.journal.states.codes import Reason, RunStatus
 from bus.journal.states.conditions import OPEN
@@ -39,7 +40,7 @@ from bus.messages.run_agent import FIELDS, RunAgentMessage
 from bus.payloads import TERMINAL, ErrorPayload
 from config.clock import stamp
 from config.database.engine import Database
-from config.database.tables import runs, steps
+from config.database.tables import definitions, runs
 from config.errors import BadRequest
 from config.identity.principal import Principal, Verb
 
@@ -197,6 +198,20 @@ class Runs:
             _find(connection, principal, run_id, runs.c.id)
             return decisions_of(connection, run_id, after=after, limit=limit)
 
+    def steps(
+        self, principal: Principal, run_id: str, *, limit: int = LIMIT, **which: Unpack[StepFilter]
+    ) -> tuple[list[dict[str, Any]], StepPlace | None]:
+        """Return a page of a run's steps, and where the next one would begin; see ``steps_page``."""
+        with self._database.read() as connection:
+            _find(connection, principal, run_id, runs.c.id)
+            return steps_page(connection, run_id, limit=limit, **which)
+
+    def definition(self, principal: Principal, agent_id: str, digest: str) -> str | None:
+        """Return a definition, as JSON, with which a run of this agent was accepted; None: the principal sees none."""
+        seen_run = runs.c.agent_id == agent_id, runs.c.definition_digest == digest, rows_for(principal, Verb.SEE, runs)
+        query = select(definitions.c.content_json).where(definitions.c.digest == digest)
+        return self._scalar(query.where(exists(select(runs.c.id).where(*seen_run))))
+
     def decided_calls(self, principal: Principal, run_id: str) -> list[DecidedCall]:
         """Return a run's calls with the facts that a policy looks at, to decide about them once more."""
         with self._database.read() as connection:
@@ -335,6 +350,7 @@ def _brief(row: Any) -> dict[str, Any]:
         "thread_id": row.thread_id,
         "kind": row.kind,
         "agent": row.agent_id,
+        "definition": row.definition_digest if row.kind == WORKFLOW else None,
         "parent_run_id": row.parent_id,
         "principal": row.principal,
         "private": row.private or None,
@@ -375,26 +391,4 @@ def _crashes(crashes_json: str) -> list[dict[str, Any]]:
     return [
         {name: fact for name, fact in load.items() if name not in ("owner", "shared")}
         for load in orjson.loads(crashes_json)
-    ]
-
-
-# --- calls with their spans -------------------------------------------------------------------------
-
-
-def call_spans(connection: Connection, run_id: str) -> list[dict[str, Any]]:
-    """Return the calls that have ended, in order: step, kind, name, outcome, and ``spans`` as recorded."""
-    columns = steps.c["id", "number", "kind", "name", "call_id", "status", "spans_json"]
-    query = select(*columns).where(steps.c.run_id == run_id, steps.c.ended_ms.is_not(None))
-    rows = connection.execute(query.order_by(steps.c.number))
-    return [
-        {
-            "step_id": row.id,
-            "number": row.number,
-            "kind": row.kind,
-            "name": row.name,
-            **({"call_id": row.call_id} if row.call_id is not None else {}),
-            "outcome": row.status,
-            "spans": orjson.loads(row.spans_json) if row.spans_json is not None else [],
-        }
-        for row in rows
     ]

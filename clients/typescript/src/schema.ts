@@ -246,7 +246,7 @@ export interface components {
              */
             runs: components["schemas"]["RunSummary"][];
         };
-        /** @description A definition that cannot be used. */
+        /** @description A definition of an agent or a workflow that cannot be used. */
         BrokenAgent: {
             code: string;
             /** @description What is wrong, as a sentence with the remedy. */
@@ -1006,7 +1006,7 @@ export interface components {
         };
         /** @description A run in a list. */
         ListedRun: {
-            /** @description The id of its agent. */
+            /** @description The id of its agent, or of its workflow. */
             agent: string;
             agent_name: string;
             /** @description How many owners it has had. */
@@ -1020,6 +1020,8 @@ export interface components {
                 [key: string]: unknown;
             }[];
             created_at: string;
+            /** @description Of a workflow: SHA-256 of the definition that it was accepted with. */
+            definition?: string;
             /** @description True where workers execute it; the caller may wait all the same. */
             detached?: boolean;
             /** @description What a waiting run waits for, as a sentence. */
@@ -1034,10 +1036,11 @@ export interface components {
             /** @description The privilege grant that it was started with. */
             grant_id?: string;
             /**
-             * @description ``agent``: an agent's turn. ``tool``: one call of one of the agent's tools, without a model.
+             * @description ``agent``: an agent's turn. ``tool``: one call of one of the agent's tools, without a model. ``workflow``: the
+             *     walk through a graph of nodes, or a blueprint.
              * @enum {string}
              */
-            kind: "agent" | "tool";
+            kind: "agent" | "tool" | "workflow";
             /** @description What was stored with it at its start. */
             metadata?: {
                 [key: string]: unknown;
@@ -1596,6 +1599,12 @@ export interface components {
         /** @description How a run is retried. */
         RetryRun: {
             /**
+             * @description Of a workflow: whether only the failed items of FOR_EACH are made again, with what follows from them; otherwise
+             *     all failed nodes are.
+             * @default false
+             */
+            failed_items: boolean;
+            /**
              * @description ``live``: calls that were recorded are made again, as far as the policy and persons allow it.
              * @default recorded
              * @enum {string}
@@ -1613,7 +1622,7 @@ export interface components {
         ];
         /** @description One run with its open questions and its child runs. */
         Run: {
-            /** @description The id of its agent. */
+            /** @description The id of its agent, or of its workflow. */
             agent: string;
             agent_name: string;
             /** @description The models that answered, in the order in which they first did; absent where only ``model`` did. */
@@ -1635,6 +1644,8 @@ export interface components {
                 [key: string]: unknown;
             }[];
             created_at: string;
+            /** @description Of a workflow: SHA-256 of the definition that it was accepted with. */
+            definition?: string;
             /** @description True where workers execute it; the caller may wait all the same. */
             detached?: boolean;
             /** @description What a waiting run waits for, as a sentence. */
@@ -1649,10 +1660,11 @@ export interface components {
             /** @description The privilege grant that it was started with. */
             grant_id?: string;
             /**
-             * @description ``agent``: an agent's turn. ``tool``: one call of one of the agent's tools, without a model.
+             * @description ``agent``: an agent's turn. ``tool``: one call of one of the agent's tools, without a model. ``workflow``: the
+             *     walk through a graph of nodes, or a blueprint.
              * @enum {string}
              */
-            kind: "agent" | "tool";
+            kind: "agent" | "tool" | "workflow";
             /** @description What was stored with it at its start. */
             metadata?: {
                 [key: string]: unknown;
@@ -1757,7 +1769,7 @@ export interface components {
         RunStatus: "queued" | "running" | "waiting" | "succeeded" | "failed" | "cancelled" | "dead";
         /** @description A run without its large fields. */
         RunSummary: {
-            /** @description The id of its agent. */
+            /** @description The id of its agent, or of its workflow. */
             agent: string;
             agent_name: string;
             /** @description How many owners it has had. */
@@ -1771,6 +1783,8 @@ export interface components {
                 [key: string]: unknown;
             }[];
             created_at: string;
+            /** @description Of a workflow: SHA-256 of the definition that it was accepted with. */
+            definition?: string;
             /** @description True where workers execute it; the caller may wait all the same. */
             detached?: boolean;
             /** @description What a waiting run waits for, as a sentence. */
@@ -1785,10 +1799,11 @@ export interface components {
             /** @description The privilege grant that it was started with. */
             grant_id?: string;
             /**
-             * @description ``agent``: an agent's turn. ``tool``: one call of one of the agent's tools, without a model.
+             * @description ``agent``: an agent's turn. ``tool``: one call of one of the agent's tools, without a model. ``workflow``: the
+             *     walk through a graph of nodes, or a blueprint.
              * @enum {string}
              */
-            kind: "agent" | "tool";
+            kind: "agent" | "tool" | "workflow";
             /**
              * @description With both: what becomes of calls that were recorded.
              * @enum {string}
@@ -1955,6 +1970,8 @@ export interface components {
         SeveralDecided: {
             answers: components["schemas"]["OneDecided"][];
         };
+        /** @description The data of the signal: any JSON; without a body null. */
+        SignalData: unknown;
         /** @description A session, whose cookie comes with this answer. */
         SignedIn: {
             /** @description The header ``X-CSRF-Token`` of requests that change something. */
@@ -1981,41 +1998,44 @@ export interface components {
              */
             everywhere: boolean;
         };
-        /** @description A message for an agent. */
+        /** @description A message for an agent, or the input of a workflow. */
         StartRun: {
             /**
-             * @description The id of the agent.
+             * @description The id of the agent; in place of ``workflow``.
              * @example assistant
              */
-            agent: string;
+            agent?: string;
             /**
              * @description False: wait for the run's end.
              * @default true
              */
             detached: boolean;
-            /** @description A privilege grant for this agent and you; the run uses it up. */
+            /** @description A privilege grant for this agent or workflow and you; the run uses it up. */
             grant?: string;
             /**
-             * @description What becomes of the message where the conversation has an open run; absent: what the agent's definition says.
+             * @description Of an agent: what becomes of the message where the conversation has an open run; absent: what its definition
+             *     says.
              * @enum {string}
              */
             if_busy?: "enqueue" | "reject" | "interrupt" | "rollback" | "merge" | "steer";
             /**
-             * @description The message: a sentence or a page.
+             * @description Of an agent the message, a sentence or a page; of a workflow an object that fits its input schema.
              * @example What is 17 * 23?
              */
-            input: string;
+            input: string | {
+                [key: string]: unknown;
+            };
             /** @description Stored with the run; up to 16 KiB. */
             metadata?: {
                 [key: string]: unknown;
             };
             /**
-             * @description What becomes of the run after so many seconds without viewers (``stop:30``, ``pause:30``), or ``continue``;
-             *     absent: what the agent's definition says.
+             * @description Of an agent: what becomes of the run after so many seconds without viewers (``stop:30``, ``pause:30``), or
+             *     ``continue``; absent: what its definition says.
              */
             on_disconnect?: string;
             /**
-             * @description Before which queued runs of the same tenant and queue it begins; absent: what the agent's definition says.
+             * @description Before which queued runs of the same tenant and queue it begins; absent: what the definition says.
              * @enum {string}
              */
             priority?: "low" | "normal" | "high";
@@ -2030,7 +2050,20 @@ export interface components {
              * @default 30
              */
             wait_s: number;
-        };
+            /**
+             * @description The id of the workflow; in place of ``agent``.
+             * @example triage
+             */
+            workflow?: string;
+        } & ({
+            input?: string;
+            workflow?: never;
+        } | {
+            agent?: never;
+            if_busy?: never;
+            input?: Record<string, never>;
+            on_disconnect?: never;
+        });
         /** @description What the thread is begun with. */
         StartThread: {
             /**
@@ -2110,6 +2143,46 @@ export interface components {
              * @enum {string}
              */
             expected_status?: "queued" | "running" | "waiting" | "succeeded" | "failed" | "cancelled" | "dead";
+        };
+        /** @description A step of a run: a call of a model or a tool, or a node of a workflow. */
+        Step: {
+            /** @description How often it was tried. */
+            attempt: number;
+            /** @description Of a tool's call: by which its events name it. */
+            call_id?: string;
+            cost_usd?: number;
+            ended_at?: string;
+            /** @description Where it has not succeeded: why, as a sentence. */
+            error?: string;
+            id: string;
+            /** @description Of a workflow: what the node was given. */
+            input?: unknown;
+            /**
+             * @description ``model``, ``tool``; ``sample``: a model call that a tool's server asks for; ``guard``: a function checks the
+             *     input. Of a workflow also ``node``: computed; ``item``: one of a FOR_EACH; ``wait``: for a signal or a time.
+             */
+            kind: string;
+            /** @description The model, the tool, or the type of the node; of an item its FOR_EACH. */
+            name: string;
+            /** @description Of a workflow: the node's path, ``items/17/charge``; of an item ``items/17``. */
+            node?: string;
+            /** @description Its number in its run, from 1, in the order in which steps began. */
+            number: number;
+            /** @description Where it is done: what it returned. */
+            result?: unknown;
+            started_at: string;
+            /** @description ``planned``, ``started``, ``waiting``; ``done``, ``failed``, ``refused``, ``cancelled`` or ``unknown``. */
+            status: string;
+            /** @description Tokens by kind. */
+            usage?: {
+                [key: string]: number;
+            };
+        };
+        /** @description Steps of a run in their order; a page ends at its limit or where the results reach a megabyte. */
+        StepPage: {
+            /** @description Where the next page begins; absent on the last one. */
+            next?: string;
+            steps: components["schemas"]["Step"][];
         };
         /** @description Approvals that hold for later calls too, the newest first. */
         StickyPage: {
@@ -2501,6 +2574,95 @@ export interface components {
              * @enum {string}
              */
             type: "withdrawn";
+        };
+        /** @description An edge. */
+        WorkflowEdge: {
+            source: string;
+            /** @description By which outcome of the source it is followed: `branch-0`, `default`, `parallel-0`, `foreach-body`, `error`. */
+            source_handle?: string;
+            target: string;
+        };
+        /** @description The workflows that can be started, and the definitions that cannot be used. */
+        WorkflowList: {
+            problems: components["schemas"]["BrokenAgent"][];
+            workflows: components["schemas"]["WorkflowSummary"][];
+        };
+        /** @description A node, as the workflow's file has it. */
+        WorkflowNode: {
+            /** @description The call that undoes it, where the run fails later. */
+            compensate?: {
+                [key: string]: unknown;
+            };
+            /** @description By its type; without the prompts of models, `prompt` and `system`. */
+            config?: {
+                [key: string]: unknown;
+            };
+            id: string;
+            /** @description For people; absent: the id. */
+            name?: string;
+            /**
+             * @description When it fails: the run fails, which is usual; the run continues; or its edges with `error` are followed.
+             * @enum {string}
+             */
+            on_error?: "fail" | "continue" | "branch";
+            /** @description How often it is tried again; absent: as its tool or model says. */
+            retry?: number;
+            timeout_s?: number;
+            type: string;
+        };
+        /** @description A workflow with its drawing. */
+        WorkflowShown: {
+            /** @description In place of nodes and edges: the class that has its logic, `package.module:Class`. */
+            blueprint?: string;
+            description: string;
+            /** @description SHA-256 of its definition, which a run has as `definition`. */
+            digest: string;
+            edges: components["schemas"]["WorkflowEdge"][];
+            id: string;
+            /** @description What a run is started with, as JSON Schema. */
+            input: {
+                [key: string]: unknown;
+            };
+            name: string;
+            nodes: components["schemas"]["WorkflowNode"][];
+            /** @description What a run's output fits, as JSON Schema; absent: anything. */
+            output?: {
+                [key: string]: unknown;
+            };
+            /** @description Where its file cannot be used, and the last version that could serves: that, as a sentence. */
+            problem?: string;
+            signals: components["schemas"]["WorkflowSignal"][];
+            /** @description Constants for templates and conditions. */
+            variables: {
+                [key: string]: unknown;
+            };
+            /** @description The version that serves in place of what its file says; absent: what its file says serves. */
+            version?: number;
+        };
+        /** @description A signal that a workflow waits for. */
+        WorkflowSignal: {
+            /** @description What its data have to fit, as JSON Schema; absent: anything. */
+            data_schema?: {
+                [key: string]: unknown;
+            };
+            /** @description Inside of a FOR_EACH, signals are called by this name and the index of the item: `paid-17`. */
+            name: string;
+            /** @description The node that waits for it; absent where the workflow is a blueprint. */
+            node?: string;
+        };
+        /** @description A workflow that can be started. */
+        WorkflowSummary: {
+            description: string;
+            id: string;
+            /** @description What a run is started with, as JSON Schema. */
+            input: {
+                [key: string]: unknown;
+            };
+            name: string;
+            /** @description Where its file cannot be used, and the last version that could serves: that, as a sentence. */
+            problem?: string;
+            /** @description The version that serves in place of what its file says; absent: what its file says serves. */
+            version?: number;
         };
     };
     responses: never;

@@ -200,7 +200,7 @@ def test_an_agents_run_takes_no_signal(kit: AgentKit) -> None:
     kit.model.respond = lambda _: Turn(stall_after=0)
     handle = kit.run()
 
-    with pytest.raises(CallboardError, match="Its signals: none"):
+    with pytest.raises(CallboardError, match="waits for no signal"):
         kit.runner.signal(handle.run_id, "paid", None)
 
     handle.cancel()

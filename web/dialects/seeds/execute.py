@@ -17,6 +17,7 @@ from agents.errors import (
     POLICY_REFUSED,
     ROLE_MISSING,
     TOOL_NOT_OFFERED,
+    WORKFLOW_MISSED,
     AgentUnknown,
     ArgumentsInvalid,
 )
@@ -81,7 +82,7 @@ class StillExecuting(Answer):
 
 execute = Blueprint("execute", __name__)
 
-STARTING = (AgentUnknown, AGENT_FORBIDDEN, DefinitionInvalid, INPUT_BLOCKED, INPUT_TOO_LARGE)
+STARTING = (AgentUnknown, AGENT_FORBIDDEN, DefinitionInvalid, INPUT_BLOCKED, INPUT_TOO_LARGE, WORKFLOW_MISSED)
 REFUSING: tuple[ErrorKind, ...] = (
     *(TOOL_NOT_OFFERED, ROLE_MISSING, GOLDEN_CONTEXT_MISSING, ArgumentsInvalid),
     *(CALL_BLOCKED, CALL_REJECTED, POLICY_REFUSED),
