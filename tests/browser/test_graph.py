@@ -39,6 +39,7 @@ TRIAGE = workflow(
     each="FOR_EACH",
     reply="LLM",
 )
+DEFINITION = "0" * 64
 DONE = {"status": "done", "duration_ms": 40}
 REACHED: dict[str, Any] = {
     "start": DONE,
@@ -60,7 +61,8 @@ def visitor(browser: Browser, tmp_path: Path) -> Iterator[Visitor]:
     with opened_counter(tmp_path) as counter:
         context = browser.new_context(viewport={"width": 1440, "height": 1000}, reduced_motion="reduce")
         visitor = Visitor(context, counter.url)
-        visitor.page.route("**/v1/workflows/triage*", lambda route: route.fulfill(json=TRIAGE))
+        visitor.page.route("**/v1/runs/run_1", lambda route: route.fulfill(json={"definition": DEFINITION}))
+        visitor.page.route(f"**/v1/workflows/triage?digest={DEFINITION}", lambda route: route.fulfill(json=TRIAGE))
         visitor.page.route("**/v1/runs/run_1/steps?node=*", lambda route: route.fulfill(json={"steps": STEPS}))
         yield visitor.opens()
         context.close()

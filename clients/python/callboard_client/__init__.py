@@ -19,6 +19,7 @@ from callboard_client.events import Event as Event
 from callboard_client.events import HandoverEvent as HandoverEvent
 from callboard_client.events import HistoryEvent as HistoryEvent
 from callboard_client.events import MessageEvent as MessageEvent
+from callboard_client.events import NodeEvent as NodeEvent
 from callboard_client.events import ReasoningEvent as ReasoningEvent
 from callboard_client.events import ResponseEvent as ResponseEvent
 from callboard_client.events import StatusEvent as StatusEvent
@@ -45,3 +46,5 @@ from callboard_client.retrying import Timeouts as Timeouts
 from callboard_client.synchronous.callboard import Callboard as Callboard
 from callboard_client.synchronous.handle import RunHandle as RunHandle
 from callboard_client.version import VERSION as VERSION
+from callboard_client.workflow_records import Step as Step
+from callboard_client.workflow_records import Workflow as Workflow

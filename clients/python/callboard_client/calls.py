@@ -24,6 +24,7 @@ from callboard_client.records import (
     Summary,
     Thread,
 )
+from callboard_client.workflow_records import Step, Workflow
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
@@ -38,7 +39,8 @@ class Call(Generic[T]):
     read: Callable[[Any], T]
     """Returns the result, from the decoded body; from None where there is none."""
     query: Mapping[str, Any] = field(default_factory=dict)
-    body: Mapping[str, Any] | None = None
+    body: Any = None
+    """JSON data; None: there is no body."""
     headers: Mapping[str, str] = field(default_factory=dict)
     is_signed: bool = False
     """Whether a client with an envelope key signs it."""
@@ -88,11 +90,25 @@ def start_run(
     return _post("/v1/runs", body, _accepted, idempotency_key)
 
 
-def repeat_run(
-    run_id: str, verb: str, mode: str, idempotency_key: str | None, from_step: int | None = None
+def start_workflow(
+    workflow: str,
+    data: Mapping[str, Any],
+    thread_id: str | None,
+    detached: bool,
+    metadata: Mapping[str, Any] | None,
+    priority: str | None,
+    idempotency_key: str | None,
 ) -> Call[Accepted]:
-    """Accept a new run that is the ``rerun`` from a step on, or the ``retry``, of an ended one."""
-    body = {"mode": mode, "from_step": from_step}
+    """Accept a run of a workflow."""
+    body: dict[str, Any] = {"workflow": workflow, "input": data, "thread_id": thread_id, "metadata": metadata}
+    body |= {"priority": priority, "detached": detached}
+    body |= {"wait_s": None if detached else 0}  # the handle waits, not this request
+    return _post("/v1/runs", body, _accepted, idempotency_key)
+
+
+def repeat_run(run_id: str, verb: str, mode: str, idempotency_key: str | None, **fields: Any) -> Call[Accepted]:
+    """Accept a new run that is the ``rerun`` or the ``retry`` of an ended one; ``fields`` are the verb's own."""
+    body = {"mode": mode, **fields}
     return _post(f"/v1/runs/{_id(run_id)}/{verb}", body, _accepted, idempotency_key)
 
 
@@ -129,6 +145,17 @@ def control_run(run_id: str, verb: str, expected_status: str | None, **fields: A
     """Request what a verb says, as ``pause``; ``fields`` are the verb's own."""
     body = fields | {"expected_status": expected_status}
     return _post(f"/v1/runs/{_id(run_id)}/{verb}", body, ControlledRun.of)
+
+
+def signal_run(run_id: str, name: str, data: Any, idempotency_key: str | None) -> Call[ControlledRun]:
+    """Give a workflow a signal; ``data`` is the whole body."""
+    path = f"/v1/runs/{_id(run_id)}/signals/{_id(name)}"
+    return replace(_post(path, {}, ControlledRun.of, idempotency_key), body=data)
+
+
+def list_steps(run_id: str, node: str | None, under: str | None, limit: int, after: str | None) -> Call[Page[Step]]:
+    query = {"node": node, "under": under, "limit": limit, "after": after}
+    return _get(f"/v1/runs/{_id(run_id)}/steps", _page_of("steps", Step), query)
 
 
 def list_open_approvals(limit: int, before: str | None) -> Call[Page[Approval]]:
@@ -247,6 +274,21 @@ def agent_problems() -> Call[Page[AgentProblem]]:
 
 def get_agent(agent_id: str) -> Call[Agent]:
     return _get(f"/v1/agents/{_id(agent_id)}", Agent.of)
+
+
+# --- workflows
+
+
+def list_workflows() -> Call[Page[Workflow]]:
+    return _get("/v1/workflows", _page_of("workflows", Workflow))
+
+
+def workflow_problems() -> Call[Page[AgentProblem]]:
+    return _get("/v1/workflows", _page_of("problems", AgentProblem))
+
+
+def get_workflow(workflow_id: str, digest: str | None) -> Call[Workflow]:
+    return _get(f"/v1/workflows/{_id(workflow_id)}", Workflow.of, {"digest": digest})
 
 
 # --- parts of them

@@ -41,7 +41,8 @@ class Page(list[T], Generic[T]):
     def __init__(self, items: Iterable[T] = (), next_page: str | None = None) -> None:
         super().__init__(items)
         self.next = next_page
-        """Where the next page begins: pass it as ``before``, of messages and queues as ``after``. None on the last."""
+        """Where the next page begins: pass it as ``before``, of messages, queues and steps as ``after``. None on the
+        last."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,7 +143,9 @@ class Run(Record):
     status: str
     """queued, running, waiting, moved, succeeded, failed, cancelled or dead."""
     kind: str = "agent"
-    """``agent``: an agent's turn. ``tool``: one call of one of its tools, without a model."""
+    """``agent``: an agent's turn. ``tool``: one call of one of its tools, without a model. ``workflow``."""
+    definition: str | None = None
+    """Of a workflow: SHA-256 of the definition that it was accepted with."""
     title: str = ""
     agent_name: str = ""
     model: str | None = None
@@ -348,7 +351,7 @@ class Agent(Record):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgentProblem(Record):
-    """An agent whose definition cannot be used."""
+    """An agent or a workflow whose definition cannot be used."""
 
     id: str
     code: str = ""

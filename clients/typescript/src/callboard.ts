@@ -2,7 +2,7 @@ import { jsonOf } from "./errors.js";
 import { Feed, type FeedHandlers, type FeedPage } from "./feed.js";
 import { Http, newKey, type HttpOptions } from "./http.js";
 import { handleOf, RunHandle } from "./run.js";
-import type { Agents, BoardEvent, BoardSnapshot, ControlledRun, ForkedThread, Health, Message, Messages, OpenApprovals, Priority, Queue, Run, Runs, Summaries, Thread, Threads } from "./types.js";
+import type { Agents, BoardEvent, BoardSnapshot, ControlledRun, ForkedThread, Health, Message, Messages, OpenApprovals, Priority, Queue, Run, Runs, Summaries, Thread, Threads, Workflow, Workflows } from "./types.js";
 
 const BOARD_POLL_MS = 2500;
 
@@ -19,6 +19,8 @@ export interface StartOptions {
   /** The Idempotency-Key; one is made where it is left out. */
   key?: string | undefined;
 }
+
+export type WorkflowOptions = Omit<StartOptions, "ifBusy" | "onDisconnect">;
 
 export interface RunFilter {
   status?: string;
@@ -47,6 +49,13 @@ export class Callboard {
   async run(agent: string, input: string, options: StartOptions = {}): Promise<RunHandle> {
     const { threadId, ifBusy, onDisconnect, metadata, priority, key = newKey() } = options;
     const body = { agent, input, thread_id: threadId || undefined, metadata, if_busy: ifBusy, on_disconnect: onDisconnect, priority };
+    return handleOf(this.#http, await this.#http.call("POST", "/v1/runs", { body, key }));
+  }
+
+  /** Start a run of a workflow with its input, which fits the workflow's schema, and return its handle. */
+  async runWorkflow(workflow: string, input: Record<string, unknown>, options: WorkflowOptions = {}): Promise<RunHandle> {
+    const { threadId, metadata, priority, key = newKey() } = options;
+    const body = { workflow, input, thread_id: threadId || undefined, metadata, priority };
     return handleOf(this.#http, await this.#http.call("POST", "/v1/runs", { body, key }));
   }
 
@@ -147,6 +156,16 @@ export class Callboard {
   /** Return the agents that can be asked, and the problems of definitions that cannot be used. */
   agents(): Promise<Agents> {
     return this.#http.call("GET", "/v1/agents");
+  }
+
+  /** Return the workflows that can be started, and the problems of definitions that cannot be used. */
+  workflows(): Promise<Workflows> {
+    return this.#http.call("GET", "/v1/workflows");
+  }
+
+  /** Return a workflow with its nodes and edges; `digest`: as a run with this `definition` has it. */
+  getWorkflow(workflowId: string, { digest }: { digest?: string | undefined } = {}): Promise<Workflow> {
+    return this.#http.call("GET", `/v1/workflows/${encodeURIComponent(workflowId)}`, { query: { digest } });
   }
 }
 

@@ -1,7 +1,7 @@
 import type { ApiError } from "./errors.js";
 import { Feed, type FeedHandlers, type FeedPage } from "./feed.js";
 import { newKey, type Http } from "./http.js";
-import type { AcceptedRun, Approval, ControlledRun, Decided, Decisions, EndEvent, Events, Priority, Run, RunEvent } from "./types.js";
+import type { AcceptedRun, Approval, ControlledRun, Decided, Decisions, EndEvent, Events, Priority, Run, RunEvent, Steps } from "./types.js";
 
 const POLL_S = 20;
 
@@ -33,6 +33,11 @@ export interface RepeatOptions {
   mode?: "recorded" | "live" | undefined;
   /** The Idempotency-Key; one is made where it is left out. */
   key?: string | undefined;
+}
+
+export interface RetryOptions extends RepeatOptions {
+  /** Of a workflow: whether only the failed items of FOR_EACH are made again, with what follows from them. */
+  failedItems?: boolean | undefined;
 }
 
 /** A run: follow its events, wait for its end, answer its questions, control and repeat it. It holds no connection. */
@@ -147,9 +152,24 @@ export class RunHandle {
     return this.#control("set", { max_iterations: limits.maxIterations, priority: limits.priority }, options);
   }
 
+  /** Give the open workflow the signal that one of its nodes waits for, or will; each name is given once. */
+  signal(name: string, data?: unknown, { key = newKey() }: { key?: string } = {}): Promise<ControlledRun> {
+    return this.#http.call("POST", `${this.#path}/signals/${encodeURIComponent(name)}`, { body: data, key });
+  }
+
+  /**
+   * Return a page of the run's steps in the order in which they began; `next` is the `after` of the page after it.
+   *
+   * `node`: only those of the node with this path, `items/17/charge`. `under`: only the items of the FOR_EACH with this
+   * path that are at their end, those that have failed first.
+   */
+  steps(query: { node?: string; under?: string; limit?: number; after?: string } = {}): Promise<Steps> {
+    return this.#http.call("GET", `${this.#path}/steps`, { query: { ...query } });
+  }
+
   /** Retry the run, which did not succeed; returns a handle on the new one, the next run of its thread. */
-  retry(options?: RepeatOptions): Promise<RunHandle> {
-    return this.#repeat("retry", {}, options);
+  retry(options: RetryOptions = {}): Promise<RunHandle> {
+    return this.#repeat("retry", { failed_items: options.failedItems }, options);
   }
 
   /** Repeat the ended run from a step on, in a fork of its thread; returns a handle on the new run. */

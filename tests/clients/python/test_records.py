@@ -17,12 +17,14 @@ from callboard_client import (
     Page,
     QueuedMessage,
     Run,
+    Step,
     Summary,
     Thread,
     ThreadRun,
+    Workflow,
 )
 from callboard_client.records import Record
-from web.api import agents, queue, threads
+from web.api import agents, queue, threads, workflows
 from web.dialects.seeds import execute
 from web.schemas import approval, run
 
@@ -39,6 +41,8 @@ DECLARED: list[tuple[type[Record], type[BaseModel]]] = [
     (ControlledRun, run.ControlledRun),
     (QueuedMessage, queue.QueuedMessage),
     (ForkedThread, threads.ForkedThread),
+    (Workflow, workflows.WorkflowShown),
+    (Step, workflows.Step),
 ]
 RUN = {"run_id": "run_1", "thread_id": "sums", "agent": "assistant", "status": "waiting"}
 

@@ -16,6 +16,7 @@ import pytest
 from agents.runner import Runner
 from config.folders import ROOT
 from tests.clients.python.cutting_proxy import CuttingProxy, server_at
+from tests.clients.python.test_workflows import WORKFLOW as BILLING
 from tests.journeys.web_server import Web
 from tests.web.conftest import RunOwner, furnish_served, opened
 
@@ -84,6 +85,27 @@ console.log(JSON.stringify({
     await codeOf(first.cancel({ expectedStatus: "running" })),
     await codeOf(server.removeQueued("controls", third.runId)),
     await codeOf(first.rerun(1)), await codeOf(send("Fifth", { ifBusy: "reject" })),
+  ],
+}));
+"""
+
+WORKFLOW = """
+import { Callboard } from "%(client)s/index.js";
+const server = new Callboard({ baseUrl: "%(address)s" });
+const codeOf = async (answer) => (await answer.catch((error) => error)).code;
+const run = await server.runWorkflow("billing", { cents: 5 }, { key: "w1" });
+const again = await server.runWorkflow("billing", { cents: 5 }, { key: "w1" });
+const { workflows } = await server.workflows();
+const { definition } = await run.get();
+const shown = await server.getWorkflow("billing", { digest: definition });
+const signal = await run.signal("paid", 5);
+console.log(JSON.stringify({
+  same: run.runId === again.runId, workflows: workflows.map((workflow) => workflow.id),
+  steps: await run.steps({ under: "all" }),
+  nodes: shown.nodes.map((node) => node.id), digest: shown.digest === definition, signal: Boolean(signal.control_id),
+  refused: [
+    await codeOf(server.runWorkflow("billing", {})), await codeOf(run.signal("paid")),
+    await codeOf(server.run("billing", "x")),
   ],
 }));
 """
@@ -225,6 +247,17 @@ def test_runs_are_controlled_and_repeated_and_messages_that_wait_edited(client: 
     assert (result["queue"], result["control"]) == (["Second, better"], True)
     assert sorted(result["rest"]) == [["message", "First"], ["steer", "Be brief."]]
     assert result["refused"] == ["control_refused", "message_taken", "run_not_repeatable", "thread_busy"]
+
+
+def test_workflows_are_started_shown_and_signalled(client: Path, web: Web, runner: Runner) -> None:
+    (runner.settings.agent_folders[0] / "billing.yaml").write_text(BILLING)
+
+    result = in_node(WORKFLOW, client=client / "dist", address=web.address)
+
+    assert result["same"] is True
+    assert (result["workflows"], result["nodes"], result["digest"]) == (["billing"], ["start", "paid", "end"], True)
+    assert (result["signal"], result["steps"]) == (True, {"steps": []})
+    assert result["refused"] == ["input_invalid", "signal_invalid", "workflow_missed"]
 
 
 def test_a_problem_says_whether_the_request_is_repeated_and_a_stream_outlasts_a_defect(client: Path) -> None:

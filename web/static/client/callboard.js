@@ -15,6 +15,12 @@ export class Callboard {
         const body = { agent, input, thread_id: threadId || undefined, metadata, if_busy: ifBusy, on_disconnect: onDisconnect, priority };
         return handleOf(this.#http, await this.#http.call("POST", "/v1/runs", { body, key }));
     }
+    /** Start a run of a workflow with its input, which fits the workflow's schema, and return its handle. */
+    async runWorkflow(workflow, input, options = {}) {
+        const { threadId, metadata, priority, key = newKey() } = options;
+        const body = { workflow, input, thread_id: threadId || undefined, metadata, priority };
+        return handleOf(this.#http, await this.#http.call("POST", "/v1/runs", { body, key }));
+    }
     /** Return a handle on a run without asking the server. */
     handle(runId, threadId = "") {
         return new RunHandle(this.#http, runId, threadId);
@@ -97,6 +103,14 @@ export class Callboard {
     /** Return the agents that can be asked, and the problems of definitions that cannot be used. */
     agents() {
         return this.#http.call("GET", "/v1/agents");
+    }
+    /** Return the workflows that can be started, and the problems of definitions that cannot be used. */
+    workflows() {
+        return this.#http.call("GET", "/v1/workflows");
+    }
+    /** Return a workflow with its nodes and edges; `digest`: as a run with this `definition` has it. */
+    getWorkflow(workflowId, { digest } = {}) {
+        return this.#http.call("GET", `/v1/workflows/${encodeURIComponent(workflowId)}`, { query: { digest } });
     }
 }
 function threadPath(threadId) {

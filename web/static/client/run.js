@@ -107,9 +107,22 @@ export class RunHandle {
     set(limits, options) {
         return this.#control("set", { max_iterations: limits.maxIterations, priority: limits.priority }, options);
     }
+    /** Give the open workflow the signal that one of its nodes waits for, or will; each name is given once. */
+    signal(name, data, { key = newKey() } = {}) {
+        return this.#http.call("POST", `${this.#path}/signals/${encodeURIComponent(name)}`, { body: data, key });
+    }
+    /**
+     * Return a page of the run's steps in the order in which they began; `next` is the `after` of the page after it.
+     *
+     * `node`: only those of the node with this path, `items/17/charge`. `under`: only the items of the FOR_EACH with this
+     * path that are at their end, those that have failed first.
+     */
+    steps(query = {}) {
+        return this.#http.call("GET", `${this.#path}/steps`, { query: { ...query } });
+    }
     /** Retry the run, which did not succeed; returns a handle on the new one, the next run of its thread. */
-    retry(options) {
-        return this.#repeat("retry", {}, options);
+    retry(options = {}) {
+        return this.#repeat("retry", { failed_items: options.failedItems }, options);
     }
     /** Repeat the ended run from a step on, in a fork of its thread; returns a handle on the new run. */
     rerun(fromStep, options) {

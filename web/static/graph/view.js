@@ -1,7 +1,7 @@
 // The graph of a workflow's run: made once from its definition; what the run does then changes what the nodes and edges look like.
 
 import { fill, h, say } from "../dom/h.js";
-import { getWorkflow } from "../services/api.js";
+import { getWorkflowOf } from "../services/api.js";
 import { errorWords } from "../state/words.js";
 import { isOver } from "../state/story.js";
 import { LoadingIndicator } from "../components/LoadingIndicator.js";
@@ -29,10 +29,10 @@ function loadStyle() {
   return style;
 }
 
-/** Return the workflow of a run, read once: what a digest names does not change. */
-function workflowOf({ agent, digest, run_id: runId }) {
-  const key = JSON.stringify([agent, digest ?? runId]);
-  if (!workflows.has(key)) workflows.set(key, getWorkflow(agent, digest).catch((error) => { workflows.delete(key); throw error; }));
+/** Return the workflow of a run, read once: a run keeps the definition that it was started with. */
+function workflowOf(story) {
+  const key = story.run_id;
+  if (!workflows.has(key)) workflows.set(key, getWorkflowOf(story).catch((error) => { workflows.delete(key); throw error; }));
   return workflows.get(key);
 }
 

@@ -97,17 +97,18 @@ export async function listAgents() {
 
 /** Return {workflows}: which can be started, each with the schema of its input. */
 export async function listWorkflows() {
-  return (await http.call("GET", "/v1/workflows")).workflows ?? [];
+  return (await server.workflows()).workflows ?? [];
 }
 
-/** Return a workflow with its nodes and edges, as its definition of this digest has them. */
-export function getWorkflow(id, digest) {
-  return http.call("GET", `/v1/workflows/${encodeURIComponent(id)}`, { query: { digest } });
+/** Return the workflow of a run with its nodes and edges, as the run was started with them. */
+export async function getWorkflowOf({ agent, run_id: runId }) {
+  const { definition: digest } = await server.getRun(runId);
+  return server.getWorkflow(agent, { digest });
 }
 
 /** Return the steps of a node of a run, the first attempt first; `node` is its id behind the items that it stands in: `items/17/charge`. */
 export async function getNodeSteps(runId, node) {
-  return (await http.call("GET", `/v1/runs/${encodeURIComponent(runId)}/steps`, { query: { node } })).steps ?? [];
+  return (await server.handle(runId).steps({ node })).steps ?? [];
 }
 
 /** Return the latest threads, or the latest with these words in their title or in what was written in them. */

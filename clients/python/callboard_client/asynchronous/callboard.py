@@ -28,6 +28,7 @@ from callboard_client.records import (
     Thread,
 )
 from callboard_client.retrying import Timeouts
+from callboard_client.workflow_records import Step, Workflow
 
 
 class AsyncCallboard:
@@ -57,6 +58,7 @@ class AsyncCallboard:
         self.approvals = AsyncApprovals(self._transport)
         self.threads = AsyncThreads(self._transport)
         self.agents = AsyncAgents(self._transport)
+        self.workflows = AsyncWorkflows(self._transport)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._address!r})"
@@ -98,6 +100,32 @@ class AsyncCallboard:
         """
         policies = (if_busy, on_disconnect, priority)
         call = calls.start_run(agent, input, thread_id, detached, metadata, *policies, idempotency_key)
+        return AsyncRunHandle(self._transport, *await self._transport.send(call))
+
+    async def run_workflow(
+        self,
+        workflow: str,
+        input: Mapping[str, Any],
+        *,
+        thread_id: str | None = None,
+        detached: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+        priority: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> AsyncRunHandle:
+        """Start a run of a workflow and return its handle as soon as the run is committed; workers execute it.
+
+        Args:
+            workflow: the workflow's id.
+            input: what fits the workflow's input schema.
+            thread_id, detached, metadata, priority, idempotency_key: see ``run``.
+
+        Raises:
+            RequestRefused: such as ``agent_unknown``, ``input_invalid`` or, for an agent's id, ``workflow_missed``; no
+                run was started.
+            Unreachable: the server did not answer; repeat the call with the same ``idempotency_key``.
+        """
+        call = calls.start_workflow(workflow, input, thread_id, detached, metadata, priority, idempotency_key)
         return AsyncRunHandle(self._transport, *await self._transport.send(call))
 
     async def execute(
@@ -175,6 +203,22 @@ class AsyncRuns:
     async def get(self, run_id: str, *, why: bool = False) -> Run:
         """Return one run; with ``why`` also a sentence that says what an open run waits for."""
         return await self._transport.send(calls.get_run(run_id, why))
+
+    async def steps(
+        self,
+        run_id: str,
+        *,
+        node: str | None = None,
+        under: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Step]:
+        """Return a page of a run's steps in the order in which they began.
+
+        ``node``: only those of the node with this path, ``items/17/charge``. ``under``: only the items of the FOR_EACH
+        with this path that are at their end, those that have failed first.
+        """
+        return await self._transport.send(calls.list_steps(run_id, node, under, limit, after))
 
     async def delete(self, run_id: str) -> None:
         """Delete an ended run permanently; its thread keeps the messages."""
@@ -282,3 +326,22 @@ class AsyncAgents:
     async def problems(self) -> Page[AgentProblem]:
         """Return the agents whose definitions cannot be used."""
         return await self._transport.send(calls.agent_problems())
+
+
+class AsyncWorkflows:
+    """The workflows that the server has."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def list(self) -> Page[Workflow]:
+        """Return the workflows that the key's owner may start."""
+        return await self._transport.send(calls.list_workflows())
+
+    async def get(self, workflow_id: str, *, digest: str | None = None) -> Workflow:
+        """Return one workflow with its nodes and edges; ``digest``: as a run with this ``definition`` has it."""
+        return await self._transport.send(calls.get_workflow(workflow_id, digest))
+
+    async def problems(self) -> Page[AgentProblem]:
+        """Return the workflows whose definitions cannot be used."""
+        return await self._transport.send(calls.workflow_problems())

@@ -122,18 +122,35 @@ class AsyncRunHandle:
     async def _control(self, verb: str, expected_status: str | None, **fields: Any) -> ControlledRun:
         return await self._transport.send(calls.control_run(self.run_id, verb, expected_status, **fields))
 
-    async def retry(self, *, mode: str = "recorded", idempotency_key: str | None = None) -> AsyncRunHandle:
+    async def signal(self, name: str, data: Any = None, *, idempotency_key: str | None = None) -> ControlledRun:
+        """Give the open workflow the signal that one of its nodes waits for, or will; ``control`` events say when.
+
+        Args:
+            name: the signal's name; inside of a FOR_EACH with the index of the item, ``paid-17``. Each is given once.
+            data: what fits the signal's schema.
+            idempotency_key: a key by which a repeated call is the same one.
+
+        Raises:
+            RequestRefused: ``signal_unknown``; ``signal_invalid``: the data do not fit; ``control_refused``: the run
+                has ended, or was given the signal before.
+        """
+        return await self._transport.send(calls.signal_run(self.run_id, name, data, idempotency_key))
+
+    async def retry(
+        self, *, mode: str = "recorded", failed_items: bool = False, idempotency_key: str | None = None
+    ) -> AsyncRunHandle:
         """Retry the run, which did not succeed, and return a handle on the new one: the next run of its thread.
 
         Args:
             mode: ``recorded``: recorded calls are not made again. ``live``: they are, as far as the policy and persons
                 allow it.
+            failed_items: of a workflow: whether only the failed items of FOR_EACH are made again, with what follows.
             idempotency_key: a key by which a repeated call returns the first one's run.
 
         Raises:
             RequestRefused: ``run_not_repeatable``: it is open, or has succeeded.
         """
-        return await self._repeat("retry", mode, idempotency_key)
+        return await self._repeat("retry", mode, idempotency_key, failed_items=failed_items or None)
 
     async def rerun(
         self, from_step: int, *, mode: str = "recorded", idempotency_key: str | None = None
@@ -148,12 +165,10 @@ class AsyncRunHandle:
         Raises:
             RequestRefused: ``run_not_repeatable``, or ``step_unknown``.
         """
-        return await self._repeat("rerun", mode, idempotency_key, from_step)
+        return await self._repeat("rerun", mode, idempotency_key, from_step=from_step)
 
-    async def _repeat(
-        self, verb: str, mode: str, idempotency_key: str | None, from_step: int | None = None
-    ) -> AsyncRunHandle:
-        call = calls.repeat_run(self.run_id, verb, mode, idempotency_key, from_step)
+    async def _repeat(self, verb: str, mode: str, idempotency_key: str | None, **fields: Any) -> AsyncRunHandle:
+        call = calls.repeat_run(self.run_id, verb, mode, idempotency_key, **fields)
         return AsyncRunHandle(self._transport, *await self._transport.send(call))
 
     async def approvals(self) -> list[Approval]:
