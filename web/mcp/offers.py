@@ -1,4 +1,4 @@
-"""What a principal is offered as tools: the agents that it may start, and the tools of these agents."""
+"""What a principal is offered as tools: the agents and workflows that it may start, and the tools of these agents."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class OfferedTool:
     """One tool as clients see it, and what a call of it does."""
 
     agent: AgentDefinition
-    """The agent that is started, or whose tool is called."""
+    """The agent or the workflow that is started, or the agent whose tool is called."""
     tool: str | None
-    """The tool's own name; None: the agent itself is called."""
+    """The tool's own name; None: the agent or the workflow itself is called."""
     mcp_tool: Tool
 
 
@@ -94,13 +94,14 @@ class Offers:
             return snapshot
         registry = self._service.runner.registry
         agents = [agent for agent in registry.seen_by(principal) if agent.listed and may_start(principal, agent)]
-        tools = self._service.tools_of([agent.id for agent in agents])
+        callable_ids = [agent.id for agent in agents if not agent.is_workflow]  # a node's call may follow an approval
+        tools = self._service.tools_of(callable_ids)
         usable = [tool for tool in tools if _is_for(principal, tool)]
         withheld = {
             _clean(entry["name"]): frozenset(entry["roles"]) for entry in tools if not _is_for(principal, entry)
         }
         by_name = offers(agents, usable, self._service.settings.default_agent, self._reserved)
-        is_complete = bool(tools) or not any(agent.tools for agent in agents)
+        is_complete = bool(tools) or not any(agent.tools for agent in agents if not agent.is_workflow)
         if len(self._kept) >= MAX_KEPT:
             self._kept.clear()
         self._kept[principal] = snapshot = _Kept(at_s=now_s, tools=by_name, withheld=withheld, is_complete=is_complete)
@@ -110,7 +111,7 @@ class Offers:
 def offers(
     agents: Sequence[AgentDefinition], tools: Sequence[Mapping[str, Any]], default: str, reserved: frozenset[str]
 ) -> dict[str, OfferedTool]:
-    """Return agents and tools by name; a tool whose name has another meaning too is called ``AGENT_NAME``.
+    """Return agents, workflows and tools by name; a tool whose name has another meaning too is called ``AGENT_NAME``.
 
     A tool that several agents use alike is called with the overrides of the default agent if that has it, otherwise
     with those of the first.
@@ -118,7 +119,8 @@ def offers(
     by_name: dict[str, OfferedTool] = {}
     for agent in agents:
         name = _free(agent.id, f"agent_{agent.id}", by_name, reserved)
-        by_name[name] = OfferedTool(agent=agent, tool=None, mcp_tool=_agent_shown(name, agent))
+        mcp_tool = _workflow_shown(name, agent) if agent.is_workflow else _agent_shown(name, agent)
+        by_name[name] = OfferedTool(agent=agent, tool=None, mcp_tool=mcp_tool)
     used = list(_used(agents, tools, default))
     counted = Counter(_clean(tool["name"]) for _, tool in used)
     taken = reserved | by_name.keys()
@@ -181,6 +183,19 @@ def _agent_shown(name: str, agent: AgentDefinition) -> Tool:
         description=f"{about} An agent: it gets the message and answers when it is done.",
         input_schema=schema,
         output_schema=run_schema(agent.output_schema),
+        annotations=ToolAnnotations(read_only_hint=False, open_world_hint=True),
+        _meta={EFFECT: Effect.KEYED},
+    )
+
+
+def _workflow_shown(name: str, workflow: AgentDefinition) -> Tool:
+    about = workflow.description or f"The workflow {workflow.name}."
+    return Tool(
+        name=name,
+        title=workflow.name,
+        description=f"{about} A workflow: it is started, and run_status has its result.",
+        input_schema={"$schema": DIALECT, **(workflow.input_schema or {})},
+        output_schema=run_schema(None, of_workflow=True),
         annotations=ToolAnnotations(read_only_hint=False, open_world_hint=True),
         _meta={EFFECT: Effect.KEYED},
     )

@@ -115,10 +115,19 @@ RUNS, THREADS = "callboard://runs/", "callboard://threads/"
 """What the addresses of runs and threads as resources begin with."""
 UNFIT = "the output does not fit the declared schema; it is in the text."
 _DEFINITIONS = "#/$defs/"
+SEED_NAMES = {
+    "workflowId": "The run, by which run_status finds it.",
+    "runId": "The same.",
+    "statusUrl": "Where the run's state is: over HTTP, or as a resource.",
+}
+"""What the capability design calls the ids and the address of a workflow that was started."""
 
 
-def run_schema(output: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the JSON Schema of a call's structured content; ``output`` is that of what the call returns."""
+def run_schema(output: Mapping[str, Any] | None, *, of_workflow: bool = False) -> dict[str, Any]:
+    """Return the JSON Schema of a call's structured content; ``output`` is that of what the call returns.
+
+    ``of_workflow``: with the names that the capability design has for a run that was started.
+    """
     output_schema = dict(output) if output is not None and _is_movable(output) else {}
     definitions = output_schema.pop("$defs", None)
     output_schema.pop("$schema", None)
@@ -137,6 +146,8 @@ def run_schema(output: Mapping[str, Any] | None) -> dict[str, Any]:
         "status_url": text | {"description": "Where the run's state is: over HTTP, or as a resource."},
         "next": text | {"description": "How to continue."},
     }
+    if of_workflow:
+        properties |= {name: text | {"description": about} for name, about in SEED_NAMES.items()}
     schema = {"type": "object", "properties": properties, "required": ["status"]}
     return schema | ({"$defs": definitions} if definitions else {})
 
@@ -213,6 +224,13 @@ def with_refusal(call_result: CallToolResult, refusals: Mapping[str, str]) -> Ca
         return call_result
     text = "".join(part.text for part in call_result.content if isinstance(part, TextContent))
     return result({**state, "error": refusal}, f"{refusal} {text}")
+
+
+def with_seed_names(call_result: CallToolResult) -> CallToolResult:
+    """Return the state of a workflow's run with the names of the capability design, too."""
+    state = dict(call_result.structured_content or {})
+    names = {"workflowId": state["run_id"], "runId": state["run_id"], "statusUrl": state["status_url"]}
+    return call_result.model_copy(update={"structured_content": state | names})
 
 
 def refused(code: str, sentence: str, problems: list[str] | None = None) -> CallToolResult:

@@ -64,10 +64,10 @@ NOTIFIES = NotificationOptions(tools_changed=True, resources_changed=True)
 """What a client of the handshake era is notified of, where it has a connection of its own."""
 SECRET_NAME = "mcp_request_state"
 INSTRUCTIONS = """\
-Each tool is an agent or one of the agents' tools, and each call is a run: it is recorded, and continues when this
-client goes away. A result without the status 'succeeded' names the run_id; call run_status with it, with wait_s to wait
-for the end. APPROVAL_REQUIRED means that a person has to answer first. To continue a conversation with an agent, pass
-its thread_id on."""
+Each tool is an agent, one of the agents' tools or a workflow, and each call is a run: it is recorded, and continues
+when this client goes away. A result without the status 'succeeded' names the run_id; call run_status with it, with
+wait_s to wait for the end. A workflow is only started, so run_status has its result. APPROVAL_REQUIRED means that a
+person has to answer first. To continue a conversation with an agent, pass its thread_id on."""
 
 
 def build_server(service: Service) -> Server[Any]:

@@ -1,4 +1,4 @@
-"""The surface of tools: a call of an agent or a tool is checked and becomes a run, which is waited for, or left."""
+"""The surface of tools: a call is checked and becomes a run, which is waited for, or left."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from web.mcp.arguments import problems_of, read_arguments, require_fit, require_
 from web.mcp.elicitation import Asking
 from web.mcp.errors import code_and_sentence
 from web.mcp.offers import OfferedTool, Offers
-from web.mcp.results import refused, result_of, with_refusal
+from web.mcp.results import refused, result_of, with_refusal, with_seed_names
 from web.mcp.run_tools import RUN_TOOLS, RunTools
 from web.mcp.service import Acting, Context, Service
 from web.mcp.watching import Watched
@@ -154,9 +154,12 @@ class ToolSurface:
             key_id = envelope.key_id if envelope is not None else None
             handle = await self._service.act(caller, self._start, offer, caller.principal, params, key_id)
             watched_run = Watched(self._service, context, caller, handle)
-        starts = self._service.settings.mcp_capability_behavior == "start"
+        starts = self._service.settings.mcp_capability_behavior == "start" or offer.agent.is_workflow
         wait_s = 0.0 if starts else self._service.settings.mcp_await_s
-        return await self._answered(context, caller, params, watched_run, wait_s, schema=schema)
+        answer = await self._answered(context, caller, params, watched_run, wait_s, schema=schema)
+        if offer.agent.is_workflow and isinstance(answer, CallToolResult):
+            return with_seed_names(answer)
+        return answer
 
     async def _offer(self, caller: Acting, name: str) -> OfferedTool:
         offers = await self._service.act(caller, self._offers.of, caller.principal)
@@ -187,6 +190,9 @@ class ToolSurface:
         if offer.tool is not None:
             require_fit(offer.mcp_tool, arguments)
             return runner.call_tool(offer.tool, arguments, agent_id=agent.id, **common)
+        if agent.is_workflow:
+            require_fit(offer.mcp_tool, arguments)
+            return runner.run_workflow(agent.id, arguments, **common)
         parameters = read_arguments(AgentInput, arguments)
         return runner.run(parameters.input, agent.id, thread_id=parameters.thread_id, **common)
 
