@@ -92,7 +92,9 @@ def deep_check(
     ``serving``: by agent, the version that serves in place of what its file says (``AgentRegistry.serving``).
     """
     check = _Check(definition, settings, os.environ if environment is None else environment, serving)
-    return [problem for look in (check.models, check.tools, check.observers) for problem in check.guarded(look)]
+    looks = [check.models] if definition.asks_model else []
+    looks += [check.tools, check.observers]
+    return [problem for look in looks for problem in check.guarded(look)]
 
 
 def problem_of(error: DefinitionInvalid) -> Problem:

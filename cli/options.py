@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar, get_args
 
 import click
+import orjson
 
-from cli.main import CallerPath
+from cli.main import CALLER_DIR, CallerPath
 from config.definitions.agent import Priority
 from config.identity import principal
 from config.settings import Settings, adopt_env_file, read_settings, settings, unknown_settings
@@ -66,6 +67,45 @@ class Name(click.ParamType[str]):
 
 
 NAME = Name()
+
+
+class JsonValue(click.ParamType[Any]):
+    """A value as JSON."""
+
+    name = "JSON"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return orjson.loads(value)
+        except orjson.JSONDecodeError as error:
+            self.fail(f"this is no JSON: {error}; write text in quotes, as '\"yes\"'.", param, ctx)
+
+
+class JsonObject(click.ParamType[dict[str, Any]]):
+    """A JSON object: a file that has it, ``-`` for standard input, or the object itself."""
+
+    name = "FILE|-|JSON"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
+        try:
+            data = orjson.loads(self._text(str(value), param, ctx))
+        except orjson.JSONDecodeError as error:
+            self.fail(f"the input is no JSON: {error}.", param, ctx)
+        if not isinstance(data, dict):
+            self.fail("the input has to be a JSON object, in braces.", param, ctx)
+        return data
+
+    def _text(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        if value.lstrip().startswith("{"):
+            return value.encode()
+        if value == "-":
+            return sys.stdin.buffer.read()
+        try:
+            return (CALLER_DIR / value).read_bytes()
+        except OSError as error:
+            self.fail(f"{value} cannot be read: {error.strerror}. Name a file, - or a JSON object.", param, ctx)
+
+
 yes = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from bus.journal.clients import CONTROLS, CommitResult, Control
@@ -27,6 +29,8 @@ def __getattr__(verb: str) -> click.Command:
         text: str = "",
         max_iterations: int | None = None,
         priority: str | None = None,
+        name: str = "",
+        content: Any = None,
         **flags: object,
     ) -> int:
         limits = {"max_iterations": max_iterations, "priority": priority}
@@ -38,14 +42,11 @@ def __getattr__(verb: str) -> click.Command:
             before = handle.status()
             if control.takes_text:
                 written = runner.steer(run_id, text, by="terminal")
+            elif control.takes_signal:
+                written = runner.signal(run_id, name, content, by="terminal")
             else:
                 written = handle.control(control, by="terminal", data=data or None)
-            if as_json:
-                facts: dict[str, object] = {"run_id": run_id, "status": written.status}
-                facts |= {"control_id": written.control_id, "number": written.number}
-                print_json({name: value for name, value in facts.items() if value is not None}, lines=True)
-            else:
-                click.echo(_sentence(control, written, before))
+        _print(control, written, before, as_json=as_json)
         return 0
 
     return _with_fields(control, command)
@@ -56,7 +57,20 @@ def _with_fields(control: Control, command: click.Command) -> click.Command:
     if control.takes_limits:
         limit = click.option("--max-iterations", type=click.IntRange(1, 100_000), help="Most rounds with tools.")
         return limit(options.priority(command))
+    if control.takes_signal:
+        content = click.argument("content", metavar="[JSON]", type=options.JsonValue(), required=False)
+        return content(click.argument("name", metavar="NAME")(command))
     return click.argument("text", metavar="TEXT")(command) if control.takes_text else command
+
+
+def _print(control: Control, written: CommitResult, before: str, *, as_json: bool) -> None:
+    """Print what became of a control; ``before``: the run's status then."""
+    if not as_json:
+        click.echo(_sentence(control, written, before))
+        return
+    facts: dict[str, object] = {"run_id": written.run_id, "status": written.status}
+    facts |= {"control_id": written.control_id, "number": written.number}
+    print_json({name: value for name, value in facts.items() if value is not None}, lines=True)
 
 
 def _sentence(control: Control, written: CommitResult, before: str) -> str:

@@ -75,6 +75,10 @@ def rerun(run_id: str, from_step: int, live: bool, as_json: bool, **flags: objec
 @click.option(
     "--since", metavar="30m|2h|3d", type=Ago(), help="With --status: only runs that ended so long ago at most."
 )
+@click.option("--from-failed", is_flag=True, help="Of a workflow: the failed nodes and what follows; the default.")
+@click.option(
+    "--failed-items", is_flag=True, help="Of a workflow: only the failed items of FOR_EACH, and what follows."
+)
 @live
 @options.yes
 @options.as_json
@@ -84,6 +88,8 @@ def retry(
     status: str | None,
     agent: str | None,
     since: str | None,
+    from_failed: bool,
+    failed_items: bool,
     live: bool,
     yes: bool,
     as_json: bool,
@@ -94,6 +100,8 @@ def retry(
         raise click.UsageError("name the runs, or select them with --status.")
     if status is None and (agent or since):
         raise click.UsageError("--agent and --since go with --status.")
+    if from_failed and failed_items:
+        raise click.UsageError("--failed-items makes less again than --from-failed; keep one of both.")
     with open_runner(options.apply(**flags)) as runner:
         rows = [runner.journal.readers.runs.get(runner.principal, run_id) for run_id in dict.fromkeys(run_ids)]
         if status is not None:
@@ -103,7 +111,7 @@ def retry(
         mode: Mode = "live" if live else "recorded"
         retries = []
         for row in rows:
-            origin = Origin(run_id=row["run_id"], kind="retry", mode=mode)
+            origin = Origin(run_id=row["run_id"], kind="retry", mode=mode, items_only=failed_items)
             run_id = runner.repeat(origin, runner.principal, detached=True).run_id
             retries.append({"run_id": run_id, "retry_of": row["run_id"]})
             if not as_json:  # at once: a later one may be refused

@@ -6,15 +6,18 @@ import contextlib
 import os
 import shlex
 import sys
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import click
 
+from agents.errors import AgentUnknown
 from agents.handle import RunHandle
 from agents.models.auto import resolve_model
 from agents.models.call import is_in_process
 from agents.models.providers import require_possible_provider
-from agents.registry import AgentRegistry
+from agents.registry import AgentRegistry, is_of_workflow
 from agents.runner import Runner
 from bus.journal.clients import IfBusy
 from cli import options
@@ -41,6 +44,7 @@ MAX_SHOWN_CHARS = 200
 @click.command()
 @click.argument("agent")
 @click.argument("words", metavar="[TEXT]", nargs=-1)
+@click.option("--input", "data", type=options.JsonObject(), help="Of a workflow: its input, a JSON object.")
 @click.option("--thread", "thread_id", metavar="ID", help="Continue this thread, or create one with this id.")
 @click.option("--detach", is_flag=True, help="Leave the run to the workers, print its id and return.")
 @click.option("--on-disconnect", metavar="POLICY", help="Without viewers: continue, stop:30 or pause:30 (seconds).")
@@ -53,6 +57,7 @@ MAX_SHOWN_CHARS = 200
 def run(
     agent: str,
     words: tuple[str, ...],
+    data: dict[str, Any] | None,
     thread_id: str | None,
     detach: bool,
     on_disconnect: str | None,
@@ -63,22 +68,20 @@ def run(
     as_json: bool,
     **flags: Any,
 ) -> int:
-    """Run AGENT on TEXT, or on standard input if there is no TEXT.
+    """Run AGENT on TEXT, or on standard input if there is no TEXT; or run a workflow with --input.
 
     The answer goes to standard output, progress to standard error. Ctrl-C stops the run.
     """
     settings = options.apply(**flags)
-    _require_one_text(agent, words, settings)
+    start = _subject(agent, words, data, settings, {"if_busy": if_busy, "on_disconnect": on_disconnect})
     for sentence in broken_plugins(settings):
         click.secho(f"warning: {visible(sentence)}", err=True, fg="yellow")
-    objective = _objective(words[0] if words else None)
     if not detach:
         _require_possible_model(agent, settings)
         if not as_json and sys.stderr.isatty():
             click.secho("starting …", err=True, dim=True)  # LiteLLM takes seconds to import
     with open_runner(settings, create=True) as runner:
-        policies: dict[str, Any] = {"if_busy": if_busy, "on_disconnect": on_disconnect, "priority": priority}
-        handle = runner.run(objective, agent, thread_id=thread_id, detached=detach, grant=grant, **policies)
+        handle = start(runner, thread_id=thread_id, detached=detach, grant=grant, priority=priority)
         _warn_of_file(runner, agent)
         print_delivery(handle)
         is_behind_question = thread_id is not None and print_turn(runner, handle.run_id)
@@ -88,6 +91,45 @@ def run(
             click.secho(f"  the run is accepted; follow it: ./callboard watch {handle.run_id}", err=True, fg="yellow")
             return WAITING
         return _follow(runner, handle, agent, as_json=as_json, no_wait=no_wait)
+
+
+def _subject(
+    agent: str, words: tuple[str, ...], data: dict[str, Any] | None, settings: Settings, policies: dict[str, Any]
+) -> Callable[..., RunHandle]:
+    """Return what starts a run with the text or the input that was typed.
+
+    Raises:
+        click.UsageError: it cannot be used; ``policies`` are of agents alone.
+    """
+    if data is not None or _is_workflow(agent, settings):
+        _require_no_message(agent, words, policies)
+        return partial(Runner.run_workflow, workflow_id=agent, data=data or {})
+    _require_one_text(agent, words, settings)
+    return partial(Runner.run, objective=_objective(words[0] if words else None), agent_id=agent, **policies)
+
+
+def _is_workflow(agent_id: str, settings: Settings) -> bool:
+    """Return whether the id is a workflow's; also where its file cannot be used, and a version of it may serve."""
+    try:
+        return AgentRegistry(settings.agent_folders).get(agent_id).is_workflow
+    except AgentUnknown:
+        return False
+    except DefinitionInvalid as error:
+        return is_of_workflow(error)
+
+
+def _require_no_message(workflow_id: str, words: tuple[str, ...], options_of_agents: Mapping[str, object]) -> None:
+    """Return if nothing was given that is for an agent.
+
+    Raises:
+        click.UsageError: a text, or an option, was.
+    """
+    if words:
+        typed = f"./callboard run {workflow_id} --input FILE.json"
+        raise click.UsageError(f"'{workflow_id}' is a workflow, which takes no text but an input: {typed}")
+    for name, value in options_of_agents.items():
+        if value is not None:
+            raise click.UsageError(f"--{name.replace('_', '-')} is of agents; leave it out for a workflow.")
 
 
 def _warn_of_file(runner: Runner, agent: str) -> None:
@@ -106,7 +148,7 @@ def _follow(runner: Runner, handle: RunHandle, agent: str, *, as_json: bool, no_
     status = follow(handle, as_json=as_json, is_stoppable=True, no_wait=no_wait)
     if status != WAITING:  # a run that waits for a person has nothing to settle
         _settle(runner, says_more=says_more)
-    if says_more and status == 0:
+    if says_more and status == 0 and not runner.registry.get(agent).is_workflow:
         click.secho(f'  continue: ./callboard run {agent} --thread {handle.thread_id} "…"', err=True, dim=True)
     return status
 
@@ -158,6 +200,8 @@ def _require_possible_model(agent: str, settings: Settings) -> None:
     try:
         definition = AgentRegistry(settings.agent_folders).get(agent)
     except DefinitionInvalid:  # an earlier version may serve, which the runner knows
+        return
+    if not definition.asks_model:
         return
     model = resolve_model(definition.model, os.environ)
     if not is_in_process(model):

@@ -14,10 +14,12 @@ from agents.registry import AgentRegistry
 from bus.journal.stores import AgentVersions
 from cli.doctor import Verdicts, fail, ok, warn
 from cli.doctor.database import is_there
+from cli.doctor.workflows import check_workflow
 from config.database.engine import open_database
 from config.database.migrate import require_current
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
+from config.definitions.workflows.fields import WorkflowDefinition
 from config.errors import CallboardError
 from config.settings import Settings
 
@@ -32,6 +34,8 @@ def check_agents(settings: Settings) -> Verdicts:
     for definition in definitions:
         if isinstance(definition, DefinitionInvalid):
             problems.append(problem_of(definition))
+        elif isinstance(definition, WorkflowDefinition):
+            problems.extend(check_workflow(definition, settings, serving))
         else:
             problems.extend(deep_check(definition, settings, None, serving))
     yield from (("fail" if problem.severity == "error" else "warn", str(problem)) for problem in problems)

@@ -19,6 +19,7 @@ from bus.payloads import (
     ErrorPayload,
     HandoverPayload,
     MessagePayload,
+    NodePayload,
     Payload,
     StatusPayload,
     TextPayload,
@@ -31,6 +32,7 @@ from bus.payloads import (
 )
 from cli.output import question
 from cli.output.durations import took
+from cli.output.nodes import NodeLines
 from cli.output.quoted import Quoted, columns, hanging
 from config.text.visible import escaped_json, visible
 
@@ -47,6 +49,7 @@ MARKS = {
 WAITS = {
     "task": "a Celery application is at work on its call; it continues by itself",
     "child": "its child runs are at work; it continues by itself",
+    "signal": "for a signal, or a time; `./callboard signal RUN NAME [JSON]` gives it a signal",
     "code_version": "no worker has the code or the key for this run; `./callboard runs --why` names what is missing",
     "principal_disabled": "the run's principal is disabled; `./callboard runs --why` names it",
     "paused": "a client paused it; `./callboard resume RUN` continues it",
@@ -60,6 +63,8 @@ CONTROLS = {
     ("pause", "refused"): "✕ the pause by {by} is refused{why}",
     ("resume", "consumed"): "→ resumed by {by}",
     ("stop", "consumed"): "■ stopped by {by}",
+    ("signal", "consumed"): "→ signal {content} from {by}",
+    ("signal", "refused"): "✕ the signal {content} from {by} is refused{why}",
     ("set", "consumed"): "→ set by {by}: {content}",
     ("set", "refused"): "✕ {content} by {by} is refused{why}",
 }
@@ -108,7 +113,9 @@ class Transcript:
         self._newest_piece = 0
         self._trace_id: str | None = None
         self._model: str | None = None  # that was asked in place of the agent's own
-        self._failure = ""  # the whole sentence of the call that failed last
+        self._failure = ""  # the whole sentence of the call or the node that failed last
+        self._nodes: NodeLines | None = None  # of a workflow, whose calls and answers are its nodes'
+        self._at_work = ""  # the line, on a terminal, that the next one replaces
 
     @singledispatchmethod
     def take(self, payload: Payload) -> None:
@@ -122,13 +129,24 @@ class Transcript:
             self._note("↺ the text above is withdrawn", "yellow")
 
     @take.register
+    def _(self, payload: NodePayload) -> None:
+        self._nodes = self._nodes or NodeLines()
+        for line in self._nodes.take(payload):
+            self._note(line.text, line.colour)
+        if payload.status == "failed":
+            self._failure = visible(payload.content or "").strip()
+        self._show_at_work(self._nodes.at_work)
+
+    @take.register
     def _(self, payload: TextPayload) -> None:
+        if self._nodes is not None:
+            return
         self._newest_piece = payload.seq
         self._piece(payload.type, payload.content, payload.message_id)
 
     @take.register
     def _(self, payload: ToolPayload) -> None:
-        if not isinstance(payload, ToolNamePayload):
+        if not isinstance(payload, ToolNamePayload) and self._nodes is None:
             self._note(f"⚙ {payload.content or payload.name}", "cyan")
 
     def _piece(self, kind: str, text: str, message_id: str) -> None:
@@ -140,6 +158,8 @@ class Transcript:
 
     @take.register
     def _(self, payload: MessagePayload) -> None:
+        if self._nodes is not None:
+            return
         if payload.message_id not in self._streamed and payload.content:
             self._piece("response", payload.content, payload.message_id)
         self._close_line()
@@ -159,6 +179,8 @@ class Transcript:
 
     @take.register
     def _(self, payload: ToolResultPayload) -> None:
+        if self._nodes is not None:
+            return
         mark, colour = MARKS.get(payload.outcome, ("·", "white"))
         text = payload.result if isinstance(payload.result, str) else orjson.dumps(payload.result).decode()
         first, _, rest = visible(text).strip().partition("\n")
@@ -170,6 +192,10 @@ class Transcript:
 
     @take.register
     def _(self, payload: ChildPayload) -> None:
+        if self._nodes is not None and payload.call_id is not None:
+            self._nodes.children[payload.call_id] = payload.child_run_id
+            if payload.status != "waiting":
+                return
         hint = f"; answer it: `./callboard approve {payload.child_run_id}`" if payload.status == "waiting" else ""
         self._note(f"  ↳ {visible(payload.agent)} {payload.child_run_id} {payload.status}{hint}", "cyan")
 
@@ -243,6 +269,10 @@ class Transcript:
 
     @take.register
     def _(self, payload: EndPayload) -> None:
+        for line in self._nodes.skipped() if self._nodes is not None else ():
+            self._note(line.text, line.colour)
+        for left in payload.not_undone or ():
+            self._note(visible(f"! not undone: {left['node']}, a call of {left['tool']}: {left['reason']}"), "red")
         self._close_line()
         if payload.status == "succeeded" and payload.output is not None and not self._streamed:
             self._print_output(payload.output)  # of one call of a tool, or of an agent to which a route led
@@ -276,7 +306,18 @@ class Transcript:
         indented = hanging(text, self._width if width is None else width)
         click.secho(indented, file=self._err, fg=colour, dim=colour in ("cyan", "green"))
 
+    def _show_at_work(self, text: str) -> None:
+        """Show what is at work below the last line, on a terminal; the next line takes its place."""
+        if self._width and text != self._at_work:
+            self._close_line()
+            self._err.write(fit(text, self._width - 1))
+            self._err.flush()
+            self._at_work = text
+
     def _close_line(self) -> None:
+        if self._at_work:
+            self._err.write("\r\x1b[K")
+            self._at_work = ""
         if self._open:
             self._quoted[self._open].end()
         self._open = ""
