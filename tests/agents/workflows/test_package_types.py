@@ -61,8 +61,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def rows(kit: AgentKit) -> dict[str, tuple[str, dict[str, Any]]]:
     with kit.runner.journal.database.read() as connection:
-        found = connection.execute(select(node_types)).all()
-    return {row.name: (row.handler, orjson.loads(row.config_schema_json or "{}")) for row in found}
+        table = connection.execute(select(node_types)).all()
+    return {row.name: (row.handler, orjson.loads(row.config_schema_json or "{}")) for row in table}
 
 
 def test_a_new_database_has_the_types_of_the_second_document_and_a_worker_adds_their_schemas(kit: AgentKit) -> None:
