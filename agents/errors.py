@@ -85,10 +85,7 @@ NONDETERMINISTIC = Permanent.row(
     "A resumed blueprint makes another call than the one that is recorded in its place.",
     topic=Topic.RUN,
     over_http=False,
-    text=(
-        "call {place} of the blueprint was {recorded}, and its code makes {now} now. Deploy code that makes the "
-        "recorded calls and answer run_again, or let the run fail."
-    ),
+    text="call {place} of the blueprint was {recorded}, and is {now} now; deploy code that makes the recorded calls.",
     remedy="Deploy the code with which the run began, or code that makes the same calls; or let the run fail.",
 )
 
