@@ -23,6 +23,19 @@ WAITING_RUNS = 30
 AGENT = "name: Assistant\nmodel: demo/assistant\nsystem_prompt: You answer.\n"
 AGENTS = {"assistant": "starters: [Hello]\ntools: [calculator]\n", "asking": "queue: served_by_no_worker\n"}
 """What their definitions have besides."""
+WORKFLOW = """\
+name: Triage
+queue: served_by_no_worker
+nodes:
+  - {id: start, type: START}
+  - {id: each, type: FOR_EACH, config: {items: [1]}}
+  - {id: paid, type: WAIT, config: {signal: paid}}
+  - {id: end, type: END}
+edges:
+  - {source: start, target: each}
+  - {source: each, target: paid, source_handle: foreach-body}
+  - {source: each, target: end}
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +46,8 @@ class Deployment:
     credentials: Path
     """The keys of two administrators of different tenants, as Web Fuzzing Commons writes them."""
     facts: Path
-    """For ``tests.fuzz.hooks``: the id of the key that is to stay, and the questions that runs wait for."""
+    """For ``tests.fuzz.hooks``: the id of the key that is to stay, the questions that runs wait for, and the runs that
+    wait for signals."""
 
 
 @contextmanager
@@ -42,6 +56,7 @@ def deployment(folder: Path, provider: IdentityProvider) -> Iterator[Deployment]
     (folder / "agents").mkdir(parents=True)
     for name, more in AGENTS.items():
         (folder / "agents" / f"{name}.yaml").write_text(AGENT + more)
+    (folder / "agents" / "triage.yaml").write_text(WORKFLOW)
     with ExitStack() as open_things:
         chosen = _environment(folder, provider)
         up = open_things.enter_context(Up(folder / "state", "--port", "0", "--workers", "1", **chosen))
@@ -49,7 +64,7 @@ def deployment(folder: Path, provider: IdentityProvider) -> Iterator[Deployment]
         provider.allow(origin)
         settings = Settings(_env_file=None, state_dir=folder / "state", agents_dir=str(folder / "agents"))  # type: ignore[call-arg]  # pydantic-settings' own
         keys = {person.id: key_of(settings, person) for person in (OWNER, STRANGER)}
-        facts = {"key": keys[OWNER.id], "questions": _questions(settings)}
+        facts = {"key": keys[OWNER.id], "questions": _questions(settings), "workflows": _workflows(settings)}
         yield Deployment(
             origin=origin,
             credentials=_written(folder / "credentials.json", {"auth": [_named(*item) for item in keys.items()]}),
@@ -85,6 +100,12 @@ def _questions(settings: Settings) -> list[tuple[str, str, list[str]]]:
             (approval,) = runner.journal.readers.runs.get(OWNER, run_id)["approvals"]
             questions.append((run_id, approval["approval_id"], approval["decisions"]))
     return questions
+
+
+def _workflows(settings: Settings) -> list[str]:
+    """Return runs of a workflow whose items wait for signals."""
+    with opened(settings) as runner:
+        return [runner.run_workflow("triage", {}, principal=OWNER).run_id for _ in range(WAITING_RUNS)]
 
 
 def _named(name: str, key: str) -> dict[str, object]:

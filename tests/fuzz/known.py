@@ -1,4 +1,4 @@
-"""What no generated request can know: an open question, a sign-in that a person has passed, the key in use."""
+"""What no generated request can know: an open question, a signal that is awaited, a sign-in, the key in use."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ class Known:
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self._questions = itertools.cycle(facts["questions"])
         self._own_key_id = facts["key"].split("_")[1]
+        self._runs = itertools.cycle(facts["workflows"])
         self._turn = itertools.count()
         self._envelopes = itertools.count()
         self._changes: Mapping[str, Callable[[Case], None]] = {
             "POST /v1/runs/{run_id}/approvals/{approval_id}": self._answer_a_question,
+            "POST /v1/runs/{run_id}/signals/{name}": self._give_a_signal,
             "POST /auth/callback": self._sign_in,
             "POST /execute": self._call_a_tool,
         }
@@ -56,6 +58,10 @@ class Known:
         case.path_parameters |= {"run_id": run_id, "approval_id": approval_id}
         if "arguments" in case.body:
             case.body["arguments"] = FITTING
+
+    def _give_a_signal(self, case: Case) -> None:
+        """Name an item whose signal was not given before."""
+        case.path_parameters |= {"run_id": next(self._runs), "name": f"paid-{next(self._turn)}"}
 
     def _call_a_tool(self, case: Case) -> None:
         case.body |= {"tool_name": "calculator", "arguments": {"expression": "17 * 23"}}

@@ -14,7 +14,6 @@ from bus.identity.errors import FORBIDDEN
 from bus.journal.errors import VERSION_UNKNOWN, RunUnknown
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.loading import pinned_definition
-from config.errors import BadRequest
 from web.api.agents import BROKEN, BrokenAgent, problems_of
 from web.api.answers import answer
 from web.api.runs import REFUSALS, controlled
@@ -265,8 +264,6 @@ class WhichSteps(Input):
 @call({200: StepPage}, problems=(RunUnknown,))
 def many_steps(run_id: RunId, query: WhichSteps) -> Response:
     """List a run's steps in the order in which they began: all, those of one node, or the items of a FOR_EACH."""
-    if query.node and query.under:
-        raise BadRequest("name `node` or `under`, not both: the steps of one node, or the items of a FOR_EACH.")
     process, which = current_process(), {"node": query.node or None, "under": query.under or None}
     with process.large_work():
         rows, following = process.journal.readers.runs.steps(

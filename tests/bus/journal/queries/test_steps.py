@@ -78,6 +78,7 @@ def test_items_of_a_loop_come_by_their_index_behind_those_that_failed(harness: J
     assert nodes_of(harness, owner, under="all/1/inner") == ["all/1/inner/0"]
     assert nodes_of(harness, owner, under="all/1") == []
     assert nodes_of(harness, owner, node="all/1/pay") == ["all/1/pay"]
+    assert nodes_of(harness, owner, under="all", node="all/2") == ["all/2"]
     assert len(nodes_of(harness, owner)) == 8
 
 
