@@ -13,7 +13,7 @@ class OrderInput(BaseModel):
     """What is ordered."""
 
     item: str
-    quantity: int
+    quantity: int = 1
     country: str
 
 
