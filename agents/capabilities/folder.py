@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,6 +47,19 @@ def get_capability(capability_id: str, settings: Settings) -> Tool | None:
     from agents.capabilities.build import capability_tool  # with the runners, which most processes do not need
 
     return capability_tool(definition, settings)
+
+
+def create_capability_registry(settings: Settings) -> Mapping[str, Tool]:
+    """Return the tools of all capabilities that can be called, by id; what is wrong with another, ``get_capability``
+    says. The name is that of the first design of blueprints.
+    """
+    tools: dict[str, Tool] = {}
+    for capability_id in declared(settings):
+        with suppress(ToolUnknown, DefinitionUnreadable):
+            tool = get_capability(capability_id, settings)
+            assert tool is not None, "the folder has it"
+            tools[capability_id] = tool
+    return tools
 
 
 def forget() -> None:

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from agents.capabilities.folder import create_capability_registry
 from agents.catalogue import tools_of
 from agents.steps.call_record import version_of
 from agents.testing import AgentKit, Call, Turn
@@ -267,3 +268,12 @@ def test_a_restricted_capability_waits_for_a_person_and_is_called_once_approved(
 def eventually_asked(run):
     assert eventually(run.approvals)
     return run.approvals()
+
+
+def test_the_registry_of_the_first_design_has_the_tools_that_can_be_called(declare, settings):
+    declare()
+    declare("broken", runner=None)
+
+    registry = create_capability_registry(settings)
+
+    assert {name: tool.name for name, tool in registry.items()} == {"count_words": "count_words"}
