@@ -31,7 +31,7 @@ def callboard_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     state, agents = tmp_path_factory.mktemp("callboard"), tmp_path_factory.mktemp("agents")
     (agents / "desk.yaml").write_text(DESK)
     keys = {"ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": "", "GEMINI_API_KEY": ""}
-    keys["CALLBOARD_AGENTS_DIR"] = f"{agents}:config/agents:config/goals"
+    keys["CALLBOARD_AGENTS_DIR"] = f"{agents}:config/agents:config/goals:config/workflows"
     with Up(state, "--port", "0", "--workers", "1", **keys) as up:
         up.ask("assistant", "What is 2 + 2?")  # the workers are warm from here on
         yield up.address

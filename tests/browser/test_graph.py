@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, expect
 
 from tests.browser.answering import opened_counter
-from tests.browser.visitor import Visitor, in_each_scheme
+from tests.browser.visitor import PATIENCE_MS, Visitor, in_each_scheme
 from tests.web.graph.workflows import Workflow, workflow
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
@@ -54,6 +54,17 @@ STEPS = [
     ATTEMPT | {"attempt": 1, "status": "failed", "error": {"code": "tool_failed", "message": "the bank is away"}},
     ATTEMPT | {"attempt": 2, "status": "done", "result": {"paid": True}},
 ]
+
+
+@pytest.fixture
+def caller(browser: Browser, callboard_url: str) -> Iterator[Visitor]:
+    """A visitor of a Callboard whose workers carry out the workflows that ship."""
+    context = browser.new_context(viewport={"width": 1440, "height": 1000}, reduced_motion="reduce")
+    caller = Visitor(context, callboard_url)
+    yield caller.opens()
+    context.close()
+    assert caller.complaints == []
+    assert caller.foreign == []
 
 
 @pytest.fixture
@@ -163,3 +174,70 @@ def test_it_fits_the_screen_and_its_texts_have_the_contrast_of_aa(visitor: Visit
 
     assert faint == {"light": [], "dark": []}
     assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+# --- with the workflows that ship, on a worker
+
+
+def card_of(caller: Visitor, id_: str) -> Locator:
+    """Open the form of a workflow."""
+    card = caller.page.locator(f"[data-workflow={id_}]")
+    card.locator("summary").click()
+    return card
+
+
+def starts(card: Locator) -> Locator:
+    """Start a workflow with what is in its form, and return its boxes."""
+    card.get_by_role("button", name="Start").click()
+    boxes = card.page.locator(".node")
+    expect(boxes.first).to_be_visible(timeout=PATIENCE_MS)
+    return boxes
+
+
+def reaches(caller: Visitor, id_: str, state: str) -> None:
+    expect(node(caller, id_)).to_have_attribute("data-state", state, timeout=PATIENCE_MS)
+
+
+def test_a_workflow_is_started_with_its_form_and_its_items_are_shown(caller: Visitor) -> None:
+    card = card_of(caller, "digest")
+    card.get_by_label("Cities").fill('["Paris", "Nowhere"]')
+    starts(card)
+    reaches(caller, "end", "done")
+
+    node(caller, "cities").click()
+    expect(caller.page.locator(".panel-item")).to_have_text(["item 1failed", "item 0done"])
+    caller.page.locator(".panel-item").first.click()
+    expect(caller.page.locator(".node-panel .notice")).to_contain_text("othing is known of Nowhere")
+    expect(caller.page.locator(".tool")).to_have_count(0)  # calls for items are in the panels
+    before = caller.page.locator(".graph-summary").inner_text()
+
+    caller.page.reload()
+
+    expect(caller.page.locator(".graph-summary")).to_have_text(before, timeout=PATIENCE_MS)
+
+
+def test_what_waits_for_a_person_continues_where_the_answer_leads(caller: Visitor) -> None:
+    card = card_of(caller, "triage")
+    card.get_by_label("Message").fill("Where is my order?")
+    starts(card)
+    reaches(caller, "approve", "waiting")
+    expect(caller.page.get_by_label("Message")).to_be_hidden()  # a workflow takes no message
+
+    caller.page.locator("[data-key=approve]").click(timeout=PATIENCE_MS)
+
+    reaches(caller, "sent", "done")
+    reaches(caller, "rejected", "skipped")
+    node(caller, "order").click()
+    expect(caller.page.locator(".node-panel .panel-facts")).to_contain_text("get_order")
+
+
+def test_a_blueprint_is_drawn_as_its_calls_with_those_that_were_undone(caller: Visitor) -> None:
+    card = card_of(caller, "order")
+    card.get_by_label("Item").select_option("lamp")
+    card.get_by_label("Country").fill("US")
+    boxes = starts(card)
+
+    expect(caller.page.locator(".end.is-failed")).to_be_visible(timeout=PATIENCE_MS)
+    expect(boxes).to_have_count(3)
+    states = [box.get_attribute("data-state") for box in boxes.all()]
+    assert states == ["compensated", "compensated", "failed"]

@@ -23,6 +23,8 @@ import { endActions, QueuedActions } from "./TurnActions.js";
 const VIEWS = { text: TextItem, thinking: ThinkingItem, tool: ToolCard, error: ErrorItem, child: PassingItem, control: PassingItem, handover: PassingItem, history: PassingItem };
 const LOAD_AGAIN_MS = 2000;
 const LONG_INPUT = 1200;
+// What is called for an item of a FOR_EACH, thousands of times perhaps, stands in the panels of the graph.
+const OF_ITEM = /^[A-Za-z_]\w*\/\d+\//;
 // A worker needs ten seconds or so to warm up; a run queued for longer with none alive needs a person.
 const LATE_MS = 3000;
 const NO_WORKER_MS = 20_000;
@@ -89,7 +91,7 @@ export class RunTurn {
     say(this.agent.who, story.unsent ? "" : visible(this.nameOf(story.agent, story.agent_name)));
     const unloaded = questions ? [] : [...this.#dirty].filter((item) => item.kind === "approval");
     if (unloaded.length) loadQuestions().then(() => this.touch(unloaded));
-    for (const item of this.#dirty) if (!unloaded.includes(item)) this.#viewOf(item).update(item);
+    for (const item of this.#dirty) if (!unloaded.includes(item) && !isOfItem(item)) this.#viewOf(item).update(item);
     this.#dirty.clear();
     this.#showBatch(story);
     this.#showGraph(story);
@@ -186,6 +188,10 @@ export class RunTurn {
     const shown = story.items.some((item) => this.#views.get(item.key)?.structured);
     return shown ? null : LLMResponse(output);
   }
+}
+
+function isOfItem({ kind, call_id: id }) {
+  return kind === "tool" && OF_ITEM.test(id);
 }
 
 function hasCalls(story) {

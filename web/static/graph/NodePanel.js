@@ -1,7 +1,7 @@
 import { fill, h } from "../dom/h.js";
 import { cost, count, duration, plural, tokens } from "../dom/format.js";
 import { visible } from "../dom/visible.js";
-import { getNodeSteps } from "../services/api.js";
+import { getItemSteps, getNodeSteps } from "../services/api.js";
 import { errorWords } from "../state/words.js";
 import { LLMResponse } from "../components/LLMResponse.js";
 import { LoadingIndicator } from "../components/LoadingIndicator.js";
@@ -17,6 +17,7 @@ const MOST_CHARS = 60_000;
 export class NodePanel {
   #id = null;
   #scope = null;
+  #status = "";
   #shown = "";
   #steps = null;
   #error = null;
@@ -26,13 +27,14 @@ export class NodePanel {
     this.element = h("section.node-panel", { hidden: true, onkeydown: (event) => this.#key(event) });
   }
 
-  /** Show a node; of one in a body, the item of `scope`. */
-  open(id, scope = null) {
+  /** Show a node; of one in a body, the item of `scope`, whose `status` its step may know alone. */
+  open(id, scope = null, status = "ahead") {
     const isSame = this.#id === id && this.#scope === scope;
     Object.assign(this.element, { hidden: false });
     this.element.setAttribute("aria-label", `Node ${id}`);
     this.#id = id;
     this.#scope = scope;
+    this.#status = status;
     if (!isSame) this.#steps = this.#error = null;
     this.#shown = "";
     this.update();
@@ -44,21 +46,26 @@ export class NodePanel {
     const node = this.workflow.nodes.find(({ id }) => id === this.#id);
     const state = graphState(this.workflow, this.story).nodes.get(this.#id);
     const items = this.#scope === null && (state.counts || state.loop) ? itemList(this.workflow, this.story, this.#id) : null;
-    const status = this.#scope === null ? state.status : itemList(this.workflow, this.story, this.#id).find(({ scope }) => scope === this.#scope)?.status ?? "ahead";
+    const status = this.#scope === null ? state.status : itemList(this.workflow, this.story, this.#id).find(({ scope }) => scope === this.#scope)?.status ?? this.#status;
     const key = JSON.stringify([this.#id, this.#scope, status, state.attempt, state.counts, items?.length]);
     if (key === this.#shown) return;
     this.#shown = key;
     this.view = { node, state: { ...state, status }, items };
     this.#paint();
-    if (status !== "ahead" && !items) this.#read(key);
+    if (status !== "ahead" && !items) this.#read(key, () => this.#stepsOf());
+    else if (state.total && !items.length) this.#read(key, () => getItemSteps(this.story.run_id, this.#id)); // of child runs
   }
 
-  async #read(key) {
+  #stepsOf() {
     // An item of a FOR_EACH has a step of its own, named by its scope.
     const isItem = this.#scope?.split("/").at(-2) === this.#id;
     const path = this.#scope === null ? this.#id : isItem ? this.#scope : `${this.#scope}/${this.#id}`;
+    return getNodeSteps(this.story.run_id, path);
+  }
+
+  async #read(key, read) {
     try {
-      const steps = await getNodeSteps(this.story.run_id, path);
+      const steps = await read();
       if (key !== this.#shown) return;
       this.#steps = steps;
       this.#error = null;
@@ -86,17 +93,14 @@ export class NodePanel {
   }
 
   #items(node, items, state) {
-    if (!items.length) return h("p.faint", {}, state.total ? "Child runs work on its items." : "No item has come here.");
-    const row = ({ scope, status }) => h("li", {}, h("button.panel-item", { type: "button", dataset: { state: status }, onclick: () => this.#openItem(node, scope) }, markOf(status), h("span", {}, itemWords(scope)), h("span.faint", {}, statusWords(status))));
+    const rows = items.length ? items : (this.#steps ?? []).map((step) => ({ scope: step.node, status: step.status }));
+    if (!rows.length) return h("p.faint", {}, state.total ? "Child runs work on its items; none is at its end." : "No item has come here.");
+    const row = ({ scope, status }) => h("li", {}, h("button.panel-item", { type: "button", dataset: { state: status }, onclick: () => this.open(node.id, scope, status) }, markOf(status), h("span", {}, itemWords(scope)), h("span.faint", {}, statusWords(status))));
     return [
       h("p.panel-facts", {}, countWords(state)),
-      h("ol.panel-items", { "aria-label": "Items" }, items.slice(0, MOST_ITEMS).map(row)),
-      items.length > MOST_ITEMS && h("p.faint", {}, `and ${count(items.length - MOST_ITEMS)} more`),
+      h("ol.panel-items", { "aria-label": "Items" }, rows.slice(0, MOST_ITEMS).map(row)),
+      rows.length > MOST_ITEMS && h("p.faint", {}, `and ${count(rows.length - MOST_ITEMS)} more`),
     ];
-  }
-
-  #openItem(node, scope) {
-    this.open(node.id, scope);
   }
 
   #outcome(state) {

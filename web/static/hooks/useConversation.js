@@ -7,6 +7,8 @@ import { foldRoute } from "../state/toolCalls.js";
 import { isOver, isRemoved, newStory, applyEvent, noteLoss } from "../state/story.js";
 
 const SAVE_EVERY_MS = 1500;
+// A FOR_EACH over ten thousand items makes some events for each.
+const MOST_OF_NODES = 100_000;
 
 /**
  * Drives a view with showLoading(), showThread({title, agent, stories}), showStory(story), touch(story, items, event?),
@@ -149,7 +151,7 @@ export class Conversation {
   async detail(story) {
     if (story.cursor > 0 || story.detailing || !isOver(story)) return null;
     story.detailing = true;
-    const events = await getEvents(story.run_id).catch(() => []);
+    const events = await getEvents(story.run_id, story.kind === "workflow" ? MOST_OF_NODES : undefined).catch(() => []);
     const fresh = rebuild(story, events);
     const isKept = !events.some((event) => event.type === "withdrawn" && event.reason === "expired");
     if (!fresh.end || !isKept || !this.stories.includes(story)) return null;

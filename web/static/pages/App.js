@@ -21,7 +21,7 @@ import { useRate } from "../hooks/useRate.js";
 import { threadHash, useRoute } from "../hooks/useRoute.js";
 import { useTicker } from "../hooks/useTicker.js";
 import { useTurnActions } from "../hooks/useTurnActions.js";
-import { listAgents, listThreads } from "../services/api.js";
+import { listAgents, listThreads, listWorkflows } from "../services/api.js";
 import { beginSignIn, signOut } from "../services/signIn.js";
 import { labelOf } from "../state/agents.js";
 import { fleetOf } from "../state/fleet.js";
@@ -34,6 +34,7 @@ const THREADS_PAUSE_MS = 700;
 /** The whole page; `mount` puts it into the document and begins. */
 export class App {
   #agents = null;
+  #flows = { workflows: [], problems: [] };
   #agentsError = null;
   #problems = [];
   #threadsTimer = 0;
@@ -67,13 +68,14 @@ export class App {
     this.replaceRoute = useRoute((route) => this.#go(route));
     this.feed.start();
     this.readAgents();
+    this.readWorkflows();
     this.readThreads();
     useTicker(() => this.#tick());
     this.#bindKeys();
   }
 
-  /** Return the name people know an agent by. */
-  nameOf = (id, given) => labelOf(this.#agents, id, given);
+  /** Return the name people know an agent or a workflow by. */
+  nameOf = (id, given) => labelOf([...(this.#agents ?? []), ...this.#flows.workflows], id, given);
 
   /** End the session, or all of this person's; a key is forgotten. */
   signOut = async (everywhere) => {
@@ -113,6 +115,15 @@ export class App {
       this.#agentsError = error;
     }
     this.#showAgents();
+  };
+
+  // Where they cannot be read, the agents cannot either, and their notice says so.
+  readWorkflows = async () => {
+    const { workflows, problems } = await listWorkflows().catch(() => this.#flows);
+    this.#flows = { workflows, problems };
+    if (!workflows.length && !problems.length) return;
+    this.#welcomeIfNew();
+    this.threads.update();
   };
 
   readThreads = async () => {
@@ -201,7 +212,7 @@ export class App {
   }
 
   #welcome() {
-    return Welcome({ agents: this.#agents, problems: this.#problems, chosen: this.composer.agents.value || this.chosen, error: this.#agents ? null : this.#agentsError, onAgent: this.choose, onStarter: (text) => this.#starter(text), onRetry: this.readAgents });
+    return Welcome({ agents: this.#agents, workflows: this.#flows.workflows, problems: [...this.#problems, ...this.#flows.problems], chosen: this.composer.agents.value || this.chosen, error: this.#agents ? null : this.#agentsError, onAgent: this.choose, onStarter: (text) => this.#starter(text), onStarted: (run) => { location.hash = threadHash(run.thread_id, run.run_id); }, onRetry: this.readAgents });
   }
 
   #welcomeIfNew() {
@@ -262,6 +273,7 @@ export class App {
   #backAgain() {
     this.health.ask();
     this.readAgents();
+    this.readWorkflows();
     this.readThreads();
     this.conversation.hurry();
   }

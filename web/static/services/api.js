@@ -95,9 +95,16 @@ export async function listAgents() {
   return { agents, problems };
 }
 
-/** Return {workflows}: which can be started, each with the schema of its input. */
+/** Return {workflows, problems}: which can be started, each with the schema of its input, and which definitions are broken. */
 export async function listWorkflows() {
-  return (await server.workflows()).workflows ?? [];
+  const { workflows = [], problems = [] } = await server.workflows();
+  return { workflows, problems };
+}
+
+/** Start a workflow; the same `key` sent twice starts one run. Returns {run_id, thread_id}. */
+export async function startWorkflow(workflow, input, key) {
+  const { runId: run_id, threadId: thread_id } = await server.runWorkflow(workflow, input, { key });
+  return { run_id, thread_id };
 }
 
 /** Return the workflow of a run with its nodes and edges, as the run was started with them. */
@@ -109,6 +116,11 @@ export async function getWorkflowOf({ agent, run_id: runId }) {
 /** Return the steps of a node of a run, the first attempt first; `node` is its id behind the items that it stands in: `items/17/charge`. */
 export async function getNodeSteps(runId, node) {
   return (await server.handle(runId).steps({ node })).steps ?? [];
+}
+
+/** Return the steps of the items of a FOR_EACH that are at their end, up to 200, the failed ones first. */
+export async function getItemSteps(runId, node) {
+  return (await server.handle(runId).steps({ under: node, limit: 200 })).steps ?? [];
 }
 
 /** Return the latest threads, or the latest with these words in their title or in what was written in them. */
