@@ -239,5 +239,5 @@ def test_a_blueprint_is_drawn_as_its_calls_with_those_that_were_undone(caller: V
 
     expect(caller.page.locator(".end.is-failed")).to_be_visible(timeout=PATIENCE_MS)
     expect(boxes).to_have_count(3)
-    states = [box.get_attribute("data-state") for box in boxes.all()]
-    assert states == ["compensated", "compensated", "failed"]
+    for box, state in zip(boxes.all(), ("compensated", "compensated", "failed"), strict=True):
+        expect(box).to_have_attribute("data-state", state)
