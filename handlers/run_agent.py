@@ -35,7 +35,8 @@ PAUSE_S = 0.5
 class InlineRun:
     """A run that this process executes itself.
 
-    If the run waits for a person or loses its owner, this process resumes it too, unless a worker claims it first.
+    If the run waits for a person, for a time or for others, or loses its owner, this process resumes it too, unless a
+    worker claims it first: a program that only waits for its run has no reaper.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class InlineRun:
                 from handlers.worker.task_watcher import TaskWatcher  # with the clients of Celery applications
 
                 await TaskWatcher(self._process).look(self._message.run_id)
+                await self._journal.loop.write(self._journal.owner.reaper.fire, self._message.run_id)
                 await self._follow_children()
             elif status == "running":
                 await self._requeue_if_lost()
@@ -107,7 +109,7 @@ class InlineRun:
             await self._journal.loop.write(self._journal.owner.unowned.defer_polling, self._message.run_id)
 
     async def _requeue_if_lost(self) -> None:
-        """Requeue a run that lost its owner, as a reaper does: a program that only waits for its run has no reaper."""
+        """Requeue a run that lost its owner, as a reaper does."""
         journal, run_id = self._journal, self._message.run_id
         if journal.owner.lease_manager.tracks(run_id) or not await journal.loop.read(
             journal.owner.unowned.has_lost_owner, run_id

@@ -16,11 +16,12 @@ from agents.models import lite
 from agents.models.call import ModelCall
 from agents.process import Process, current_process
 from agents.testing import AgentKit, Call, Turn
+from agents.workflows.nodes import wait
 from bus.journal.approvals import Decision
 from bus.journal.owner import Claim, ClaimTerms
 from bus.journal.states.crashes import ALWAYS_SUSPECT_AFTER
 from bus.messages.run_agent import RunAgentMessage
-from bus.payloads import ApprovalPayload, ErrorPayload, Payload
+from bus.payloads import ApprovalPayload, ErrorPayload, Payload, StatusPayload
 from config.database.errors import DatabaseBusy, DatabaseUnreachable
 from config.database.tables import runs
 from handlers import run_agent
@@ -341,6 +342,19 @@ def test_a_forged_message_imports_nothing_while_others_wait_for_their_commits(
     assert begun.context.lease.agent_id == "tester"
     assert len(loaded_on) == 2
     assert "callboard-commit" not in loaded_on
+
+
+def test_a_time_that_a_workflow_waits_for_is_noticed_without_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wait, "IN_PLACE_S", 0.0)
+    nodes = [{"id": "start", "type": "START"}, {"id": "rest", "type": "WAIT", "config": {"seconds": 0.1}}]
+    edges = [{"source": "start", "target": "rest"}, {"source": "rest", "target": "end"}]
+
+    with AgentKit() as kit:
+        kit.workflow(nodes=[*nodes, {"id": "end", "type": "END"}], edges=edges)
+        played = kit.played(kit.start())
+
+    assert played.end.status == "succeeded"
+    assert ("waiting", "signal") in [(event.status, event.reason) for event in played.of(StatusPayload)]
 
 
 def test_a_claim_that_is_rolled_back_and_made_again_has_its_quarantine_once(

@@ -111,9 +111,14 @@ class Reaper:
             orphaned = orphans(connection, BATCH)
         for run_id in orphaned:  # the process that ended the parent did not come to it
             done += self._done(run_id, partial(stop_child, self._database, run_id))
-        for run_id, timer_id in due(self._database):
-            work = partial(fire, self._database, run_id, timer_id, self._settings.approval_ttl_s)
-            done += self._done(run_id, work)
+        return done + self.fire()
+
+    def fire(self, run_id: str | None = None) -> list[CommitResult]:
+        """Fire all due timers, or only those of one run, and return what was written."""
+        done: list[CommitResult] = []
+        for due_id, timer_id in due(self._database, run_id):
+            work = partial(fire, self._database, due_id, timer_id, self._settings.approval_ttl_s)
+            done += self._done(due_id, work)
         return done
 
     def reap(self, run_id: str) -> CommitResult | None:
@@ -242,9 +247,10 @@ def reap(database: Database, run_id: str, grace: LeaseGrace | None = None) -> Co
 # --- timers ---------------------------------------------------------------------------------------
 
 
-def due(database: Database) -> list[tuple[str, str]]:
-    """Return the timers that are due, each with its run; those of tasks are the workers' to look at."""
-    is_due = timers.c.due_ms <= READ_ONCE, timers.c.kind != TASK
+def due(database: Database, run_id: str | None = None) -> list[tuple[str, str]]:
+    """Return the timers, or those of one run, that are due, each with its run; those of tasks are the workers'."""
+    is_due = [timers.c.due_ms <= READ_ONCE, timers.c.kind != TASK]
+    is_due += [timers.c.run_id == run_id] if run_id is not None else []
     query = select(timers.c.run_id, timers.c.id).where(*is_due).order_by(timers.c.due_ms).limit(BATCH)
     with database.read() as connection:
         return [(row.run_id, row.id) for row in connection.execute(query)]
