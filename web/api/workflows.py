@@ -266,8 +266,8 @@ def many_steps(run_id: RunId, query: WhichSteps) -> Response:
     """List a run's steps in the order in which they began: all, those of one node, or the items of a FOR_EACH."""
     process, which = current_process(), {"node": query.node or None, "under": query.under or None}
     with process.large_work():
-        rows, following = process.journal.readers.runs.steps(
+        rows, next_place = process.journal.readers.runs.steps(
             current_principal(), run_id, **which, after=query.after, limit=query.limit
         )
-        place = {"next": f"{following.group}.{following.number}"} if following is not None else {}
+        place = {"next": f"{next_place.group}.{next_place.number}"} if next_place is not None else {}
         return answer({"steps": rows, **place})

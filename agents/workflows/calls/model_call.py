@@ -58,7 +58,7 @@ async def _answer(
     executor, context = call.executor, call.executor.context
     notes = await step.ask_engine()
     is_resumed = call.prior is not None and step.id == call.prior.step.id
-    started = [] if is_resumed else [replace(step.started(), node=call.path, input=_given(messages))]
+    started = [] if is_resumed else [replace(step.started(), node=call.path, input=_input_of(messages))]
     decided = {step.id: step.policy_decision} if is_resumed else {}
     change = Commit(events=[*notes, call.event("started", step_id=step.id)], started=started, decided=decided)
     context.spending.add(Totals(steps=not is_resumed))
@@ -116,7 +116,7 @@ def _timeouts(call: NodeCall) -> Any:
     return timeouts if own is None else timeouts.model_copy(update={"total_s": min(own, timeouts.total_s)})
 
 
-def _given(messages: Messages) -> dict[str, Any]:
+def _input_of(messages: Messages) -> dict[str, Any]:
     """Return what the step keeps of what a model is asked."""
     return {str(message["role"]): message["content"] for message in messages}
 
