@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +23,7 @@ from bus.journal.errors import UPGRADE_REFUSED
 from config.definitions.agent import AGENT_ID, AgentDefinition
 from config.definitions.behaviour import changes
 from config.definitions.errors import DefinitionInvalid, DefinitionUnreadable
-from config.definitions.loading import MARKS, load_definition, pinned_definition
+from config.definitions.loading import load_definition, pinned_definition
 from config.definitions.yaml_lines import YAML_SUFFIXES, yaml_files
 from config.errors import CallboardError
 from config.identity.principal import LOCAL, Principal, Role, Verb
@@ -314,15 +313,6 @@ def principal_of(run: Any) -> Principal:
     """Return the principal of a run, from its row, with the roles with which it was started."""
     roles = frozenset(map(Role, orjson.loads(run.roles_json or "[]")))
     return Principal(tenant=run.tenant, id=run.principal, roles=roles)
-
-
-def is_of_workflow(error: DefinitionInvalid) -> bool:
-    """Return whether the file that cannot be used is a workflow's, as far as its text says so."""
-    try:
-        text = Path(str(error.facts["file"])).read_text(errors="replace")
-    except OSError:
-        return False
-    return any(re.search(rf"^{mark}\s*:", text, re.MULTILINE) for mark in MARKS)
 
 
 class RunUpgrade(NamedTuple):

@@ -29,6 +29,15 @@ class MessagesUntil(NamedTuple):
 NOW = MessagesUntil()
 
 
+class StepPlace(NamedTuple):
+    """Where a list of steps continues: what the last step seen is ordered by."""
+
+    group: int
+    """Of items: 0 for those that are not done, which come first. Otherwise 0."""
+    number: int
+    """Of items their index, otherwise the step's number."""
+
+
 def threads_of(principal: Principal, owner: str | None) -> ColumnElement[bool]:
     """Return the condition that the principal sees a thread, and that it is ``owner``'s; None: the principal's own.
 

@@ -10,7 +10,7 @@ from bus.journal.on_demand import on_demand
 if TYPE_CHECKING:
     from bus.journal.forks.recordings import RecordedRun, conversation_before, recorded_run
     from bus.journal.log.line import Line, parse_cursor
-    from bus.journal.paging import PAGE_BYTES, MessagesUntil
+    from bus.journal.paging import PAGE_BYTES, MessagesUntil, StepPlace
     from bus.journal.queries.run_record import (
         RunRecord,
         SummaryRecord,
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         runs_of_thread,
     )
     from bus.journal.queries.runs import STATUSES, RunFilter, Runs
-    from bus.journal.queries.steps import StepPlace
     from bus.journal.queries.wait_reasons import WaitReason
     from bus.journal.records.originals import unseal_originals
     from bus.journal.records.steps import steps_of

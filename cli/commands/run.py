@@ -17,7 +17,7 @@ from agents.handle import RunHandle
 from agents.models.auto import resolve_model
 from agents.models.call import is_in_process
 from agents.models.providers import require_possible_provider
-from agents.registry import AgentRegistry, is_of_workflow
+from agents.registry import AgentRegistry
 from agents.runner import Runner
 from bus.journal.clients import IfBusy
 from cli import options
@@ -29,6 +29,7 @@ from cli.output.transcript import WAITING, fit
 from cli.output.wait_reasons import print_turn
 from config.definitions.agent import AGENT_ID, Priority
 from config.definitions.errors import DefinitionInvalid
+from config.definitions.loading import is_of_workflow
 from config.settings import Settings
 from config.text.visible import visible
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agents.registry import AgentRegistry, is_of_workflow
+from agents.registry import AgentRegistry
 from bus.journal.stores import AgentVersions
 from cli.open_runner import open_database_of
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
+from config.definitions.loading import is_of_workflow
 from config.errors import CallboardError
 from config.settings import Settings
 from config.text.visible import visible

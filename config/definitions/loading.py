@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,6 +67,15 @@ def load_definition(path: Path) -> AgentDefinition:
     with _only_definition_errors(str(path)):
         written = read_yaml(path, BEGINNING)
         return _definition(path.stem, str(path), written.data, written)
+
+
+def is_of_workflow(error: DefinitionInvalid) -> bool:
+    """Return whether the file that cannot be used is a workflow's, as far as its text says so."""
+    try:
+        text = Path(str(error.facts["file"])).read_text(errors="replace")
+    except OSError:
+        return False
+    return any(re.search(rf"^{mark}\s*:", text, re.MULTILINE) for mark in MARKS)
 
 
 @contextmanager

@@ -12,11 +12,11 @@ from pydantic import Field
 
 from agents.errors import WORKFLOW_MISSED, AgentUnknown
 from agents.models.auto import resolve_model
-from agents.registry import AgentRegistry, is_of_workflow
 from agents.tools.mcp.server_states import fleet_states
 from bus.identity.access import may_start, sees_agent
 from config.definitions.dotted_path import NotImportable, require_allowed
 from config.definitions.errors import DefinitionInvalid, ToolUnknown
+from config.definitions.loading import is_of_workflow
 from config.ids import canonical_digest
 from web.api.answers import answer
 from web.auth.authentication import current_principal
@@ -28,6 +28,7 @@ from web.schemas.paths import AgentId
 from web.schemas.tool import SeedTool, SeedTools, ToolCatalogue
 
 if TYPE_CHECKING:
+    from agents.registry import AgentRegistry
     from config.definitions.agent import AgentDefinition
 
 

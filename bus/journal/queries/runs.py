@@ -14,7 +14,7 @@ from bus.journal.errors import CURSOR_AHEAD, ApprovalDecided, RunUnknown
 from bus.journal.idempotency import IdempotencyKey, used_before
 from bus.journal.log.events import last_error
 from bus.journal.mailbox.busy import Delivery, delivery_before
-from bus.journal.paging import Pages, has_correlation, newest_first, present
+from bus.journal.paging import Pages, StepPlace, has_correlation, newest_first, present
 from bus.journal.queries.board import (
     PAGE,
     RUN_COLUMNS,
@@ -28,7 +28,7 @@ from bus.journal.queries.board import (
     inbox,
 )
 from bus.journal.queries.run_contexts import CONTEXT_COLUMNS, golden_of, run_contexts
-from bus.journal.queries.steps import StepFilter, StepPlace, call_spans, steps_page
+from bus.journal.queries.steps import StepFilter, call_spans, steps_page
 from bus.journal.queries.wait_reasons import WaitReason, explain
 from bus.journal.records.recorded_calls import Origin
 from bus.journal.records.steps import WORKFLOW, models_of

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 
 import orjson
 from sqlalchemy import ColumnElement, Connection, Integer, and_, case, cast, func, literal, or_, select
 
 from bus.journal.log.results import held_results
-from bus.journal.paging import Pages, present
+from bus.journal.paging import Pages, StepPlace, present
 from bus.journal.records.steps import RESULT_IN
 from config.clock import stamp
 from config.database.tables import steps
-
-
-class StepPlace(NamedTuple):
-    """Where a list of steps continues: what the last step seen is ordered by."""
-
-    group: int
-    """Of items: 0 for those that are not done, which come first. Otherwise 0."""
-    number: int
-    """Of items their index, otherwise the step's number."""
 
 
 class StepFilter(TypedDict, total=False):
