@@ -96,6 +96,7 @@ class Runtime:
         """By the paths of their nodes: what is under way or waits, to be ended where the run ends early."""
         self.saga = Saga(self, list(self.recorded.values()))
         self._taken: set[int] = set()
+        self._seen = {request.id for request in context.inbox.unread_at_claim}
         self._waiters: set[asyncio.Future[bool]] = set()
         context.inbox.on_signal = self._note_signal
 
@@ -132,6 +133,7 @@ class Runtime:
 
     def signal(self, name: str) -> ControlRequest | None:
         """Return the signal of a name that no node has taken, and take it; None where it has not come."""
+        self._seen.update(self.context.inbox.unread)
         for request in self.context.inbox.unread.values():
             if request.kind == "signal" and request.id not in self._taken and request.content == name:
                 self._taken.add(request.id)
@@ -140,9 +142,12 @@ class Runtime:
 
     @property
     def untaken_signals(self) -> tuple[int, ...]:
-        """The signals that have come and that no node waits for yet, by the ids of their controls."""
-        unread = self.context.inbox.unread.values()
-        return tuple(request.id for request in unread if request.kind == "signal" and request.id not in self._taken)
+        """The signals that have come and that no node waits for yet, by the ids of their controls.
+
+        One that came after the last node looked is not among them: its node may wait, and has to be woken.
+        """
+        signals = [request.id for request in self.context.inbox.unread.values() if request.kind == "signal"]
+        return tuple(signal for signal in signals if signal in self._seen and signal not in self._taken)
 
     async def next_signal(self, timeout_s: float | None) -> bool:
         """Return True when a signal has come or the time is over; False once nothing else of the run can work."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from agents.models.errors import ModelFailed
 from agents.models.scripted import Turn
 from agents.testing import AgentKit
 from agents.tools.tool import tool
+from agents.workflows.workflow import Workflow
 from bus.journal.errors import CONTROL_REFUSED
 from bus.payloads import ControlPayload, ErrorPayload, NodePayload
 from config.errors import CallboardError
@@ -216,6 +218,23 @@ def test_each_item_of_a_list_has_a_signal_of_its_own(kit: AgentKit) -> None:
         kit.runner.signal(handle.run_id, name, data)
 
     assert handle.result(5).output == ["first", "second"]
+
+
+def test_a_signal_that_comes_while_the_owner_leaves_is_taken(kit: AgentKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave = Workflow._leave
+
+    async def signalled(workflow: Workflow) -> None:
+        monkeypatch.setattr(Workflow, "_leave", leave)
+        context = workflow._context
+        await asyncio.to_thread(kit.runner.signal, context.lease.run_id, "paid", 4)
+        while not context.inbox.unread:
+            await asyncio.sleep(0.001)
+        await leave(workflow)
+
+    monkeypatch.setattr(Workflow, "_leave", signalled)
+    kit.workflow(**chain(node("w", "WAIT", signal="paid")))
+
+    assert kit.start().result(5).output == 4
 
 
 def test_a_signal_that_does_not_come_in_time_fails_its_node(kit: AgentKit) -> None:
