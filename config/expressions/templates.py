@@ -6,7 +6,7 @@ What is rendered is never a template again: braces in a value stay text. What is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from minijinja import Environment, TemplateError
@@ -22,6 +22,8 @@ FUEL = 5_000_000
 """Of a rendering, as the library counts it: its instructions, and the work of its filters."""
 MAX_DEPTH = 64
 """Of data whose texts are templates."""
+MAX_KEPT = 1_000
+"""Characters of a template that is kept compiled; 512 of these take at most some 30 MiB, usually 4."""
 Place = tuple[str | int, ...]
 
 
@@ -133,6 +135,20 @@ class Template:
         return problem
 
 
+def template_of(source: str) -> Template:
+    """Return the template of a source; short ones are kept, since a node renders the same ones again and again.
+
+    Raises:
+        ExpressionRefused: see ``Template``.
+    """
+    return _kept(source) if len(source) <= MAX_KEPT else Template(source)
+
+
+@lru_cache(maxsize=512)
+def _kept(source: str) -> Template:
+    return Template(source)
+
+
 def _missing(
     references: Iterable[Reference], variables: Mapping[str, Any], optional: frozenset[str | int] | None
 ) -> str:
@@ -242,7 +258,7 @@ def render_data(data: Any, variables: Mapping[str, Any]) -> Any:
     values: dict[Place, Any] = {}
     size = 0
     for place, source in templates_in(data):
-        template = Template(source)
+        template = template_of(source)
         values[place] = template.value(variables)
         size += size_of({"": values[place]})[1] if template.makes else 0
         if size > MAX_CHARS:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from config.expressions.errors import ExpressionFailed, ExpressionRefused
 from config.expressions.template_data import Rendering
-from config.expressions.templates import Template, render_data, templates_in
+from config.expressions.templates import MAX_KEPT, Template, render_data, template_of, templates_in
 from tests.config.expressions.variables import JSON, TEXTS, VARIABLES
 
 
@@ -368,3 +368,17 @@ def test_data_is_limited_as_a_whole_but_for_what_is_only_referred_to():
         render_data(["<{{ input.a }}>"] * 100, variables)
     with pytest.raises(ExpressionRefused, match="nested more than 64"):
         render_data(nested(100), variables)
+
+
+def test_a_short_template_is_compiled_once_and_a_long_one_is_not_kept() -> None:
+    short, long = "{{ input.amount + 1 }}", "{{ input.amount + 1 }}" + " " * MAX_KEPT
+
+    assert template_of(short) is template_of(short)
+    assert template_of(long) is not template_of(long)
+    assert [template_of(source).value({"input": {"amount": 1}}) for source in (short, short, long)] == [2, 2, 2]
+
+
+def test_a_source_that_is_refused_is_refused_again() -> None:
+    for _ in range(2):
+        with pytest.raises(ExpressionRefused):
+            template_of("{{ other }}")
