@@ -88,7 +88,10 @@ def items_of(call: NodeCall, data: Any) -> list[Any]:
     items = rendered(call, data)
     if isinstance(items, list) and len(items) <= MAX_ITEMS:
         return items
-    problem = f"this has {len(items):,}" if isinstance(items, list) else f"this is {type(items).__name__}"
+    if isinstance(items, list):
+        problem = f"this has {len(items):,}; split it over several runs"
+    else:
+        problem = f"this is {type(items).__name__}; give it a list"
     raise ITEMS_REFUSED(node=call.node.id, limit=MAX_ITEMS, problem=problem)
 
 

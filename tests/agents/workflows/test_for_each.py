@@ -9,8 +9,9 @@ import pytest
 
 from agents.testing import AgentKit
 from agents.tools.tool import tool
+from agents.workflows.calls.handler import MAX_ITEMS
 from bus.journal.clients import Origin
-from bus.payloads import ChildPayload
+from bus.payloads import ChildPayload, ErrorPayload
 from tests.agents.workflows.conftest import Losses
 from tests.agents.workflows.flows import END, START, edges, events, node, states, wait_until
 
@@ -67,6 +68,28 @@ def test_an_empty_list_gives_an_empty_list(kit: AgentKit) -> None:
     kit.workflow(tools=[double], **doubling())
 
     assert kit.start("flow", {"numbers": []}).result(5).output == []
+
+
+def test_a_list_that_is_too_long_is_refused_with_the_remedy(kit: AgentKit) -> None:
+    @tool(effect="pure")
+    def numbers() -> Any:
+        """Return more items than a node works on."""
+        return [0] * (MAX_ITEMS + 1)
+
+    fields = doubling()
+    fields["nodes"].insert(1, node("all", "FUNCTION", tool="numbers"))
+    fields["nodes"][2]["config"]["items"] = "{{ nodes.all }}"
+    fields["edges"] = edges("start all", "all each", "each one foreach-body", "each end")
+    kit.workflow(tools=[double, numbers], **fields)
+
+    handle = kit.start("flow", {})
+
+    assert handle.result(10).reason == "items_refused"
+    (error,) = [event for event in events(kit, handle) if isinstance(event, ErrorPayload)]
+    assert error.message == (
+        "node 'each' needs a list of at most 100,000 items, and this has 100,001; split it over several runs."
+    )
+    assert CALLS == []
 
 
 def test_an_item_that_fails_ends_the_run_or_is_collected(kit: AgentKit) -> None:
