@@ -173,6 +173,7 @@ def test_the_prompt_begins_with_the_same_text_until_the_next_summary(talk: Talk)
     assert openings[0] == openings[1] == openings[2]
 
 
+@pytest.mark.parity
 def test_the_next_summary_is_made_of_the_last_one_and_keeps_calls_and_pinned_facts(talk: Talk) -> None:
     talk.agent(compaction={"pinned": ["order number"]})
     talk.summary = lambda call: Turn(text="Order number: 1042\nThey spoke." if len(talk.calls) == 1 else SAYS)
@@ -248,6 +249,7 @@ def random_thread(chance: random.Random, refused: set[str]) -> list[HistoryItem]
     return items
 
 
+@pytest.mark.parity
 def test_a_text_that_a_guard_refused_is_in_no_record_wherever_the_boundary_is() -> None:
     recorded = 0
     for seed in range(400):
@@ -268,6 +270,7 @@ def test_a_text_in_the_record_looks_like_no_other_message() -> None:
     assert len(record_of([forged]).splitlines()) == 1
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize(
     "bad_answer", [Turn(text=""), Turn(text="  \n "), Turn(text="w" * 1_000_000), MODEL_REFUSED("no")]
 )
@@ -300,6 +303,7 @@ def test_a_summary_loses_secrets_and_shows_hidden_characters(talk: Talk) -> None
     assert summary["text"].endswith("Tea.")
 
 
+@pytest.mark.parity
 def test_the_policy_decides_about_the_call_and_guardrails_about_the_text(kit: AgentKit, tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text("rules: [{name: once, point: model, verdict: block, reason: Enough., condition: steps >= 1}]")
@@ -333,6 +337,7 @@ def test_a_summary_loses_no_label_of_what_was_read(talk: Talk) -> None:
     talk.work()
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize("has_read", [True, False])
 def test_what_was_read_before_a_summary_asks_a_person_behind_it(talk: Talk, has_read: bool) -> None:
     """The untrusted result is in the summary alone; the run reads sensitive data and sends it."""
@@ -356,6 +361,7 @@ def test_what_was_read_before_a_summary_asks_a_person_behind_it(talk: Talk, has_
     handle.cancel()
 
 
+@pytest.mark.parity
 def test_each_agent_of_a_thread_has_its_own_summary(talk: Talk) -> None:
     talk.agent("other", history_chars=100_000)
     talk.grow()
@@ -378,6 +384,7 @@ def test_a_window_that_is_smaller_than_the_summary_is_given_messages(talk: Talk)
     assert LEFT_OUT in talk.sent()[0]["content"]
 
 
+@pytest.mark.parity
 def test_many_short_turns_are_summarised_too_and_the_switch_turns_all_off(talk: Talk) -> None:
     talk.agent(history_chars=100_000, compaction={"turns": 4})
     talk.grow(6, "Hi {}")
@@ -409,6 +416,7 @@ def test_a_program_that_executes_its_runs_itself_summarises_too_and_no_answer_wa
     assert [message["content"] for message in stored if message["role"] == "user"][:2] == ["Hi 0", "Hi 1"]
 
 
+@pytest.mark.parity
 def test_a_person_drops_a_summary_and_takes_it_back(talk: Talk) -> None:
     talk.grow()
     talk.drop()
@@ -423,6 +431,7 @@ def test_a_person_drops_a_summary_and_takes_it_back(talk: Talk) -> None:
     assert len(of_summary(talk.sent())) == 1
 
 
+@pytest.mark.parity
 def test_of_two_workers_at_once_one_summary_counts_and_a_removed_thread_gets_none(talk: Talk) -> None:
     store = talk.kit.runner.journal.stores.summaries
     add = store.add
@@ -450,6 +459,7 @@ def test_of_two_workers_at_once_one_summary_counts_and_a_removed_thread_gets_non
     assert talk.rows(select(func.count()).select_from(summaries)) == [(0,)]
 
 
+@pytest.mark.parity
 def test_what_a_run_that_began_meanwhile_was_given_stays(talk: Talk) -> None:
     begun = []
 
@@ -470,6 +480,7 @@ def test_what_a_run_that_began_meanwhile_was_given_stays(talk: Talk) -> None:
     assert all(row.upto_turn < turn for row in talk.rows(select(summaries)) if row.used_by == begun[0].run_id)
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize("place", range(1, 7))
 def test_wherever_the_run_that_is_given_a_summary_is_lost_its_log_says_so_once(
     talk: Talk, monkeypatch: pytest.MonkeyPatch, place: int
@@ -555,6 +566,7 @@ def test_the_limit_is_a_share_of_the_smaller_of_history_and_window(talk: Talk) -
     assert limits_of(definition, "unknown/model").max_chars == 70_000
 
 
+@pytest.mark.parity
 def test_a_run_of_a_summarised_thread_is_replayed_with_the_summary(talk: Talk, tmp_path: Path) -> None:
     talk.grow()
     played = talk.say("And now?")

@@ -126,6 +126,7 @@ def test_labels_stay_on_the_run_and_the_thread(kit: AgentKit) -> None:
     assert [row.labels_json for row in rows(kit, select(threads))] == ['["untrusted"]']
 
 
+@pytest.mark.parity
 def test_an_approved_call_is_asked_about_again_when_the_other_agent_makes_it(kit: AgentKit) -> None:
     calls = [Call(id=f"call_{n}", name="refund", arguments='{"cents": 5}') for n in (2, 3)]
     kit.model.script(Turn(calls=calls[:1]), ASKS_BILLING, Turn(calls=calls[1:]), DONE)

@@ -154,6 +154,7 @@ def require_own_sides(office: Office) -> None:
 # --- a canary
 
 
+@pytest.mark.parity
 def test_a_canary_gets_its_share_of_child_runs_each_by_its_own_thread(office: Office) -> None:
     office.versions.promote(LOCAL, "clerk", 2, "canary", 50)
 
@@ -170,6 +171,7 @@ def test_a_canary_gets_its_share_of_what_a_router_passes_on(office: Office) -> N
     assert office.results(office.run()) == ["two"]
 
 
+@pytest.mark.parity
 def test_a_run_is_handed_over_to_the_version_that_serves_its_thread(office: Office) -> None:
     office.write("boss", "boss", tools=["ChangeGoal"])
     office.versions.promote(LOCAL, "clerk", 2, "canary", 50)
@@ -195,6 +197,7 @@ def test_a_run_is_not_handed_over_to_a_version_that_is_not_kept(
     assert "is not kept any more" in office.results(office.run(Turn(calls=[CHANGE])))[0]
 
 
+@pytest.mark.parity
 def test_a_rerun_gets_the_version_that_serves_its_own_thread(office: Office) -> None:
     first = office.runner.run("Hello", "clerk")
     first.result(30)
@@ -228,6 +231,7 @@ def test_a_rerun_from_behind_a_hand_over_is_a_run_that_was_handed_over(office: O
 # --- an approval
 
 
+@pytest.mark.parity
 def test_a_call_that_a_person_approved_goes_to_no_canary(office: Office) -> None:
     office.write("boss", "boss", **CONFIRMED)
     office.versions.promote(LOCAL, "clerk", 2, "canary", 100)
@@ -238,6 +242,7 @@ def test_a_call_that_a_person_approved_goes_to_no_canary(office: Office) -> None
     assert office.results(handle) == ["one", "one"]  # the second by the approval of the first
 
 
+@pytest.mark.parity
 def test_an_agent_that_is_promoted_between_question_and_answer_needs_another_approval(office: Office) -> None:
     office.write("boss", "boss", **CONFIRMED)
     handle = office.asked(ask(1))
@@ -312,6 +317,7 @@ def test_an_approved_call_whose_worker_is_lost_before_the_child_run_goes_to_no_o
     assert office.results(handle) == results
 
 
+@pytest.mark.parity
 def test_a_run_whose_agent_is_promoted_meanwhile_makes_the_approved_call_with_its_own_version(office: Office) -> None:
     office.write("boss", "boss one", **PAYS)
     office.write("boss", "boss two", tool_overrides={"pay": {"timeout_s": 7}}, **PAYS)

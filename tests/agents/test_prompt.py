@@ -234,6 +234,7 @@ def test_the_model_is_shown_the_beginning_of_a_long_result_with_a_note(result):
 # --- in a run --------------------------------------------------------------------------------------
 
 
+@pytest.mark.parity
 def test_a_run_whose_steps_outgrow_the_window_shows_its_sentence_and_its_last_steps(kit: AgentKit):
     kit.agent(tools=["calculator"], history_chars=1000, max_iterations=30)
     sums = [Call(name="calculator", arguments={"expression": f"{number} + 0"}, id=f"c{number}") for number in range(30)]

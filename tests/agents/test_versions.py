@@ -81,6 +81,7 @@ def test_the_stable_version_serves_whatever_the_file_says(clerk: Clerk) -> None:
     assert clerk.accepted() == "three"
 
 
+@pytest.mark.parity
 def test_a_canary_gets_its_share_and_a_thread_stays_on_its_side(clerk: Clerk) -> None:
     clerk.registered("one", "two")
     clerk.versions.promote(LOCAL, "clerk", 1)

@@ -123,6 +123,7 @@ anything = st.recursive(
 )
 
 
+@pytest.mark.parity
 @settings(max_examples=50)
 @given(anything | st.fixed_dictionaries({"v": st.just(1), "run_id": anything, "agent_id": anything}))
 def test_nothing_else_than_a_refusal_comes_of_garbage(wire):

@@ -165,6 +165,7 @@ def test_a_change_wakes_the_boards_of_its_tenant_alone(app, journal, monkeypatch
     assert not hub._boards
 
 
+@pytest.mark.parity
 def test_a_flood_of_hints_makes_it_ask_no_more_often(board: Board, runner, journal, monkeypatch) -> None:
     looked_at_s: list[float] = []
     query = journal.readers.runs.board

@@ -60,6 +60,7 @@ def test_every_call_that_starts_a_run_takes_an_idempotency_key(doc) -> None:
     assert starting <= keyed
 
 
+@pytest.mark.parity
 def test_no_field_of_an_answer_is_null_besides_those_that_the_page_names(doc) -> None:
     schemas = doc["components"]["schemas"]
     answers = {name for name in schemas if name not in inputs_of(doc)}

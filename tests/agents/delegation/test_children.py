@@ -97,6 +97,7 @@ def kit_timers(kit: AgentKit, kind: str) -> list[Any]:
         return list(connection.execute(select(timers.c.run_id, timers.c.id).where(timers.c.kind == kind)).all())
 
 
+@pytest.mark.parity
 def test_the_answer_of_a_child_run_is_the_result_of_the_call(kit: AgentKit) -> None:
     play_by(kit, {"Hello": Turn(calls=[ask("helper", "Add 2 and 3.")]), "Add 2 and 3.": Turn(text="Five.")})
 

@@ -92,6 +92,7 @@ def test_a_replay_gives_recorded_answers_and_outcomes_and_calls_nothing(file: Pa
     assert CALLED == [5]
 
 
+@pytest.mark.parity
 def test_the_conversation_before_is_part_of_what_is_sent(tmp_path: Path) -> None:
     with AgentKit(tools=[pay], history_chars=1000) as kit:
         for number in range(12):

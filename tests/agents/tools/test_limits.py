@@ -37,6 +37,7 @@ def test_every_text_that_a_shipped_tool_takes_has_a_limit(name: str, settings: S
     assert [path for path, text in texts(parameters) if not {"maxLength", "enum", "const"} & text.keys()] == []
 
 
+@pytest.mark.parity
 def test_a_call_beyond_a_limit_is_refused_before_the_policy_decides(tmp_path: Any) -> None:
     (tmp_path / "policy.yaml").write_text(
         "rules: [{name: never, verdict: halt, reason: 'No.', when: {tools: [http_get]}}]"

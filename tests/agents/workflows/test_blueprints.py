@@ -44,6 +44,7 @@ def started(kit: AgentKit, name: str, data: dict[str, Any]) -> RunHandle:
     return kit.start("flow", data)
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize("behind", [frozenset[int](), frozenset({1}), frozenset({2, 5, 8}), frozenset({3, 4, 6, 7})])
 def test_a_resumed_blueprint_makes_no_recorded_call_again(
     kit: AgentKit, losses: Losses, behind: frozenset[int]

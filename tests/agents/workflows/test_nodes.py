@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 
 from agents.errors import SIGNAL_INVALID, SIGNAL_UNKNOWN
+from agents.mailbox.inbox import Inbox
 from agents.models.errors import ModelFailed
 from agents.models.scripted import Turn
 from agents.testing import AgentKit
 from agents.tools.tool import tool
-from agents.workflows.workflow import Workflow
 from bus.journal.errors import CONTROL_REFUSED
 from bus.payloads import ControlPayload, ErrorPayload, NodePayload
 from config.errors import CallboardError
@@ -123,6 +124,7 @@ def test_a_node_that_may_fail_gives_its_error_or_leads_elsewhere(kit: AgentKit) 
     assert kit.start("branches").result(5).output == "a"
 
 
+@pytest.mark.parity
 def test_a_model_is_asked_again_as_often_as_its_node_says(kit: AgentKit) -> None:
     answers = iter([Turn(error=ModelFailed("busy")) for _ in range(3)] + [Turn(text=["done"])])
     kit.model.respond = lambda _: next(answers)
@@ -221,20 +223,22 @@ def test_each_item_of_a_list_has_a_signal_of_its_own(kit: AgentKit) -> None:
 
 
 def test_a_signal_that_comes_while_the_owner_leaves_is_taken(kit: AgentKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    leave = Workflow._leave
+    departure, leaves = Inbox.departure, threading.Event()
 
-    async def signalled(workflow: Workflow) -> None:
-        monkeypatch.setattr(Workflow, "_leave", leave)
-        context = workflow._context
-        await asyncio.to_thread(kit.runner.signal, context.lease.run_id, "paid", 4)
-        while not context.inbox.unread:
+    async def late(inbox: Inbox) -> Any:
+        leaves.set()
+        while not inbox.unread:
             await asyncio.sleep(0.001)
-        await leave(workflow)
+        return await departure(inbox)
 
-    monkeypatch.setattr(Workflow, "_leave", signalled)
+    monkeypatch.setattr(Inbox, "departure", late)
     kit.workflow(**chain(node("w", "WAIT", signal="paid")))
+    handle = kit.start()
 
-    assert kit.start().result(5).output == 4
+    leaves.wait(5)
+    kit.runner.signal(handle.run_id, "paid", 4)
+
+    assert handle.result(5).output == 4
 
 
 def test_a_signal_that_does_not_come_in_time_fails_its_node(kit: AgentKit) -> None:

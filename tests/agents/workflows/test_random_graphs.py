@@ -90,12 +90,14 @@ def flow_kit(each_database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterato
 BOUNDS: Any = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
 
 
+@pytest.mark.parity
 @settings(max_examples=30, **BOUNDS)
 @given(drawing=drawings())
 def test_a_random_graph_comes_to_what_the_reference_makes_of_it(flow_kit: AgentKit, drawing: Drawing) -> None:
     _require_same(flow_kit, drawing)
 
 
+@pytest.mark.parity
 @settings(max_examples=20, **BOUNDS)
 @given(drawing=drawings(), behind=st.frozensets(st.integers(0, 25), min_size=1, max_size=10))
 def test_a_random_graph_comes_to_the_same_where_commits_lose_their_owner(

@@ -61,6 +61,7 @@ def test_what_was_done_is_undone_the_newest_first_and_the_first_error_stays(kit:
     assert (states(kit, handle)["hotel"], states(kit, handle)["taxi"]) == ("compensated", "done")
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize("behind", range(14))
 def test_an_owner_that_is_lost_between_two_compensations_repeats_none(
     kit: AgentKit, losses: Losses, behind: int

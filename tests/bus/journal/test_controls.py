@@ -237,6 +237,7 @@ def test_a_paused_run_that_no_client_resumes_expires(harness: JournalHarness) ->
     assert (row.status, row.error_code) == ("failed", PAUSE_EXPIRED.code)
 
 
+@pytest.mark.parity
 def test_a_thousand_controls_at_once_are_refused_visibly_and_a_stop_gets_through(harness: JournalHarness) -> None:
     owner = harness.own()
     run_id = owner.lease.run_id
@@ -253,6 +254,7 @@ def test_a_thousand_controls_at_once_are_refused_visibly_and_a_stop_gets_through
     assert len(answers(harness, run_id)) == MAX_UNREAD + 1
 
 
+@pytest.mark.parity
 def test_a_paused_run_with_as_many_texts_as_may_be_is_limited_anew_and_resumed(harness: JournalHarness) -> None:
     run_id = harness.accept().run_id
     ask(harness, run_id, "pause")

@@ -390,6 +390,7 @@ def test_a_question_is_withdrawn_where_a_message_waits_already(harness: JournalH
     assert harness.own(first).lease.stop_requested
 
 
+@pytest.mark.parity
 def test_put_first_takes_as_many_statements_however_many_messages_wait(small_harness: JournalHarness) -> None:
     harness, counts = small_harness, list[int]()
     owner = harness.own(send(harness, "First").run_id)

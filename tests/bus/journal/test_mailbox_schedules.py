@@ -352,6 +352,7 @@ def _status(row: Any) -> str:
     return {"approval": "asking"}.get(row.reason, row.reason) if row.status == "waiting" else str(row.status)
 
 
+@pytest.mark.parity
 @pytest.mark.timeout(120)  # beside others that use the processors
 def test_every_schedule_is_as_the_model_of_the_mailbox_says(harness: JournalHarness) -> None:
     for seed in range(examples(SCHEDULES)):

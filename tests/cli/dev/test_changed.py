@@ -15,6 +15,7 @@ def test_a_changed_module_selects_the_tests_that_import_it_through_others() -> N
     assert {"tests/bus/journal/test_threads.py", "tests/web/test_runs.py"} <= set(selected)
 
 
+@pytest.mark.parity
 def test_a_changed_test_selects_itself_and_those_that_read_every_file() -> None:
     assert select_tests(["tests/cli/test_quoted.py"]) == sorted(["tests/cli/test_quoted.py", *ALWAYS])
 

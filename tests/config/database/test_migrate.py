@@ -244,6 +244,7 @@ def test_a_database_that_is_current_is_left_alone(older: Settings) -> None:
     assert not migrate(older)
 
 
+@pytest.mark.parity
 def test_old_empty_and_newer_schemas_are_named(older: Settings, database: Database) -> None:
     with pytest.raises(SchemaOld, match="migrate"):
         require_current(database)

@@ -314,6 +314,7 @@ PIECES = st.sampled_from(
 )
 
 
+@pytest.mark.parity
 @settings(max_examples=500)
 @given(pieces=st.lists(PIECES, max_size=14), value=JSON)
 def test_whatever_a_source_is_it_is_refused_or_has_a_value_or_fails(pieces, value):

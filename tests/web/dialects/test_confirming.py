@@ -32,6 +32,7 @@ def confirm(client, **body: Any):
     return client.post("/confirm", json=body)
 
 
+@pytest.mark.parity
 def test_the_one_call_that_waits_is_approved(client, journal, waiting) -> None:
     open_question = question_before()
     run_id = waiting(open_question)

@@ -132,6 +132,7 @@ def test_a_call_that_takes_longer_continues(client: Any, kit: AgentKit) -> None:
     assert kit.runner.handle(answer.json["run_id"]).result(30).output == "late"
 
 
+@pytest.mark.parity
 def test_a_call_that_needs_approval_says_which_and_is_made_once_it_has_it(client: Any, kit: AgentKit) -> None:
     key = {"Idempotency-Key": "tea"}
     answer = execute(client, "order", {"item": "tea"}, headers=key)

@@ -48,6 +48,7 @@ def test_a_workflow_is_listed_with_its_input_and_none_of_its_tools_by_it(place: 
     assert {"greeting_add", "launch"}.isdisjoint(by_name)
 
 
+@pytest.mark.parity
 def test_only_those_who_may_start_it_are_offered_a_workflow(place: Place, mode: str) -> None:
     def names(principal: Principal) -> set[str]:
         listed = place.as_principal(principal).use(lambda client: client.list_tools(), mode).tools

@@ -74,6 +74,7 @@ def test_the_pieces_of_the_network_do_not_matter(piece: int | None, end: bytes) 
     assert chunks[-1].usage is not None
 
 
+@pytest.mark.parity
 @given(cuts=st.lists(st.integers(0, len(STREAM)), max_size=12))
 def test_any_cut_gives_the_same_chunks(cuts: list[int]) -> None:
     wire, edges = OpenAIWire(), sorted({0, *cuts, len(STREAM)})
