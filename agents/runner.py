@@ -14,8 +14,7 @@ from agents.delegation.subject import RunSubject, StartOptions
 from agents.errors import observer_travels
 from agents.governance.guardrails.guardrails import sealing_guardrails
 from agents.handle import RunHandle
-from agents.mailbox.signals import signal_data
-from agents.mailbox.texts import steer_data
+from agents.mailbox.inputs import signal_data, steer_data
 from agents.process import Process, current_process, open_process, use_process
 from agents.prompt import check_thread_id
 from agents.registry import AgentRegistry
@@ -350,7 +349,7 @@ class Runner:
 
         Raises:
             RunUnknown, FORBIDDEN, CONTROL_REFUSED, TOO_MANY_CONTROLS: see ``bus.journal.mailbox.control``.
-            INPUT_EMPTY, INPUT_TOO_LARGE, BadRequest, INPUT_BLOCKED: see ``agents.mailbox.texts``.
+            INPUT_EMPTY, INPUT_TOO_LARGE, BadRequest, INPUT_BLOCKED: see ``agents.mailbox.inputs``.
         """
         principal = principal or self.principal
         data, originals = steer_data(self.journal, self.registry, principal, run_id, content)
@@ -377,7 +376,7 @@ class Runner:
 
         Raises:
             RunUnknown, FORBIDDEN, CONTROL_REFUSED, TOO_MANY_CONTROLS: see ``bus.journal.mailbox.control``.
-            SIGNAL_UNKNOWN, SIGNAL_INVALID, INPUT_TOO_LARGE, INPUT_BLOCKED: see ``agents.mailbox.signals``.
+            SIGNAL_UNKNOWN, SIGNAL_INVALID, INPUT_TOO_LARGE, INPUT_BLOCKED: see ``agents.mailbox.inputs``.
         """
         principal = principal or self.principal
         control_data = signal_data(self.journal, self.registry, principal, run_id, name, data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from agents.delegation.router import routed_call
-from agents.mailbox.texts import definition_of_run, guarded
+from agents.mailbox.inputs import definition_of_run, guarded
 from agents.prompt import check_objective
 from agents.registry import AgentRegistry, principal_of
 from bus.journal import Journal

@@ -1,4 +1,7 @@
-"""Signals for the nodes of a workflow: checked against what it declares, and guarded, before they are kept."""
+"""What clients give runs that were accepted before: texts, and signals for the nodes of workflows.
+
+It passes the guardrails of the run's agent, like the run's input.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,34 @@ import orjson
 
 from agents.errors import INPUT_TOO_LARGE, SIGNAL_INVALID, SIGNAL_UNKNOWN
 from agents.governance.guardrails.guardrails import sealing_guardrails
-from agents.mailbox.texts import definition_of_run
+from agents.prompt import check_objective
 from agents.registry import AgentRegistry
 from bus.identity.access import require
 from bus.journal import Journal
 from bus.journal.clients import SIGNAL, WORKFLOW
 from bus.journal.errors import CONTROL_REFUSED
+from bus.sealing import Original
 from config.definitions.agent import AgentDefinition
+from config.definitions.loading import pinned_definition
 from config.definitions.schemas.json_schema import schema_errors
 from config.identity.principal import Principal, Verb
 from config.text.names import did_you_mean
+
+
+def steer_data(
+    journal: Journal, registry: AgentRegistry, principal: Principal, run_id: str, content: str
+) -> tuple[dict[str, str], list[Original]]:
+    """Return the data of a steer: what the guardrails of a run's agent leave of the text; and what is to be sealed.
+
+    Raises:
+        RunUnknown: there is no such run, or the principal does not see it.
+        INPUT_EMPTY, INPUT_TOO_LARGE, BadRequest, INPUT_BLOCKED: the text cannot be used.
+    """
+    check_objective(content, journal.settings.max_input_chars)
+    run = journal.readers.runs.row(principal, run_id)
+    definition = definition_of_run(journal, registry, run)
+    text, originals = guarded(journal, definition, content)
+    return {"content": text, "checked_by": definition.digest}, originals
 
 
 def signal_data(
@@ -53,6 +74,20 @@ def signal_data(
     guardrails, _ = sealing_guardrails(journal.settings, definition.guardrails)
     guardrails.require_call({"data": data})
     return {"name": name, "data": data}
+
+
+def definition_of_run(journal: Journal, registry: AgentRegistry, run: Any) -> AgentDefinition:
+    """Return the definition that a run was accepted with, or where that is not recorded, today's."""
+    content_json = journal.readers.recorded_definition(run.definition_digest)
+    if content_json is None:
+        return registry.get(run.agent_id)
+    return pinned_definition(run.agent_id, run.definition_digest, content_json)
+
+
+def guarded(journal: Journal, definition: AgentDefinition, content: str) -> tuple[str, list[Original]]:
+    """Return what an agent's guardrails leave of a text, and what is to be sealed of it."""
+    guardrails, originals = sealing_guardrails(journal.settings, definition.guardrails)
+    return guardrails.input(content), originals
 
 
 def _signals_of(definition: AgentDefinition) -> dict[str, Mapping[str, Any]]:
