@@ -32,7 +32,6 @@ from config.errors import ModelVisible
 from config.ids import canonical_digest
 from config.policy_decision import TOOLS_OWN, PolicyDecision, Verdict
 
-NEEDS_APPROVAL = "This tool needs a person's approval for each call."
 CHANGED = "The tool has changed since this call was approved, so it needs another approval."
 POLICY_CHANGED = "The policy has changed since this call was approved, so it needs another approval."
 MISSING = "The agent called this without {names}. Fill in what is missing, or decline."
@@ -258,7 +257,7 @@ def _missing_approval(request: CallRequest, decision: CallDecision) -> str | Non
     if not (tool.needs_approval or decision.is_required_by_policy):
         return None
     if answer.decision is None or answer.decision.decision not in USED_UP:
-        return _approval_reason(decision)
+        return _approval_reason(tool, decision)
     if answer.decision.decision == "run_again":
         return None
     if answer.digest != canonical_digest(decision.arguments) or answer.tool_digest != version_of(tool):
@@ -266,10 +265,10 @@ def _missing_approval(request: CallRequest, decision: CallDecision) -> str | Non
     return None if answer.policy_version == decision.policy_version else POLICY_CHANGED
 
 
-def _approval_reason(decision: CallDecision) -> str:
+def _approval_reason(tool: Tool, decision: CallDecision) -> str:
     judged = decision.policy_decision
     if judged is None or not decision.is_required_by_policy:
-        return NEEDS_APPROVAL
+        return tool.confirm_reason
     return judged.reason or f"The policy's rule '{judged.rule}' requires a person's approval."
 
 
@@ -287,7 +286,7 @@ def _with_tools_own(tool: Tool, decision: PolicyDecision) -> PolicyDecision:
         return decision
     if decision.verdict is Verdict.CONSTRAIN:  # the rule has changed the call, and stays named
         return replace(decision, verdict=Verdict.REQUIRE_APPROVAL)
-    return replace(decision, verdict=Verdict.REQUIRE_APPROVAL, rule=TOOLS_OWN, reason=NEEDS_APPROVAL)
+    return replace(decision, verdict=Verdict.REQUIRE_APPROVAL, rule=TOOLS_OWN, reason=tool.confirm_reason)
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:

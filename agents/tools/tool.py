@@ -47,6 +47,8 @@ class Tool:
     """Seconds a call may take; None takes the agent's ``timeouts.tool_s``."""
     confirm: bool = False
     """Whether a person has to approve each call."""
+    confirm_reason: str = "This tool needs a person's approval for each call."
+    """Why, as the person reads it."""
     on_expiry: OnExpiry = OnExpiry.FAIL
     """What is done about a call that no person approves or rejects in time."""
     approvers: int = 1

@@ -25,14 +25,15 @@ class ApprovalGateNode(Handler):
 
     def tool(self, call: NodeCall) -> Tool:
         """Return what the persons approve: the message and the data, which they may change."""
-        settings = call.settings
+        settings, name = call.settings, call.node.name or call.node.id
         return Tool(
             name=NAME,
-            description=f"Lets the workflow continue behind '{call.node.name or call.node.id}'.",
+            description=f"Lets the workflow continue behind '{name}'.",
             parameters=_PARAMETERS,
             function=_approved,
             effect=Effect.PURE,
             confirm=True,
+            confirm_reason=f"The workflow continues behind '{name}' when a person approves.",
             approvers=settings.approvers,
             on_expiry=OnExpiry(settings.on_expiry),
             labels=frozenset({INWARD, TRUSTED}),

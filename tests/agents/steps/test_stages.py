@@ -18,7 +18,7 @@ from agents.models.streams.tool_calls import ToolCall
 from agents.prompt import Window
 from agents.steps import stages
 from agents.steps.call_record import CallDecision, version_of
-from agents.steps.stages import CHANGED, NEEDS_APPROVAL, POLICY_CHANGED, CallRequest, decide, request_of
+from agents.steps.stages import CHANGED, POLICY_CHANGED, CallRequest, decide, request_of
 from agents.steps.tool_step import ToolStep
 from agents.testing import AgentKit, Call, Turn
 from agents.tools import Tool, tool
@@ -183,7 +183,7 @@ def test_a_policy_requires_an_approval_that_holds_for_its_version(context: RunCo
 def test_restricted_data_needs_an_approval(context: RunContext) -> None:
     restricted = replace(BOOKING, classification=Classification.RESTRICTED)
 
-    assert decided(context, restricted).approval_reason == NEEDS_APPROVAL
+    assert decided(context, restricted).approval_reason == restricted.confirm_reason
 
 
 def test_the_decision_is_committed_with_the_start(kit: AgentKit, context: RunContext) -> None:

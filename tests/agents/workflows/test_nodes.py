@@ -285,6 +285,7 @@ def test_a_rejected_gate_follows_its_error(kit: AgentKit) -> None:
     answer(handle, "reject")
 
     assert question["arguments"] == {"message": "Pay 3?", "data": {"n": 3}}
+    assert question["reason"] == "The workflow continues behind 'gate' when a person approves."
     assert handle.result(5).output == "no"
 
 
