@@ -144,8 +144,7 @@ def _facts(run: dict[str, Any], agent_width: int, took_width: int) -> str:
 def _title(run: dict[str, Any]) -> str:
     why = f"  ({run['reason']})" if run.get("reason") and run["status"] != "succeeded" else ""
     mark = {"high": "↑ ", "low": "↓ "}.get(run["priority"], "") + ("↳ " if "parent_run_id" in run else "")
-    title = f"{run['agent_name']}: {run['title']}" if run["kind"] == "workflow" else run["title"]
-    return f"{mark}{'⚙ ' if run['kind'] == 'tool' else ''}{visible(title)}{why}"
+    return f"{mark}{'⚙ ' if run['kind'] == 'tool' else ''}{visible(run['title'])}{why}"
 
 
 _COLOURS = {"constrain": "yellow", "require_approval": "yellow", "block": "red", "halt": "red"}

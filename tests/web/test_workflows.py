@@ -45,13 +45,14 @@ def start(client, **fields: Any) -> Any:
 
 def test_a_workflow_is_started_with_its_input_once_by_a_key(client) -> None:
     fields: dict[str, Any] = {"thread_id": "bills", "metadata": {"order": 17}, "priority": "high"}
-    body = {"workflow": "billing", "input": {"cents": 5}, **fields}
+    body = {"workflow": "billing", "input": {"cents": 5, "note": "Two chairs"}, **fields}
     first, again = (client.post("/v1/runs", json=body, headers={"Idempotency-Key": "k"}) for _ in range(2))
 
     assert (first.status_code, first.json.keys() <= AcceptedRun.model_fields.keys()) == (202, True)
     assert first.json["run_id"] == again.json["run_id"]
     run = client.get(first.headers["Location"]).json
     assert (run["kind"], run["agent"], run["agent_name"]) == ("workflow", "billing", "Billing")
+    assert run["title"] == "Billing: Two chairs"
     assert (run["thread_id"], run["metadata"], run["priority"]) == ("bills", {"order": 17}, "high")
 
 

@@ -225,7 +225,7 @@ def insert_child(connection: Connection, new: NewRun) -> None:
 
 def _insert(connection: Connection, new: NewRun, grant: Grant | None) -> dict[str, Any]:
     """Insert the run, the user's message and event 1, and return the run's row."""
-    now_ms, title = epoch_ms(), stored_line(new.objective)
+    now_ms, title = epoch_ms(), stored_line(new.title)
     run = run_row(new, grant, title, *_take_number(connection, new, title))
     insert_run(connection, run)
     write_originals(connection, run["id"], new.originals)

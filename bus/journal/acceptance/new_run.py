@@ -87,6 +87,14 @@ class NewRun:
             return WORKFLOW
         return AGENT if self.call is None else TOOL
 
+    @property
+    def title(self) -> str:
+        """The text that lists show the beginning of; of a workflow its name, and its input or the first text of it."""
+        if self.input is None or self.body is not None:
+            return self.objective
+        text = next((value for value in self.input.values() if isinstance(value, str) and value), self.objective)
+        return f"{self.agent_name}: {text}" if self.input else self.agent_name
+
 
 def run_row(
     new: NewRun, grant: Grant | None, title: str, thread_key: int, thread_id: str, turn: int, is_private: bool
