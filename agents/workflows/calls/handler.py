@@ -12,6 +12,7 @@ from bus.journal.owner import NodeStep
 from config.definitions.workflows.graph import DEFAULT
 from config.errors import CallboardError, Permanent
 from config.expressions.errors import ExpressionFailed
+from config.expressions.references import kind_of
 from config.expressions.templates import render_data
 
 T = TypeVar("T")
@@ -91,7 +92,7 @@ def items_of(call: NodeCall, data: Any) -> list[Any]:
     if isinstance(items, list):
         problem = f"this has {len(items):,}; split it over several runs"
     else:
-        problem = f"this is {type(items).__name__}; give it a list"
+        problem = f"this is {kind_of(items)}; give it a list"
     raise ITEMS_REFUSED(node=call.node.id, limit=MAX_ITEMS, problem=problem)
 
 

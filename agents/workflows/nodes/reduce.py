@@ -13,6 +13,7 @@ from agents.workflows.calls.node_call import NodeCall
 from agents.workflows.calls.scope import NodeOutput
 from agents.workflows.nodes.llm import prompted
 from config.expressions.node_expression import NodeExpression
+from config.expressions.references import kind_of
 
 Reducer = Callable[[NodeCall, Sequence[Any]], Any]
 
@@ -91,7 +92,7 @@ def _first(call: NodeCall, items: Sequence[Any]) -> Any:
 def _require(call: NodeCall, values: Sequence[Any], fits: Callable[[Any], bool], what: str) -> None:
     for index, value in enumerate(values):
         if not fits(value):
-            problem = f"the reducer {call.settings.reducer} needs {what}, and item {index} is {type(value).__name__}."
+            problem = f"the reducer {call.settings.reducer} needs {what}, and item {index} is {kind_of(value)}."
             raise EXPRESSION_FAILED(node=call.node.id, problem=problem)
 
 
