@@ -17,6 +17,8 @@ from bus.messages.message import BusMessage
 from bus.messages.registry import messages
 from cli.dev.error_catalogue import catalogue
 from config.definitions.capability import CapabilityFields
+from config.definitions.workflows.fields import OF_AGENTS, EdgeFields, NodeFields, WorkflowFields
+from config.definitions.workflows.node_types import SHIPPED
 from config.folders import ROOT
 from config.identity.contexts import ContextsWire, GoldenContextWire, SecurityContextWire
 from web.calls.fields import ProblemDetails, docstrings, schema_of
@@ -105,6 +107,30 @@ def _problem() -> Json:
     return schema | {"$defs": {"Code": {"description": "docs/errors.md has them with their remedies.", "oneOf": codes}}}
 
 
+def _workflow() -> Json:
+    """Return the schema of a workflow's file, in which the type of a node says what its ``config`` may have."""
+    schema = _described(WorkflowFields)
+    fields, shared = schema["properties"], schema["$defs"]
+    for name in OF_AGENTS:
+        fields.pop(name, None)
+    node = _described(NodeFields) | {"additionalProperties": False}
+    node.pop("$defs", None)  # the whole schema has them
+    variants = []
+    for kind in SHIPPED.values():
+        config = _described(kind.config)
+        shared |= config.pop("$defs", {})
+        variants.append(_node(node, {"const": kind.name, "description": kind.description}, config))
+    packages = {"type": "string", "not": {"enum": [*SHIPPED]}, "description": "A type of an installed package."}
+    shared["NodeFields"] = {"oneOf": [*variants, _node(node, packages, node["properties"]["config"])]}
+    shared["EdgeFields"]["properties"]["source_handle"] |= {"description": docstrings(EdgeFields)["source_handle"]}
+    return schema | {"title": "Workflow", "description": "The file of a workflow, `config/workflows/ID.yaml`."}
+
+
+def _node(node: Json, kind: Json, config: Json) -> Json:
+    needed = [*node["required"], *(["config"] if config.get("required") else ())]
+    return node | {"required": needed, "properties": node["properties"] | {"type": kind, "config": config}}
+
+
 def _code(code: str, meaning: str) -> Json:
     return {"const": code, "description": meaning}
 
@@ -119,6 +145,7 @@ CONTRACTS: tuple[Contract, ...] = (
     Contract(name="tool", direction=Direction.OUTPUT, schema=lambda: schema_of(CatalogueTool)),
     Contract(name="contexts", direction=Direction.OUTPUT, schema=_contexts),
     Contract(name="capability", direction=Direction.INPUT, schema=lambda: _described(CapabilityFields)),
+    Contract(name="workflow", direction=Direction.INPUT, schema=_workflow),
 )
 """Every contract. A later one is a row more."""
 

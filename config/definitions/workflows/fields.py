@@ -17,7 +17,7 @@ from config.expressions.templates import Template, templates_in
 
 NODE_ID = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
 MAX_NODES = 1000
-_OF_AGENTS = (
+OF_AGENTS = (
     "system_prompt example_conversation_history resources prompts router max_iterations history_chars compaction "
     "ask_missing_arguments starters prompt_guard output_schema agent_name agent_friendly_description starter_prompt "
     "mcp_server_definition on_waiting"
@@ -116,7 +116,7 @@ class WorkflowFields(DefinitionFields):
     @classmethod
     def _is_no_agent(cls, data: Any) -> Any:
         for name in data if isinstance(data, dict) else ():
-            if name in _OF_AGENTS and not (name == "system_prompt" and data[name] == PROMPT):
+            if name in OF_AGENTS and not (name == "system_prompt" and data[name] == PROMPT):
                 raise ValueError(f"`{name}` is of agents; a workflow has none")
         return _with_tools(data)
 

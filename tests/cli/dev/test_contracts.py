@@ -112,6 +112,26 @@ def test_the_example_capabilities_fit_their_contract(file: Any) -> None:
     assert fits("capability", yaml.safe_load(file.read_text())) == []
 
 
+@pytest.mark.parametrize("file", sorted((ROOT / "config/workflows").glob("*.yaml")), ids=lambda file: file.stem)
+def test_the_shipped_workflows_fit_their_contract(file: Any) -> None:
+    assert fits("workflow", yaml.safe_load(file.read_text())) == []
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"id": "a", "type": "LLM"},
+        {"id": "a", "type": "LLM", "config": {"prompt": "Hi", "tool": "x"}},
+        {"id": "a", "type": "WAIT", "on_eror": "fail"},
+        {"id": "1", "type": "MINE", "config": {"any": 1}},
+    ],
+)
+def test_a_node_fits_the_contract_by_its_type(node: dict[str, Any]) -> None:
+    assert fits("workflow", {"name": "W", "nodes": [node], "edges": []})
+    right = {"id": "a", "type": "MINE", "config": {"any": 1}}
+    assert not fits("workflow", {"name": "W", "nodes": [right], "edges": []})
+
+
 @pytest.mark.parity
 def test_the_contracts_need_no_broker_database_or_web_server() -> None:
     code = (
