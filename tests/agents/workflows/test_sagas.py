@@ -8,6 +8,10 @@ import pytest
 
 from agents.testing import AgentKit
 from agents.tools.tool import tool
+from bus.journal.errors import RUN_CRASHED
+from bus.journal.owner import Ending
+from bus.journal.run_end import NOT_MADE, end_run
+from bus.journal.unowned.transitions import lock_run
 from tests.agents.workflows.conftest import Losses
 from tests.agents.workflows.flows import answer, chain, node, states, until
 
@@ -111,6 +115,22 @@ def test_a_stop_undoes_what_was_done_and_the_run_is_cancelled(kit: AgentKit) -> 
 
     assert (end.status, CALLS) == ("cancelled", ["book flight", "cancel flight"])
     assert not end.not_undone
+
+
+def test_an_end_without_an_owner_names_what_was_not_undone(kit: AgentKit) -> None:
+    kit.workflow(tools=[book, cancel], **chain(booking("flight"), node("w", "WAIT", signal="paid")))
+    handle, journal = kit.start(), kit.runner.journal
+    until(handle, "waiting")
+
+    with journal.database.write() as connection:
+        row = lock_run(connection, handle.run_id)
+        assert row is not None
+        written = end_run(connection, row, Ending.failed(RUN_CRASHED(crashes=3, during="")))
+    journal.live.publish(written)
+
+    end = handle.result(5)
+    assert (end.status, CALLS) == ("failed", ["book flight"])
+    assert end.not_undone == [{"node": "flight", "tool": "cancel", "reason": NOT_MADE}]
 
 
 def test_a_run_that_succeeds_undoes_nothing(kit: AgentKit) -> None:
