@@ -137,8 +137,8 @@ class Workflow:
         if calls:
             return await open_calls.waiting(self._context, calls, self._definition.on_unknown)
         waits = StatusPayload(status="waiting", reason=Reason.SIGNAL)
-        names = ", ".join(f"'{path}'" for path in self._runtime.open)
-        release = Release(status="waiting", reason=Reason.SIGNAL, detail=f"Waits at {names}.")
+        waits_at = ", ".join(f"at '{path}' {node.what}" for path, node in self._runtime.open.items() if node.what)
+        release = Release(status="waiting", reason=Reason.SIGNAL, detail=f"Waits {waits_at}.")
         return Commit(events=[waits], release=release)
 
     # --- ending early

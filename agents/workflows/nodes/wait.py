@@ -24,6 +24,8 @@ class OpenNode:
 
     step_id: str
     call: NodeCall
+    what: str = ""
+    """For what it waits, as a part of a sentence; empty of a node whose inner nodes wait."""
 
     def cut_off(self, ending: Ending) -> Commit:
         """Return the commit that ends it with the run."""
@@ -35,8 +37,9 @@ class WaitNode(Handler):
 
     async def run(self, call: NodeCall) -> NodeOutput | None:
         name, seconds = signal_name(call), self._seconds(call)
-        step_id, over_s = await self._begun(call, name, seconds)
-        call.executor.open[call.path] = OpenNode(step_id, call)
+        what = f"for the signal '{name}'" if name is not None else f"for {seconds:g} s"
+        step_id, over_s = await self._begun(call, name, seconds, what)
+        call.executor.open[call.path] = OpenNode(step_id, call, what)
         while True:
             request = call.executor.signal(name) if name is not None else None
             left_s = None if over_s is None else over_s - time.monotonic()
@@ -47,7 +50,9 @@ class WaitNode(Handler):
             if not await self._news(call, left_s, is_short=is_short):
                 return None
 
-    async def _begun(self, call: NodeCall, name: str | None, seconds: float | None) -> tuple[str, float | None]:
+    async def _begun(
+        self, call: NodeCall, name: str | None, seconds: float | None, what: str
+    ) -> tuple[str, float | None]:
         """Return the node's step, and until when it waits (monotonic); its start is committed."""
         if call.prior is not None:
             terms = orjson.loads(call.prior.step.arguments_text or "{}")
@@ -56,7 +61,6 @@ class WaitNode(Handler):
         timer_ms = None if seconds is None else round(seconds * 1000)
         terms = {"signal": name, "seconds": seconds}
         started = call.step("wait", terms, input=terms, timer_ms=timer_ms)
-        what = f"for the signal '{name}'" if name is not None else f"for {seconds:g} s"
         event = call.event("waiting", step_id=started.id, content=f"Waits {what}.")
         call.executor.context.spending.begin(1)
         call.executor.ledger.add(Commit(events=[event], started=[started]))

@@ -17,6 +17,7 @@ from agents.tools.tool import tool
 from bus.journal.errors import CONTROL_REFUSED
 from bus.payloads import ControlPayload, ErrorPayload, NodePayload
 from config.errors import CallboardError
+from tests.agents.workflows.conftest import Losses
 from tests.agents.workflows.flows import END, START, answer, chain, edges, events, node, results, states, until
 
 
@@ -215,6 +216,8 @@ def test_each_item_of_a_list_has_a_signal_of_its_own(kit: AgentKit) -> None:
     kit.workflow(nodes=nodes, edges=edges("start each", "each w foreach-body", "each end"))
     handle = kit.start()
     until(handle, "waiting")
+    row = kit.runner.journal.readers.runs.row(kit.runner.principal, handle.run_id)
+    assert row.detail == "Waits at 'each/0/w' for the signal 'paid-0', at 'each/1/w' for the signal 'paid-1'."
 
     for name, data in (("paid-1", "second"), ("paid-0", "first")):
         kit.runner.signal(handle.run_id, name, data)
@@ -247,6 +250,36 @@ def test_a_signal_that_does_not_come_in_time_fails_its_node(kit: AgentKit) -> No
     end = kit.start().result(5)
 
     assert (end.status, end.reason) == ("failed", "signal_missed")
+
+
+# --- branches
+
+
+@pytest.mark.parametrize("behind", [(2, 9, 30), (5, 6, 7)])
+def test_twenty_branches_come_to_one_end_with_owners_that_are_lost(
+    kit: AgentKit, losses: Losses, behind: tuple[int, ...]
+) -> None:
+    calls: list[int] = []
+
+    @tool(effect="idempotent")
+    def square(n: int) -> int:
+        """Square a number."""
+        calls.append(n)
+        return n * n
+
+    branches = [node(f"b{n}", "FUNCTION", tool="square", arguments={"n": n}) for n in range(20)]
+    total = node("t", "TRANSFORM", output=[f"{{{{ nodes.b{n} }}}}" for n in range(20)])
+    pairs = [line for n in range(20) for line in (f"p b{n} parallel-{n}", f"b{n} t")]
+    kit.workflow(
+        tools=[square],
+        nodes=[START, node("p", "PARALLEL"), *branches, total, END],
+        edges=edges("start p", *pairs, "t end"),
+    )
+    losses.begin(kit, frozenset(behind))
+
+    assert kit.start().result(10).output == [n * n for n in range(20)]
+    assert set(calls) == set(range(20))
+    assert len(calls) <= 20 * (1 + len(behind))
 
 
 # --- approvals
