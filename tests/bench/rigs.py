@@ -154,8 +154,11 @@ def naive(folder: Path, model_url: str) -> Iterator[Rig]:
 
 
 @contextlib.contextmanager
-def callboard(folder: Path, model_url: str, *, slots: int | None = None) -> Iterator[Rig]:
-    """Yield (c): the commands `up` starts, one web and one worker process, on a state folder of their own."""
+def callboard(folder: Path, model_url: str, **changes: Any) -> Iterator[Rig]:
+    """Yield (c): the commands `up` starts, one web and one worker process, on a state folder of their own.
+
+    ``changes``: of its settings.
+    """
     with contextlib.ExitStack() as open_things:
         state, agents = folder / "callboard", folder / "agents"
         agents.mkdir()
@@ -169,7 +172,7 @@ def callboard(folder: Path, model_url: str, *, slots: int | None = None) -> Iter
             "workers": 1,
             "port": 0,
         }
-        settings = Settings(**(values if slots is None else {**values, "slots": slots}))
+        settings = Settings(**{**values, **changes})
         migrate(settings)
         listener = open_things.enter_context(bind(settings, "up"))
         env = environment_of(settings)
