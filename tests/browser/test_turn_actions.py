@@ -80,6 +80,35 @@ def test_a_message_that_a_route_took_is_not_edited(visitor: Visitor) -> None:
     assert [run["kind"] for run in runs(visitor)] == ["agent", "tool", "tool", "agent"]
 
 
+def test_a_message_that_is_removed_while_the_page_reads_the_thread_is_no_turn(visitor: Visitor) -> None:
+    speaking(visitor, 400)
+    thread_id = visitor.page.url.rpartition("/")[2]
+    requests, address = visitor.context.request, f"{visitor.url}/v1/threads/{thread_id}"
+    body = {"agent": "assistant", "input": "Never mind.", "thread_id": thread_id}
+    messages, held = re.compile(f"{re.escape(address)}/messages"), list[Route]()
+
+    def read(route: Route) -> None:
+        """Give the page the messages as they were before the removal, and the runs as they are after it."""
+        if not held:
+            return route.continue_()
+        answer = route.fetch()
+        run_id = answer.json()["messages"][-1]["run_id"]
+        assert requests.delete(f"{address}/queue/{run_id}").ok
+        while held:
+            held.pop().continue_()
+        return route.fulfill(response=answer)
+
+    visitor.page.route(address, lambda route: held.append(route), times=1)
+    visitor.page.route(messages, read)
+    with visitor.page.expect_request_finished(lambda request: "/messages" in request.url):
+        assert requests.post(f"{visitor.url}/v1/runs", data=body).status == 202
+    assert requests.post(f"{visitor.url}/v1/runs", data={**body, "input": "And now?"}).status == 202
+
+    expect(visitor.turns.last).to_contain_text("And now?", timeout=PATIENCE_MS)
+    expect(visitor.turns).to_have_count(2, timeout=PATIENCE_MS)
+    expect(visitor.page.locator(".end")).to_have_count(0)
+
+
 def test_the_answer_of_a_route_is_the_text_of_its_turn_live_and_in_another_browser(visitor: Visitor) -> None:
     visitor.opens(f"#/thread/{routed(visitor, 'The sum of 17 * 23?')}").waits_for_end()
     visitor.says("The sum of 2 + 2?").waits_for_end(2)

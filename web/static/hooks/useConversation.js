@@ -220,6 +220,7 @@ export class Conversation {
         if (known.has(story.run_id)) continue;
         this.stories.push(story);
         this.view.showStory(story);
+        if (isOver(story) && !story.startedAt) this.#dropRemoved(story); // its message may have been read before it was removed
       }
       this.#followNext();
     }, 300);
