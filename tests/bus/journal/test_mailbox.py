@@ -476,7 +476,7 @@ def test_the_run_that_a_thread_is_at_is_found_without_reading_all_that_waits(har
 
     with harness.database.read() as connection:
         if not harness.database.is_sqlite:
-            for name in ("enable_seqscan", "enable_sort"):  # as where the table is large
+            for name in ("enable_seqscan", "enable_sort", "enable_incremental_sort"):  # as where the table is large
                 connection.execute(text(f"SET LOCAL {name} = off"))
         query = busy._HEAD.params(its).compile(connection, compile_kwargs={"literal_binds": True})
         explain = "EXPLAIN QUERY PLAN" if harness.database.is_sqlite else "EXPLAIN"
