@@ -173,6 +173,13 @@ async def waiting(context: RunContext, calls: Sequence[ToolStep], on_unknown: st
     return Commit(events=[waits], waiting=pending, release=release)
 
 
+def _expiry(call: ToolStep, now_ms: int, most_ms: int) -> int:
+    """Return until when a person may answer about a call."""
+    tool = call.record.tool
+    seconds = tool.answer_s if tool is not None else None
+    return most_ms if seconds is None else min(most_ms, now_ms + round(seconds * 1000))
+
+
 async def _asking(
     context: RunContext, calls: Sequence[ToolStep], on_unknown: str, pending: Mapping[str, TaskWait | None]
 ) -> Commit:
@@ -191,7 +198,8 @@ async def _asking(
             "look at the other side before you start a new run."
         )
     expires_ms = await context.wait_expiry_ms()
-    questions = [call.question(expires_ms) for call in calls if not call.record.is_asked]
+    now_ms = expires_ms - context.settings.approval_ttl_s * 1000
+    questions = [call.question(_expiry(call, now_ms, expires_ms)) for call in calls if not call.record.is_asked]
     await context.require_may_ask(sum(question.kind != "unknown" for question in questions))
     release = Release(status="waiting", reason=Reason.APPROVAL, questions=tuple(questions), detail=_asked_of(calls))
     waits = StatusPayload(status="waiting", reason="approval")

@@ -51,6 +51,8 @@ class Tool:
     """Why, as the person reads it."""
     on_expiry: OnExpiry = OnExpiry.FAIL
     """What is done about a call that no person approves or rejects in time."""
+    answer_s: float | None = None
+    """Seconds that persons have to approve a call; None: those of the settings, which are the most."""
     approvers: int = 1
     """How many persons have to approve a call; from two on, the run's own principal is none of them."""
     default: Any = None

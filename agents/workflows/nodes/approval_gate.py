@@ -34,6 +34,7 @@ class ApprovalGateNode(Handler):
             effect=Effect.PURE,
             confirm=True,
             confirm_reason=f"The workflow continues behind '{name}' when a person approves.",
+            answer_s=call.node.timeout_s,
             approvers=settings.approvers,
             on_expiry=OnExpiry(settings.on_expiry),
             labels=frozenset({INWARD, TRUSTED}),

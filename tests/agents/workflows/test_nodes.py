@@ -14,11 +14,26 @@ from agents.models.errors import ModelFailed
 from agents.models.scripted import Turn
 from agents.testing import AgentKit
 from agents.tools.tool import tool
+from bus.journal.approvals import Decision
 from bus.journal.errors import CONTROL_REFUSED
 from bus.payloads import ControlPayload, ErrorPayload, NodePayload
 from config.errors import CallboardError
 from tests.agents.workflows.conftest import Losses
-from tests.agents.workflows.flows import END, START, answer, chain, edges, events, node, results, states, until
+from tests.agents.workflows.flows import (
+    END,
+    SOON_S,
+    START,
+    answer,
+    chain,
+    edges,
+    events,
+    node,
+    results,
+    states,
+    until,
+    wait_until,
+)
+from tests.bus.journal_harness import fire_timers
 
 
 @tool(effect="pure")
@@ -330,3 +345,40 @@ def test_a_rejected_gate_ends_the_run_where_nothing_else_is_drawn(kit: AgentKit)
 
     assert (handle.result(5).status, handle.result(5).reason) == ("failed", "call_rejected")
     assert [e.code for e in events(kit, handle) if isinstance(e, ErrorPayload)] == ["call_rejected"]
+
+
+def test_a_gate_that_nobody_answers_in_its_time_fails(kit: AgentKit) -> None:
+    kit.workflow(**chain(node("gate", "APPROVAL_GATE", {"timeout_s": 60}, message="Go?")))
+    handle = kit.start()
+    until(handle, "waiting")
+    [question] = handle.approvals()
+    print(question)
+
+    fire_timers(kit.runner.journal.database, handle.run_id)
+
+    assert (handle.result(5).status, handle.result(5).reason) == ("failed", "call_rejected")
+
+
+def test_an_answer_while_the_run_is_at_work_is_taken_behind_the_node(kit: AgentKit) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    @tool(effect="pure")
+    def slow() -> str:
+        """Take as long as the test says."""
+        begun.set()
+        may_end.wait(SOON_S)
+        return "done"
+
+    gates = [node(name, "APPROVAL_GATE", message=f"{name}?") for name in ("a", "b")]
+    pairs = edges("start a", "start b", "a work", "work end", "b end")
+    kit.workflow(tools=[slow], nodes=[START, *gates, node("work", "FUNCTION", tool="slow"), END], edges=pairs)
+    handle = kit.start()
+    wait_until(lambda: len(handle.approvals()) == 2, "it asks nothing")
+    questions = {question["call_id"]: question["approval_id"] for question in handle.approvals()}
+    handle.decide(questions["a"], Decision(decision="approve"))
+    begun.wait(SOON_S)
+
+    handle.decide(questions["b"], Decision(decision="approve"))
+    may_end.set()
+
+    assert handle.result(5).output["work"] == "done"
