@@ -23,7 +23,7 @@ from agents.prompt import Window, summary_text
 from agents.run_contexts import contexts_of
 from agents.steps.sample_step import sampling
 from bus.journal import Journal
-from bus.journal.clients import NO_MODEL, STOPPED
+from bus.journal.clients import NO_MODEL, STOPPED, WORKFLOW
 from bus.journal.errors import CodeVersion, PrincipalDisabled, StaleOwner
 from bus.journal.owner import (
     AcceptedCall,
@@ -315,7 +315,11 @@ async def _has_key_elsewhere(journal: Journal, lease: Lease, error: ModelKeyMiss
 
 
 async def _wait(context: RunContext, reason: Reason, error: CallboardError) -> None:
-    """Release the run until what the error says has changed, at most as long as a question waits."""
-    waits = StatusPayload(status="waiting", reason=reason)
-    release = Release(status="waiting", reason=reason, detail=str(error), ends_ms=await context.wait_expiry_ms())
+    """Release the run until what the error says has changed, at most as long as a question waits.
+
+    A workflow that was stopped waits too: only an owner undoes what it did.
+    """
+    waits, lease = StatusPayload(status="waiting", reason=reason), context.lease
+    ends_ms, is_undoing = await context.wait_expiry_ms(), lease.stop_requested and lease.kind == WORKFLOW
+    release = Release(status="waiting", reason=reason, detail=str(error), ends_ms=ends_ms, is_undoing=is_undoing)
     await context.save(Commit(events=[waits], release=release))

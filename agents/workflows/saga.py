@@ -27,6 +27,7 @@ from config.ids import canonical_digest, new_id
 
 SAGA = "~saga"
 """The path of the step that says that a run has failed, and that what it did is being undone."""
+LEFT_SO = "the call that undoes it failed, or its outcome is unknown, and a person left it so"
 MAX_NAMED = 100
 """Most calls that a run's end names."""
 
@@ -119,6 +120,11 @@ class Saga:
     # --- after it has failed
 
     @property
+    def is_begun(self) -> bool:
+        """Whether the run is at its end but for what is being undone."""
+        return self._marker is not None
+
+    @property
     def has_calls(self) -> bool:
         """Whether anything is to be undone."""
         return bool(self._planned)
@@ -206,7 +212,8 @@ class Saga:
         assert end is not None
         is_undone = end.outcome == "done"
         if not is_undone:
-            self._failed.append(_named(node, step.record.call.name, str(end.result)))
+            reason = LEFT_SO if step.record.is_answered("fail") else str(end.result)
+            self._failed.append(_named(node, step.record.call.name, reason))
         self._nodes.pop(step.id)
         change = replace(step.outcome(self._executor.message_id), history=())
         event = NodePayload(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agents.context import RunContext
@@ -17,6 +17,7 @@ from agents.workflows.calls.tool_call import tool_step
 from agents.workflows.executor import DynamicWorkflowExecutor
 from agents.workflows.ledger import joined
 from agents.workflows.runtime import Runtime
+from agents.workflows.saga import SAGA
 from agents.workflows.toolbox import toolbox_of
 from bus.journal.owner import (
     DRAINED,
@@ -28,6 +29,7 @@ from bus.journal.owner import (
     Progress,
     Reason,
     Release,
+    StepEnded,
     end_commit,
     end_event,
 )
@@ -38,6 +40,17 @@ from config.definitions.workflows.graph import COMPENSATION
 
 NEW = Progress()
 """That of a run which no owner has begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOpen:
+    """A step that an earlier owner left open, until its node is carried out again."""
+
+    step_id: str
+
+    def cut_off(self, ending: Ending) -> Commit:
+        """Return the commit that ends it with the run."""
+        return Commit(ended=[StepEnded(id=self.step_id, status=ending.step_status)])
 
 
 class Workflow:
@@ -58,12 +71,19 @@ class Workflow:
         calls = (step for step in self._progress.nodes if not step.is_over and step.kind == "tool")
         return [step for step in calls if not step.node.endswith(COMPENSATION)]
 
+    @property
+    def _left_open(self) -> list[NodeStep]:
+        """The other steps that an earlier owner left open, but for the one that says how the run ends."""
+        others = (step for step in self._progress.nodes if not step.is_over and step.kind != "tool")
+        return [step for step in others if step.node != SAGA]
+
     def begin(self) -> FirstCommit:
         """Set the calls that an earlier owner left open, and return what has to be committed before they continue."""
         for step in self._opened:
             call, tool = self._runtime.resumed(step)
             self._runtime.open[step.node] = tool_step(call, tool, step.step.arguments_text or "", step.step)
         self._calls = list(self._runtime.open.values())
+        self._runtime.open |= {step.node: LeftOpen(step.step.id) for step in self._left_open}
         first = open_calls.first_commit(self._calls, [step.step for step in self._opened])
         over = [step.step for step in self._progress.nodes if step.is_over]  # of which a person was asked afterwards
         used = [step.approval_id for step in over if step.approval_id and step.decision]
@@ -121,7 +141,8 @@ class Workflow:
             return
         change = await self._waiting(calls)
         assert change.release is not None
-        await context.save(replace(change, release=replace(change.release, seen_signals=runtime.untaken_signals)))
+        its: dict[str, Any] = {"seen_signals": runtime.untaken_signals, "is_undoing": self._saga.is_begun}
+        await context.save(replace(change, release=replace(change.release, **its)))
         if any(wait is not None for wait in change.waiting.values()):
             context.note_task_waits()
 
@@ -167,7 +188,8 @@ class Workflow:
             if not await self._saga.undo():
                 await self._leave()
                 return
-            closed = self._saga.ended()
+            closed = Commit()
+        closed = joined([closed, self._saga.ended()])
         change = end_commit(ending, closed, context.spending.total, context.took)
         *events, end = change.events
         assert isinstance(end, EndPayload)

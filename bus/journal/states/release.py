@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import orjson
-from sqlalchemy import Boolean, Connection, bindparam, case, insert, or_, select, update
+from sqlalchemy import Boolean, Connection, and_, bindparam, case, insert, not_, or_, select, update
 
 from bus.journal.approvals import Question, ask
 from bus.journal.outbox import announce
@@ -62,6 +61,8 @@ class Release:
     """The agent that continues the run; None: the same one."""
     seen_signals: tuple[int, ...] | None = None
     """Of a workflow: the signals, by the ids of their controls, that it has and no node waits for yet."""
+    is_undoing: bool = False
+    """Of a workflow: whether it waits in spite of a stop and of signals, since what it did is being undone."""
 
 
 DRAINED = Release(status="queued", reason=Reason.DRAIN)
@@ -83,7 +84,7 @@ def release(connection: Connection, owned: Owned, change: Release, last: int, wo
     detail = redact(change.detail) if change.detail is not None else None
     values = {"reason": change.reason, "detail": detail, "reserved_to": last, "declared_to": last}
     values |= {"new_status": change.status, "lease_until": None, "owner": None}
-    values["work_ms_"] = work_ms
+    values |= {"work_ms_": work_ms, "is_undoing_": change.is_undoing}
     if change.handover is None:
         status = connection.execute(_RELEASE, owned | values).scalar()
     else:
@@ -96,7 +97,7 @@ def release(connection: Connection, owned: Owned, change: Release, last: int, wo
         # A statement of its own: it sees each child that ended before this transaction got the lock of the run's row.
         connection.execute(_QUEUED, {"id_": run_id})
         status = "queued"
-    if status == "waiting" and change.seen_signals is not None and _has_news(connection, run_id, change.seen_signals):
+    if status == "waiting" and change.seen_signals is not None and _has_news(connection, run_id, change):
         connection.execute(_QUEUED, {"id_": run_id})
         status = "queued"
     if status == "waiting" and change.reason is Reason.APPROVAL:
@@ -110,16 +111,19 @@ def release(connection: Connection, owned: Owned, change: Release, last: int, wo
     return str(status)
 
 
-def _has_news(connection: Connection, run_id: str, seen_signals: Sequence[int]) -> bool:
-    """Return whether a signal came, or a child run ended, since the owner looked; the run's row is locked."""
-    signals = connection.execute(_SIGNALS, {"run_": run_id}).scalars()
-    return any(signal not in seen_signals for signal in signals) or (
+def _has_news(connection: Connection, run_id: str, change: Release) -> bool:
+    """Return whether an answer or a signal came, or a child run ended, since the owner looked; its row is locked."""
+    kinds = (WAKE,) if change.is_undoing else (SIGNAL, WAKE)
+    news = connection.execute(_NEWS, {"run_": run_id, "kinds_": kinds}).scalars()
+    return any(control not in (change.seen_signals or ()) for control in news) or (
         connection.execute(_ENDED_CHILD, {"run_": run_id}).first() is not None
     )
 
 
-_SIGNALS = select(controls.c.id).where(
-    controls.c.run_id == bindparam("run_"), controls.c.kind.in_((SIGNAL, WAKE)), controls.c.taken_ms.is_(None)
+_NEWS = (
+    select(controls.c.id)
+    .where(controls.c.run_id == bindparam("run_"), controls.c.taken_ms.is_(None))
+    .where(controls.c.kind.in_(bindparam("kinds_", expanding=True)))
 )
 _ENDED_CHILD = (
     select(runs.c.id)
@@ -168,6 +172,10 @@ _QUEUED = update(runs).where(runs.c.id == bindparam("id_")).values(status="queue
 
 
 _RELEASE = COMMIT.values(
-    status=case((runs.c.stop_requested, "queued"), else_=bindparam("new_status")), work_ms=bindparam("work_ms_")
+    status=case(
+        (and_(runs.c.stop_requested, not_(bindparam("is_undoing_", type_=Boolean))), "queued"),
+        else_=bindparam("new_status"),
+    ),
+    work_ms=bindparam("work_ms_"),
 ).returning(runs.c.status)
 _HAND_OVER = _RELEASE.values(private=or_(runs.c.private, bindparam("private_", type_=Boolean)))

@@ -12,8 +12,10 @@ from bus.journal.errors import RUN_CRASHED
 from bus.journal.owner import Ending
 from bus.journal.run_end import NOT_MADE, end_run
 from bus.journal.unowned.transitions import lock_run
+from bus.payloads import ErrorPayload
 from tests.agents.workflows.conftest import Losses
-from tests.agents.workflows.flows import answer, chain, node, states, until
+from tests.agents.workflows.flows import answer, chain, events, node, results, states, until
+from tests.bus.journal_harness import fire_timers
 
 CALLS: list[str] = []
 """What the tools have done."""
@@ -87,6 +89,64 @@ def test_an_owner_that_is_lost_between_two_compensations_repeats_none(
     assert left in (["taxi"], ["taxi", "room"])  # the room may be booked where its call was cut off
 
 
+def test_a_compensation_that_fails_three_times_is_named_and_the_first_error_stays(kit: AgentKit) -> None:
+    BROKEN.add("hotel")
+    kit.workflow(tools=[book, cancel], **TRIP)
+
+    handle = kit.start()
+    for decision in ("run_again", "run_again", "fail"):
+        answer(handle, decision)
+    end = handle.result(5)
+
+    assert CALLS[3:] == ["cancel hotel"] * 3 + ["cancel flight"]
+    assert [entry["node"] for entry in end.not_undone or []] == ["taxi", "hotel"]
+    assert "a person left it so" in (end.not_undone or [])[1]["reason"]
+    [error] = [event for event in events(kit, handle) if isinstance(event, ErrorPayload) and event.call_id is None]
+    assert "there is no room" in error.message
+
+
+@pytest.mark.parametrize("decision", ["run_again", "fail"])
+def test_a_stop_while_it_is_undone_changes_neither_the_calls_nor_the_error(kit: AgentKit, decision: str) -> None:
+    BROKEN.add("hotel")
+    kit.workflow(tools=[book, cancel], **TRIP)
+    handle = kit.start()
+    until(handle, "waiting")
+
+    handle.cancel()
+    BROKEN.clear()
+    answer(handle, decision)
+    end = handle.result(5)
+
+    assert (end.status, end.reason, CALLS[-1]) == ("failed", "tool_failed", "cancel flight")
+
+
+def test_a_compensation_that_a_policy_guards_waits_for_a_person(kit: AgentKit) -> None:
+    kit.workflow(tools=[book, cancel], tool_overrides={"cancel": {"confirm": True}}, **TRIP)
+    handle = kit.start()
+
+    answer(handle, "approve", "hotel~compensate")
+    answer(handle, "reject", "flight~compensate")
+    end = handle.result(5)
+
+    assert CALLS[3:] == ["cancel hotel"]
+    assert [entry["node"] for entry in end.not_undone or []] == ["taxi", "flight"]
+
+
+def test_a_run_whose_compensation_is_gone_waits_for_the_code_and_then_says_what_it_left(kit: AgentKit) -> None:
+    kit.workflow(tools=[book, cancel], **chain(booking("flight"), node("w", "WAIT", signal="paid")))
+    handle = kit.start()
+    until(handle, "waiting")
+    kit._tools.pop("cancel")
+
+    handle.cancel()
+    until(handle, "waiting")
+    fire_timers(kit.runner.journal.database, handle.run_id)
+    end = handle.result(5)
+
+    assert (end.status, CALLS) == ("failed", ["book flight"])
+    assert [entry["node"] for entry in end.not_undone or []] == ["flight"]
+
+
 @pytest.mark.parametrize(("decision", "left"), [("run_again", ["taxi"]), ("fail", ["taxi", "hotel"])])
 def test_a_compensation_that_fails_asks_and_the_end_names_what_stays(
     kit: AgentKit, decision: str, left: list[str]
@@ -115,6 +175,7 @@ def test_a_stop_undoes_what_was_done_and_the_run_is_cancelled(kit: AgentKit) -> 
 
     assert (end.status, CALLS) == ("cancelled", ["book flight", "cancel flight"])
     assert not end.not_undone
+    assert results(kit, handle)["w"][0] == "cancelled"
 
 
 def test_an_end_without_an_owner_names_what_was_not_undone(kit: AgentKit) -> None:
