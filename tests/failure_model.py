@@ -9,6 +9,7 @@ from config.folders import ROOT
 
 PAGE = ROOT / "docs" / "failure-model.md"
 _ROW = re.compile(r"^\| ([^|]+) \| ((?:`[a-z-]+`(?:, )?)+) \|", re.MULTILINE)
+_COMPENSATIONS = re.compile(r"the compensation `[^`]+`")
 _CALLS = re.compile(r"(?:one of )?`[^`]+`(?:, `[^`]+`)*")
 _WORDS = re.compile(r"^(?:just before|after|before) (?:the commit that )?")
 
@@ -24,4 +25,5 @@ def rows() -> set[Row]:
 
 def row_of(place: Place) -> Row:
     """Return the row that a place belongs to: the names and the number of its calls do not count."""
-    return _CALLS.sub("a tool", _WORDS.sub("", place.where)), place.name
+    what = _COMPENSATIONS.sub("a compensation", _WORDS.sub("", place.where))
+    return _CALLS.sub("a tool", what), place.name

@@ -6,13 +6,14 @@ The tools are named by their module, since each test has its own that write down
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cli.crashlab.trial import Reply
 from tests.model_server import Call, Turn
 
 Respond = Callable[[Mapping[str, Any]], Turn]
+PROMPT = "system_prompt: You are a test.\n"
 NAMES = ("look_up", "put", "send", "pay", "order", "inquire", "be_steered", "be_paused")
 
 
@@ -38,6 +39,10 @@ class ReferenceRun:
     routes: Sequence[str] = ("sync", "async")
     called: tuple[str, Mapping[str, Any]] | None = None
     """The tool and the arguments of a run of kind ``tool``; its model is not asked."""
+    workflow_input: Mapping[str, Any] | None = None
+    """What a workflow is started with, of which ``more`` has all lines."""
+    signals: Mapping[str, Any] = field(default_factory=dict)
+    """What a person gives a workflow that waits for a signal; with none, the run is stopped then."""
 
     @property
     def is_alone(self) -> bool:
@@ -46,8 +51,10 @@ class ReferenceRun:
 
     def definition(self, module: str) -> str:
         """Return the lines of the agent's file, with the tools of ``module``."""
-        tools = ", ".join(f"{module}:{name}" for name in NAMES)
-        return f"tools: [{tools}]\n{self.more}" if self.uses_tools else self.more
+        if self.workflow_input is not None:
+            return self.more
+        tools = ", ".join(f"{module}:{name}" for name in NAMES) if self.uses_tools else ""
+        return f"{PROMPT}tools: [{tools}]\n{self.more}" if self.uses_tools else f"{PROMPT}{self.more}"
 
 
 def results_in(body: Mapping[str, Any]) -> int:

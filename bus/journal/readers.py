@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from bus.journal.queries.run_record import (
         RunRecord,
         SummaryRecord,
+        descendants_of,
         read_controls,
         read_record,
         read_records,
         read_summaries,
+        record_of,
         runs_of_thread,
     )
     from bus.journal.queries.runs import STATUSES, RunFilter, Runs

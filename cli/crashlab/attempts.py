@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from agents.memory.compaction import compactions
 from agents.runner import Runner
-from bus.journal.readers import RunRecord, read_records, read_summaries, runs_of_thread
+from bus.journal.readers import RunRecord, descendants_of, read_records, read_summaries, record_of, runs_of_thread
 from bus.messages.run_agent import RunAgentMessage
 from bus.payloads import TERMINAL
 from cli.crashlab import ledger
@@ -57,8 +58,9 @@ def _work_on(run: Any, trial: Trial, runner: Runner, person: Person) -> bool:
     if run.status == "queued":
         run_agent(RunAgentMessage.of_run(run).to_wire())  # as a worker's thread handles the message
     elif run.status == "waiting" and run.reason == "child":
-        _work_on_children(runner, run.id)
+        _work_on_children(run.id, runner, person)
     elif run.status == "waiting":
+        runner.journal.owner.reaper.fire()
         return person.answer(runner.handle(run.id), run.reason)
     elif not runner.journal.owner.reaper.look():
         time.sleep(PAUSE_S)
@@ -85,11 +87,14 @@ def _work_off(trial: Trial, runner: Runner, person: Person) -> None:
             return  # it does not wait for a person
 
 
-def _work_on_children(runner: Runner, run_id: str) -> None:
-    """Execute the children of a run as workers would, and requeue those whose process died."""
+def _work_on_children(run_id: str, runner: Runner, person: Person) -> None:
+    """Execute the children of a run as workers would, answer what they ask, and requeue those whose process died."""
     for message in runner.journal.readers.runs.messages_of_children(run_id):
         run_agent(message.to_wire())
-        _work_on_children(runner, message.run_id)
+        _work_on_children(message.run_id, runner, person)
+    with runner.journal.database.read() as connection:
+        children = descendants_of(connection, [run_id])
+    _answer_all(children, runner, person)
     if not runner.journal.owner.reaper.look():
         time.sleep(PAUSE_S)
 
@@ -103,11 +108,17 @@ def answer_questions(trial: Trial) -> AttemptResult:
         is_idle = bool(rows) and all(row.status in TERMINAL for row in rows)
         if is_idle and not person.send_next(len(rows)):
             break
-        for row in rows:
-            if row.status == "waiting":
-                person.answer(runner.handle(row.id), row.reason)
+        with runner.journal.database.read() as connection:
+            children = descendants_of(connection, [row.id for row in rows])
+        _answer_all((*rows, *children), runner, person)
         time.sleep(PAUSE_S)
     return _result(runner, trial)
+
+
+def _answer_all(rows: Iterable[Any], runner: Runner, person: Person) -> None:
+    for row in rows:
+        if row.status == "waiting" and row.reason != "child":
+            person.answer(runner.handle(row.id), row.reason)
 
 
 # --- a process --------------------------------------------------------------------------------------
@@ -134,7 +145,9 @@ def _result(runner: Runner, trial: Trial, recorder: Recorder | None = None) -> A
     passed = recorder.passed if recorder is not None else ()
     with runner.journal.database.read() as connection:
         records, summaries = read_records(connection, trial.thread_id), read_summaries(connection, trial.thread_id)
-    return AttemptResult(records=records, summaries=summaries, passed=passed)
+        children = descendants_of(connection, [record.run["id"] for record in records])
+        descendants = [record_of(connection, child) for child in children]
+    return AttemptResult(records=records, descendants=descendants, summaries=summaries, passed=passed)
 
 
 def _records(runner: Runner, trial: Trial) -> list[RunRecord]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from bus.journal.readers import Line, RunRecord, SummaryRecord
+from bus.journal.records.steps import WORKFLOW
 from config.ids import canonical_digest
 
 Facts = Mapping[str, Any]
@@ -69,8 +70,8 @@ def changes(before: RunRecord, after: RunRecord) -> Iterator[str]:
 def differences(record: RunRecord, undisturbed: RunRecord) -> list[str]:
     """Return how a run's end differs from the undisturbed run's; for deterministic models."""
     violations = []
-    for field in ("reason", "output"):
-        ours, theirs = record.run.get(field), undisturbed.run.get(field)
+    for field in ("reason", "output", "not_undone"):
+        ours, theirs = _at_the_end(record, field), _at_the_end(undisturbed, field)
         if ours != theirs:
             violations.append(f"its {field} is {ours!r:.200} instead of {theirs!r:.200}")
     if record.story != undisturbed.story:
@@ -78,6 +79,10 @@ def differences(record: RunRecord, undisturbed: RunRecord) -> list[str]:
         less = [part for part in undisturbed.story if part not in record.story]
         violations.append(f"the conversation has {more!r:.300} instead of {less!r:.300}")
     return violations
+
+
+def _at_the_end(record: RunRecord, field: str) -> Any:
+    return record.run.get(field, record.events[-1].get(field) if record.events else None)
 
 
 # --- the log ------------------------------------------------------------------------------------------
@@ -196,6 +201,8 @@ def _controls(record: RunRecord) -> Iterator[str]:
 
 
 def _history(record: RunRecord) -> Iterator[str]:
+    if record.run["kind"] == WORKFLOW:
+        return  # its calls are in its log, and no model is shown them
     yield from _results(record.messages, is_over=record.is_over, is_call=bool(record.steps))
     in_log = [_remembered(event) for event in record.events if event["type"] in ("message", "tool_result")]
     in_thread = [_remembered(message) for message in record.messages if message["role"] in ("assistant", "tool")]

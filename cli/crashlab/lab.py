@@ -182,7 +182,9 @@ class Lab:
                 attempt = outcome.result
                 passed.append(attempt.passed)
             entries = ledger.read(trial.ledger)
-        effects = Effects(attempt.records, entries, trust_overrides=self._subject.trust_overrides)
+        effects = Effects(
+            [*attempt.records, *attempt.descendants], entries, trust_overrides=self._subject.trust_overrides
+        )
         violations = [*_broken(attempt), *effects.breaches()]
         if violations:
             raise LabFailed("the undisturbed run breaks a rule: " + "; ".join(violations))
@@ -239,7 +241,8 @@ class Lab:
     def _case(self, crash_point: Place, was_killed: bool, attempt: AttemptResult, entries: Sequence[Entry]) -> Case:
         subject, records = self._subject, attempt.records
         resumed = attempt if was_killed else None
-        effects = Effects(records, entries, trust_overrides=subject.trust_overrides, attempt=resumed)
+        everything = [*records, *attempt.descendants]
+        effects = Effects(everything, entries, trust_overrides=subject.trust_overrides, attempt=resumed)
         violations, took_effect = [*_broken(attempt), *effects.breaches()], effects.counted()
         if subject.is_same_each_time and all(record.is_over for record in records):
             violations += self._differences(records, entries)
@@ -294,7 +297,7 @@ def _broken(attempt: AttemptResult) -> Iterator[str]:
     records = attempt.records
     if not records:
         yield from not_recovered(None)
-    for record in records:
+    for record in (*records, *attempt.descendants):
         yield from not_recovered(record)
     yield from thread_breaches(records)
     yield from summary_breaches(attempt.summaries)

@@ -16,6 +16,7 @@ from agents.handle import RunHandle
 from agents.runner import Runner
 from bus.journal.approvals import Decision
 from bus.journal.clients import CONTROLS, IdempotencyKey
+from bus.journal.owner import Reason
 from bus.journal.readers import read_controls, steps_of
 from bus.payloads import ResponsePayload
 from cli.crashlab import ledger
@@ -43,6 +44,9 @@ class Person:
         agent_id, is_detached = subject.agent_id, subject.is_detached
         if subject.call is not None:
             return self._runner.call_tool(*subject.call, agent_id=agent_id, thread_id=thread_id, detached=is_detached)
+        if subject.workflow_input is not None:
+            its: dict[str, Any] = {"thread_id": thread_id, "detached": is_detached}
+            return self._runner.run_workflow(agent_id, subject.workflow_input, **its)
         return self._runner.run(subject.objective, agent_id, thread_id=thread_id, detached=is_detached)
 
     def send_next(self, count: int) -> bool:
@@ -102,6 +106,8 @@ class Person:
             self._act(run)
             return True
         questions = run.approvals()
+        if reason == Reason.SIGNAL and not questions:
+            return self._signal(run)
         with self._runner.journal.database.read() as connection:
             keys = {step["call_id"]: step["idempotency_key"] for step in steps_of(connection, run.run_id)}
         entries = ledger.read(self._trial.ledger)
@@ -110,6 +116,16 @@ class Person:
             arrived = [entry for entry in entries if entry.key == key]
             run.decide(question["approval_id"], _decision(self._trial, question, arrived), by=BY)
         return bool(questions)
+
+    def _signal(self, run: RunHandle) -> bool:
+        """Give a workflow the signals that it waits for, or stop it; it may also wait for a time."""
+        time.sleep(POLL_S)
+        if not self._trial.subject.signals:
+            run.cancel(by=BY)
+        for name, data in self._trial.subject.signals.items():
+            key = idempotency(f"{run.run_id} {name}", f"/v1/runs/{run.run_id}/signals/{name}", {"data": data})
+            self._runner.signal(run.run_id, name, data, by=BY, idempotency=key)
+        return True
 
 
 def wait_until_read(runner: Runner, run_id: str) -> None:

@@ -11,14 +11,17 @@ from typing import Any, NamedTuple
 
 import click
 
+from agents.workflows.saga import SAGA
 from bus.journal.readers import read_controls, runs_of_thread, steps_of
 from bus.payloads import TERMINAL
 from config.database.engine import open_database
+from config.definitions.workflows.graph import COMPENSATION
 
 States = Mapping[str, tuple[str, str]]
 """Id -> display name and state."""
 COMMITS = ("accept", "claim", "commit", "unowned", "summary")
 """The places that are passed right after a commit."""
+UNDOING, ITEM = "the compensation ", "an item"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,7 +103,14 @@ class Recorder:
 
 
 def _called(step: Mapping[str, Any]) -> str:
-    return f"`{step['name']}`" if step["kind"] == "tool" else "the model call"
+    node = step["node"] or ""
+    if node == SAGA:
+        return "the undoing"
+    if node.endswith(COMPENSATION):
+        return f"{UNDOING}`{step['name']}`"
+    if step["kind"] == "tool":
+        return f"`{step['name']}`"
+    return {"node": "a list", "item": ITEM, "wait": "a wait"}.get(step["kind"], "the model call")
 
 
 Numbered = tuple[int, Passed, int]
@@ -150,6 +160,8 @@ def _changed(before: Passed, after: Passed) -> Iterator[str]:
         yield f"ended {', '.join(ended)}"
     if began := [what for step_id, (what, _) in after.steps.items() if step_id in is_started - was_started]:
         yield f"started {', '.join(began)}"
+    if any(what == ITEM for step_id, (what, _) in after.steps.items() if step_id not in before.steps):
+        yield f"kept {ITEM}"
     left = [status for run_id, status in after.runs.items() if before.runs.get(run_id, status) != status]
     if after.place != "claim":
         yield from (f"left the run {status}" for status in left)
@@ -172,8 +184,10 @@ def _requests(before: States, after: States) -> Iterator[str]:
 def _where(its: Numbered, changes: Mapping[tuple[int, str, int], str]) -> str:
     process, passage, number = its
     if passage.place in ("tool", "tool-after"):
-        open_calls = [what for what, state in passage.steps.values() if state == "started" and what.startswith("`")]
+        started = [what for what, state in passage.steps.values() if state == "started"]
+        open_calls = [what for what in started if what.startswith(("`", UNDOING))]
         name = open_calls[0] if len(open_calls) == 1 else f"one of {', '.join(open_calls)}"
+        name = name if open_calls else "a tool"  # of a child run
         return f"{'before' if passage.place == 'tool' else 'after'} {name} was called"
     base = passage.place.removesuffix("-before")
     return f"{'after' if base == passage.place else 'just before'} {changes.get((process, base, number), base)}"

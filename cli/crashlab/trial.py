@@ -30,6 +30,10 @@ class Subject:
     objective: str
     call: tuple[str, Mapping[str, Any]] | None = None
     """The name and the arguments of the tool that a run of kind ``tool`` calls; None: it is an agent's."""
+    workflow_input: Mapping[str, Any] | None = None
+    """What a run of kind ``workflow`` is started with; None: it is an agent's."""
+    signals: Mapping[str, Any] = field(default_factory=dict)
+    """What a person gives a workflow that waits for a signal, by the names; with none, the run is stopped then."""
     is_detached: bool = False
     act_at: str | None = None
     """A person acts when the answer of the first run contains this."""
@@ -63,6 +67,8 @@ class AttemptResult:
 
     records: Sequence[RunRecord]
     """Those of the thread's runs, by their turns."""
+    descendants: Sequence[RunRecord] = ()
+    """Those of their child runs, and of theirs."""
     summaries: Sequence[SummaryRecord] = ()
     """Those of the thread."""
     passed: Sequence[Passed] = ()

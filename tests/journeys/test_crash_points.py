@@ -14,12 +14,14 @@ from tests import failure_model
 from tests.conftest import need
 from tests.processes import run_python
 from tests.reference_runs import REFERENCE_RUNS
+from tests.reference_workflows import REFERENCE_WORKFLOWS
 
 ALONE = [name for name, run in REFERENCE_RUNS.items() if run.is_alone]
 IN_THREADS = [name for name in REFERENCE_RUNS if name not in ALONE]
 """Runs in which a person acts, or that others follow."""
 ROUTES = ("sync", "async")
 ON_POSTGRES = ["parallel tools", "approved call", "delegation", "rollback"]
+WORKFLOWS = [f"--scenario={name}" for name in REFERENCE_WORKFLOWS]
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
@@ -47,6 +49,26 @@ def test_a_kill_anywhere_changes_nothing_on_either_route() -> None:
     played = [(name, route) for name, route in product(drawn, ROUTES) if route in REFERENCE_RUNS[name].routes]
     assert [(row["scenario"], row["route"]) for row in rows] == played
     assert sum(row["killed"] for row in rows) >= 18  # calls made at once may pass fewer places another time
+
+
+def test_a_kill_in_rows_of_a_workflow_changes_nothing_on_either_route() -> None:
+    rows = sweep("--each-row", "--sample", "40", "--database", "sqlite", *WORKFLOWS)
+
+    assert [row for row in rows if row["violations"]] == []
+    assert [place for row in rows for place in row["passed"] if tuple(place) not in failure_model.rows()] == []
+    assert sum(row["killed"] for row in rows) >= 30
+
+
+@pytest.mark.postgres
+def test_a_kill_in_rows_of_a_workflow_changes_nothing_on_postgres() -> None:
+    from tests.backends import postgres_tool
+
+    need(postgres_tool("initdb"), "Postgres (initdb)")
+
+    rows = sweep("--each-row", "--sample", "30", "--route", "async", "--database", "postgres", *WORKFLOWS)
+
+    assert [row for row in rows if row["violations"]] == []
+    assert sum(row["killed"] for row in rows) >= 20
 
 
 @pytest.mark.postgres

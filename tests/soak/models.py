@@ -16,9 +16,9 @@ from cli.supervisor.child import guarded
 from cli.supervisor.serving import python
 from config.folders import ROOT
 from tests.model_server import ModelServer, Turn
-from tests.reference_runs import REFERENCE_RUNS
+from tests.reference_workflows import SCENARIOS
 
-_NAMES = tuple(REFERENCE_RUNS)
+_NAMES = tuple(SCENARIOS)
 
 
 def model_of(name: str) -> str:
@@ -44,7 +44,7 @@ def _respond(body: Mapping[str, Any]) -> Turn:
     if problems := list(_unpaired(body["messages"])):
         return Turn(text=f"No provider takes this conversation: {problems}")
     number = int(str(body["model"]).rpartition("-")[2])
-    return REFERENCE_RUNS[_NAMES[number]].respond(body)
+    return SCENARIOS[_NAMES[number]].respond(body)
 
 
 def _unpaired(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -9,7 +9,7 @@ import argparse
 import random
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -27,18 +27,17 @@ from config.definitions.loading import load_definition
 from tests.backends import PostgresCluster, RedisServer
 from tests.failure_model import Row as FailureRow
 from tests.failure_model import row_of, rows
-from tests.reference_runs import REFERENCE_RUNS
+from tests.reference_workflows import SCENARIOS
 from tests.soak.models import model_of, model_process
 from tests.soak.workers import WorkerLab, place_for_a_worker
 
 ROUTES, DATABASES = ("sync", "async"), ("sqlite", "postgres")
 WITH_A_BROKER = ("the wake-up", "publish")
 """The row that only a fleet with a broker passes; the lab has none."""
-AGENT = """
+HEAD = """
 name: Reference
 model: {model}
 api_base: {url}
-system_prompt: You are a test.
 {more}
 """
 
@@ -72,7 +71,7 @@ class Row:
 
     def check(self, first: Undisturbed) -> None:
         """Compare what the last undisturbed run returned with what the run of reference says."""
-        output, expected = first.records[-1].run["output"], REFERENCE_RUNS[self.scenario].output
+        output, expected = first.records[-1].run["output"], SCENARIOS[self.scenario].output
         if expected is not None and output != expected:
             wrong = f"its output is {output!r:.200} instead of {expected!r:.200}"
             _say(f"{self.scenario}, {self.route}, {self.database}, undisturbed: {wrong}")
@@ -94,8 +93,8 @@ class Sweep:
         self._url = url
         agents = folder / "agents"
         agents.mkdir()
-        for number, (name, run) in enumerate(REFERENCE_RUNS.items()):
-            text = AGENT.format(model=model_of(name), url=url, more=run.definition("tests.soak.tools"))
+        for number, (name, run) in enumerate(SCENARIOS.items()):
+            text = HEAD.format(model=model_of(name), url=url, more=run.definition("tests.soak.tools"))
             (agents / f"reference-{number}.yaml").write_text(text.lstrip())
         self.settings = lab_settings(folder, str(agents))
         for file in sorted(agents.iterdir()):
@@ -116,10 +115,12 @@ class Sweep:
         return WorkerLab(subject, self.settings.model_copy(update=its), folder, self._databases(database), first)
 
     def _subject(self, scenario: str, route: str) -> Subject:
-        run = REFERENCE_RUNS[scenario]
+        run = SCENARIOS[scenario]
         return Subject(
             call=run.called,
-            agent_id=f"reference-{list(REFERENCE_RUNS).index(scenario)}",
+            workflow_input=run.workflow_input,
+            signals=run.signals,
+            agent_id=f"reference-{list(SCENARIOS).index(scenario)}",
             objective="Do it.",
             is_detached=route == "async",
             act_at=run.act_at,
@@ -184,12 +185,14 @@ def _drift(rows_swept: Sequence[Row], *, is_whole: bool) -> list[str]:
 def _rows(sweep: Sweep, options: argparse.Namespace, databases: Sequence[str], draw: random.Random) -> Iterator[Row]:
     labs = {
         (scenario, route, database): sweep.lab(scenario, route, database)
-        for scenario in options.scenario or REFERENCE_RUNS
+        for scenario in options.scenario or SCENARIOS
         for route in options.route or ROUTES
-        if route in REFERENCE_RUNS[scenario].routes
+        if route in SCENARIOS[scenario].routes
         for database in databases
     }
     chosen: dict[tuple[str, str, str], Sequence[Place]] = {its: lab.undisturbed.places for its, lab in labs.items()}
+    if options.each_row:
+        chosen = _one_of_each_row(chosen, draw)
     if options.sample:
         everything = [(its, point) for its, places in chosen.items() for point in places]
         picked = draw.sample(everything, min(options.sample, len(everything)))
@@ -203,8 +206,18 @@ def _rows(sweep: Sweep, options: argparse.Namespace, databases: Sequence[str], d
             for then in lab.places_after(location) if options.twice else ():
                 _add(row, lab.kill(location, then), f" and then {then}, {then.where}")
         yield row
-        if options.workers and its[1] == "async" and REFERENCE_RUNS[its[0]].act_at is None:
+        if options.workers and its[1] == "async" and SCENARIOS[its[0]].act_at is None:
             yield _worker_row(sweep, its[0], its[2], lab.undisturbed, draw)
+
+
+def _one_of_each_row(
+    chosen: Mapping[tuple[str, str, str], Sequence[Place]], draw: random.Random
+) -> dict[tuple[str, str, str], Sequence[Place]]:
+    """Return one place at random of each row of docs/failure-model.md and database, whichever runs pass it."""
+    everything = [(its, place) for its, places in chosen.items() for place in places]
+    draw.shuffle(everything)
+    kept = {(row_of(place), its[2]): (its, place) for its, place in everything}.values()
+    return {its: [place for of, place in kept if of == its] for its in chosen}
 
 
 def _worker_row(sweep: Sweep, scenario: str, database: str, first: Undisturbed, draw: random.Random) -> Row:
@@ -225,11 +238,12 @@ def _say(text: str) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scenario", action="append", choices=list(REFERENCE_RUNS), help="This one; may be repeated.")
+    parser.add_argument("--scenario", action="append", choices=list(SCENARIOS), help="This one; may be repeated.")
     parser.add_argument("--route", action="append", choices=ROUTES)
     parser.add_argument("--database", action="append", choices=DATABASES)
     parser.add_argument("--postgres", action="store_true", help="On Postgres too.")
     parser.add_argument("--sample", type=int, help="Kill so often in all, at random.")
+    parser.add_argument("--each-row", action="store_true", help="Kill once in each row of docs/failure-model.md.")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--twice", action="store_true", help="And kill the next owner, at every place it passes.")
     parser.add_argument("--workers", action="store_true", help="And kill one real Celery worker for each run.")

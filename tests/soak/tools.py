@@ -73,6 +73,12 @@ def pay(value: str) -> str:
     return f"pay {value} done"
 
 
+@tool(effect="pure", retries=0)
+def refuse(value: str) -> str:
+    """Fail, each time."""
+    raise ValueError(f"there is no {value}")
+
+
 @tool(effect="unsafe")
 def hang_up() -> str:
     """Pay over a connection that breaks before the answer is there."""

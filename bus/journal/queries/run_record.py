@@ -91,6 +91,16 @@ def read_records(connection: Connection, thread_id: str) -> list[RunRecord]:
     return [record_of(connection, row) for row in runs_of_thread(connection, thread_id)]
 
 
+def descendants_of(connection: Connection, run_ids: Sequence[str]) -> Sequence[Row[Any]]:
+    """Return the rows of the child runs of these runs, and of theirs, generation by generation."""
+    rows: list[Row[Any]] = []
+    while run_ids:
+        children = connection.execute(select(runs).where(runs.c.parent_id.in_(run_ids)).order_by(runs.c.id)).all()
+        rows += children
+        run_ids = [child.id for child in children]
+    return rows
+
+
 def read_summaries(connection: Connection, thread_id: str) -> list[SummaryRecord]:
     """Return the summaries of this thread, in the order in which they were made."""
     thread = select(threads.c.key).where(threads.c.id == thread_id).scalar_subquery()
