@@ -18,6 +18,9 @@ class Line:
     """Files of tests, or single tests, with blanks between them."""
 
 
+SAGAS = "tests/agents/workflows/test_sagas.py"
+NODES = "tests/agents/workflows/test_nodes.py"
+GRAPHS = "tests/agents/workflows/test_random_graphs.py"
 LINES = (
     # --- runs, owners and their log
     Line(
@@ -574,6 +577,119 @@ LINES = (
         text='"access": last.access, "problem"',
         broken='"problem"',
         tests="tests/agents/test_versions.py",
+    ),
+    # --- workflows
+    Line(
+        promise="a signal that comes while the owner of a workflow leaves it wakes the run",
+        file="agents/workflows/runtime.py",
+        text="if signal in self._seen and signal not in self._taken",
+        broken="if signal not in self._taken",
+        tests="tests/agents/workflows/test_nodes.py",
+    ),
+    Line(
+        promise="no two nodes take one signal",
+        file="agents/workflows/runtime.py",
+        text="                self._taken.add(request.id)\n",
+        broken="",
+        tests=f"{NODES}::test_two_nodes_do_not_take_one_signal",
+    ),
+    Line(
+        promise="a saga is undone the newest first",
+        file="agents/workflows/saga.py",
+        text="self._planned.append(_prior(started))",
+        broken="self._planned.insert(0, _prior(started))",
+        tests="tests/agents/workflows/test_sagas.py",
+    ),
+    Line(
+        promise="an owner after a crash undoes the newest first",
+        file="agents/workflows/saga.py",
+        text="self._planned.append(step.step)",
+        broken="self._planned.insert(0, step.step)",
+        tests="tests/agents/workflows/test_sagas.py",
+    ),
+    Line(
+        promise="no compensation that is recorded is made again",
+        file="agents/workflows/saga.py",
+        text="        if not step.is_over:\n            self._planned",
+        broken="        if True:\n            self._planned",
+        tests=f"{SAGAS}::test_an_owner_that_is_lost_between_two_compensations_repeats_none",
+    ),
+    Line(
+        promise="what a run has failed with stays its error while it is undone",
+        file="agents/workflows/workflow.py",
+        text="ending, closed = self._saga.ending or ending, joined(parts)",
+        broken="ending, closed = ending, joined(parts)",
+        tests=f"{SAGAS}::test_a_stop_while_it_is_undone_changes_neither_the_calls_nor_the_error",
+    ),
+    Line(
+        promise="an owner ends the steps that an earlier one left open",
+        file="agents/workflows/workflow.py",
+        text="self._runtime.open |= {step.node: LeftOpen(step.step.id) for step in self._left_open}",
+        broken="pass",
+        tests=f"{SAGAS}::test_a_stop_undoes_what_was_done_and_the_run_is_cancelled",
+    ),
+    Line(
+        promise="the saga's step ends where its owner was lost behind the last call",
+        file="agents/workflows/workflow.py",
+        text="        closed = joined([closed, self._saga.ended()])\n",
+        broken="",
+        tests=f"{SAGAS}::test_an_owner_that_is_lost_between_two_compensations_repeats_none",
+    ),
+    Line(
+        promise="a stopped workflow that is being undone waits for a person",
+        file="bus/journal/states/release.py",
+        text='(and_(runs.c.stop_requested, not_(bindparam("is_undoing_", type_=Boolean))), "queued")',
+        broken='(runs.c.stop_requested, "queued")',
+        tests=f"{SAGAS}::test_a_stop_while_it_is_undone_changes_neither_the_calls_nor_the_error",
+    ),
+    Line(
+        promise="an unsafe node is made once where its owner was lost",
+        file="agents/workflows/workflow.py",
+        text='tool_step(call, tool, step.step.arguments_text or "", step.step)',
+        broken='tool_step(call, tool, step.step.arguments_text or "")',
+        tests=f"{SAGAS}::test_an_unsafe_node_whose_owner_was_lost_is_not_made_again_by_itself",
+    ),
+    Line(
+        promise="a node that is done is not carried out again",
+        file="agents/workflows/executor.py",
+        text="        if step is None or _is_repaired(step):",
+        broken="        if True or _is_repaired(step):",
+        tests="tests/agents/workflows/test_for_each.py::test_a_retry_takes_what_is_done_from_the_record",
+    ),
+    Line(
+        promise="an item has the key of its place in the whole list",
+        file="agents/workflows/nodes/for_each.py",
+        text="self._call.node.id, self._indices[index])",
+        broken="self._call.node.id, index)",
+        tests="tests/agents/workflows/test_for_each.py::test_a_list_is_spread_over_child_runs",
+    ),
+    Line(
+        promise="the list of a FOR_EACH is frozen",
+        file="agents/workflows/nodes/for_each.py",
+        text="if call.prior.step.arguments_digest != canonical_digest(items):",
+        broken="if False:",
+        tests=f"{NODES}::test_a_list_that_has_changed_since_its_node_began_fails_it",
+    ),
+    Line(
+        promise="a condition that fails takes no branch",
+        file="agents/workflows/calls/handler.py",
+        text="        raise EXPRESSION_FAILED(node=call.node.id, problem=str(error)) from error",
+        broken="        return False",
+        tests=f"{NODES}::test_a_condition_that_cannot_be_evaluated_takes_no_branch",
+    ),
+    Line(
+        promise="a path that is not taken holds nothing up",
+        file="agents/workflows/walk.py",
+        text="                    waiting.append((target, frozenset()))",
+        broken="                    pass",
+        tests=f"{GRAPHS}::test_a_random_graph_comes_to_what_the_reference_makes_of_it",
+    ),
+    Line(
+        promise="an output has the labels of what its node has read",
+        file="agents/workflows/calls/node_call.py",
+        text="return items.union(*above)",
+        broken="return items",
+        tests=f"{NODES}::test_what_a_model_wrote_is_labelled_through_transforms_until_a_tool_gets_it",
     ),
     # --- processes and settings
     Line(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from typing import Any
 
+import orjson
 import pytest
+from sqlalchemy import select, update
 
 from agents.errors import SIGNAL_INVALID, SIGNAL_UNKNOWN
 from agents.mailbox.inbox import Inbox
@@ -17,6 +20,7 @@ from agents.tools.tool import tool
 from bus.journal.approvals import Decision
 from bus.journal.errors import CONTROL_REFUSED
 from bus.payloads import ControlPayload, ErrorPayload, NodePayload
+from config.database.tables import approvals, steps
 from config.errors import CallboardError
 from tests.agents.workflows.conftest import Losses
 from tests.agents.workflows.flows import (
@@ -116,11 +120,6 @@ def test_what_a_model_wrote_is_labelled_through_transforms_until_a_tool_gets_it(
 
 
 def _labels(kit: AgentKit, handle: Any) -> dict[str, list[str]]:
-    import orjson
-    from sqlalchemy import select
-
-    from config.database.tables import steps
-
     with kit.runner.journal.database.read() as connection:
         rows = connection.execute(select(steps).where(steps.c.run_id == handle.run_id)).all()
     return {row.node: orjson.loads(row.labels_json or "[]") for row in rows}
@@ -297,6 +296,33 @@ def test_twenty_branches_come_to_one_end_with_owners_that_are_lost(
     assert len(calls) <= 20 * (1 + len(behind))
 
 
+def test_two_nodes_do_not_take_one_signal(kit: AgentKit) -> None:
+    waits = [node(name, "WAIT", signal="paid") for name in ("a", "b")]
+    kit.workflow(nodes=[START, *waits, END], edges=edges("start a", "start b", "a end", "b end"))
+    handle = kit.start()
+    until(handle, "waiting")
+
+    kit.runner.signal(handle.run_id, "paid", 3)
+    wait_until(lambda: "done" in (states(kit, handle)["a"], states(kit, handle)["b"]), "no node takes it")
+    until(handle, "waiting")
+
+    assert sorted((states(kit, handle)["a"], states(kit, handle)["b"])) == ["done", "waiting"]
+    handle.cancel()
+
+
+def test_a_list_that_has_changed_since_its_node_began_fails_it(kit: AgentKit) -> None:
+    nodes = [START, node("each", "FOR_EACH", items=["a"]), node("w", "WAIT", signal="paid"), END]
+    kit.workflow(nodes=nodes, edges=edges("start each", "each w foreach-body", "each end"))
+    handle = kit.start()
+    until(handle, "waiting")
+
+    with kit.runner.journal.database.write() as connection:
+        connection.execute(update(steps).where(steps.c.node == "each").values(arguments_digest="another"))
+    kit.runner.signal(handle.run_id, "paid-0", None)
+
+    assert handle.result(5).reason == "items_changed"
+
+
 # --- approvals
 
 
@@ -351,11 +377,12 @@ def test_a_gate_that_nobody_answers_in_its_time_fails(kit: AgentKit) -> None:
     kit.workflow(**chain(node("gate", "APPROVAL_GATE", {"timeout_s": 60}, message="Go?")))
     handle = kit.start()
     until(handle, "waiting")
-    [question] = handle.approvals()
-    print(question)
+    with kit.runner.journal.database.read() as connection:
+        expires_ms = connection.execute(select(approvals.c.expires_ms)).scalar_one()
 
     fire_timers(kit.runner.journal.database, handle.run_id)
 
+    assert 0 < expires_ms / 1000 - time.time() <= 60
     assert (handle.result(5).status, handle.result(5).reason) == ("failed", "call_rejected")
 
 

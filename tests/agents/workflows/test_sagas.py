@@ -86,6 +86,7 @@ def test_an_owner_that_is_lost_between_two_compensations_repeats_none(
     assert end.reason == "tool_failed"
     assert list(dict.fromkeys(CALLS)) == ["book flight", "book hotel", "book taxi", "cancel hotel", "cancel flight"]
     left = [entry["node"] for entry in end.not_undone or []]
+    assert not {"planned", "started"} & {status for status, _ in results(kit, handle).values()}
     assert left in (["taxi"], ["taxi", "room"])  # the room may be booked where its call was cut off
 
 
@@ -145,6 +146,18 @@ def test_a_run_whose_compensation_is_gone_waits_for_the_code_and_then_says_what_
 
     assert (end.status, CALLS) == ("failed", ["book flight"])
     assert [entry["node"] for entry in end.not_undone or []] == ["flight"]
+
+
+def test_an_unsafe_node_whose_owner_was_lost_is_not_made_again_by_itself(kit: AgentKit, losses: Losses) -> None:
+    kit.workflow(tools=[book, cancel], **chain(booking("flight")))
+    losses.begin(kit, frozenset({0}))
+
+    handle = kit.start()
+    until(handle, "waiting")
+    made = list(CALLS)
+    answer(handle, "run_again")
+
+    assert (made, handle.result(5).status, CALLS) == ([], "succeeded", ["book flight"])
 
 
 @pytest.mark.parametrize(("decision", "left"), [("run_again", ["taxi"]), ("fail", ["taxi", "hotel"])])
