@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from bus.journal.clients import WORKFLOW
 from bus.journal.readers import Line, RunRecord, SummaryRecord
-from bus.journal.records.steps import WORKFLOW
 from config.ids import canonical_digest
 
 Facts = Mapping[str, Any]

@@ -668,7 +668,7 @@ LINES = (
         file="agents/workflows/nodes/for_each.py",
         text="if call.prior.step.arguments_digest != canonical_digest(items):",
         broken="if False:",
-        tests=f"{NODES}::test_a_list_that_has_changed_since_its_node_began_fails_it",
+        tests="tests/agents/workflows/test_for_each.py::test_a_list_that_has_changed_since_its_node_began_fails_it",
     ),
     Line(
         promise="a condition that fails takes no branch",

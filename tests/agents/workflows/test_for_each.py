@@ -6,14 +6,16 @@ import threading
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from agents.testing import AgentKit
 from agents.tools.tool import tool
 from agents.workflows.calls.handler import MAX_ITEMS
 from bus.journal.clients import Origin
 from bus.payloads import ChildPayload, ErrorPayload
+from config.database.tables import steps
 from tests.agents.workflows.conftest import Losses
-from tests.agents.workflows.flows import END, START, edges, events, node, states, wait_until
+from tests.agents.workflows.flows import END, START, edges, events, node, states, until, wait_until
 
 CALLS: list[Any] = []
 """The items that the tools have worked on."""
@@ -176,3 +178,16 @@ def test_a_stop_begins_no_further_item(kit: AgentKit) -> None:
     assert handle.result(5).status == "cancelled"
     assert len(CALLS) < 20
     assert states(kit, handle)["each"] != "done"
+
+
+def test_a_list_that_has_changed_since_its_node_began_fails_it(kit: AgentKit) -> None:
+    nodes = [START, node("each", "FOR_EACH", items=["a"]), node("w", "WAIT", signal="paid"), END]
+    kit.workflow(nodes=nodes, edges=edges("start each", "each w foreach-body", "each end"))
+    handle = kit.start()
+    until(handle, "waiting")
+
+    with kit.runner.journal.database.write() as connection:
+        connection.execute(update(steps).where(steps.c.node == "each").values(arguments_digest="another"))
+    kit.runner.signal(handle.run_id, "paid-0", None)
+
+    assert handle.result(5).reason == "items_changed"

@@ -154,10 +154,10 @@ def test_an_unsafe_node_whose_owner_was_lost_is_not_made_again_by_itself(kit: Ag
 
     handle = kit.start()
     until(handle, "waiting")
-    made = list(CALLS)
+    before = list(CALLS)
     answer(handle, "run_again")
 
-    assert (made, handle.result(5).status, CALLS) == ([], "succeeded", ["book flight"])
+    assert (before, handle.result(5).status, CALLS) == ([], "succeeded", ["book flight"])
 
 
 @pytest.mark.parametrize(("decision", "left"), [("run_again", ["taxi"]), ("fail", ["taxi", "hotel"])])
