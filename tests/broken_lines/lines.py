@@ -654,14 +654,7 @@ LINES = (
         file="agents/workflows/executor.py",
         text="        if step is None or _is_repaired(step):",
         broken="        if True or _is_repaired(step):",
-        tests="tests/agents/workflows/test_for_each.py::test_a_retry_takes_what_is_done_from_the_record",
-    ),
-    Line(
-        promise="an item has the key of its place in the whole list",
-        file="agents/workflows/nodes/for_each.py",
-        text="self._call.node.id, self._indices[index])",
-        broken="self._call.node.id, index)",
-        tests="tests/agents/workflows/test_for_each.py::test_a_list_is_spread_over_child_runs",
+        tests=f"{SAGAS}::test_an_owner_that_is_lost_between_two_compensations_repeats_none",
     ),
     Line(
         promise="the list of a FOR_EACH is frozen",

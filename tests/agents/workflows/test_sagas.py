@@ -86,6 +86,7 @@ def test_an_owner_that_is_lost_between_two_compensations_repeats_none(
     assert end.reason == "tool_failed"
     assert list(dict.fromkeys(CALLS)) == ["book flight", "book hotel", "book taxi", "cancel hotel", "cancel flight"]
     left = [entry["node"] for entry in end.not_undone or []]
+    assert len(CALLS) <= 6  # the call that was cut off is made again
     assert not {"planned", "started"} & {status for status, _ in results(kit, handle).values()}
     assert left in (["taxi"], ["taxi", "room"])  # the room may be booked where its call was cut off
 
