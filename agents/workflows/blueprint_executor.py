@@ -64,6 +64,14 @@ class Parked(BaseException):
     """The logic goes no further in this process; it is no error that it could catch."""
 
 
+class RunEnds(BaseException):
+    """A person or the policy ends the run; the logic cannot catch that either."""
+
+    def __init__(self, error: CallboardError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 AFTER_CONFLICT = ("run_again", "fail")
 """How a person may let a run continue whose code has changed: after other code was deployed, or not at all."""
 
@@ -133,6 +141,8 @@ class BlueprintExecutor(Runtime):
             return await blueprint_class(self, self.definition.config).main(self.input)
         except NodeFailed as failure:
             raise failure.error from failure
+        except RunEnds as end:
+            raise end.error from end
         except CallboardError:
             raise
         except Exception as error:
@@ -167,7 +177,7 @@ class BlueprintExecutor(Runtime):
             output = await called(call, tool, data)
         except NodeFailed as failure:
             self._keep(call.failed(failure, None))
-            raise failure.error from failure
+            raise RunEnds(failure.error) if failure.ends_run else failure.error from failure
         if output is None:
             return await self._park()
         change = call.concluded(output)

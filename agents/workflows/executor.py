@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from agents.context import RunContext
-from agents.errors import run_failed
+from agents.errors import POLICY_REFUSED, run_failed
 from agents.models.failures import retry_delay_s
 from agents.tools.tool import Tool
 from agents.workflows.calls.handler import rendered
@@ -222,22 +222,22 @@ class DynamicWorkflowExecutor(Runtime):
         except StaleOwner:
             raise
         except CallboardError as error:
-            return NodeFailed(error, call.change)
+            return NodeFailed(error, call.change, ends_run=error.code == POLICY_REFUSED.code)
         except Exception:
             log.exception("node failed unexpectedly run_id=%s node=%s", self.context.lease.run_id, call.path)
-            return NodeFailed(run_failed(), call.change)
+            return NodeFailed(run_failed(), call.change, ends_run=True)
         return output
 
     def settle(self, call: NodeCall, outcome: Outcome) -> NodeOutput | NodeFailed:
         """Keep a node's outcome, and add its end to the next commit; return how the walk continues with it."""
-        if isinstance(outcome, NodeFailed) and call.node.on_error != "fail":
+        if isinstance(outcome, NodeFailed) and call.node.on_error != "fail" and not outcome.ends_run:
             branch = ERROR if call.node.follows_error else None
             output = NodeOutput(value=error_value(outcome.error), branch=branch)
             change = call.failed(outcome, branch)
         elif isinstance(outcome, NodeFailed):
             if not call.is_recorded:
                 self.ledger.add(call.failed(outcome, None))
-            return NodeFailed(outcome.error)
+            return NodeFailed(outcome.error, ends_run=outcome.ends_run)
         else:
             output, change = self._noted(call, outcome), None
         labels = call.labels | output.labels

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import orjson
 
 from agents.context import RunContext
+from agents.errors import CALL_BLOCKED
 from agents.models.streams.tool_calls import ToolCall
 from agents.steps import open_calls
 from agents.steps.tool_step import ToolStep
@@ -188,8 +189,10 @@ class Saga:
         executor, node = self._executor, self._nodes[step.id]
         answer = step.record.answer
         used = [answer.approval_id] if answer.decision is not None and answer.approval_id is not None else []
+        _refuse_halted(step)
         if step.will_run:
             notes = await open_calls.ask_engine(self._context, [step])
+            _refuse_halted(step)
             events = [*notes, step.call_event(executor.message_id)]
             decided = open_calls.decided([step])
             change = Commit(events=events, restarted=[step.id], decided=decided, answers_used=used)
@@ -231,6 +234,13 @@ def _named(node: str, tool: str, reason: str) -> dict[str, Any]:
 
 def _is_given_up(step: ToolStep) -> bool:
     return step.record.is_answered("fail") or step.record.is_answered("reject") or step.decision.refusal is not None
+
+
+def _refuse_halted(step: ToolStep) -> None:
+    """Refuse a call for which the policy ends the run: it is at its end, and only without the call."""
+    halting = step.decision.policy_decision
+    if step.decision.is_halted and halting is not None:
+        step.refuse(CALL_BLOCKED(f"Not done: the policy's rule '{halting.rule}' ends the run. {halting.reason}"))
 
 
 def _prior(started: StepStarted) -> OpenStep:

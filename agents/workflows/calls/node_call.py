@@ -17,11 +17,14 @@ NOTHING = Commit()
 
 
 class NodeFailed(Exception):
-    """A node has failed; its error, and the commit that ends its step."""
+    """A node has failed; its error, and the commit that ends its step.
 
-    def __init__(self, error: CallboardError, change: Commit = NOTHING) -> None:
+    ``ends_run``: a person, the policy or a fault of Callboard ends the run, whatever its definition says of failures.
+    """
+
+    def __init__(self, error: CallboardError, change: Commit = NOTHING, *, ends_run: bool = False) -> None:
         super().__init__(str(error))
-        self.error, self.change = error, change
+        self.error, self.change, self.ends_run = error, change, ends_run
 
 
 @dataclass(kw_only=True, slots=True)
@@ -105,7 +108,8 @@ class NodeCall:
     def failed(self, failure: NodeFailed, branch: str | None) -> Commit:
         """Return the commit with the node's failure."""
         change, text = failure.change, str(failure.error)[:MAX_CONTENT]
-        if not change.ended and not change.recorded:  # before it had a step
+        has_step = failure.ends_run and self.path in self.executor.open  # which ends with the run
+        if not change.ended and not change.recorded and not has_step:  # before it had a step
             change = self.computed("failed", error_value(failure.error))
         event = self.event("failed", branch=branch, content=text, step_id=_last(change))
         return replace(change, events=[*change.events, event])

@@ -13,10 +13,12 @@ from agents.models.streams.tool_calls import ToolCall
 from agents.steps import open_calls
 from agents.steps.tool_step import ToolStep
 from agents.tools.tool import Tool
+from agents.workflows.calls.model_call import LABELS
 from agents.workflows.calls.node_call import NodeCall, NodeFailed
 from agents.workflows.calls.scope import NodeOutput
 from bus.journal.errors import StickyOver
 from bus.journal.owner import Commit, OpenStep, StepStarted
+from config.errors import CallboardError
 
 
 def tool_step(call: NodeCall, tool: Tool, arguments_text: str, prior: OpenStep | None = None) -> ToolStep:
@@ -30,15 +32,17 @@ async def called(call: NodeCall, tool: Tool, arguments: Mapping[str, Any]) -> No
     """Make a node's call, and return its result; None where it waits for a person, a task or a child run.
 
     Raises:
-        NodeFailed: the call was refused, has failed, or its outcome is unknown.
-        OUTCOME_UNKNOWN, POLICY_REFUSED: a person or the policy ends the run for it.
+        NodeFailed: the call was refused, has failed, or its outcome is unknown; or a person or the policy ends the run.
     """
     executor = call.executor
     step = executor.open.get(call.path)
     if step is None:
         step = await _begun(call, tool, arguments)
         executor.open[call.path] = step
-    open_calls.require_wanted([step])
+    try:
+        open_calls.require_wanted([step])
+    except CallboardError as error:
+        raise NodeFailed(error, ends_run=True) from error
     await step.run()
     if step.work.is_pending or open_calls.waits_for_a_person(step, executor.definition.on_unknown):
         return None
@@ -94,4 +98,6 @@ def concluded(call: NodeCall, step: ToolStep) -> NodeOutput:
     if end.outcome != "done":
         raise NodeFailed(OUTCOME_UNKNOWN(str(end.result)), change)
     call.change = change
-    return NodeOutput(value=end.result, labels=step.record.labels(step.decision) | end.labels)
+    tool, has_its_labels = step.record.tool, call.node.type in ("SUB_WORKFLOW", "FOR_EACH")
+    written = LABELS if tool is not None and tool.child is not None and not has_its_labels else frozenset[str]()
+    return NodeOutput(value=end.result, labels=step.record.labels(step.decision) | end.labels | written)

@@ -41,7 +41,7 @@ class ForEachNode(Handler):
         except NodeFailed as failure:
             call.executor.open.pop(call.path)
             ended = StepEnded(id=step_id, status=FAILED, result=error_value(failure.error))
-            raise NodeFailed(failure.error, Commit(ended=[ended])) from failure
+            raise NodeFailed(failure.error, Commit(ended=[ended]), ends_run=failure.ends_run) from failure
         return self._over(call, step_id, items_walk.results, items_walk.labels) if is_over else None
 
     async def _begun(self, call: NodeCall, items: list[Any]) -> str:
@@ -152,7 +152,7 @@ class Items:
         try:
             is_over = await executor.walk(state)
         except NodeFailed as failure:
-            if call.settings.on_item_error == "fail":
+            if call.settings.on_item_error == "fail" or failure.ends_run:
                 self._failure = self._failure or failure
                 return True
             self._keep(index, state, FAILED, error_value(failure.error))

@@ -8,12 +8,15 @@ from typing import Any
 
 import orjson
 
-from agents.errors import SIGNAL_MISSED
+from agents.errors import EXPRESSION_FAILED, SIGNAL_MISSED
 from agents.workflows.calls.handler import Handler, rendered
 from agents.workflows.calls.node_call import NodeCall, NodeFailed, error_value
 from agents.workflows.calls.scope import NodeOutput
 from bus.journal.owner import Commit, ControlRequest, Ending, StepEnded
+from config.expressions.references import kind_of
 
+MAX_WAIT_S = 10 * 366 * 86_400
+"""Seconds that a WAIT lasts at most, where data say for how long."""
 IN_PLACE_S = 1.0
 """Seconds that a run stays with its worker for a time; a shorter wait costs no release and no second claim."""
 
@@ -72,7 +75,11 @@ class WaitNode(Handler):
         value = rendered(call, seconds) if isinstance(seconds, str) else seconds
         if value is None:
             return call.node.timeout_s
-        return max(0.0, float(value))
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_WAIT_S:
+            shown = value if isinstance(value, int | float) else kind_of(value)
+            problem = f"`seconds` has to be a number from 0 to {MAX_WAIT_S:,}, and is {shown}."
+            raise EXPRESSION_FAILED(node=call.node.id, problem=problem)
+        return float(value)
 
     async def _news(self, call: NodeCall, left_s: float | None, *, is_short: bool) -> bool:
         """Return whether there is something to look at; False once the run is to wait without this process."""

@@ -54,6 +54,9 @@ def _check_node(
         raise refused((*place, "retry"), f"another attempt of a {node.type} would give the same; leave it out.")
     if node.compensate is not None and node.type not in ("FUNCTION", "SUB_WORKFLOW"):
         raise refused((*place, "compensate"), f"{node.type} changes nothing that could be undone; leave it out.")
+    if node.type in _DECIDING and node.on_error == "continue":
+        problem = f"{node.type} decides whether the run continues, so a failure of it may not; write fail or branch."
+        raise refused((*place, "on_error"), problem)
     if kind.config is None:
         return
     try:
@@ -71,6 +74,8 @@ def _mistakes(config: type[NodeConfig], place: Place) -> Mistakes:
     )
 
 
+_DECIDING = ("CHOICE", "CHOICE_LLM", "APPROVAL_GATE")
+"""Types of which a failure may lead nowhere that has an effect, unless an edge says so."""
 _SENTENCES = {
     "missing": "is missing; add it, for example `{name}: ...`.",
     "string_pattern_mismatch tool": "has to be a tool as in an agent's `tools:`; no template chooses a tool.",

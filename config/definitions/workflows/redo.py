@@ -45,20 +45,28 @@ def _changed(definition: WorkflowDefinition, before: WorkflowDefinition | None) 
     if before is None or before.digest == definition.digest:
         return set()
     graph, old = definition.graph, before.graph
+    written = {node_id: _written(definition, node_id) for node_id in graph.nodes}
     return {
         node_id
         for node_id in graph.nodes
         if node_id not in old.nodes
-        or graph.nodes[node_id] != old.nodes[node_id]
+        or written[node_id] != _written(before, node_id)
         or {(edge.source, edge.handle) for edge in graph.into[node_id]}
         != {(edge.source, edge.handle) for edge in old.into[node_id]}
     }
 
 
+def _written(definition: WorkflowDefinition, node_id: str) -> Mapping[str, Any]:
+    """Return a node as the file has it, with the variables where it may read them."""
+    node = definition.node(node_id).model_dump()
+    return node | ({"variables": definition.variables} if "variables" in str(node) else {})
+
+
 def calls_from_the_first_failed(steps: Sequence[Step]) -> frozenset[str]:
     """Return the calls of a blueprint from the first one on that failed or was undone: the code saw its outcome."""
-    failed = [step["number"] for step in steps if (step["status"] != "done") != step["node"].endswith(COMPENSATION)]
-    first = min(failed, default=None)
+    numbers = {step["node"]: step["number"] for step in steps}
+    failed = [step["node"] for step in steps if (step["status"] != "done") != step["node"].endswith(COMPENSATION)]
+    first = min((numbers[node.removesuffix(COMPENSATION)] for node in failed), default=None)
     return frozenset(step["node"] for step in steps if first is not None and step["number"] >= first)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from pydantic import BaseModel
@@ -64,3 +65,12 @@ class FaultyBlueprint(BaseBlueprint):
 
     async def logic(self, data: Any) -> Any:
         return 1 // 0
+
+
+class StubbornBlueprint(BaseBlueprint):
+    """Catches each error that it can."""
+
+    async def logic(self, data: Any) -> Any:
+        with suppress(Exception):
+            await self.execute_by_id("forbidden", {})
+        return await self.execute_by_id("book", {"what": "x"})

@@ -56,6 +56,8 @@ def _scope(draw: st.DrawFn, drawing: Drawing, prefix: str, entries: list[str], *
         kinds = [kind for kind in TYPES if depth < 2 or kind != "FOR_EACH"]
         kind = draw(st.sampled_from(kinds))
         on_error = draw(st.sampled_from(["fail", "continue", "continue", "branch"])) if kind in MAY_FAIL else "fail"
+        if kind in ("APPROVAL_GATE", "CHOICE") and on_error == "continue":
+            on_error = "branch"
         sources = ["{{ input.n }}", 2, 5, *([] if depth == 0 else ["{{ item }}", "{{ index }}"])]
         parents = draw(st.lists(st.sampled_from(before), min_size=1, max_size=2, unique=True))
         drawing.above[node_id] = above = set().union(*({parent, *drawing.above[parent]} for parent in parents))

@@ -80,3 +80,10 @@ def results(kit: AgentKit, handle: RunHandle) -> dict[str, tuple[str, Any]]:
     with kit.runner.journal.database.read() as connection:
         rows = connection.execute(query).all()
     return {row.node: (row.status, orjson.loads(row.result_json) if row.result_json else None) for row in rows}
+
+
+def labels(kit: AgentKit, handle: RunHandle) -> dict[str, list[str]]:
+    """Return the labels of each step's result, by the node's path."""
+    with kit.runner.journal.database.read() as connection:
+        rows = connection.execute(select(steps).where(steps.c.run_id == handle.run_id)).all()
+    return {row.node: orjson.loads(row.labels_json or "[]") for row in rows}

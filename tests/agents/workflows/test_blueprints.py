@@ -9,6 +9,7 @@ import pytest
 from agents.handle import RunHandle
 from agents.testing import AgentKit
 from agents.tools.tool import tool
+from bus.journal.clients import Origin
 from tests.agents.workflows import blueprints
 from tests.agents.workflows.conftest import Losses
 from tests.agents.workflows.flows import answer, until, wait_until
@@ -71,6 +72,14 @@ def test_a_blueprint_that_fails_undoes_its_calls_the_newest_first(kit: AgentKit)
     assert sorted(CALLS[-3:-1]) == ["cancel a", "cancel b"]
     assert CALLS[-1] == "cancel hotel-1"
     assert end.not_undone is None
+    CALLS.clear()
+
+    again = kit.runner.repeat(Origin(run_id=handle.run_id, kind="retry"), kit.runner.principal)
+    until(again, "waiting")
+    kit.runner.signal(again.run_id, "shipped", {"broken": False})
+
+    assert again.result(5).status == "succeeded"
+    assert sorted(CALLS) == ["book a", "book b", "book hotel-1"]
 
 
 @pytest.mark.parametrize(("decision", "status"), [("run_again", "succeeded"), ("fail", "failed")])

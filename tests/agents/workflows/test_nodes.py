@@ -7,7 +7,6 @@ import threading
 import time
 from typing import Any
 
-import orjson
 import pytest
 from sqlalchemy import select
 
@@ -20,7 +19,7 @@ from agents.tools.tool import tool
 from bus.journal.approvals import Decision
 from bus.journal.errors import CONTROL_REFUSED
 from bus.payloads import ControlPayload, ErrorPayload, NodePayload
-from config.database.tables import approvals, steps
+from config.database.tables import approvals
 from config.errors import CallboardError
 from tests.agents.workflows.conftest import Losses
 from tests.agents.workflows.flows import (
@@ -31,6 +30,7 @@ from tests.agents.workflows.flows import (
     chain,
     edges,
     events,
+    labels,
     node,
     results,
     states,
@@ -116,13 +116,7 @@ def test_what_a_model_wrote_is_labelled_through_transforms_until_a_tool_gets_it(
     handle = kit.start()
 
     assert handle.result(5).output == "HELLO!"
-    assert _labels(kit, handle) == {"start": [], "ask": ["model"], "t": ["model"], "f": ["model"], "end": ["model"]}
-
-
-def _labels(kit: AgentKit, handle: Any) -> dict[str, list[str]]:
-    with kit.runner.journal.database.read() as connection:
-        rows = connection.execute(select(steps).where(steps.c.run_id == handle.run_id)).all()
-    return {row.node: orjson.loads(row.labels_json or "[]") for row in rows}
+    assert labels(kit, handle) == {"start": [], "ask": ["model"], "t": ["model"], "f": ["model"], "end": ["model"]}
 
 
 def test_a_node_that_may_fail_gives_its_error_or_leads_elsewhere(kit: AgentKit) -> None:

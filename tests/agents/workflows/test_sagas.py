@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -177,6 +178,21 @@ def test_a_compensation_that_fails_asks_and_the_end_names_what_stays(
     assert end.reason == "tool_failed"
     assert CALLS[-1] == "cancel flight"
     assert [entry["node"] for entry in end.not_undone or []] == left
+
+
+@pytest.mark.parametrize("verdict", ["block", "halt"])
+def test_a_compensation_that_the_policy_refuses_is_not_made(verdict: str, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(f"rules: [{{name: never, verdict: {verdict}, reason: No., when: {{tools: [cancel]}}}}]")
+    with AgentKit(settings={"policy": str(policy)}) as kit:
+        kit.workflow(tools=[book, cancel], **chain(booking("flight"), booking("room")))
+
+        end = kit.start().result(5)
+
+    assert (end.reason, CALLS) == ("tool_failed", ["book flight"])
+    [left] = end.not_undone or []
+    assert left["node"] == "flight"
+    assert "the policy's rule 'never'" in left["reason"]
 
 
 def test_a_stop_undoes_what_was_done_and_the_run_is_cancelled(kit: AgentKit) -> None:

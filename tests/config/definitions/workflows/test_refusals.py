@@ -105,6 +105,14 @@ REFUSALS = {
         4,
         "256",
     ),
+    "a condition that fails and continues": (
+        BEGIN
+        + node("c", "CHOICE", "{branches: [{condition: 'input.n > 1'}]}", ", on_error: continue")
+        + END
+        + edges("start c", "c end branch-0"),
+        4,
+        "decides whether the run continues",
+    ),
     "a value that refers to nodes": (
         BEGIN
         + node("c", "CHOICE", "{branches: [{field: input.a, operator: '==', value: '{{ nodes.start }}'}]}")
