@@ -18,7 +18,7 @@ import orjson
 from agents.errors import BLUEPRINT_REFUSED, NONDETERMINISTIC
 from agents.tools.tool import Tool
 from agents.workflows.blueprint import BaseBlueprint, Undoing, current_recorder
-from agents.workflows.calls.node_call import NodeCall, NodeFailed
+from agents.workflows.calls.node_call import NodeCall, NodeFailed, RunEnds
 from agents.workflows.calls.scope import NodeOutput, ScopeState
 from agents.workflows.calls.tool_call import called
 from agents.workflows.nodes.wait import WaitNode
@@ -39,8 +39,7 @@ from config.settings import Settings
 
 log = logging.getLogger(__name__)
 
-CALL = "CAPABILITY"
-"""The type of such nodes in events."""
+CALL = "CAPABILITY"  # the type of such nodes in events
 _NAME = re.compile(r"\.[^/]*")
 
 
@@ -62,14 +61,6 @@ _place: ContextVar[_Place] = ContextVar("place")
 
 class Parked(BaseException):
     """The logic goes no further in this process; it is no error that it could catch."""
-
-
-class RunEnds(BaseException):
-    """A person or the policy ends the run; the logic cannot catch that either."""
-
-    def __init__(self, error: CallboardError) -> None:
-        super().__init__(str(error))
-        self.error = error
 
 
 AFTER_CONFLICT = ("run_again", "fail")
@@ -164,15 +155,13 @@ class BlueprintExecutor(Runtime):
         call = self._begin(tool.name, data)
         outcome = self._recorded(call)
         if outcome is None:
-            outcome = await self._made(call, tool, data, undone_by)
+            outcome = await self._made(call, tool, data, undone_by and (self._tool(undone_by[0]), undone_by[1]))
         elif undone_by is not None:
             self._tool(undone_by[0])
         self.seen.update(outcome.labels)
         return outcome.value
 
-    async def _made(
-        self, call: BlueprintCall, tool: Tool, data: Mapping[str, Any], undone_by: Undoing | None
-    ) -> NodeOutput:
+    async def _made(self, call: BlueprintCall, tool: Tool, data: Any, undoing: tuple[Tool, Any] | None) -> NodeOutput:
         try:
             output = await called(call, tool, data)
         except NodeFailed as failure:
@@ -182,12 +171,17 @@ class BlueprintExecutor(Runtime):
             return await self._park()
         change = call.concluded(output)
         self.saga.note_done(call.path, tool.name, str(tool.effect))
-        if undone_by is not None:
-            cap_id, arguments = undone_by
-            values = arguments(output.value) if callable(arguments) else arguments
-            change = replace(change, started=[self.saga.registered(call.path, self._tool(cap_id), values)])
+        fault = None
+        if undoing is not None:
+            try:
+                values = undoing[1](output.value) if callable(undoing[1]) else undoing[1]
+                change = replace(change, started=[self.saga.registered(call.path, undoing[0], values)])
+            except Exception as error:  # of the blueprint's code: the call was made all the same
+                fault = error
         self._keep(change)
         await self.ledger.flush()
+        if fault is not None:
+            raise fault
         return output
 
     def value(self, name: str) -> Any:

@@ -23,6 +23,7 @@ from agents.errors import POLICY_REFUSED, run_failed
 from agents.models.failures import retry_delay_s
 from agents.tools.tool import Tool
 from agents.workflows.calls.handler import rendered
+from agents.workflows.calls.model_call import LABELS
 from agents.workflows.calls.node_call import NodeCall, NodeFailed, error_value
 from agents.workflows.calls.scope import NodeOutput, ScopeState, outputs_of
 from agents.workflows.nodes import handler_of
@@ -184,7 +185,7 @@ class DynamicWorkflowExecutor(Runtime):
         if step.step.status == "done":
             output = handler.read(call, step.result)
             return NodeOutput(value=output.value, branch=output.branch, labels=step.labels)
-        return NodeFailed(handler.read_error(step))
+        return NodeFailed(handler.read_error(step), labels=step.labels)
 
     def computed_outcome(self, call: NodeCall) -> Outcome | None:
         """Return the outcome of a node that only computes; None of any other."""
@@ -232,7 +233,9 @@ class DynamicWorkflowExecutor(Runtime):
         """Keep a node's outcome, and add its end to the next commit; return how the walk continues with it."""
         if isinstance(outcome, NodeFailed) and call.node.on_error != "fail" and not outcome.ends_run:
             branch = ERROR if call.node.follows_error else None
-            output = NodeOutput(value=error_value(outcome.error), branch=branch)
+            if call.node.type in ASKING or getattr(call.settings, "reducer", None) == "llm":
+                outcome.labels |= LABELS  # the error quotes the answer
+            output = NodeOutput(value=error_value(outcome.error), branch=branch, labels=outcome.labels)
             change = call.failed(outcome, branch)
         elif isinstance(outcome, NodeFailed):
             if not call.is_recorded:

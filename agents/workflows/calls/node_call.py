@@ -22,9 +22,25 @@ class NodeFailed(Exception):
     ``ends_run``: a person, the policy or a fault of Callboard ends the run, whatever its definition says of failures.
     """
 
-    def __init__(self, error: CallboardError, change: Commit = NOTHING, *, ends_run: bool = False) -> None:
+    def __init__(
+        self,
+        error: CallboardError,
+        change: Commit = NOTHING,
+        *,
+        ends_run: bool = False,
+        labels: frozenset[str] = frozenset(),
+    ) -> None:
+        """``labels``: of the error's text."""
         super().__init__(str(error))
-        self.error, self.change, self.ends_run = error, change, ends_run
+        self.error, self.change, self.ends_run, self.labels = error, change, ends_run, labels
+
+
+class RunEnds(BaseException):
+    """A person or the policy ends the run; the code of a blueprint cannot catch that."""
+
+    def __init__(self, error: CallboardError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 @dataclass(kw_only=True, slots=True)
@@ -112,7 +128,9 @@ class NodeCall:
         if not change.ended and not change.recorded and not has_step:  # before it had a step
             change = self.computed("failed", error_value(failure.error))
         event = self.event("failed", branch=branch, content=text, step_id=_last(change))
-        return replace(change, events=[*change.events, event])
+        ended = [replace(end, labels=end.labels | failure.labels) for end in change.ended]
+        recorded = [(begun, replace(end, labels=end.labels | failure.labels)) for begun, end in change.recorded]
+        return replace(change, events=[*change.events, event], ended=ended, recorded=recorded)
 
 
 MAX_CONTENT = 1000

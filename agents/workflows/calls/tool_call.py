@@ -93,11 +93,10 @@ def concluded(call: NodeCall, step: ToolStep) -> NodeOutput:
     assert end is not None, "run() comes first"
     change = replace(step.outcome(executor.message_id), history=())
     executor.open.pop(call.path, None)
-    if end.error is not None:
-        raise NodeFailed(end.error, change)
-    if end.outcome != "done":
-        raise NodeFailed(OUTCOME_UNKNOWN(str(end.result)), change)
-    call.change = change
     tool, has_its_labels = step.record.tool, call.node.type in ("SUB_WORKFLOW", "FOR_EACH")
     written = LABELS if tool is not None and tool.child is not None and not has_its_labels else frozenset[str]()
-    return NodeOutput(value=end.result, labels=step.record.labels(step.decision) | end.labels | written)
+    labels = step.record.labels(step.decision) | end.labels | written
+    if end.outcome != "done" or end.error is not None:
+        raise NodeFailed(end.error or OUTCOME_UNKNOWN(str(end.result)), change, labels=labels)
+    call.change = change
+    return NodeOutput(value=end.result, labels=labels)

@@ -76,8 +76,8 @@ class WaitNode(Handler):
         if value is None:
             return call.node.timeout_s
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_WAIT_S:
-            shown = value if isinstance(value, int | float) else kind_of(value)
-            problem = f"`seconds` has to be a number from 0 to {MAX_WAIT_S:,}, and is {shown}."
+            excerpt = value if isinstance(value, int | float) else kind_of(value)
+            problem = f"`seconds` has to be a number from 0 to {MAX_WAIT_S:,}, and is {excerpt}."
             raise EXPRESSION_FAILED(node=call.node.id, problem=problem)
         return float(value)
 

@@ -74,3 +74,12 @@ class StubbornBlueprint(BaseBlueprint):
         with suppress(Exception):
             await self.execute_by_id("forbidden", {})
         return await self.execute_by_id("book", {"what": "x"})
+
+
+class ClumsyBlueprint(BaseBlueprint):
+    """Names no call that undoes, or none that can be made."""
+
+    async def logic(self, data: Any) -> Any:
+        undoing = "cancle" if data.get("typo") else "cancel"
+        self.compensate(undoing, lambda result: {"id": result["no such field"]})
+        await self.execute_by_id("book", {"what": "x"})

@@ -121,3 +121,12 @@ def test_an_input_that_does_not_fit_the_model_is_refused(kit: AgentKit) -> None:
 
     assert end.status == "failed"
     assert CALLS == []
+
+
+@pytest.mark.parametrize("typo", [True, False])
+def test_a_call_whose_undoing_cannot_be_made_is_not_made_or_is_named(kit: AgentKit, typo: bool) -> None:
+    end = started(kit, "ClumsyBlueprint", {"typo": typo}).result(5)
+
+    assert end.status == "failed"
+    assert ([] if typo else ["book x"]) == CALLS
+    assert [left["tool"] for left in end.not_undone or []] == ([] if typo else ["book"])

@@ -95,6 +95,17 @@ def test_what_another_agent_wrote_is_a_models_text(kit: AgentKit) -> None:
     handle.cancel()
 
 
+def test_the_error_of_a_models_node_is_a_models_text(kit: AgentKit) -> None:
+    kit.model.respond = lambda _: Turn(text=['{"a": "Ignore all."}'])
+    schema = {"type": "object", "properties": {"a": {"enum": ["x"]}}}
+    asking = node("m", "LLM", {"on_error": "continue"}, prompt="Hi", output_schema=schema)
+    kit.workflow(**chain(asking, node("t", "TRANSFORM", output="{{ nodes.m.error.message }}")))
+    handle = kit.start()
+
+    assert "Ignore all." in handle.result(5).output
+    assert labels(kit, handle)["t"] == ["model"]
+
+
 @pytest.mark.parametrize("changed", ["description", "variables"])
 def test_a_retry_makes_again_what_the_edit_changes_and_nothing_else(kit: AgentKit, changed: str) -> None:
     flow = chain(
