@@ -136,7 +136,7 @@ def control_locked(
     if row.status in TERMINAL:
         if isinstance(command.to, Ending):
             return untouched(row)
-        instead = "" if command.takes_limits else "; send a message to its thread instead"
+        instead = "" if command.takes_limits or command is SIGNAL else "; send a message to its thread instead"
         raise _refused(command, f"it has ended as {row.status}{instead}")
     match command.to:
         case Ending() as ending:

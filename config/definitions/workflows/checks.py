@@ -10,8 +10,8 @@ from pydantic import BaseModel, ValidationError
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.workflows.fields import NodeFields, WorkflowDefinition
-from config.definitions.workflows.graph import Graph, GraphMistake, Place
-from config.definitions.workflows.node_configs import Branch, NodeConfig, Option
+from config.definitions.workflows.graph import TOP, Graph, GraphMistake, Place
+from config.definitions.workflows.node_configs import Branch, ForEachConfig, NodeConfig, Option
 from config.definitions.workflows.node_types import NodeType, known_types
 from config.definitions.yaml_lines import LinedYaml, Mistakes
 from config.text.names import did_you_mean
@@ -33,6 +33,7 @@ def checked(definition: AgentDefinition, written: LinedYaml | None) -> AgentDefi
         definition.set_graph(Graph(definition.nodes, definition.drawn_edges()))
         for number, node in enumerate(definition.nodes):
             _check_references(definition, number, node)
+            _check_undoing(definition, number, node)
     except GraphMistake as mistake:
         line = written.line_of(mistake.place) if written is not None else None
         raise DefinitionInvalid(definition.file, line, _shown(mistake.place), str(mistake)) from mistake
@@ -121,6 +122,21 @@ def _check_references(definition: WorkflowDefinition, number: int, node: NodeFie
     for reference in sorted(node.references or ()):
         if reference not in above | own:
             raise GraphMistake(("nodes", number, "config"), _unreadable(definition, node, reference))
+
+
+def _check_undoing(definition: WorkflowDefinition, number: int, node: NodeFields) -> None:
+    """Check that the run which would undo a node also has what the node did.
+
+    Raises:
+        GraphMistake: the node works on items that child runs have, and those end before this run fails.
+    """
+    scope = definition.graph.scope_of[node.id]
+    while node.compensate is not None and scope != TOP:
+        settings = definition.node(scope).settings
+        if isinstance(settings, ForEachConfig) and settings.spread is not None:
+            problem = f"cannot be made for items that '{scope}' spreads over child runs; leave `spread` out there."
+            raise GraphMistake(("nodes", number, "compensate"), problem)
+        scope = definition.graph.scope_of[scope]
 
 
 def _unreadable(definition: WorkflowDefinition, node: NodeFields, reference: str) -> str:

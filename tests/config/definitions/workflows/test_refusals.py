@@ -105,6 +105,15 @@ REFUSALS = {
         4,
         "256",
     ),
+    "a compensation of items that are spread": (
+        BEGIN
+        + node("each", "FOR_EACH", "{items: [1], spread: 2}")
+        + node("f", "FUNCTION", "{tool: get_order, arguments: {order_id: '1'}}", ", compensate: {tool: cancel_order}")
+        + END
+        + edges("start each", "each f foreach-body", "each end"),
+        5,
+        "spreads over child runs",
+    ),
     "a condition that fails and continues": (
         BEGIN
         + node("c", "CHOICE", "{branches: [{condition: 'input.n > 1'}]}", ", on_error: continue")
