@@ -55,6 +55,8 @@ def _check_node(
         raise refused((*place, "retry"), f"another attempt of a {node.type} would give the same; leave it out.")
     if node.compensate is not None and node.type not in ("FUNCTION", "SUB_WORKFLOW"):
         raise refused((*place, "compensate"), f"{node.type} changes nothing that could be undone; leave it out.")
+    if node.type in _TIMELESS and node.timeout_s is not None:
+        raise refused((*place, "timeout_s"), f"a {node.type} has no time of its own; write it at what it leads to.")
     if node.type in _DECIDING and node.on_error == "continue":
         problem = f"{node.type} decides whether the run continues, so a failure of it may not; write fail or branch."
         raise refused((*place, "on_error"), problem)
@@ -75,6 +77,8 @@ def _mistakes(config: type[NodeConfig], place: Place) -> Mistakes:
     )
 
 
+_TIMELESS = ("START", "END", "TRANSFORM", "CHOICE", "PARALLEL", "FILTER", "FOR_EACH")
+"""Types that compute, or whose inner nodes have times."""
 _DECIDING = ("CHOICE", "CHOICE_LLM", "APPROVAL_GATE")
 """Types of which a failure may lead nowhere that has an effect, unless an edge says so."""
 _SENTENCES = {

@@ -223,6 +223,13 @@ class Option(Section):
     description: Annotated[str, Field(max_length=500)] = ""
     """For the model."""
 
+    @field_validator("name")
+    @classmethod
+    def _is_no_answer_of_its_own(cls, name: str) -> str:
+        if name.strip().casefold() == "none":
+            raise ValueError("`none` is what the model answers where no choice fits; give the choice another name")
+        return name
+
     @model_validator(mode="before")
     @classmethod
     def _may_be_its_name(cls, value: Any) -> Any:

@@ -114,6 +114,19 @@ REFUSALS = {
         5,
         "spreads over child runs",
     ),
+    "a time of what has none": (
+        BEGIN + node("a", "TRANSFORM", "{output: 1}", ", timeout_s: 5") + END + STRAIGHT_A,
+        4,
+        "has no time of its own",
+    ),
+    "a choice that is called as no choice is": (
+        BEGIN
+        + node("c", "CHOICE_LLM", "{prompt: Which?, choices: [one, None]}")
+        + END
+        + edges("start c", "c end branch-0"),
+        4,
+        "give the choice another name",
+    ),
     "a condition that fails and continues": (
         BEGIN
         + node("c", "CHOICE", "{branches: [{condition: 'input.n > 1'}]}", ", on_error: continue")
