@@ -474,7 +474,7 @@ def test_the_run_that_a_thread_is_at_is_found_without_reading_all_that_waits(har
     its = {"tenant_": ME.tenant, "principal_": ME.id, "id_": "talk"}
     send(harness, "Open")
 
-    with harness.database.read() as connection:
+    with harness.database.write() as connection:  # a transaction, for SET LOCAL
         if not harness.database.is_sqlite:
             for name in ("enable_seqscan", "enable_sort", "enable_incremental_sort"):  # as where the table is large
                 connection.execute(text(f"SET LOCAL {name} = off"))
