@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from agents.context import RunContext
@@ -16,6 +16,7 @@ from agents.workflows.blueprint_executor import BlueprintExecutor
 from agents.workflows.calls.tool_call import tool_step
 from agents.workflows.executor import DynamicWorkflowExecutor
 from agents.workflows.ledger import joined
+from agents.workflows.nodes.wait import OpenNode
 from agents.workflows.runtime import Runtime
 from agents.workflows.saga import SAGA
 from agents.workflows.toolbox import toolbox_of
@@ -29,7 +30,6 @@ from bus.journal.owner import (
     Progress,
     Reason,
     Release,
-    StepEnded,
     end_commit,
     end_event,
 )
@@ -40,17 +40,6 @@ from config.definitions.workflows.graph import COMPENSATION
 
 NEW = Progress()
 """That of a run which no owner has begun."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOpen:
-    """A step that an earlier owner left open, until its node is carried out again."""
-
-    step_id: str
-
-    def cut_off(self, ending: Ending) -> Commit:
-        """Return the commit that ends it with the run."""
-        return Commit(ended=[StepEnded(id=self.step_id, status=ending.step_status)])
 
 
 class Workflow:
@@ -83,7 +72,7 @@ class Workflow:
             call, tool = self._runtime.resumed(step)
             self._runtime.open[step.node] = tool_step(call, tool, step.step.arguments_text or "", step.step)
         self._calls = list(self._runtime.open.values())
-        self._runtime.open |= {step.node: LeftOpen(step.step.id) for step in self._left_open}
+        self._runtime.open |= {step.node: OpenNode(step.step.id) for step in self._left_open}
         first = open_calls.first_commit(self._calls, [step.step for step in self._opened])
         over = [step.step for step in self._progress.nodes if step.is_over]  # of which a person was asked afterwards
         used = [step.approval_id for step in over if step.approval_id and step.decision]

@@ -624,7 +624,7 @@ LINES = (
     Line(
         promise="an owner ends the steps that an earlier one left open",
         file="agents/workflows/workflow.py",
-        text="self._runtime.open |= {step.node: LeftOpen(step.step.id) for step in self._left_open}",
+        text="self._runtime.open |= {step.node: OpenNode(step.step.id) for step in self._left_open}",
         broken="pass",
         tests=f"{SAGAS}::test_a_stop_undoes_what_was_done_and_the_run_is_cancelled",
     ),

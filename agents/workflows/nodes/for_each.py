@@ -31,7 +31,7 @@ class ForEachNode(Handler):
     async def run(self, call: NodeCall) -> NodeOutput | None:
         items = items_of(call, call.settings.items)
         step_id = await self._begun(call, items)
-        call.executor.open[call.path] = OpenNode(step_id, call)
+        call.executor.open[call.path] = OpenNode(step_id)
         if call.executor.graph.is_legacy(call.node.id):
             return self._over(call, step_id, items, frozenset())
         is_spread = call.settings.spread and call.executor.body is None

@@ -23,10 +23,9 @@ IN_PLACE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class OpenNode:
-    """A node that waits."""
+    """The open step of a node that waits, or that an earlier owner left open until its node is carried out again."""
 
     step_id: str
-    call: NodeCall
     what: str = ""
     """For what it waits, as a part of a sentence; empty of a node whose inner nodes wait."""
 
@@ -42,7 +41,7 @@ class WaitNode(Handler):
         name, seconds = signal_name(call), self._seconds(call)
         what = f"for the signal '{name}'" if name is not None else f"for {seconds:g} s"
         step_id, over_s = await self._begun(call, name, seconds, what)
-        call.executor.open[call.path] = OpenNode(step_id, call, what)
+        call.executor.open[call.path] = OpenNode(step_id, what)
         while True:
             request = call.executor.signal(name) if name is not None else None
             left_s = None if over_s is None else over_s - time.monotonic()
