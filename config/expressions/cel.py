@@ -7,6 +7,7 @@ values, of a pattern with many repeats, and of a search for one value in another
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
@@ -146,8 +147,11 @@ class Expression:
             kind, plain = value.type().name(), value.plain_value()
         except Exception as error:
             raise ExpressionFailed(_failure(error)) from error
-        if kind == "ERROR" or not _is_json(plain):
-            raise ExpressionFailed(_failure(plain if kind == "ERROR" else f"its result is of the type {kind.lower()}"))
+        if kind == "ERROR":
+            raise ExpressionFailed(_failure(plain))
+        if not _is_json(plain):
+            problem = "has a number beyond 64 bits, or what is no JSON"
+            raise ExpressionFailed(f"its result, of the type {kind.lower()}, {problem}")
         return plain
 
     def _value(self, variables: Variables) -> Any:
@@ -191,4 +195,6 @@ def _is_json(value: Any) -> bool:
         return all(map(_is_json, value))
     if isinstance(value, dict):
         return all(isinstance(key, str) and _is_json(item) for key, item in value.items())
-    return value is None or isinstance(value, bool | int | float | str)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, bool | int | str)

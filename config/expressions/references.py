@@ -11,7 +11,7 @@ from config.expressions.errors import ExpressionFailed, ExpressionRefused
 from config.text.names import did_you_mean
 from config.text.visible import one_line
 
-NAMES = ("input", "nodes", "variables", "item", "index", "total", "result")
+NAMES = ("input", "nodes", "variables", "item", "items", "index", "total", "result")
 """What the expressions of a workflow may refer to."""
 NODES = "nodes"
 """The name whose keys are the ids of nodes."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import orjson
 
 from agents.errors import EXPRESSION_FAILED
 from agents.workflows.calls.handler import LARGE, Handler, evaluated, items_of, rendered
@@ -12,6 +15,7 @@ from agents.workflows.calls.model_call import LABELS, asked
 from agents.workflows.calls.node_call import NodeCall
 from agents.workflows.calls.scope import NodeOutput
 from agents.workflows.nodes.llm import prompted
+from config.expressions.errors import ExpressionFailed
 from config.expressions.node_expression import NodeExpression
 from config.expressions.references import kind_of
 
@@ -50,16 +54,24 @@ def _by(call: NodeCall, items: Sequence[Any]) -> list[Any]:
     if call.settings.by is None:
         return list(items)
     expression, variables = NodeExpression(call.settings.by, is_boolean=False), call.variables()
-    return [
-        evaluated(call, expression.result, {**variables, "item": item, "index": index})
-        for index, item in enumerate(items)
-    ]
+    return [_of_item(call, expression.result, variables, index, item) for index, item in enumerate(items)]
+
+
+def _of_item(call: NodeCall, function: Callable[..., Any], variables: Mapping[str, Any], index: int, item: Any) -> Any:
+    try:
+        return function({**variables, "item": item, "index": index})
+    except ExpressionFailed as error:
+        raise EXPRESSION_FAILED(node=call.node.id, problem=f"`by` of item {index}: {error}") from error
 
 
 def _sum(call: NodeCall, items: Sequence[Any]) -> Any:
     values = _by(call, items)
     _require(call, values, lambda value: isinstance(value, int | float) and not isinstance(value, bool), "a number")
-    return sum(values)
+    total = sum(values)
+    if not math.isfinite(total) or (not -(2**63) <= total < 2**63 and isinstance(total, int)):
+        problem = "the sum is beyond what a number holds, 64 bits; add smaller numbers, or texts of them in a tool."
+        raise EXPRESSION_FAILED(node=call.node.id, problem=problem)
+    return total
 
 
 def _concat(call: NodeCall, items: Sequence[Any]) -> Any:
@@ -75,18 +87,30 @@ def _merge(call: NodeCall, items: Sequence[Any]) -> Any:
 
 
 def _group(call: NodeCall, items: Sequence[Any]) -> Any:
-    groups: dict[str, list[Any]] = {}
+    """Return lists of items by what ``by`` gives of each, as text: a number or a truth value as in JSON."""
     keys = _by(call, items)
-    _require(call, keys, lambda key: isinstance(key, str | int | float), "a text or a number in `by`")
+    _require(call, keys, lambda key: isinstance(key, str | int | float), "a text, a number or a truth value in `by`")
+    kind = kind_of(keys[0]) if keys else ""
+    _require(call, keys, lambda key: kind_of(key) == kind, f"one kind of `by`, where that of item 0 is {kind}")
+    groups: dict[str, list[Any]] = {}
     for key, item in zip(keys, items, strict=True):
-        groups.setdefault(str(key), []).append(item)
+        groups.setdefault(_text(key), []).append(item)
     return groups
 
 
+def _text(key: str | float) -> str:
+    if isinstance(key, float) and key.is_integer():
+        key = int(key)
+    return key if isinstance(key, str) else orjson.dumps(key).decode()
+
+
 def _first(call: NodeCall, items: Sequence[Any]) -> Any:
+    """Return the first item for which ``by`` holds; without it, the first."""
     if call.settings.by is None:
         return next(iter(items), None)
-    return next((item for item, holds in zip(items, _by(call, items), strict=True) if holds is True), None)
+    expression, variables = NodeExpression(call.settings.by), call.variables()
+    holding = (item for n, item in enumerate(items) if _of_item(call, expression.holds, variables, n, item))
+    return next(holding, None)
 
 
 def _require(call: NodeCall, values: Sequence[Any], fits: Callable[[Any], bool], what: str) -> None:

@@ -339,7 +339,7 @@ class ReduceConfig(NodeConfig):
     items: TemplateData
     reducer: Literal["sum", "concat", "merge", "group", "first", "llm"] | None = None
     by: CelText | None = None
-    """Of `sum`, `group` and `first`: an expression of `item`, `item.price`."""
+    """Of `sum` and `group`: an expression of `item`, `item.price`; of `first`: a condition, `item.price > 3`."""
     separator: Annotated[str, Field(max_length=100)] = ""
     """Of `concat`, between two texts."""
     expression: CelText | None = None
@@ -364,4 +364,6 @@ class ReduceConfig(NodeConfig):
             raise ValueError("`by` is of the reducers sum, group and first")
         if self.reducer == "group" and self.by is None:
             raise ValueError("the reducer `group` needs `by:`, for example `by: item.kind`")
+        if self.by is not None and self.reducer == "first":
+            NodeExpression(self.by)
         return self
