@@ -5,6 +5,7 @@ It passes the guardrails of the run's agent, like the run's input.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,8 @@ from bus.sealing import Original
 from config.definitions.agent import AgentDefinition
 from config.definitions.loading import pinned_definition
 from config.definitions.schemas.json_schema import schema_errors
+from config.definitions.workflows.graph import TOP
+from config.definitions.workflows.node_configs import WaitConfig
 from config.identity.principal import Principal, Verb
 from config.text.names import did_you_mean
 
@@ -61,7 +64,7 @@ def signal_data(
         raise CONTROL_REFUSED(request=SIGNAL.request, problem=f"{run_id} is no workflow's, and waits for no signal")
     definition = definition_of_run(journal, registry, run)
     signals = _signals_of(definition)
-    form = next((form for signal, form in signals.items() if _is_for(name, signal)), None)
+    form = next((form for signal, form in signals.items() if re.fullmatch(_pattern(signal), name)), None)
     if form is None:
         listing = ", ".join(f"'{signal}'" for signal in signals) or "none"
         raise SIGNAL_UNKNOWN(name=name, hint=did_you_mean(name, signals), known=listing)
@@ -91,13 +94,20 @@ def guarded(journal: Journal, definition: AgentDefinition, content: str) -> tupl
 
 
 def _signals_of(definition: AgentDefinition) -> dict[str, Mapping[str, Any]]:
-    """Return what a definition's nodes wait for: the schema of each signal by its name."""
-    nodes = getattr(definition, "nodes", ())
-    waits = (node.settings for node in nodes if node.type == "WAIT" and node.settings.signal is not None)
-    return {**getattr(definition, "signals", {}), **{wait.signal: wait.form or {} for wait in waits}}
+    """Return what a workflow waits for: the schema of each signal, by its name with ``-INDEX`` for each list around."""
+    from config.definitions.workflows.fields import WorkflowDefinition  # most processes have no workflow
+
+    assert isinstance(definition, WorkflowDefinition)
+    forms: dict[str, Mapping[str, Any]] = dict(definition.signals)
+    for node in definition.nodes:
+        if isinstance(node.settings, WaitConfig) and node.settings.signal is not None:
+            lists = [scope for scope in definition.graph.around(definition.graph.scope_of[node.id]) if scope != TOP]
+            forms[node.settings.signal + _INDEX * len(lists)] = node.settings.form or {}
+    return forms
 
 
-def _is_for(name: str, signal: str) -> bool:
-    """Return whether a name is that of a signal; inside of a FOR_EACH the indices of the items follow it."""
-    rest = name.removeprefix(signal) if name.startswith(signal) else "?"
-    return rest == "" or (all(part.isdecimal() for part in rest.removeprefix("-").split("-")) and rest.startswith("-"))
+_INDEX = "-INDEX"
+
+
+def _pattern(signal: str) -> str:
+    return re.escape(signal).replace(re.escape(_INDEX), "-(0|[1-9][0-9]{0,4})")

@@ -123,6 +123,7 @@ class BaseBlueprint:
 
         Raises:
             SIGNAL_MISSED: it did not come within ``timeout_s``.
+            BLUEPRINT_REFUSED: the definition does not name it.
         """
         return await self._recorder.wait_for(signal, timeout_s)
 

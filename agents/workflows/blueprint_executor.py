@@ -208,7 +208,7 @@ class BlueprintExecutor(Runtime):
 
     async def wait_for(self, signal: str, timeout_s: float | None) -> Any:
         """Return the data of a signal."""
-        return await self._waited("wait_for", node_configs.WaitConfig(signal=signal), timeout_s)
+        return await self._waited("wait_for", self.declared_signal(signal), timeout_s)
 
     async def _waited(self, name: str, settings: node_configs.WaitConfig, timeout_s: float | None = None) -> Any:
         call = self._begin(name, {"signal": settings.signal, "seconds": settings.seconds or timeout_s})

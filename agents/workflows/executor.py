@@ -61,8 +61,7 @@ class DynamicWorkflowExecutor(Runtime):
     ) -> None:
         """``handlers``: by the names of node types; for the rest see ``Runtime``."""
         super().__init__(context, definition, toolbox, accepted, recorded)
-        self.graph, self.body = definition.graph, accepted.body
-        """The graph; and of a child run the items on which it works in place of the whole graph."""
+        self.graph = definition.graph
         types = {node.type: handlers.get(node.type, "") for node in definition.nodes}
         self.handlers: Mapping[str, Any] = {name: handler_of(handler)() for name, handler in types.items()}
         self.repairs = {step.node: step.result["repair"] for step in recorded if _is_repaired(step)}
@@ -87,7 +86,7 @@ class DynamicWorkflowExecutor(Runtime):
         return WorkflowEnd(outputs_of(self.graph, state)) if is_over else None
 
     async def _run_body(self, body: Mapping[str, Any]) -> WorkflowEnd | None:
-        """Work on the items that this child run was given; its output is their results."""
+        """Work on the items that this child run was given; its output is their ``report``."""
         path = tuple(body["path"])
         labels = frozenset(self.context.labels)
         outputs = body["outputs"]
@@ -99,7 +98,7 @@ class DynamicWorkflowExecutor(Runtime):
         )
         call = NodeCall(executor=self, node=self.definition.node(body["node"]), state=around)
         items = Items(call, body["items"], body["indices"])
-        return WorkflowEnd(items.results) if await items.run() else None
+        return WorkflowEnd(items.report) if await items.run() else None
 
     def batches_of(self, path: str) -> dict[str, Sequence[int]]:
         """Return the batches of a FOR_EACH that are under way: the indices of the items of each, by its path."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.context import RunContext
+from agents.errors import BLUEPRINT_REFUSED
 from agents.tools.tool import Tool
 from agents.workflows.calls.node_call import NodeCall
 from agents.workflows.ledger import Ledger
@@ -15,6 +16,8 @@ from agents.workflows.saga import Saga
 from bus.journal.approvals import Question
 from bus.journal.owner import AcceptedInput, ControlRequest, NodeStep
 from config.definitions.workflows.fields import WorkflowDefinition
+from config.definitions.workflows.node_configs import WaitConfig
+from config.text.names import did_you_mean
 
 
 class Activity:
@@ -89,6 +92,8 @@ class Runtime:
         """``toolbox``: the tools by their lines; ``recorded``: the steps of earlier owners, in order."""
         self.context, self.definition, self.toolbox = context, definition, toolbox
         self.input, self.message_id = accepted.data, accepted.message_id
+        self.body = accepted.body
+        """Of a child run that works on items of a FOR_EACH, in place of the whole graph: which; else None."""
         self.ledger, self.activity = Ledger(context), Activity()
         self.recorded = {step.node: step for step in recorded}
         """The newest step of each node, by its path."""
@@ -130,6 +135,19 @@ class Runtime:
         return next(tool for tool in self.toolbox.values() if tool.name == name)
 
     # --- signals
+
+    def declared_signal(self, name: str) -> WaitConfig:
+        """Return what waits for a signal of the definition's ``signals``.
+
+        Raises:
+            BLUEPRINT_REFUSED: there is no such name, so the signal would be refused.
+        """
+        names = self.definition.signals
+        if name in names:
+            return WaitConfig(signal=name)
+        listing = ", ".join(f"'{signal}'" for signal in names) or "none"
+        problem = f"it waits for '{name[:80]}', which is not among the `signals:` of its definition ({listing})."
+        raise BLUEPRINT_REFUSED(problem=problem + did_you_mean(name, names))
 
     def signal(self, name: str) -> ControlRequest | None:
         """Return the signal of a name that no node has taken, and take it; None where it has not come."""

@@ -100,12 +100,12 @@ class Workflow:
         await self._end(finished.output)
 
     def _require_fit(self, output: Any) -> None:
-        """Check the run's output.
+        """Check the run's output; that of a child run which works on items is no output of the workflow.
 
         Raises:
             OutputInvalid: it does not fit the workflow's schema.
         """
-        schema = self._definition.output
+        schema = self._definition.output if self._runtime.body is None else None
         problems = schema_errors(schema, output) if schema is not None else []
         if problems:
             raise OutputInvalid(f"the output does not fit the workflow's schema: {'; '.join(problems)}.")

@@ -74,6 +74,7 @@ class Items:
         self._call, self._items = call, items
         self._indices = indices if indices is not None else range(len(items))
         self.results: list[Any] = [None] * len(items)
+        self._failed: set[int] = set()
         self.labels: frozenset[str] = frozenset()
         self._next, self._is_held = 0, False
         self._tasks: set[asyncio.Task[bool]] = set()
@@ -99,6 +100,11 @@ class Items:
         if self._failure is not None:
             raise self._failure
         return not self._is_held and self._next == len(self._items)
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """The output of a child run that works on them: their results, and the positions of those that have failed."""
+        return {"results": self.results, "failed": sorted(self._failed)}
 
     def _begin_some(self) -> None:
         """Begin as many items as may be worked on at once; those that are recorded need no work."""
@@ -133,6 +139,8 @@ class Items:
             return False  # a retry was given another list
         self.results[index] = recorded.result
         self.labels |= recorded.labels
+        if recorded.step.status == FAILED:
+            self._failed.add(index)
         return True
 
     def _path(self, index: int) -> tuple[str | int, ...]:
@@ -168,6 +176,8 @@ class Items:
         """Keep an item's result, and add its step to the next commit."""
         self.results[index] = value
         self.labels |= labels
+        if status == FAILED:
+            self._failed.add(index)
         started = StepStarted(
             id=new_id("step"),
             kind="item",
@@ -210,9 +220,10 @@ class Spread(Items):
         if output is None:
             return False
         call.executor.ledger.add(batch.change)
-        for index, result in zip(indices, output.value, strict=True):
-            is_failed = isinstance(result, Mapping) and "error" in result and call.settings.on_item_error == "collect"
-            self.keep(index, FAILED if is_failed else "done", result, call.labels | output.labels)
+        failed = set(output.value["failed"])
+        for position, (index, result) in enumerate(zip(indices, output.value["results"], strict=True)):
+            status = FAILED if position in failed else "done"
+            self.keep(index, status, result, call.labels | output.labels)
         return True
 
     def _body(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from config.definitions.agent import TOOL_LINE, AgentDefinition, DefinitionFields
 from config.definitions.model_fields import Seconds, Section, Text
 from config.definitions.workflows.graph import Edge, Graph
-from config.definitions.workflows.node_configs import NodeConfig, Schema, has_templates, union
+from config.definitions.workflows.node_configs import NodeConfig, Schema, SignalName, has_templates, union
 from config.definitions.workflows.node_types import SHIPPED, node_type_plugins
 from config.expressions.templates import Template, templates_in
 
@@ -109,7 +109,7 @@ class WorkflowFields(DefinitionFields):
     """In place of a graph: the class that has its logic, `package.module:Class`, or a registered name."""
     config: dict[str, Any] = Field(default_factory=dict)
     """Of a blueprint: what its `config_model` reads."""
-    signals: dict[str, Schema] = Field(default_factory=dict)
+    signals: dict[SignalName, Schema] = Field(default_factory=dict)
     """Of a blueprint: the signals that it waits for, each with the schema of its data."""
 
     @model_validator(mode="before")
@@ -126,6 +126,8 @@ class WorkflowFields(DefinitionFields):
             raise ValueError("`blueprint` takes the place of `nodes:` and `edges:`; keep one of both")
         if self.blueprint is None and self.config:
             raise ValueError("`config` is of a blueprint; write constants of a graph as `variables:`")
+        if self.blueprint is None and self.signals:
+            raise ValueError("`signals` is of a blueprint; a graph waits for those that its WAIT nodes name")
         if self.input.get("type") != "object":
             raise ValueError("`input` needs `type: object` at its top")
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -47,6 +48,12 @@ def _is_schema(value: dict[str, Any] | None) -> dict[str, Any] | None:
     return value
 
 
+def _is_no_items(name: str) -> str:
+    if re.search(r"-[0-9]+$", name):
+        raise ValueError(f"ends like the name of an item's signal, `paid-17`; write `{name.replace('-', '_')}`")
+    return name
+
+
 TemplateText = Annotated[str, Field(min_length=1, max_length=100_000), AfterValidator(_is_template)]
 """Text with templates, ``Order {{ input.id }}``; one that is a single template gives that value itself."""
 TemplateData = Annotated[Any, AfterValidator(has_templates)]
@@ -55,7 +62,8 @@ CelText = Annotated[str, Field(min_length=1, max_length=10_000), AfterValidator(
 """An expression in CEL."""
 Schema = Annotated[dict[str, Any], AfterValidator(_is_schema)]
 """JSON Schema 2020-12."""
-SignalName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$")]
+SignalName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$"), AfterValidator(_is_no_items)]
+"""The name of a signal; inside of a FOR_EACH the index of the item follows it, so no other name ends like that."""
 
 
 class NodeConfig(Section):

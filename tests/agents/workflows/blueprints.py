@@ -83,3 +83,10 @@ class ClumsyBlueprint(BaseBlueprint):
         undoing = "cancle" if data.get("typo") else "cancel"
         self.compensate(undoing, lambda result: {"id": result["no such field"]})
         await self.execute_by_id("book", {"what": "x"})
+
+
+class WaitingBlueprint(BaseBlueprint):
+    """Waits for the signal that its input names."""
+
+    async def logic(self, data: Any) -> Any:
+        return await self.wait_for(data["signal"], timeout_s=60)

@@ -10,9 +10,11 @@ from agents.handle import RunHandle
 from agents.testing import AgentKit
 from agents.tools.tool import tool
 from bus.journal.clients import Origin
+from bus.payloads import ErrorPayload
+from config.errors import CallboardError
 from tests.agents.workflows import blueprints
 from tests.agents.workflows.conftest import Losses
-from tests.agents.workflows.flows import answer, until, wait_until
+from tests.agents.workflows.flows import answer, events, until, wait_until
 
 CALLS: list[str] = []
 """What the tools have done."""
@@ -130,3 +132,26 @@ def test_a_call_whose_undoing_cannot_be_made_is_not_made_or_is_named(kit: AgentK
     assert end.status == "failed"
     assert ([] if typo else ["book x"]) == CALLS
     assert [left["tool"] for left in end.not_undone or []] == ([] if typo else ["book"])
+
+
+def test_a_signal_that_the_definition_does_not_name_is_not_waited_for(kit: AgentKit) -> None:
+    kit.workflow(blueprint=f"{blueprints.__name__}:WaitingBlueprint", signals={"shipped": {}})
+    handle = kit.start("flow", {"signal": "shiped"})
+
+    assert (handle.result(5).status, handle.result(5).reason) == ("failed", "blueprint_failed")
+    [error] = [event for event in events(kit, handle) if isinstance(event, ErrorPayload)]
+    assert "waits for 'shiped', which is not among the `signals:` of its definition ('shipped')" in error.message
+
+
+def test_a_blueprint_takes_a_signal_by_the_name_that_its_definition_has_and_no_item(kit: AgentKit) -> None:
+    kit.workflow(blueprint=f"{blueprints.__name__}:WaitingBlueprint", signals={"shipped": {"type": "integer"}})
+    handle = kit.start("flow", {"signal": "shipped"})
+    until(handle, "waiting")
+
+    for name, data, code in (("shipped-1", 1, "signal_unknown"), ("shipped", "x", "signal_invalid")):
+        with pytest.raises(CallboardError) as caught:
+            kit.runner.signal(handle.run_id, name, data)
+        assert caught.value.code == code
+    kit.runner.signal(handle.run_id, "shipped", 3)
+
+    assert handle.result(5).output == 3

@@ -15,7 +15,7 @@ from bus.journal.clients import Origin
 from bus.payloads import ChildPayload, ErrorPayload
 from config.database.tables import steps
 from tests.agents.workflows.conftest import Losses
-from tests.agents.workflows.flows import END, START, edges, events, node, states, until, wait_until
+from tests.agents.workflows.flows import END, START, edges, events, node, results, states, until, wait_until
 
 CALLS: list[Any] = []
 """The items that the tools have worked on."""
@@ -142,6 +142,34 @@ def test_a_list_is_spread_over_child_runs(kit: AgentKit) -> None:
     assert handle.result(10).output == [2 * n for n in range(8)]
     assert sorted(CALLS) == list(range(8))
     assert sum(isinstance(event, ChildPayload) and event.status == "queued" for event in events(kit, handle)) == 3
+
+
+@pytest.mark.parametrize("spread", [0, 2])
+def test_a_result_that_looks_like_an_error_is_none(kit: AgentKit, spread: int) -> None:
+    @tool(effect="idempotent", retries=0)
+    def looks(n: int) -> dict[str, Any]:
+        """Return what looks like an error, or fail."""
+        CALLS.append(n)
+        if n in BROKEN:
+            raise ValueError("broken")
+        return {"error": {"code": "tool_failed", "message": str(n)}}
+
+    BROKEN.add(3)
+    fields = doubling(on_item_error="collect", spread=spread)
+    fields["nodes"][2]["config"]["tool"] = "looks"
+    kit.workflow(tools=[looks], output={"type": "array"}, **fields)
+    handle = kit.start("flow", {"numbers": [1, 2, 3]})
+
+    first = handle.result(10).output
+    statuses = {path: status for path, (status, _) in results(kit, handle).items()}
+    CALLS.clear()
+    BROKEN.clear()
+    again = kit.runner.repeat(Origin(run_id=handle.run_id, kind="retry", items_only=True), kit.runner.principal)
+
+    assert "broken" in first[2]["error"]["message"]
+    assert [statuses[f"each/{n}"] for n in range(3)] == ["done", "done", "failed"]
+    assert again.result(10).output[2] == {"error": {"code": "tool_failed", "message": "3"}}
+    assert CALLS == [3]
 
 
 @pytest.mark.parametrize("spread", [None, 3])

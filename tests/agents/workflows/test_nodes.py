@@ -181,7 +181,7 @@ def test_a_signal_before_its_wait_is_kept_for_it(kit: AgentKit) -> None:
     [
         ("piad", {"amount": 3}, SIGNAL_UNKNOWN.code),
         ("paid", {}, SIGNAL_INVALID.code),
-        ("paid-0", None, "signal_invalid"),
+        ("paid-0", {"amount": 3}, SIGNAL_UNKNOWN.code),
     ],
 )
 def test_a_signal_of_another_name_or_form_is_refused(kit: AgentKit, name: str, data: Any, code: str) -> None:
@@ -227,6 +227,9 @@ def test_each_item_of_a_list_has_a_signal_of_its_own(kit: AgentKit) -> None:
     row = kit.runner.journal.readers.runs.row(kit.runner.principal, handle.run_id)
     assert row.detail == "Waits at 'each/0/w' for the signal 'paid-0', at 'each/1/w' for the signal 'paid-1'."
 
+    for name in ("paid", "paid-01", "paid-0-0", "paid-\N{ARABIC-INDIC DIGIT ONE}"):
+        with pytest.raises(CallboardError, match="Its signals: 'paid-INDEX'"):
+            kit.runner.signal(handle.run_id, name, "none")
     for name, data in (("paid-1", "second"), ("paid-0", "first")):
         kit.runner.signal(handle.run_id, name, data)
 

@@ -198,6 +198,13 @@ REFUSALS = {
         "no edge with `source_handle: error`",
     ),
     "a WAIT for nothing": (BEGIN + node("a", "WAIT") + END + STRAIGHT_A, 4, "a WAIT needs `signal:` or `seconds:`"),
+    "a signal that is called like one of an item": (
+        BEGIN + node("a", "WAIT", "{signal: paid-17}") + END + STRAIGHT_A,
+        4,
+        "ends like the name of an item's signal",
+    ),
+    "a blueprint's signal that is called so": ("name: Flow\nblueprint: a:B\nsignals: {a-0: {}}\n", 3, "write `a_0`"),
+    "the signals of a graph": (BEGIN + END + STRAIGHT + "signals: {paid: {}}\n", 7, "`signals` is of a blueprint"),
     "a field of agents": ("name: Flow\nsystem_prompt: Be brief.\nnodes: []\n", 2, "`system_prompt` is of agents"),
     "a graph and a blueprint": (BEGIN + END + STRAIGHT + "blueprint: a:B\n", 7, "keep one of both"),
     "an unknown field of a choice": (
