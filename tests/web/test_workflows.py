@@ -10,6 +10,7 @@ import pytest
 
 from agents.runner import Runner
 from agents.testing import AgentKit
+from config.identity.principal import Principal, Role
 from config.settings import Settings
 from tests.agents.sample_tools import add
 from tests.web.conftest import door_of
@@ -158,6 +159,19 @@ def test_a_signal_that_no_node_waits_for_is_refused(name: str, data: Any, code: 
     sent = {} if data is None else {"json": data}
 
     assert client.post(f"/v1/runs/{run_id}/signals/{name}", **sent).json["code"] == code
+
+
+@pytest.mark.parametrize("name", ["paid", "gone"])
+def test_a_signal_to_a_run_of_another_tenant_is_refused_as_if_there_were_none(
+    name: str, client, runner: Runner
+) -> None:
+    owner = Principal(tenant="other", id="local", roles=frozenset(Role))
+    run_id = runner.run_workflow("billing", {"cents": 5}, principal=owner).run_id
+
+    answers = [client.post(f"/v1/runs/{each}/signals/{name}", json=5) for each in (run_id, "run_none")]
+
+    assert [(answer.status_code, answer.json["code"]) for answer in answers] == 2 * [(404, "run_unknown")]
+    assert runner.signal(run_id, "paid", 5, principal=owner).status == "queued"
 
 
 def test_a_signal_is_given_once_and_again_by_its_key(client) -> None:

@@ -90,3 +90,11 @@ class WaitingBlueprint(BaseBlueprint):
 
     async def logic(self, data: Any) -> Any:
         return await self.wait_for(data["signal"], timeout_s=60)
+
+
+class LeakingBlueprint(BaseBlueprint):
+    """Reads what others wrote and what must not leave, and sends."""
+
+    async def logic(self, data: Any) -> Any:
+        await self.gather(self.execute_by_id("page"), self.execute_by_id("salaries"))
+        return await self.execute_by_id("send", {"text": "hi"})
