@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel
 
-from agents.workflows.blueprint import BaseBlueprint
+from agents.workflows.blueprint import BaseBlueprint, execute_dagger_capability
 
 
 class Order(BaseModel):
@@ -98,3 +99,24 @@ class LeakingBlueprint(BaseBlueprint):
     async def logic(self, data: Any) -> Any:
         await self.gather(self.execute_by_id("page"), self.execute_by_id("salaries"))
         return await self.execute_by_id("send", {"text": "hi"})
+
+
+class FirstDesignBlueprint(BaseBlueprint):
+    """Calls by the name of the first design, for itself or for others, waits, and says what its contexts are."""
+
+    async def logic(self, data: Any) -> Any:
+        golden, security = self.golden, self.security
+        assert golden is not None
+        assert security is not None
+        ctx = replace(golden, **data.get("ctx", {}))
+        more = {"ctx": ctx, "trace_id": golden.trace_id, "run_as": security.initiator_id, **data.get("more", {})}
+        booked = await execute_dagger_capability(cap_id=data["cap_id"], input=data["input"], **more)
+        await self.wait_for("shipped")
+        return {"booked": booked, "app": golden.app_id, "roles": sorted(security.roles), "trace": security.trace_id}
+
+
+class BookingBlueprint(BaseBlueprint):
+    """Books."""
+
+    async def logic(self, data: Any) -> Any:
+        return await self.execute_by_id("book", {"what": "room"})
