@@ -261,7 +261,7 @@ class DynamicWorkflowExecutor(Runtime):
             EXPRESSION_FAILED: its arguments cannot be made; the node is not undone, and has failed.
         """
         change, undoing = call.concluded(output), call.node.compensate
-        if call.node.type in ("FUNCTION", "SUB_WORKFLOW"):
+        if line_of(call.node):
             tool = self.tool_of(call.node)
             self.saga.note_done(call.path, tool.name, str(tool.effect))
         if undoing is None:

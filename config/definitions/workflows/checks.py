@@ -53,7 +53,7 @@ def _check_node(
         raise refused((*place, "type"), _unknown_type(node.type))
     if not kind.may_repeat and node.retry is not None:
         raise refused((*place, "retry"), f"another attempt of a {node.type} would give the same; leave it out.")
-    if node.compensate is not None and node.type not in ("FUNCTION", "SUB_WORKFLOW"):
+    if node.compensate is not None and kind.config is not None and node.type not in ("FUNCTION", "SUB_WORKFLOW"):
         raise refused((*place, "compensate"), f"{node.type} changes nothing that could be undone; leave it out.")
     if node.type in _TIMELESS and node.timeout_s is not None:
         raise refused((*place, "timeout_s"), f"a {node.type} has no time of its own; write it at what it leads to.")
