@@ -8,6 +8,11 @@ from pathlib import Path
 import orjson
 import pytest
 
+from bus.messages.run_agent import RunAgentMessage
+from cli.open_runner import open_runner
+from config.settings import Settings
+from handlers.run_agent import run_agent
+from tests.agents.workflows import test_for_each
 from tests.cli.test_runs_on_the_terminal import Type, model, type_
 
 __all__ = ["model", "type_"]
@@ -160,3 +165,79 @@ def test_a_signal_is_given_once_and_runs_are_listed_by_name(sums: Type, capsys: 
         assert words in output.err
     sums("runs")
     assert 'Sums: {"numbers":[1,2,3,4]}' in capsys.readouterr().out
+
+
+# --- retrying
+
+DOUBLES = """\
+name: Doubles
+input: {type: object, properties: {numbers: {type: array}}}
+tools: [DOUBLE]
+nodes:
+  - {id: start, type: START}
+  - {id: first, type: FUNCTION, config: {tool: DOUBLE, arguments: {n: 1}}}
+  - {id: all, type: FOR_EACH, config: {items: "{{ input.numbers }}", on_item_error: collect, at_once: 1}}
+  - {id: each, type: FUNCTION, config: {tool: DOUBLE, arguments: {n: "{{ item }}"}}}
+  - {id: last, type: FUNCTION, config: {tool: DOUBLE, arguments: {n: 9}}}
+  - {id: end, type: END, config: {output: "{{ nodes.all }}"}}
+edges:
+  - {source: start, target: first}
+  - {source: first, target: all}
+  - {source: all, target: each, source_handle: foreach-body}
+  - {source: all, target: last}
+  - {source: last, target: end}
+""".replace("DOUBLE", "'tests.agents.workflows.test_for_each:double'")
+
+
+@pytest.mark.parametrize(
+    ("broken", "flags", "made_again", "output"),
+    [
+        ({9}, [], [9], [4, 6]),
+        ({9}, ["--from-failed"], [9], [4, 6]),
+        ({3, 9}, ["--from-failed"], [3, 9], [4, 6]),
+        ({3}, ["--failed-items"], [3, 9], [4, 6]),
+    ],
+)
+def test_a_retry_makes_again_what_failed_and_what_follows_from_it(
+    broken: set[int],
+    flags: list[str],
+    made_again: list[int],
+    output: list[int],
+    sums: Type,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "agents" / "doubles.yaml").write_text(DOUBLES)
+    monkeypatch.setattr(test_for_each, "BROKEN", broken)
+    calls: list[int] = []
+    monkeypatch.setattr(test_for_each, "CALLS", calls)
+    status = sums("run", "doubles", "--input", '{"numbers": [2, 3]}')
+    assert (status, calls) == (int(9 in broken), [1, 2, 3, 9])
+    capsys.readouterr()
+    sums("runs", "--json")
+    run_id = orjson.loads(capsys.readouterr().out)[0]["run_id"]
+    calls.clear()
+    broken.clear()
+
+    assert sums("runs", "retry", run_id, *flags, "--json") == 0
+    [retry] = orjson.loads(capsys.readouterr().out)
+    work_on(retry["run_id"])
+
+    assert retry["retry_of"] == run_id
+    assert calls == made_again
+    assert sums("watch", retry["run_id"], "--json") == 0
+    assert orjson.loads(capsys.readouterr().out.splitlines()[-1])["output"] == output
+
+
+def test_a_retry_of_both_kinds_is_none(sums: Type, capsys: pytest.CaptureFixture[str]) -> None:
+    assert sums("runs", "retry", "run_x", "--from-failed", "--failed-items") == 2
+    assert "keep one of both" in " ".join(capsys.readouterr().err.split())
+
+
+def work_on(run_id: str) -> None:
+    """Be the worker that gets a run's wake-up."""
+    with open_runner(Settings()) as runner:
+        row = runner.journal.readers.runs.row(runner.principal, run_id)
+        run_agent(RunAgentMessage(run_id=run_id, agent_id=row.agent_id, thread_id=row.thread_id).to_wire())
+        runner.settle(10)

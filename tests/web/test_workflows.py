@@ -10,9 +10,13 @@ import pytest
 
 from agents.runner import Runner
 from agents.testing import AgentKit
+from bus.messages.run_agent import RunAgentMessage
 from config.identity.principal import Principal, Role
 from config.settings import Settings
+from handlers.run_agent import run_agent
 from tests.agents.sample_tools import add
+from tests.agents.workflows import test_for_each
+from tests.agents.workflows.flows import edges, node
 from tests.web.conftest import door_of
 from web.schemas.run import AcceptedRun
 
@@ -240,3 +244,36 @@ def test_a_place_among_steps_is_sent_back_as_it_came(client) -> None:
     assert client.get(f"{path}?after=&node=&under=").json == {"steps": []}
     for query in ("after=x", "after=2.1"):
         assert client.get(f"{path}?{query}").json["code"] == "bad_request"
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(
+    ("broken", "body", "made_again"), [({3, 9}, {}, [3, 9]), ({9}, {}, [9]), ({3}, {"failed_items": True}, [3, 9])]
+)
+def test_a_retry_makes_again_what_failed_and_what_follows_from_it(
+    kit_door: tuple[AgentKit, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    broken: set[int],
+    body: dict[str, Any],
+    made_again: list[int],
+) -> None:
+    kit, door = kit_door
+    calls: list[int] = []
+    monkeypatch.setattr(test_for_each, "BROKEN", broken)
+    monkeypatch.setattr(test_for_each, "CALLS", calls)
+    fields = test_for_each.doubling(on_item_error="collect", at_once=1)
+    fields["nodes"].insert(3, node("last", "FUNCTION", tool="double", arguments={"n": 9}))
+    fields["edges"] = edges("start each", "each one foreach-body", "each last", "last end")
+    kit.workflow(tools=[test_for_each.double], **fields)
+    run_id = door.post("/v1/runs", json={"workflow": "flow", "input": {"numbers": [2, 3]}, "detached": False}).json[
+        "run_id"
+    ]
+    calls.clear()
+    broken.clear()
+
+    retry = door.post(f"/v1/runs/{run_id}/retry", json=body).json
+    run_agent(RunAgentMessage(run_id=retry["run_id"], agent_id="flow", thread_id=retry["thread_id"]).to_wire())
+    run = door.get(f"/v1/runs/{retry['run_id']}").json
+
+    assert (run["status"], run["retry_of"], run["output"]) == ("succeeded", run_id, 18)
+    assert calls == made_again

@@ -15,8 +15,9 @@ from agents.handle import RunHandle
 from agents.testing import AgentKit
 from agents.workflows.blueprint import execute_dagger_capability
 from config.errors import CallboardError
+from config.tracing import traced
 from tests.agents.capabilities.conftest import COUNT, WHOLE
-from tests.agents.test_contexts import ANN, SETTINGS, TRACE_ID, change, error_of, traced, with_settings, work_on
+from tests.agents.test_contexts import ANN, SETTINGS, TRACE_ID, change, error_of, with_settings, work_on
 from tests.agents.workflows import blueprints
 from tests.agents.workflows.flows import until
 from tests.agents.workflows.test_blueprints import CALLS, book, cancel

@@ -61,10 +61,10 @@ def kit(site: Site, tmp_path: Path) -> Iterator[AgentKit]:
 
 def calling(tool: str, more: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
     """Return the fields of a workflow with one call, whose failure leads elsewhere."""
-    made = node("f", "FUNCTION", {"on_error": "branch", **(more or {})}, tool=tool, arguments=arguments)
+    call = node("f", "FUNCTION", {"on_error": "branch", **(more or {})}, tool=tool, arguments=arguments)
     other = node("other", "TRANSFORM", output="{{ nodes.f.error.code }}")
     pairs = edges("start f", "f end", "f other error", "other end")
-    return {"nodes": [START, made, other, END], "edges": pairs}
+    return {"nodes": [START, call, other, END], "edges": pairs}
 
 
 @pytest.mark.parametrize(
