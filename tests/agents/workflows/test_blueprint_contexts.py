@@ -98,6 +98,7 @@ def test_a_blueprint_without_a_required_context_makes_no_call(
     assert (problem[0], problem[1].startswith(sentence)) == (code, True), problem
 
 
+@pytest.mark.parity
 def test_a_blueprint_calls_what_the_registry_of_the_first_design_has(tmp_path: Path) -> None:
     (tmp_path / "count.py").write_text(COUNT)
     (tmp_path / "count_words.yaml").write_text(json.dumps(WHOLE))
