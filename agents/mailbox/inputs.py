@@ -24,7 +24,7 @@ from config.definitions.agent import AgentDefinition
 from config.definitions.loading import pinned_definition
 from config.definitions.schemas.json_schema import schema_errors
 from config.definitions.workflows.graph import TOP
-from config.definitions.workflows.node_configs import WaitConfig
+from config.definitions.workflows.node_configs import ForEachConfig, WaitConfig
 from config.identity.principal import Principal, Verb
 from config.text.names import did_you_mean
 
@@ -63,11 +63,13 @@ def signal_data(
     if run.kind != WORKFLOW:
         raise CONTROL_REFUSED(request=SIGNAL.request, problem=f"{run_id} is no workflow's, and waits for no signal")
     definition = definition_of_run(journal, registry, run)
-    signals = _signals_of(definition)
-    form = next((form for signal, form in signals.items() if re.fullmatch(_pattern(signal), name)), None)
+    is_part = run.parent_id is not None and journal.readers.runs.row(principal, run.parent_id).agent_id == run.agent_id
+    signals, others = _signals_of(definition, is_part), _signals_of(definition, not is_part)
+    form = _form_of(signals, name)
     if form is None:
         listing = ", ".join(f"'{signal}'" for signal in signals) or "none"
-        raise SIGNAL_UNKNOWN(name=name, hint=did_you_mean(name, signals), known=listing)
+        hint = did_you_mean(name, signals) if _form_of(others, name) is None else OF_CHILD if not is_part else OF_PARENT
+        raise SIGNAL_UNKNOWN(name=name, hint=hint, known=listing)
     text, limit = orjson.dumps(data), journal.settings.max_input_chars
     if len(text) > limit:
         raise INPUT_TOO_LARGE(size=len(text), limit=limit)
@@ -93,21 +95,30 @@ def guarded(journal: Journal, definition: AgentDefinition, content: str) -> tupl
     return guardrails.input(content), originals
 
 
-def _signals_of(definition: AgentDefinition) -> dict[str, Mapping[str, Any]]:
-    """Return what a workflow waits for: the schema of each signal, by its name with ``-INDEX`` for each list around."""
+def _signals_of(definition: AgentDefinition, is_part: bool) -> dict[str, Mapping[str, Any]]:
+    """Return what a workflow waits for: the schema of each signal, by its name with ``-INDEX`` for each list around.
+
+    ``is_part``: in child runs, which work on items that a FOR_EACH spreads; otherwise in the run itself.
+    """
     from config.definitions.workflows.fields import WorkflowDefinition  # most processes have no workflow
 
     assert isinstance(definition, WorkflowDefinition)
-    forms: dict[str, Mapping[str, Any]] = dict(definition.signals)
+    forms: dict[str, Mapping[str, Any]] = {} if is_part else dict(definition.signals)
     for node in definition.nodes:
         if isinstance(node.settings, WaitConfig) and node.settings.signal is not None:
-            lists = [scope for scope in definition.graph.around(definition.graph.scope_of[node.id]) if scope != TOP]
-            forms[node.settings.signal + _INDEX * len(lists)] = node.settings.form or {}
+            around = definition.graph.around(definition.graph.scope_of[node.id])
+            lists = [definition.node(scope).settings for scope in around if scope != TOP]
+            if any(isinstance(each, ForEachConfig) and each.spread for each in lists) == is_part:
+                forms[node.settings.signal + _INDEX * len(lists)] = node.settings.form or {}
     return forms
 
 
+OF_CHILD = " The child run that works on the item waits for it; give it to that run."
+OF_PARENT = " The run above this one waits for it; give it to that run."
 _INDEX = "-INDEX"
 
 
-def _pattern(signal: str) -> str:
-    return re.escape(signal).replace(re.escape(_INDEX), "-(0|[1-9][0-9]{0,4})")
+def _form_of(signals: Mapping[str, Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
+    """Return the schema of a signal; None where no node waits for one of this name."""
+    patterns = {re.escape(signal).replace(re.escape(_INDEX), "-(0|[1-9][0-9]{0,4})"): signal for signal in signals}
+    return next((signals[signal] for pattern, signal in patterns.items() if re.fullmatch(pattern, name)), None)

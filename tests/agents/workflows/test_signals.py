@@ -1,16 +1,18 @@
-"""Signals of callers who may not give them."""
+"""Who gives signals, and to which run."""
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import pytest
 
 from agents.testing import AgentKit
 from bus.journal.clients import SIGNAL
+from bus.payloads import ChildPayload
 from config.errors import CallboardError
 from config.identity.principal import Principal, Role
-from tests.agents.workflows.flows import chain, events, node, until
+from tests.agents.workflows.flows import END, START, chain, edges, events, node, until
 
 
 @pytest.mark.parametrize(
@@ -46,3 +48,21 @@ def test_a_signal_is_given_by_those_who_may_control_the_run(
     assert (caught.value.code, handle.status()) == (code, "waiting")
     assert len(events(kit, handle)) == count
     handle.cancel()
+
+
+def test_a_signal_of_an_item_is_given_to_the_child_run_that_works_on_it(kit: AgentKit) -> None:
+    nodes = [START, node("go", "WAIT", signal="go"), node("each", "FOR_EACH", items=["a", "b"], spread=1)]
+    nodes += [node("w", "WAIT", signal="paid", schema={"type": "integer"}), END]
+    kit.workflow(nodes=nodes, edges=edges("start go", "go each", "each w foreach-body", "each end"))
+    handle, give = kit.start(), kit.runner.signal
+    with pytest.raises(CallboardError, match=r"The child run that works on the item .* Its signals: 'go'"):
+        give(handle.run_id, "paid-0", 1)
+    give(handle.run_id, "go", None)
+    children = list(islice((event for event in handle.events() if isinstance(event, ChildPayload)), 2))
+
+    for index, child in enumerate(children):
+        with pytest.raises(CallboardError, match=r"The run above .* Its signals: 'paid-INDEX'"):
+            give(child.child_run_id, "go", None)
+        give(child.child_run_id, f"paid-{index}", 10 + index)
+
+    assert handle.result(5).output == [10, 11]
