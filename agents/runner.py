@@ -232,7 +232,7 @@ class Runner:
             principal=principal,
             metadata=source.metadata,
             idempotency=idempotency,
-            origin=origin if source.input is None else replace(origin, mode="live"),
+            origin=origin if source.input is None or origin.kind == "retry" else replace(origin, mode="live"),
             policies={"priority": source.priority},
         )
 

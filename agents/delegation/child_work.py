@@ -10,13 +10,13 @@ from typing import Any
 from agents.context import RunContext
 from agents.delegation.agent_tool import MESSAGE
 from agents.delegation.router import routed_call
-from agents.delegation.workflow_input import body_fields, input_fields
+from agents.delegation.workflow_input import body_fields, child_nodes, input_fields
 from agents.governance.guardrails.guardrails import Guardrails, sealing_guardrails
 from agents.models.auto import resolve_model
 from agents.process import Process, opened_process
 from agents.prompt import check_objective
 from agents.tools.tool import Tool
-from bus.journal.clients import NO_MODEL, THREAD, AcceptedChild, NewRun, Parent
+from bus.journal.clients import NO_MODEL, THREAD, AcceptedChild, NewRun, Origin, Parent
 from bus.journal.errors import CHILD_FAILED, DELEGATION_REFUSED, StaleOwner
 from bus.journal.owner import ChildRun, Commit, Lease, OpenStep
 from bus.payloads import ChildPayload, Payload
@@ -106,7 +106,7 @@ class ChildWork:
         else:
             about = self._message_fields(process, definition, arguments[MESSAGE], guardrails)
         new = NewRun(
-            **fields | about,
+            **fields | about | self._continued(process, definition, about),
             new_thread_id=thread_id,
             principal=lease.starter,
             detached=True,
@@ -115,6 +115,19 @@ class ChildWork:
             originals=originals,
         )
         return process.journal.owner.new_child(new)
+
+    def _continued(self, process: Process, definition: AgentDefinition, about: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the child takes from the one that the run has begun here from which its parent continues."""
+        recorded = self._context.lease.recorded
+        child_id = recorded.child_of(self._call_id) if recorded is not None else None
+        source = process.journal.owner.earlier_child(child_id) if child_id is not None else None
+        if child_id is None or source is None or source.agent_id != definition.id:
+            return {}
+        origin = Origin(run_id=child_id, kind="retry")
+        if definition.is_workflow:
+            return {"origin": origin, "redo": child_nodes(process.journal, definition, source, origin, about)}
+        is_same = source.objective == about["objective"] and source.call is None and about["call"] is None
+        return {"origin": origin} if is_same else {}
 
     def _message_fields(
         self, process: Process, definition: AgentDefinition, message: str, guardrails: Guardrails

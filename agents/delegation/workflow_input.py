@@ -63,6 +63,28 @@ def require_kind(definition: AgentDefinition, *, is_workflow: bool) -> None:
     raise WORKFLOW_MISSED(problem=problem)
 
 
+def child_nodes(
+    journal: Journal, definition: AgentDefinition, source: RepeatedRun, origin: Origin, about: Mapping[str, Any]
+) -> frozenset[str]:
+    """Return the paths of the nodes that a child run makes again, which continues from an earlier child.
+
+    They are all where it is given other data, and all of an item that is another one.
+    """
+    body, before = about.get("body"), source.body
+    paths = frozenset(step["node"] for step in source.nodes)
+    if (body is None) != (before is None) or source.input != about["input"]:
+        return paths
+    redo = retried_nodes(journal, definition, source, origin)
+    if body is None or before is None:
+        return redo
+    if body["outputs"] != before["outputs"]:
+        return paths
+    items = dict(zip(before["indices"], before["items"], strict=True))
+    same = [i for i, item in zip(body["indices"], body["items"], strict=True) if i in items and items[i] == item]
+    kept = tuple("/".join(map(str, (*body["path"], body["node"], index, ""))) for index in same)
+    return redo | {path for path in paths if not path.startswith(kept)}
+
+
 def retried_nodes(journal: Journal, definition: AgentDefinition, source: RepeatedRun, origin: Origin) -> frozenset[str]:
     """Return the paths of the nodes that the retry of a run makes again."""
     from config.definitions.workflows.fields import WorkflowDefinition  # most processes have no workflow

@@ -50,6 +50,8 @@ class CallDecision:
     """What the policy decides, and the engine where it is stricter; None where they are not asked."""
     policy_version: str | None = None
     """The digest of the policy's version and the rule that requires the approval; None where the tool does."""
+    repeats: str | None = None
+    """Why a person has to approve the call, as a sentence: an earlier run has made it, or another one in its place."""
     approval_reason: str | None = None
     """Why a person has to approve or complete the call before it is made, as a sentence."""
     form: Mapping[str, Any] | None = None

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from agents.context import RunContext
+from agents.delegation.agent_tool import WORKFLOW
 from agents.errors import (
     CALL_BLOCKED,
     GOLDEN_CONTEXT_MISSING,
@@ -92,11 +93,21 @@ def request_of(
     record, arguments = CallRecord.of(call, tools.get(call.name), prior), dict[str, Any]()
     try:
         arguments = _written(record)
+        record = _keyed(context, record, arguments)
     except ModelVisible as error:
         problem = error
     return CallRequest(
         context=context, record=record, tools=tools, arguments=arguments, problem=problem, asks_missing=asks_missing
     )
+
+
+def _keyed(context: RunContext, record: CallRecord, arguments: Mapping[str, Any]) -> CallRecord:
+    """Return the record of a call; with the key of the same call, where a node makes it that an earlier run made."""
+    if record.prior is not None or context.lease.recorded is None:
+        return record
+    place = record.call.id, record.call.name, canonical_digest(arguments)
+    key = context.lease.recorded.key_of(*place)
+    return replace(record, key=key) if key is not None else record
 
 
 def _written(record: CallRecord) -> dict[str, Any]:
@@ -211,7 +222,12 @@ def recall(request: CallRequest, decision: CallDecision) -> CallDecision:
     recorded, record = request.context.lease.recorded, request.record
     if recorded is None or not record.is_planned:
         return decision
-    outcome = recorded.take(record.call.id, record.call.name, canonical_digest(decision.arguments))
+    place = record.call.id, record.call.name, canonical_digest(decision.arguments)
+    if request.tool.body is not None:  # a batch of other items; its own calls are looked up
+        return decision
+    outcome = recorded.take(*place)
+    if outcome is None and not request.tool.line.startswith(WORKFLOW):  # whose own calls are looked up
+        decision = replace(decision, repeats=recorded.why_asked(*place, request.tool.effect))
     if outcome is not None and outcome.outcome == "done" and request.tool.hands_over:
         return decision  # the result alone would say that another agent continues, and none would
     if outcome is None and recorded.may_lack(request.tool.effect):
@@ -226,7 +242,8 @@ def approve(request: CallRequest, decision: CallDecision) -> CallDecision:
     reason = _missing_approval(request, decision)
     if reason is None:
         return decision
-    sticky = next(filter(partial(_is_covered, request, decision), request.context.sticky), None)
+    covering = filter(partial(_is_covered, request, decision), request.context.sticky)
+    sticky = next(covering, None) if decision.repeats is None else None
     if sticky is None or decision.policy_decision is None:
         return replace(decision, approval_reason=reason)
     noted = replace(decision.policy_decision, approved=sticky.sentence)
@@ -254,7 +271,7 @@ def _usable(request: CallRequest, decision: CallDecision) -> CallDecision:
 def _missing_approval(request: CallRequest, decision: CallDecision) -> str | None:
     """Return why the call needs a person's approval; None where it needs none, or has one for exactly this."""
     tool, answer = request.tool, request.record.answer
-    if not (tool.needs_approval or decision.is_required_by_policy):
+    if not (tool.needs_approval or decision.is_required_by_policy or decision.repeats):
         return None
     if answer.decision is None or answer.decision.decision not in USED_UP:
         return _approval_reason(tool, decision)
@@ -267,6 +284,8 @@ def _missing_approval(request: CallRequest, decision: CallDecision) -> str | Non
 
 def _approval_reason(tool: Tool, decision: CallDecision) -> str:
     judged = decision.policy_decision
+    if decision.repeats is not None:
+        return decision.repeats
     if judged is None or not decision.is_required_by_policy:
         return tool.confirm_reason
     return judged.reason or f"The policy's rule '{judged.rule}' requires a person's approval."

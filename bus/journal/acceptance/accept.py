@@ -220,7 +220,9 @@ def _deliver(database: Database, connection: Connection, new: NewRun) -> Deliver
 
 def insert_child(connection: Connection, new: NewRun) -> None:
     """Insert a child run with a thread of its own; its caller checks the limits and announces it."""
-    _insert(connection, new, None)
+    run = _insert(connection, new, None)
+    if new.origin is not None:
+        continue_from(connection, new.origin, run["id"], new.redo)
 
 
 def _insert(connection: Connection, new: NewRun, grant: Grant | None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from bus.journal.acceptance.children import AcceptedChild, new_child
 from bus.journal.acceptance.new_run import NewRun
 from bus.journal.actors.family import RunFamily
 from bus.journal.actors.live import Live
+from bus.journal.forks.continued import RepeatedRun, earlier_child
 from bus.journal.log.audited import audit_calls
 from bus.journal.log.children import lineage
 from bus.journal.log.group_commit import GroupCommit
@@ -134,6 +135,11 @@ class Owner:
             family=self._family,
             is_audited=self._settings.audit_calls,
         )
+
+    def earlier_child(self, run_id: str) -> RepeatedRun | None:
+        """Return what a child run takes from an earlier one; see ``bus.journal.forks.continued``. Blocks."""
+        with self._database.read() as connection:
+            return earlier_child(connection, run_id)
 
     def new_child(self, new: NewRun) -> AcceptedChild:
         """Return a child run for a commit of its parent; what other runs of its agent need too is stored now. Blocks.

@@ -51,6 +51,8 @@ class RepeatedRun:
     """The call of a run of kind ``tool``."""
     input: Mapping[str, Any] | None
     """What a workflow was started with."""
+    body: Mapping[str, Any] | None
+    """The items on which it worked, where it was the child run of a FOR_EACH."""
     nodes: Sequence[Step]
     """Of a workflow: the ``node``, ``number`` and ``status`` of each step, in order."""
     definition_digest: str
@@ -74,16 +76,28 @@ def repeatable(connection: Connection, principal: Principal, origin: Origin) -> 
     if (run.tenant, run.principal) != (principal.tenant, principal.id):
         raise forbidden(principal, Verb.START, f"a run in a thread of '{run.principal}'")
     _require_over(run, origin)
+    return _repeated(connection, run, message, origin.from_step)
+
+
+def earlier_child(connection: Connection, run_id: str) -> RepeatedRun | None:
+    """Return what a child run takes from the one that an earlier run had in its place; None where that is gone."""
+    run = connection.execute(select(runs).where(runs.c.id == run_id, runs.c.ended_ms.is_not(None))).first()
+    message = connection.execute(_INPUT, {"run_": run_id}).first()
+    return _repeated(connection, run, message, None) if run is not None and message is not None else None
+
+
+def _repeated(connection: Connection, run: Any, message: Any, from_step: int | None) -> RepeatedRun:
     data = orjson.loads(message.data_json)
     calls = [NewCall(name=call["name"], arguments=call["arguments"]) for call in data.get("tool_calls") or ()]
     return RepeatedRun(
-        agent_id=_agents_at(connection, run, origin.from_step)[-1],
+        agent_id=_agents_at(connection, run, from_step)[-1],
         thread_id=run.thread_id,
         turn=run.turn,
         objective=data["content"],
         call=calls[0] if calls else None,
         input=data.get("input"),
-        nodes=_nodes(connection, origin.run_id) if run.kind == WORKFLOW else (),
+        body=data.get("body"),
+        nodes=_nodes(connection, run.id) if run.kind == WORKFLOW else (),
         definition_digest=run.definition_digest,
         metadata=orjson.loads(run.metadata_json) if run.metadata_json else {},
         priority=priority_name(run.priority),

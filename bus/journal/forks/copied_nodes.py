@@ -24,13 +24,14 @@ Step = Mapping[str, Any]
 def copy_nodes(connection: Connection, run: Any, origin_id: str, redo: Collection[str]) -> None:
     """Copy into a run that was just inserted the steps of its origin that are done, but those at the paths ``redo``.
 
-    A copy costs nothing. The call that would have undone a node is registered again with it. The log begins with the
+    A copy costs nothing. The call that would have undone a node is registered again with it; one that did not undo it
+    is copied as it ended, and not made again. The log begins with the
     nodes of the whole graph; of the items of a FOR_EACH the steps alone say that they are done.
     """
     kept = [step for step in steps_of(connection, origin_id) if _is_kept(step, redo)]
     ids = {step["id"]: new_id("step") for step in kept}
-    over = [(_started(step, ids), _ended(step, ids)) for step in kept if not step["node"].endswith(COMPENSATION)]
-    planned = [_started(step, ids) for step in kept if step["node"].endswith(COMPENSATION)]
+    over = [(_started(step, ids), _ended(step, ids)) for step in kept if not _is_planned(step)]
+    planned = [_started(step, ids) for step in kept if _is_planned(step)]
     copies = enumerate(_events(connection, origin_id, kept, ids), 2)
     numbered = [replace(payload, seq=seq, at=stamp()) for seq, payload in copies]
     record(connection, run, 0, Commit(recorded=over, started=planned), numbered)
@@ -41,7 +42,11 @@ def _is_kept(step: Step, redo: Collection[str]) -> bool:
     node = step["node"]
     if node is None or node.startswith("~") or node.removesuffix(COMPENSATION) in redo:
         return False
-    return step["status"] in (("cancelled", "planned") if node.endswith(COMPENSATION) else ("done",))
+    return (step["status"] == "done") != node.endswith(COMPENSATION)
+
+
+def _is_planned(step: Step) -> bool:
+    return step["node"].endswith(COMPENSATION) and step["status"] in ("cancelled", "planned")
 
 
 def _started(step: Step, ids: Mapping[str, str]) -> StepStarted:
@@ -55,7 +60,7 @@ def _started(step: Step, ids: Mapping[str, str]) -> StepStarted:
         effect=step["effect"],
         arguments_digest=step["arguments_digest"],
         idempotency_key=new_id("key"),
-        status="planned" if step["node"].endswith(COMPENSATION) else "started",
+        status="planned" if _is_planned(step) else "started",
     )
 
 

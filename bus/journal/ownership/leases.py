@@ -83,7 +83,7 @@ def claim_on(
         observers=tuple(orjson.loads(row["observers_json"])),
         metadata=orjson.loads(row["metadata_json"]) if row["metadata_json"] else {},
         next_seq=used_before + 1 + len(first_events),
-        recorded=read_recorded_calls(connection, run_id, row["origin_json"]),
+        recorded=read_recorded_calls(connection, run_id, row["kind"], row["origin_json"]),
         undelivered=tuple(missed),
         first_events=tuple(first_events),
         is_suspect=is_suspect(row["crashes"], notes),

@@ -14,8 +14,9 @@ from typing import Any, Literal
 import orjson
 from sqlalchemy import Connection, Row, bindparam, select
 
-from bus.journal.records.steps import RESULT_IN
+from bus.journal.records.steps import RESULT_IN, WORKFLOW
 from config.database.tables import messages, runs, steps
+from config.definitions.workflows.graph import COMPENSATION
 from config.effects import Effect
 
 RERUN: Literal["rerun"] = "rerun"
@@ -23,7 +24,11 @@ RETRY: Literal["retry"] = "retry"
 Mode = Literal["recorded", "live"]
 """What becomes of a call that was recorded: it gets its recorded outcome, or is made again as any other call."""
 HARMLESS = (Effect.PURE, Effect.IDEMPOTENT)
+MAY_HAVE_EFFECT = ("done", "failed", "unknown")
+"""The ends of calls that were made."""
 """The effect classes whose calls may be made once more, also under another idempotency key."""
+CALLED = {"done": "it was done", "failed": "it failed", "unknown": "its outcome is unknown"}
+LOST = "A run that this one continues from was removed, so it is not known whether this call was made before."
 MAX_ORIGINS = 64
 """How many runs back outcomes are looked up; of a call that an older one made it is not known whether it was made."""
 
@@ -98,6 +103,15 @@ class RecordedCalls:
         """Return whether a call of this class without an outcome may have been made all the same."""
         return not self.is_whole and effect not in HARMLESS
 
+    def key_of(self, *_: str) -> None:
+        """Return that the call gets a key of its own: the run is no workflow's."""
+
+    def child_of(self, path: str) -> None:
+        """Return that the child run continues from none."""
+
+    def why_asked(self, *_: str) -> None:
+        """Return that no person is asked."""
+
     def _next(self, call: Call) -> RecordedOutcome | None:
         recorded, number = self.outcomes.get(call, ()), self.used[call]
         if not recorded or (number >= len(recorded) and recorded[-1].may_be_made_again):
@@ -106,9 +120,89 @@ class RecordedCalls:
         return recorded[min(number, len(recorded) - 1)]
 
 
-def read_recorded_calls(connection: Connection, run_id: str, origin_json: str | None) -> RecordedCalls | None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordedNode:
+    """The newest call that a node's earlier runs have made and not undone, which may have changed something."""
+
+    run_id: str
+    path: str
+    name: str
+    digest: str
+    effect: str
+    status: str
+    """done, failed or unknown."""
+    result: Any
+    key: str
+    """Its idempotency key."""
+    child_id: str | None
+    """The child run that it was."""
+
+    @property
+    def may_be_repeated(self) -> bool:
+        """Whether the same call under the same key changes nothing more; a child run continues from the earlier one."""
+        return self.effect == Effect.KEYED
+
+
+@dataclass(kw_only=True, slots=True)
+class RecordedNodes:
+    """What the nodes of a workflow's earlier runs have called; what its owner finds done is not in it."""
+
+    nodes: Mapping[str, RecordedNode]
+    """By path; a batch of a FOR_EACH is there for each of its items, as ``each~17``."""
+    is_whole: bool = True
+    """See ``RecordedCalls``."""
+    is_live: bool = False
+    """Whether calls are made again without a question."""
+
+    def take(self, path: str, name: str, digest: str) -> RecordedOutcome | None:
+        """Return the outcome that a node's call gets, which an earlier run has made; None: it is made."""
+        node = None if self.is_live else self._same(path, name, digest)
+        if node is not None and (node.status == "done" or (node.status == "unknown" and not node.may_be_repeated)):
+            return RecordedOutcome(run_id=node.run_id, outcome=node.status, result=node.result, effect=node.effect)
+        return None
+
+    def key_of(self, path: str, name: str, digest: str) -> str | None:
+        """Return the idempotency key of the same call that has failed, or whose outcome is unknown."""
+        node = self._same(path, name, digest)
+        return node.key if node is not None and node.status != "done" else None
+
+    def child_of(self, path: str) -> str | None:
+        """Return the child run that an earlier run has begun here, which the next one continues from."""
+        return self.nodes[path].child_id if path in self.nodes and not self.is_live else None
+
+    def why_asked(self, path: str, name: str, digest: str, effect: Effect) -> str | None:
+        """Return why a person has to approve a node's call, as a sentence; None where it repeats nothing."""
+        if self.is_live or effect in HARMLESS:
+            return None
+        node, same = self.nodes.get(path), self._same(path, name, digest)
+        if node is None:  # of a node that had another path, or has it still
+            node = next((node for node in self.nodes.values() if (node.name, node.digest) == (name, digest)), None)
+        if node is None:
+            return None if self.is_whole else LOST
+        if same is not None and same.may_be_repeated:
+            return None
+        call = "this call" if node.digest == digest else f"{node.name} with other arguments"
+        return f"The run {node.run_id} has made {call} at '{node.path}' ({CALLED[node.status]}); this may do it again."
+
+    def _same(self, path: str, name: str, digest: str) -> RecordedNode | None:
+        node = self.nodes.get(path)
+        return node if node is not None and (node.name, node.digest) == (name, digest) else None
+
+    def may_lack(self, effect: Effect) -> bool:
+        """Return False: a person is asked about such calls."""
+        return False
+
+
+def read_recorded_calls(
+    connection: Connection, run_id: str, kind: str, origin_json: str | None
+) -> RecordedCalls | RecordedNodes | None:
     """Return the outcomes that a run's calls may get; None of a run whose calls are all made."""
-    if origin_json is None or (origin := Origin.of(origin_json)).mode == "live":
+    if origin_json is None:
+        return None
+    origin = Origin.of(origin_json)
+    if kind == WORKFLOW and origin.kind == RETRY:
+        return _read_nodes(connection, run_id, origin)
+    if origin.mode == "live":
         return None
     outcomes: dict[Call, list[RecordedOutcome]] = defaultdict(list)
     source: str | None = origin.run_id
@@ -122,6 +216,54 @@ def read_recorded_calls(connection: Connection, run_id: str, origin_json: str | 
             outcomes[call] += recorded[len(outcomes[call]) :]  # an earlier run may have come further
         source = row.origin_id
     return RecordedCalls(outcomes=outcomes, used=_ended(connection, run_id), is_whole=source is None)
+
+
+def _read_nodes(connection: Connection, run_id: str, origin: Origin) -> RecordedNodes:
+    is_live = origin.mode == "live"
+    own = set(connection.execute(_PATHS, {"run_": run_id}).scalars())
+    nodes: dict[str, RecordedNode] = {}
+    seen, source = set[str](), origin.run_id
+    for _ in range(MAX_ORIGINS):
+        row = connection.execute(_ORIGIN, {"run_": source}).first()
+        if row is None:
+            return RecordedNodes(nodes=nodes, is_whole=False, is_live=is_live)
+        rows = connection.execute(_NODES, {"run_": source}).all()
+        undone = {row.node.removesuffix(COMPENSATION) for row in rows if row.status == "done" and _undoes(row)}
+        for node in reversed(rows):
+            paths = [path for path in _places(node) if path not in seen]
+            seen.update(paths)
+            if node.node not in undone and not _undoes(node) and node.effect not in HARMLESS:
+                nodes |= {path: _node(source, path, node) for path in paths if path not in own or "~" in path}
+        if row.origin_id is None:
+            return RecordedNodes(nodes=nodes, is_live=is_live)
+        source = row.origin_id
+    return RecordedNodes(nodes=nodes, is_whole=False, is_live=is_live)
+
+
+def _undoes(row: Row[Any]) -> bool:
+    return bool(row.node.endswith(COMPENSATION))
+
+
+def _places(row: Row[Any]) -> list[str]:
+    """Return the paths of a node's call; a batch has one for each of its items."""
+    each, is_batch, _ = row.node.rpartition("~")
+    if not is_batch or _undoes(row):
+        return [row.node]
+    return [f"{each}~{index}" for index in orjson.loads(row.input_json)["indices"]]
+
+
+def _node(run_id: str, path: str, row: Row[Any]) -> RecordedNode:
+    return RecordedNode(
+        run_id=run_id,
+        path=path,
+        name=row.name,
+        digest=row.arguments_digest,
+        effect=row.effect,
+        status=row.status,
+        result=orjson.loads(row.result_json) if row.result_json is not None else None,
+        key=row.idempotency_key,
+        child_id=row.child_id,
+    )
 
 
 def _recorded(connection: Connection, run_id: str) -> Mapping[Call, list[RecordedOutcome]]:
@@ -164,6 +306,19 @@ _ORIGIN = select(runs.c.origin_id).where(runs.c.id == bindparam("run_"))
 _CALLS = (
     select(*steps.c["name", "arguments_digest", "effect", "status", "result_json"])
     .where(steps.c.run_id == bindparam("run_"), steps.c.kind == "tool", steps.c.ended_ms.is_not(None))
+    .order_by(steps.c.number)
+)
+_PATHS = select(steps.c.node).where(steps.c.run_id == bindparam("run_"), steps.c.kind == "tool")
+_CHILD = runs.alias("child")
+_NODES = (
+    select(
+        *steps.c["node", "name", "arguments_digest", "effect", "status", "result_json", "idempotency_key"],
+        steps.c.input_json,
+        _CHILD.c.id.label("child_id"),
+    )
+    .outerjoin_from(steps, _CHILD, (_CHILD.c.parent_step == steps.c.id) & (_CHILD.c.parent_id == steps.c.run_id))
+    .where(steps.c.run_id == bindparam("run_"), steps.c.kind == "tool", steps.c.ended_ms.is_not(None))
+    .where(steps.c.effect != "", steps.c.status.in_(MAY_HAVE_EFFECT))
     .order_by(steps.c.number)
 )
 _HOLDERS = select(messages.c.id, messages.c.data_json).where(

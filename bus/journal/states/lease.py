@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from bus.journal.records.recorded_calls import RecordedCalls
+from bus.journal.records.recorded_calls import RecordedCalls, RecordedNodes
 from bus.journal.states.crashes import SUSPECT_AFTER
 from bus.payloads import Payload
 from config.identity.principal import Principal, Role
@@ -87,7 +87,7 @@ class Lease:
     """What a child run may use of its parent's limits (``max_rounds``); None: all of its own agent's."""
     origin_json: str | None
     """Which run it continues from, and how (``bus.journal.records.recorded_calls``); None: it is a run by itself."""
-    recorded: RecordedCalls | None
+    recorded: RecordedCalls | RecordedNodes | None
     """The outcomes that its calls get in place of being made; None: they are made."""
     undelivered: tuple[Payload, ...]
     """Events written without an owner since the last one; this owner delivers them to observers first."""

@@ -12,7 +12,7 @@ from agents.testing import AgentKit
 from agents.tools.tool import tool
 from bus.journal.clients import Origin
 from tests.agents.workflows import blueprints
-from tests.agents.workflows.flows import END, START, chain, edges, labels, node, wait_until
+from tests.agents.workflows.flows import END, START, answer, chain, edges, labels, node, wait_until
 
 CALLS: list[str] = []
 
@@ -121,6 +121,9 @@ def test_a_retry_makes_again_what_the_edit_changes_and_nothing_else(kit: AgentKi
     kit.workflow(
         tools=[book], variables={"what": "new" if changed == "variables" else "old"}, description="Other.", **flow
     )
-    kit.runner.repeat(Origin(run_id=handle.run_id, kind="retry"), kit.runner.principal).result(5)
+    again = kit.runner.repeat(Origin(run_id=handle.run_id, kind="retry"), kit.runner.principal)
+    if changed == "variables":
+        answer(again, "approve")  # another call than the one that was made
+    again.result(5)
 
     assert (["old", "new"] if changed == "variables" else ["old"]) == CALLS
