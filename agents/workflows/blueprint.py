@@ -43,6 +43,13 @@ class CallRecorder(Protocol):
 
 Undoing = tuple[str, Input]
 """The capability that undoes a call, and its arguments."""
+
+
+def arguments_of(data: Input, result: Any) -> Mapping[str, Any]:
+    """Return the arguments of a call that undoes another one with this result."""
+    return dict(data(result) if callable(data) else data)
+
+
 current_recorder: ContextVar[CallRecorder] = ContextVar("recorder")
 
 

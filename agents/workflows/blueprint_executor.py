@@ -17,8 +17,8 @@ import orjson
 
 from agents.errors import BLUEPRINT_REFUSED, NONDETERMINISTIC
 from agents.tools.tool import Tool
-from agents.workflows.blueprint import BaseBlueprint, Undoing, current_recorder
-from agents.workflows.calls.node_call import NodeCall, NodeFailed, RunEnds
+from agents.workflows.blueprint import BaseBlueprint, Undoing, arguments_of, current_recorder
+from agents.workflows.calls.node_call import DONE, NodeCall, NodeFailed, RunEnds, recorded_error
 from agents.workflows.calls.scope import NodeOutput, ScopeState
 from agents.workflows.calls.tool_call import called
 from agents.workflows.nodes.wait import WaitNode
@@ -33,7 +33,7 @@ from config.definitions.plugins import PluginLoader
 from config.definitions.workflows import node_configs
 from config.definitions.workflows.fields import NodeFields
 from config.definitions.workflows.graph import COMPENSATION
-from config.errors import CallboardError, Permanent
+from config.errors import CallboardError
 from config.ids import canonical_digest, new_id
 from config.settings import Settings
 
@@ -156,8 +156,9 @@ class BlueprintExecutor(Runtime):
         outcome = self._recorded(call)
         if outcome is None:
             outcome = await self._made(call, tool, data, undone_by and (self._tool(undone_by[0]), undone_by[1]))
-        elif undone_by is not None:
+        elif undone_by is not None:  # fails as it did before
             self._tool(undone_by[0])
+            arguments_of(undone_by[1], outcome.value)
         self.seen.update(outcome.labels)
         return outcome.value
 
@@ -170,12 +171,11 @@ class BlueprintExecutor(Runtime):
         if output is None:
             return await self._park()
         change = call.concluded(output)
-        self.saga.note_done(call.path, tool.name, str(tool.effect))
         fault = None
         if undoing is not None:
             try:
-                values = undoing[1](output.value) if callable(undoing[1]) else undoing[1]
-                change = replace(change, started=[self.saga.registered(call.path, undoing[0], values)])
+                arguments = arguments_of(undoing[1], output.value)
+                change = replace(change, started=[self.saga.registered(call.path, undoing[0], arguments)])
             except Exception as error:  # of the blueprint's code: the call was made all the same
                 fault = error
         self._keep(change)
@@ -327,10 +327,8 @@ class BlueprintExecutor(Runtime):
         if not call.is_recorded:
             return None
         step = self.recorded[call.path]
-        if step.step.status != "done":
-            error = Permanent(str(step.result))
-            error.code = "tool_failed"
-            raise error
+        if step.step.status != DONE:
+            raise recorded_error(step.result)
         return NodeOutput(value=step.result, labels=step.labels)
 
     def _keep(self, change: Commit) -> None:

@@ -20,11 +20,12 @@ import orjson
 
 from agents.context import RunContext
 from agents.errors import POLICY_REFUSED, run_failed
+from agents.models.errors import ModelKeyMissing
 from agents.models.failures import retry_delay_s
 from agents.tools.tool import Tool
 from agents.workflows.calls.handler import rendered
 from agents.workflows.calls.model_call import LABELS
-from agents.workflows.calls.node_call import NodeCall, NodeFailed, error_value
+from agents.workflows.calls.node_call import ATTEMPT, DONE, NodeCall, NodeFailed, error_value, recorded_error
 from agents.workflows.calls.scope import NodeOutput, ScopeState, outputs_of
 from agents.workflows.nodes import handler_of
 from agents.workflows.nodes.for_each import BatchCall, Items, body_tool
@@ -86,7 +87,7 @@ class DynamicWorkflowExecutor(Runtime):
         return WorkflowEnd(outputs_of(self.graph, state)) if is_over else None
 
     async def _run_body(self, body: Mapping[str, Any]) -> WorkflowEnd | None:
-        """Work on the items that this child run was given; its output is their ``report``."""
+        """Work on the items that this child run was given; its output is the outcome of each."""
         path = tuple(body["path"])
         labels = frozenset(self.context.labels)
         outputs = body["outputs"]
@@ -97,17 +98,41 @@ class DynamicWorkflowExecutor(Runtime):
             labels=dict.fromkeys(outputs, labels),
         )
         call = NodeCall(executor=self, node=self.definition.node(body["node"]), state=around)
-        items = Items(call, body["items"], body["indices"])
-        return WorkflowEnd(items.report) if await items.run() else None
+        items, is_over = Items(call, body["items"], body["indices"]), True
+        try:
+            is_over = await items.run()
+        except NodeFailed as failure:  # its parent fails once the other batches are at their end
+            if failure.ends_run or self.open:
+                raise
+        return WorkflowEnd(items.outcomes) if is_over else None
 
     def batches_of(self, path: str) -> dict[str, Sequence[int]]:
         """Return the batches of a FOR_EACH that are under way: the indices of the items of each, by its path."""
-        batches = (step for step in self.recorded.values() if step.node.startswith(f"{path}~") and not step.is_over)
+        batches = (step for step in self._batches(path) if not step.is_over)
         return {step.node: orjson.loads(step.step.arguments_text or "{}")["indices"] for step in batches}
+
+    def batch_failure(self, path: str) -> NodeFailed | None:
+        """Return how a batch of a FOR_EACH has failed; None where none has."""
+        failed = (step for step in self._batches(path) if step.is_over and step.step.status != DONE)
+        return next((NodeFailed(recorded_error(step.result), labels=step.labels) for step in failed), None)
+
+    def _batches(self, path: str) -> Iterable[NodeStep]:
+        return (step for step in self.recorded.values() if step.node.startswith(f"{path}~"))
 
     def body_of(self, path: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what the child run of a batch is given."""
         return self.bodies[path](arguments)
+
+    def changes(self, path: str, effect: str) -> bool:
+        """Return whether a call of this effect class, of the node at this path, may change something.
+
+        A batch does where a call of the FOR_EACH's body does.
+        """
+        if "~" not in path:
+            return super().changes(path, effect)
+        name, graph = path.rpartition("/")[2].partition("~")[0], self.definition.graph
+        inside = [node for node in self.definition.nodes if name in graph.around(graph.scope_of[node.id])]
+        return any(self.changes("", str(self.tool_of(node).effect)) for node in inside if line_of(node))
 
     def is_read_in(self, node_id: str, read: str) -> bool:
         """Return whether a node of a FOR_EACH's body, or of a body in it, reads the output of another."""
@@ -180,11 +205,14 @@ class DynamicWorkflowExecutor(Runtime):
         if step is None or _is_repaired(step):
             return None
         handler = self.handlers[call.node.type]
+        if step.step.status == "failed" and isinstance(step.result, Mapping) and ATTEMPT in step.result:
+            call.attempt = step.result[ATTEMPT] + 1  # which was to be made
+            return None
         call.is_recorded = True
-        if step.step.status == "done":
+        if step.step.status == DONE:
             output = handler.read(call, step.result)
             return NodeOutput(value=output.value, branch=output.branch, labels=step.labels)
-        return NodeFailed(handler.read_error(step), labels=step.labels)
+        return NodeFailed(recorded_error(step.result), labels=step.labels)
 
     def computed_outcome(self, call: NodeCall) -> Outcome | None:
         """Return the outcome of a node that only computes; None of any other."""
@@ -205,25 +233,27 @@ class DynamicWorkflowExecutor(Runtime):
         A tool's call repeats itself; a node that asks a model is tried again here, as often as the file says.
         """
         tries = 1 + (call.node.retry or 0) * (call.node.type in ASKING)
-        for attempt in range(1, tries + 1):
+        while True:
             outcome = await self._tried(call)
-            if not isinstance(outcome, NodeFailed) or not isinstance(outcome.error, Retryable) or attempt == tries:
-                break
-            self.ledger.add(call.failed(outcome, None))
-            await asyncio.sleep(retry_delay_s(attempt, outcome.error, random.random))  # no secret
-            call.attempt, call.prior, call.change = attempt + 1, None, Commit()
-        return outcome
+            is_temporary = isinstance(outcome, NodeFailed) and isinstance(outcome.error, Retryable)
+            if not isinstance(outcome, NodeFailed) or not is_temporary or call.attempt >= tries:
+                return outcome
+            self.ledger.add(call.failed(outcome, None, is_tried_again=True))
+            await asyncio.sleep(retry_delay_s(call.attempt, outcome.error, random.random))  # no secret
+            call.attempt, call.prior, call.change = call.attempt + 1, None, Commit()
 
     async def _tried(self, call: NodeCall) -> Outcome | None:
         try:
             output: NodeOutput | None = await self.handlers[call.node.type].run(call)
         except NodeFailed as failure:
             return failure
-        except StaleOwner:
+        except (StaleOwner, ModelKeyMissing):  # the run may continue with another worker
             raise
-        except CallboardError as error:
-            return NodeFailed(error, call.change, ends_run=error.code == POLICY_REFUSED.code)
-        except Exception:
+        except Exception as error:
+            if error is self.ledger.error:
+                raise
+            if isinstance(error, CallboardError):
+                return NodeFailed(error, call.change, ends_run=error.code == POLICY_REFUSED.code)
             log.exception("node failed unexpectedly run_id=%s node=%s", self.context.lease.run_id, call.path)
             return NodeFailed(run_failed(), call.change, ends_run=True)
         return output
@@ -261,9 +291,6 @@ class DynamicWorkflowExecutor(Runtime):
             EXPRESSION_FAILED: its arguments cannot be made; the node is not undone, and has failed.
         """
         change, undoing = call.concluded(output), call.node.compensate
-        if line_of(call.node):
-            tool = self.tool_of(call.node)
-            self.saga.note_done(call.path, tool.name, str(tool.effect))
         if undoing is None:
             return change
         arguments = rendered(call, undoing.arguments, result=output.value)

@@ -21,6 +21,8 @@ class Ledger:
         self._parts: list[Commit] = []
         self._added = self._committed = 0
         self._committing: asyncio.Task[None] | None = None
+        self.error: Exception | None = None
+        """Why the last commit has failed: a fault of the journal, and of no node."""
 
     def add(self, change: Commit) -> None:
         """Add a change to the next commit."""
@@ -41,9 +43,14 @@ class Ledger:
             await asyncio.shield(self._committing)
 
     async def _commit(self) -> None:
+        parts, upto = self._parts, self._added
         change = self.take()
-        upto = self._added
-        await self._context.save(change)
+        try:
+            await self._context.save(change)
+        except Exception as error:
+            self.error = error
+            self._parts = [*parts, *self._parts]  # for the commit that ends the run
+            raise
         self._committed = upto
 
     def take(self) -> Commit:

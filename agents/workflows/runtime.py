@@ -17,6 +17,7 @@ from bus.journal.approvals import Question
 from bus.journal.owner import AcceptedInput, ControlRequest, NodeStep
 from config.definitions.workflows.fields import WorkflowDefinition
 from config.definitions.workflows.node_configs import WaitConfig
+from config.effects import Changes, recorded_policy
 from config.text.names import did_you_mean
 
 
@@ -90,16 +91,17 @@ class Runtime:
         recorded: Iterable[NodeStep],
     ) -> None:
         """``toolbox``: the tools by their lines; ``recorded``: the steps of earlier owners, in order."""
+        steps = list(recorded)
         self.context, self.definition, self.toolbox = context, definition, toolbox
         self.input, self.message_id = accepted.data, accepted.message_id
         self.body = accepted.body
         """Of a child run that works on items of a FOR_EACH, in place of the whole graph: which; else None."""
         self.ledger, self.activity = Ledger(context), Activity()
-        self.recorded = {step.node: step for step in recorded}
+        self.recorded = {step.node: step for step in steps}
         """The newest step of each node, by its path."""
         self.open: dict[str, Any] = {}
         """By the paths of their nodes: what is under way or waits, to be ended where the run ends early."""
-        self.saga = Saga(self, list(self.recorded.values()))
+        self.saga = Saga(self, steps)
         self._taken: set[int] = set()
         self._seen = {request.id for request in context.inbox.unread_at_claim}
         self._waiters: set[asyncio.Future[bool]] = set()
@@ -129,6 +131,10 @@ class Runtime:
     def is_leaving(self) -> bool:
         """Whether no node is begun any more, since this process is to leave the run."""
         return self.context.inbox.release_as is not None
+
+    def changes(self, path: str, effect: str) -> bool:
+        """Return whether a call of this effect class, of the node at this path, may change something."""
+        return bool(effect) and recorded_policy(effect).changes is not Changes.NEVER
 
     def tool_called(self, name: str) -> Tool:
         """Return a tool by its name."""

@@ -22,15 +22,21 @@ from bus.journal.owner import Commit, Ending, NodeStep, OpenStep, StepEnded, Ste
 from bus.payloads import NodePayload
 from config.definitions.workflows.fields import WorkflowDefinition
 from config.definitions.workflows.graph import COMPENSATION
-from config.effects import Changes, Effect
 from config.errors import CallboardError, Permanent
 from config.ids import canonical_digest, new_id
 
 SAGA = "~saga"
 """The path of the step that says that a run has failed, and that what it did is being undone."""
 LEFT_SO = "the call that undoes it failed, or its outcome is unknown, and a person left it so"
+REASONS = {
+    "done": "no call that undoes it is declared",
+    "unknown": "it is not known whether it took effect, and nothing undoes it",
+}
+"""Why a call is named, by its outcome."""
 MAX_NAMED = 100
 """Most calls that a run's end names."""
+MAX_NOTED = 5 * MAX_NAMED
+"""Most calls that are noted: more, since the call that undoes one is registered right behind it."""
 
 
 class UndoneRun(Protocol):
@@ -43,6 +49,8 @@ class UndoneRun(Protocol):
 
     @property
     def is_leaving(self) -> bool: ...
+
+    def changes(self, path: str, effect: str) -> bool: ...
 
     def ids_of(self, path: str) -> dict[str, Any]: ...
 
@@ -62,8 +70,12 @@ class Saga:
         self._marker: str | None = None
         self.ending: Ending | None = None
         """How the run ends, where an earlier owner has begun to undo it."""
-        for step in recorded:
+        steps = list(recorded)
+        for step in (step for step in steps if step.node.endswith((COMPENSATION, SAGA))):
             self._read(step)
+        for step in (step for step in steps if step.kind == "tool" and step.is_over):
+            if step.step.status in REASONS and not step.node.endswith(COMPENSATION):
+                self._note(step.node, step.step.name, step.step.effect, step.step.status)
 
     def _read(self, step: NodeStep) -> None:
         """Take what an earlier owner has written."""
@@ -72,12 +84,8 @@ class Saga:
             error = _error(facts) if facts.get("message") is not None else None
             self._marker = step.step.id
             self.ending = Ending(status=facts["status"], reason=facts["reason"], note=facts["note"], error=error)
-        elif step.node.endswith(COMPENSATION):
-            self._read_call(step, step.node.removesuffix(COMPENSATION))
-        elif step.kind == "tool" and step.step.status in ("done", "unknown"):
-            self.note_done(step.node, step.step.name, step.step.effect)
-
-    def _read_call(self, step: NodeStep, node: str) -> None:
+            return
+        node = step.node.removesuffix(COMPENSATION)
         self._covered.add(node)
         if not step.is_over:
             self._planned.append(step.step)
@@ -106,13 +114,19 @@ class Saga:
         self._planned.append(_prior(started))
         self._nodes[started.id] = node
         self._covered.add(node)
+        self._done.pop(node, None)
         return started
 
-    def note_done(self, node: str, tool: str, effect: str) -> None:
-        """Note that a call was made; where it has changed something and nothing undoes it, the run's end names it."""
-        changes = bool(effect) and Effect(effect).policy.changes is not Changes.NEVER
-        if changes and len(self._done) < MAX_NAMED:
-            self._done[node] = _named(node, tool, "no call that undoes it is declared")
+    def note_call(self, node: str, step: ToolStep) -> None:
+        """Note a call that is over; the run's end names it where it may have changed something that nothing undoes."""
+        end, tool = step.work.end, step.record.tool
+        if tool is not None and end is not None and end.outcome in REASONS:
+            self._note(node, tool.name, str(tool.effect), end.outcome)
+
+    def _note(self, node: str, tool: str, effect: str, outcome: str) -> None:
+        has_room = node not in self._covered and len(self._done) < MAX_NOTED
+        if has_room and self._executor.changes(node, effect):
+            self._done[node] = _named(node, tool, REASONS[outcome])
 
     def dropped(self) -> Commit:
         """Return the ends of the calls that need not be made, since the run has succeeded."""
@@ -133,11 +147,10 @@ class Saga:
     @property
     def not_undone(self) -> list[dict[str, Any]] | None:
         """The calls that changed something and that nothing has undone; None where there is none."""
-        uncovered = [entry for node, entry in self._done.items() if node not in self._covered]
         left = [
             _named(self._nodes[step.id], step.name, "the call that undoes it was not made") for step in self._planned
         ]
-        return [*uncovered, *self._failed, *left][:MAX_NAMED] or None
+        return [*self._done.values(), *self._failed, *left][:MAX_NAMED] or None
 
     def begun(self, ending: Ending) -> Commit:
         """Return the commit that says how the run ends once it is undone; none where an earlier owner wrote that."""

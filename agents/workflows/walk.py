@@ -70,8 +70,3 @@ class Walk:
     def is_over(self) -> bool:
         """Whether every node has a result or was skipped."""
         return len(self._settled) == len(self._order)
-
-    def ends(self, node_id: str) -> bool:
-        """Return whether no edge of a node leads on within the scope, so that its output is one of the scope's."""
-        edges = self._graph.out[node_id]
-        return not any(edge.target in self._order and edge.handle != BODY for edge in edges)

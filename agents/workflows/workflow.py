@@ -168,7 +168,7 @@ class Workflow:
         runtime, context = self._runtime, self._context
         await runtime.ledger.settle()
         await context.writer.settle()
-        parts = [runtime.ledger.take(), *(self._cut_off(step, ending) for step in runtime.open.values())]
+        parts = [runtime.ledger.take(), *(self._cut_off(*item, ending) for item in runtime.open.items())]
         runtime.open.clear()
         ending, closed = self._saga.ending or ending, joined(parts)
         if self._saga.has_calls:
@@ -184,9 +184,12 @@ class Workflow:
         assert isinstance(end, EndPayload)
         await context.save_end(replace(change, events=[*events, replace(end, not_undone=self._saga.not_undone)]))
 
-    def _cut_off(self, step: Any, ending: Ending) -> Commit:
+    def _cut_off(self, path: str, step: Any, ending: Ending) -> Commit:
         if isinstance(step, ToolStep):
-            return replace(open_calls.cut_off([step], self._runtime.message_id, ending), history=())
+            change = open_calls.cut_off([step], self._runtime.message_id, ending)
+            if not path.endswith(COMPENSATION):
+                self._saga.note_call(path, step)
+            return replace(change, history=())
         if isinstance(step, ModelStep):
             self._context.spending.add(step.spent)
             return replace(step.cut_off(ending.step_status), history=())

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from agents.errors import EXPRESSION_FAILED, ITEMS_REFUSED, NO_BRANCH
 from agents.workflows.calls.node_call import NodeCall
 from agents.workflows.calls.scope import NodeOutput
-from bus.journal.owner import NodeStep
 from config.definitions.workflows.graph import DEFAULT
-from config.errors import CallboardError, Permanent
 from config.expressions.errors import ExpressionFailed
 from config.expressions.references import kind_of
 from config.expressions.templates import render_data
@@ -49,14 +47,6 @@ class Handler:
     def read(self, call: NodeCall, result: Any) -> NodeOutput:
         """Return the outcome of a node that an earlier owner has recorded."""
         return NodeOutput(value=result)
-
-    def read_error(self, step: NodeStep) -> CallboardError:
-        """Return the error of a node whose failure an earlier owner has recorded."""
-        result: Any = step.result if isinstance(step.result, Mapping) else {}
-        fields: Any = result.get("error") if isinstance(result.get("error"), Mapping) else {}
-        error = Permanent(str(fields.get("message", step.result)))
-        error.code = str(fields.get("code", "tool_failed"))
-        return error
 
 
 def evaluated(call: NodeCall, function: Callable[..., T], *arguments: Any) -> T:

@@ -10,6 +10,7 @@ from typing import Any
 from agents.errors import OutputInvalid
 from agents.models.auto import resolve_model
 from agents.models.call import ModelCall
+from agents.models.errors import ModelKeyMissing
 from agents.models.fallbacks import Models
 from agents.steps.model_request import parse_output, repair_messages, response_format
 from agents.steps.model_step import ModelStep
@@ -75,6 +76,8 @@ async def _answer(
         context.spending.add(step.spent)
         call.prior = None
         raise OutputInvalid(str(error), answer=text) from error
+    except ModelKeyMissing:  # another worker may have it, and continues with the open step
+        raise
     except Exception:
         executor.open.pop(call.path)
         context.spending.add(step.spent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from agents.workflows.calls.scope import NodeOutput, ScopeState, written
 from bus.journal.owner import Commit, NodeStep, StepEnded, StepStarted
 from bus.payloads import NodePayload
 from config.definitions.workflows.fields import NodeFields
-from config.errors import CallboardError
+from config.errors import CallboardError, Permanent
 from config.ids import canonical_digest, new_id
 
 NOTHING = Commit()
@@ -118,18 +118,27 @@ class NodeCall:
         facts = {"labels": self.labels | output.labels, "result": output.value}
         ended = [replace(end, **facts) for end in self.change.ended]
         recorded = [(started, replace(end, **facts)) for started, end in self.change.recorded]
-        event = self.event("done", branch=output.branch or None, content=output.note, step_id=_last(self.change))
+        step_id = _last(ended, recorded)
+        event = self.event("done", branch=output.branch or None, content=output.note, step_id=step_id)
         return replace(self.change, events=[*self.change.events, event], ended=ended, recorded=recorded)
 
-    def failed(self, failure: NodeFailed, branch: str | None) -> Commit:
-        """Return the commit with the node's failure."""
+    def failed(self, failure: NodeFailed, branch: str | None, *, is_tried_again: bool = False) -> Commit:
+        """Return the commit with the node's failure, which its next owner reads as it is.
+
+        Where the node has failed behind a step that is done, such as a call whose result it cannot use, the failure is
+        a step of its own.
+        """
         change, text = failure.change, str(failure.error)[:MAX_CONTENT]
+        labels, value = failure.labels, {**error_value(failure.error)}
+        if is_tried_again:
+            value[ATTEMPT] = self.attempt
+        ended = [_as_failed(end, value, labels) for end in change.ended]
+        recorded = [(begun, _as_failed(end, value, labels)) for begun, end in change.recorded]
         has_step = failure.ends_run and self.path in self.executor.open  # which ends with the run
-        if not change.ended and not change.recorded and not has_step:  # before it had a step
-            change = self.computed("failed", error_value(failure.error))
-        event = self.event("failed", branch=branch, content=text, step_id=_last(change))
-        ended = [replace(end, labels=end.labels | failure.labels) for end in change.ended]
-        recorded = [(begun, replace(end, labels=end.labels | failure.labels)) for begun, end in change.recorded]
+        if not has_step and not any(end.status != DONE for end in (*ended, *(end for _, end in recorded))):
+            started = self.step("node")
+            recorded.append((started, StepEnded(id=started.id, status="failed", result=value, labels=labels)))
+        event = self.event("failed", branch=branch, content=text, step_id=_last(ended, recorded))
         return replace(change, events=[*change.events, event], ended=ended, recorded=recorded)
 
 
@@ -137,11 +146,30 @@ MAX_CONTENT = 1000
 """Characters of an error in a node's event."""
 
 
-def _last(change: Commit) -> str | None:
-    ids: Iterable[str] = [step.id for step in (*change.ended, *(ended for _, ended in change.recorded))]
-    return next(reversed([*ids]), None)
+ATTEMPT = "attempt"
+"""The field of a failed step's result that says which attempt it was, where the node is tried again."""
+DONE = "done"
+
+
+def _as_failed(end: StepEnded, value: Mapping[str, Any], labels: frozenset[str]) -> StepEnded:
+    return replace(end, labels=end.labels | labels, result=end.result if end.status == DONE else value)
+
+
+def _last(ended: Sequence[StepEnded], recorded: Sequence[tuple[StepStarted, StepEnded]]) -> str | None:
+    ids = [step.id for step in (*ended, *(end for _, end in recorded))]
+    return ids[-1] if ids else None
 
 
 def error_value(error: CallboardError) -> Mapping[str, Any]:
     """Return what stands for the output of a node that failed, where the run continues."""
     return {"error": {"code": error.code, "message": str(error)}}
+
+
+def recorded_error(result: Any) -> CallboardError:
+    """Return the error of a node whose failure an earlier owner has recorded with ``error_value``."""
+    fields: Any = result.get("error") if isinstance(result, Mapping) else None
+    if not isinstance(fields, Mapping):
+        fields = {"message": result}
+    error = Permanent(str(fields.get("message")))
+    error.code = str(fields.get("code", "tool_failed"))
+    return error

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from config.definitions.workflows.graph import BODY, Graph
+from config.definitions.workflows.graph import Graph
 
 Path = tuple[str | int, ...]
 """Where a scope is: the FOR_EACH nodes around it, each with the index of its item."""
@@ -71,15 +71,13 @@ def written(path: Path, node_id: str = "") -> str:
 
 
 def outputs_of(graph: Graph, state: ScopeState) -> Any:
-    """Return what a scope has come to: the output of its last node, or of each by its id where there are several."""
-    scope = graph.scopes[state.scope_id]
-    inside = set(scope.nodes)
-    last = [
-        node_id
-        for node_id in scope.nodes
-        if node_id in state.outputs
-        and not any(edge.target in inside and edge.handle != BODY for edge in graph.out[node_id])
-    ]
+    """Return what a scope has come to: the output of its last node, or of each by its id where there are several.
+
+    The last ones are those behind which no edge was followed, be they an END or not.
+    """
+    nodes = graph.scopes[state.scope_id].nodes
+    leading = {edge.source for edge in graph.edges if edge.number in state.followed and edge.target in nodes}
+    last = [node_id for node_id in nodes if node_id in state.outputs and node_id not in leading]
     if len(last) == 1:
         return state.outputs[last[0]]
     return {node_id: state.outputs[node_id] for node_id in last}

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 from agents.errors import ITEMS_CHANGED
 from agents.tools.tool import Tool
 from agents.workflows.calls.handler import Handler, items_of
-from agents.workflows.calls.node_call import NodeCall, NodeFailed, error_value
+from agents.workflows.calls.node_call import DONE, NodeCall, NodeFailed, error_value, recorded_error
 from agents.workflows.calls.scope import NodeOutput, ScopeState, outputs_of, written
 from agents.workflows.calls.tool_call import called
 from agents.workflows.nodes.wait import OpenNode
@@ -62,7 +63,7 @@ class ForEachNode(Handler):
 
     def _over(self, call: NodeCall, step_id: str, results: list[Any], labels: frozenset[str]) -> NodeOutput:
         call.executor.open.pop(call.path)
-        call.change = Commit(ended=[StepEnded(id=step_id, status="done")])
+        call.change = Commit(ended=[StepEnded(id=step_id, status=DONE)])
         return NodeOutput(value=results, labels=labels)
 
 
@@ -74,11 +75,18 @@ class Items:
         self._call, self._items = call, items
         self._indices = indices if indices is not None else range(len(items))
         self.results: list[Any] = [None] * len(items)
-        self._failed: set[int] = set()
+        self.statuses: list[str | None] = [None] * len(items)
+        """``done`` or ``failed``; None of an item that is not at its end."""
         self.labels: frozenset[str] = frozenset()
         self._next, self._is_held = 0, False
         self._tasks: set[asyncio.Task[bool]] = set()
         self._failure: NodeFailed | None = None
+
+    @property
+    def outcomes(self) -> list[dict[str, Any]]:
+        """The ``status`` and the ``result`` of each item, as a batch's child run gives them."""
+        pairs = zip(self.statuses, self.results, strict=True)
+        return [{"status": status, "result": result} for status, result in pairs]
 
     async def run(self) -> bool:
         """Walk every item; return whether all are at their end.
@@ -100,11 +108,6 @@ class Items:
         if self._failure is not None:
             raise self._failure
         return not self._is_held and self._next == len(self._items)
-
-    @property
-    def report(self) -> dict[str, Any]:
-        """The output of a child run that works on them: their results, and the positions of those that have failed."""
-        return {"results": self.results, "failed": sorted(self._failed)}
 
     def _begin_some(self) -> None:
         """Begin as many items as may be worked on at once; those that are recorded need no work."""
@@ -133,14 +136,10 @@ class Items:
     def _is_recorded(self, index: int) -> bool:
         """Return whether an earlier owner has written the item's end, and take its result."""
         recorded = self._call.executor.recorded.pop(written(self._path(index)), None)
-        if recorded is None or (recorded.step.status == FAILED and self._call.settings.on_item_error == "fail"):
-            return False
-        if recorded.step.arguments_digest != canonical_digest(self._items[index]):
-            return False  # a retry was given another list
-        self.results[index] = recorded.result
+        if recorded is None or recorded.step.arguments_digest != canonical_digest(self._items[index]):
+            return False  # a retry may have been given another list
+        self.results[index], self.statuses[index] = recorded.result, recorded.step.status
         self.labels |= recorded.labels
-        if recorded.step.status == FAILED:
-            self._failed.add(index)
         return True
 
     def _path(self, index: int) -> tuple[str | int, ...]:
@@ -162,11 +161,12 @@ class Items:
         except NodeFailed as failure:
             if call.settings.on_item_error == "fail" or failure.ends_run:
                 self._failure = self._failure or failure
+                self.results[index], self.statuses[index] = error_value(failure.error), FAILED
                 return True
             self._keep(index, state, FAILED, error_value(failure.error))
             return True
         if is_over:
-            self._keep(index, state, "done", outputs_of(executor.graph, state))
+            self._keep(index, state, DONE, outputs_of(executor.graph, state))
         return bool(is_over)
 
     def _keep(self, index: int, state: ScopeState, status: str, value: Any) -> None:
@@ -174,10 +174,8 @@ class Items:
 
     def keep(self, index: int, status: str, value: Any, labels: frozenset[str]) -> None:
         """Keep an item's result, and add its step to the next commit."""
-        self.results[index] = value
+        self.results[index], self.statuses[index] = value, status
         self.labels |= labels
-        if status == FAILED:
-            self._failed.add(index)
         started = StepStarted(
             id=new_id("step"),
             kind="item",
@@ -191,7 +189,10 @@ class Items:
 
 
 class Spread(Items):
-    """The items of one FOR_EACH in batches, each the child run of another worker, or of this one."""
+    """The items of one FOR_EACH in batches, each the child run of another worker, or of this one.
+
+    A child gives the outcome of each of its items, so that what is done is kept although another item fails.
+    """
 
     async def run(self) -> bool:
         executor, call = self._call.executor, self._call
@@ -199,31 +200,58 @@ class Spread(Items):
         missing = [index for index in range(len(self._items)) if not self._is_recorded(index)]
         under_way = executor.batches_of(call.path)
         taken = {index for indices in under_way.values() for index in indices}
-        waiting = deque(_parts([index for index in missing if index not in taken], call.settings.spread))
-        room = max(1, executor.context.settings.child_runs - len(under_way))
+        waiting = deque(self._parts([index for index in missing if index not in taken]))
+        self._failure = executor.batch_failure(call.path) or self._item_failure
+        room = max(1, executor.context.settings.child_runs - len(under_way)) if self._failure is None else 0
         begun = {f"{call.path}~{part[0]}": part for part in (waiting.popleft() for _ in range(min(room, len(waiting))))}
-        is_over = not waiting
+        is_over = True
         for path, indices in {**under_way, **begun}.items():
             is_over &= await self._batch(path, indices)
-        return is_over
+        self._failure = self._failure or self._item_failure
+        if is_over and self._failure is not None:
+            raise self._failure
+        return is_over and not waiting
+
+    def _parts(self, indices: Sequence[int]) -> Iterator[Sequence[int]]:
+        """Yield the indices of the items of each batch; in a retry, of items of one earlier batch.
+
+        So its child run continues from that of the earlier one.
+        """
+        path, size, recorded = self._call.path, self._call.settings.spread, self._call.executor.context.lease.recorded
+        for _, group in groupby(indices, lambda index: recorded and recorded.child_of(f"{path}~{index}")):
+            part = list(group)
+            yield from (part[first : first + size] for first in range(0, len(part), size))
+
+    @property
+    def _item_failure(self) -> NodeFailed | None:
+        """The failure of the first item that fails the node; None where none does."""
+        if self._call.settings.on_item_error == "collect" or FAILED not in self.statuses:
+            return None
+        return NodeFailed(recorded_error(self.results[self.statuses.index(FAILED)]))
 
     async def _batch(self, path: str, indices: Sequence[int]) -> bool:
         """Begin a batch, or take its results; return whether it is at its end.
 
         Raises:
-            NodeFailed: its child run has failed.
+            NodeFailed: a person or the policy ends the run.
         """
         call = self._call
         batch = BatchCall(executor=call.executor, node=call.node, state=call.state, batch=path)
         arguments = {"node": call.node.id, "path": call.state.path, "indices": list(indices)}
-        output = await called(batch, body_tool(call.executor, call.path), arguments)
+        try:
+            output = await called(batch, body_tool(call.executor, call.path), arguments)
+        except NodeFailed as failure:
+            if failure.ends_run:
+                raise
+            call.executor.ledger.add(batch.failed(failure, None))
+            self._failure = self._failure or failure
+            return True
         if output is None:
             return False
         call.executor.ledger.add(batch.change)
-        failed = set(output.value["failed"])
-        for position, (index, result) in enumerate(zip(indices, output.value["results"], strict=True)):
-            status = FAILED if position in failed else "done"
-            self.keep(index, status, result, call.labels | output.labels)
+        for index, outcome in zip(indices, output.value, strict=True):
+            if outcome["status"] is not None:
+                self.keep(index, outcome["status"], outcome["result"], call.labels | output.labels)
         return True
 
     def _body(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -270,7 +298,3 @@ def body_tool(executor: Any, path: str) -> Tool:
 
 def _never_called(**_arguments: Any) -> Any:
     raise AssertionError("a batch is a child run")
-
-
-def _parts(indices: Sequence[int], size: int) -> list[Sequence[int]]:
-    return [indices[first : first + size] for first in range(0, len(indices), size)]

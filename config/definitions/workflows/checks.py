@@ -137,7 +137,7 @@ def _check_undoing(definition: WorkflowDefinition, number: int, node: NodeFields
     scope = definition.graph.scope_of[node.id]
     while node.compensate is not None and scope != TOP:
         settings = definition.node(scope).settings
-        if isinstance(settings, ForEachConfig) and settings.spread is not None:
+        if isinstance(settings, ForEachConfig) and settings.spread:
             problem = f"cannot be made for items that '{scope}' spreads over child runs; leave `spread` out there."
             raise GraphMistake(("nodes", number, "compensate"), problem)
         scope = definition.graph.scope_of[scope]

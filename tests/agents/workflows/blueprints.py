@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from agents.workflows.blueprint import BaseBlueprint, execute_dagger_capability
+from config.errors import CallboardError
 
 
 class Order(BaseModel):
@@ -120,3 +121,14 @@ class BookingBlueprint(BaseBlueprint):
 
     async def logic(self, data: Any) -> Any:
         return await self.execute_by_id("book", {"what": "room"})
+
+
+class CatchingBlueprint(BaseBlueprint):
+    """Says what it catches, behind a pause."""
+
+    async def logic(self, data: Any) -> Any:
+        try:
+            await self.execute_by_id("pay", {"n": 7})
+        except CallboardError as error:
+            await self.sleep(0.01)
+            return [error.code, str(error)]

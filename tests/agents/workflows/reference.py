@@ -62,7 +62,8 @@ class Reference:
             for edge in graph.out[node_id]:
                 if edge.handle == branch or (branch is None and edge.handle in ("", *_parallel(edge.handle))):
                     followed.add(edge.number)
-        last = [n for n in scope.nodes if n in outputs and n not in around and not _leads_on(graph, n, scope.nodes)]
+        leading = {edge.source for edge in graph.edges if edge.number in followed and edge.target in scope.nodes}
+        last = [n for n in scope.nodes if n in outputs and n not in around and n not in leading]
         return outputs[last[0]] if len(last) == 1 else {node_id: outputs[node_id] for node_id in last}
 
     def _node(
@@ -144,7 +145,3 @@ class Reference:
 
 def _parallel(handle: str) -> tuple[str, ...]:
     return (handle,) if handle.startswith("parallel-") else ()
-
-
-def _leads_on(graph: Any, node_id: str, inside: tuple[str, ...]) -> bool:
-    return any(edge.target in inside and edge.handle != BODY for edge in graph.out[node_id])
