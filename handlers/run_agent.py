@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from agents.execution import ClaimedRun, execute
 from agents.memory.compaction import compactions
@@ -48,21 +49,34 @@ class InlineRun:
         self._claim = claim
         self._deferred_s = 0.0  # when polling of the run was last deferred
         self._summary: asyncio.Task[None] | None = None
+        self._children: dict[str, asyncio.Task[None]] = {}
+        self._news = asyncio.Event()  # set where the run's status may have changed
 
     async def follow(self) -> None:
         """Return when the run has ended, or when the process shuts down."""
         status: str | None = "queued"
+        on_queued = self._journal.live.on_queued
+        on_queued[self._message.run_id] = self._news.set
         try:
             while True:
                 before, status = status, await self._step(status)
                 if status is None or status in TERMINAL:
                     return
                 if status == before:
-                    await asyncio.sleep(TURN_S if status == "queued" else WAITING_S)
+                    await self._pause(TURN_S if status == "queued" else WAITING_S)
                 if self._journal.owner.lease_manager.is_leaving:
                     return
         finally:
             self._process.local_observers.pop(self._message.run_id, None)
+            on_queued.pop(self._message.run_id, None)
+            await asyncio.gather(*self._children.values())
+
+    async def _pause(self, seconds: float) -> None:
+        """Return after so many seconds, or when this process has queued the run, or one of its children has ended."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        self._news.clear()
 
     async def summarised(self) -> None:
         """Return when the summary of the run's thread is made, where this process has begun one."""
@@ -98,9 +112,13 @@ class InlineRun:
             return status
 
     async def _follow_children(self) -> None:
-        """Execute the children that the run waits for, unless workers do; return when these have ended."""
+        """Begin to execute the children that the run waits for, unless workers do; it may wait for more than these."""
         children = await self._journal.loop.read(self._journal.readers.runs.messages_of_children, self._message.run_id)
-        await asyncio.gather(*(InlineRun(self._process, message, self._claim).follow() for message in children))
+        for message in children:
+            if message.run_id not in self._children or self._children[message.run_id].done():
+                child = asyncio.create_task(InlineRun(self._process, message, self._claim).follow())
+                child.add_done_callback(lambda _: self._news.set())
+                self._children[message.run_id] = child
 
     async def _defer_polling(self) -> None:
         """Keep pollers from the run while it waits for its thread; renewed at the interval of heartbeats."""

@@ -32,6 +32,8 @@ class Live:
         self.hot_log: HotLog = _open_hot_log(settings, self.keys, keyring)
         self.stop_children: Callable[[str], None] = lambda run_id: None
         """Called with each run that ended without an owner, by the thread that publishes its end."""
+        self.on_queued: dict[str, Callable[[], object]] = {}
+        """By the run: called on the loop when this process has queued it again, or has ended it without an owner."""
         # The board is notified when the wake-up is published, so that accepting a run does not wait for Redis.
         self.relay = Relay(database, publish, every_s=settings.reap_s, on_published=self.nudge_board)
 
@@ -45,6 +47,8 @@ class Live:
         """Send viewers the events that were written without an owner, and publish the messages that go with them."""
         if written.wake is not None:
             self.relay.publish_soon(written.wake)
+        if (on_queued := self.on_queued.get(written.run_id)) is not None:
+            self._loop.call_soon(on_queued)
         for message in written.messages:
             self.relay.send_soon(message)
         if written.events:

@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from agents.testing import AgentKit
 from bus.payloads import ErrorPayload
 from config.database.tables import runs
-from tests.agents.workflows.flows import chain, events, node
+from tests.agents.workflows.flows import END, START, chain, edges, events, node, states, until, wait_until
 
 
 def calls(kit: AgentKit, caller: str, called: str, **config: Any) -> None:
@@ -58,3 +58,18 @@ def test_a_fourth_level_is_refused(kit: AgentKit) -> None:
     assert "3 levels below" in sentence
     assert count == 4
     assert kit.start("w1", {"n": 1}).result(5).output == 1
+
+
+def test_a_run_takes_its_signal_while_a_child_run_waits(kit: AgentKit) -> None:
+    kit.workflow("inner", **chain(node("w", "WAIT", signal="inner")))
+    nodes = [START, node("sub", "SUB_WORKFLOW", workflow="inner", input={}), node("w", "WAIT", signal="outer"), END]
+    kit.workflow(nodes=nodes, edges=edges("start sub", "start w", "sub end", "w end"))
+    handle = kit.start()
+    until(handle, "waiting")
+
+    kit.runner.signal(handle.run_id, "outer", 1)
+
+    wait_until(lambda: states(kit, handle)["w"] == "done", "the signal was not taken")
+    assert handle.status() == "waiting"
+    handle.cancel()
+    assert handle.result(5).status == "cancelled"
