@@ -125,19 +125,22 @@ SIGNAL_MISSED = Permanent.row(
 
 
 class AgentUnknown(Permanent):
-    """No folder has an agent with that id."""
+    """No folder has an agent or a workflow with that id."""
 
     code = "agent_unknown"
     status = 404
     remedy = "Use the nearest name that the sentence suggests, or add the file."
 
-    def __init__(self, agent_id: str, agent_ids: Iterable[str], folder: str = "config/agents") -> None:
+    def __init__(
+        self, agent_id: str, agent_ids: Iterable[str], folders: Iterable[str] = ("config/agents", "config/workflows")
+    ) -> None:
         names = sorted(agent_ids)
         listing = ", ".join(f"'{n}'" for n in names) or "none"
         meant = did_you_mean(agent_id[:80], names)
+        files = " or ".join(f"{folder}/{agent_id[:80]}.yaml" for folder in folders)
         super().__init__(
-            f"agent '{agent_id[:80]}' is not configured; known agents: {listing}."
-            f"{meant} {'Or add' if meant else 'Add'} {folder}/{agent_id[:80]}.yaml.",
+            f"no agent or workflow is called '{agent_id[:80]}'; there are: {listing}."
+            f"{meant} {'Or add' if meant else 'Add'} {files}.",
             agent_id=agent_id,
             known=names,
         )

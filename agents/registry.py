@@ -178,11 +178,10 @@ class AgentRegistry:
                 raise promotion_forbidden(principal, agent_id)
 
     def unknown(self, agent_id: str) -> AgentUnknown:
-        """Return the error that says how to add an agent."""
-        folder = self._folders[0] if self._folders else Path("config/agents")
+        """Return the error that names the ids that there are, and says how to add one."""
         here = Path.cwd()
-        display_folder = folder.relative_to(here) if folder.is_relative_to(here) else folder
-        return AgentUnknown(agent_id, self.ids(), folder=str(display_folder))
+        folders = [str(path.relative_to(here) if path.is_relative_to(here) else path) for path in self._folders]
+        return AgentUnknown(agent_id, self.ids(), *([folders] if folders else []))
 
     def all(self) -> list[AgentDefinition | DefinitionInvalid]:
         """Return every agent, sorted by id, with the error in place of an invalid one."""

@@ -94,8 +94,8 @@ def require_known_agent(runner: Runner, agent: str) -> None:
     ids = runner.registry.ids()
     if agent not in ids and not runner.journal.readers.runs.newest(runner.principal, agent=agent, limit=1):
         raise click.UsageError(
-            f"there is no agent '{agent[:80]}' and no run of one.{did_you_mean(agent[:80], ids)} "
-            "`./callboard agents` lists the agents."
+            f"there is no agent or workflow '{agent[:80]}' and no run of one.{did_you_mean(agent[:80], ids)} "
+            "`./callboard agents` and `./callboard workflows` list them."
         )
 
 

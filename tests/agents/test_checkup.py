@@ -101,7 +101,7 @@ def test_auto_is_never_a_problem(check, monkeypatch):
             "error",
             7,
             "router[0].agent",
-            "agent 'orders' is not configured",
+            "no agent or workflow is called 'orders'",
         ),
         (["model: demo/x", "observers: [sse, loger]"], "error", 4, "observers[1]", "Did you mean 'logger'?"),
         (["model: demo/x", "observers: ['no.such:Observer']"], "error", 4, "observers[0]", "cannot be imported"),

@@ -38,7 +38,16 @@ def test_an_unknown_agent_is_answered_with_the_nearest(folder):
     with pytest.raises(AgentUnknown) as caught:
         AgentRegistry([folder]).get("suport")
 
-    assert "known agents: 'billing', 'support'. Did you mean 'support'?" in str(caught.value)
+    assert "there are: 'billing', 'support'. Did you mean 'support'?" in str(caught.value)
+
+
+def test_an_unknown_id_is_neither_an_agent_nor_a_workflow_and_all_folders_are_named(folder):
+    with pytest.raises(AgentUnknown) as caught:
+        AgentRegistry([folder, folder / "workflows"]).get("bilings")
+
+    text = str(caught.value)
+    assert text.startswith("no agent or workflow is called 'bilings'; there are: ")
+    assert f"Or add {folder}/bilings.yaml or {folder}/workflows/bilings.yaml." in text
 
 
 @pytest.mark.parametrize(

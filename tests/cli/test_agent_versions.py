@@ -58,7 +58,7 @@ def test_versions_are_listed_compared_promoted_and_taken_back(
         (["promote", "tester", "newest"], 2, "write its number, or 'latest'"),
         (["promote", "tester", "1", "--share", "5%"], 2, "--share is of a canary"),
         (["promote", "tester", "1", "--as", "canary", "--share", "all"], 2, "write 1% to 99%"),
-        (["promote", "unknown", "1"], 2, "is not configured"),
+        (["promote", "unknown", "1"], 2, "no agent or workflow is called 'unknown'"),
         (["diff", "tester", "1", "9"], 2, "no version 9"),
     ],
 )

@@ -72,8 +72,8 @@ def test_a_wrong_flag_is_wrong_usage_and_says_where_to_look(capsys):
 @pytest.mark.parametrize(
     ("error", "status", "words"),
     [
-        (AgentUnknown("suport", ["support"]), 2, "Did you mean 'support'? Or add config/agents/suport.yaml."),
-        (AgentUnknown("other", ["support"]), 2, "known agents: 'support'. Add config/agents/other.yaml."),
+        (AgentUnknown("suport", ["support"]), 2, "Did you mean 'support'? Or add config/agents/suport.yaml or"),
+        (AgentUnknown("other", ["support"]), 2, "no agent or workflow is called 'other'; there are: 'support'. Add"),
         (SettingInvalid("CALLBOARD_PORT cannot be used: too big."), 2, "[setting_invalid]"),
         (RuntimeError("boom"), 1, "unexpected error: RuntimeError: boom"),
         (RuntimeError("key sk-ant-api03-Ab12Cd34Ef56Gh78Ij90"), 1, "[redacted]"),

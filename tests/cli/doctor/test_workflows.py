@@ -60,7 +60,7 @@ def test_what_can_run_has_no_problem_and_needs_no_model(check: Check, folder: Pa
 @pytest.mark.parametrize(
     ("node", "field", "words"),
     [
-        (SUB.format("nowhere"), "nodes[1].config.workflow", "'nowhere' is not configured"),
+        (SUB.format("nowhere"), "nodes[1].config.workflow", "no agent or workflow is called 'nowhere'"),
         ("type: FUNCTION, config: {tool: calculatr}", "nodes[1].config.tool", "'calculatr'"),
         ("type: FUNCTION, config: {tool: 'workflow:nowhere'}", "nodes[1].config.tool", "'nowhere'"),
         ("type: LLM, config: {prompt: Hello, model: opnai/gpt-5-mini}", "nodes[1].config.model", "openai/gpt-5-mini"),

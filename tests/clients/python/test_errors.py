@@ -23,7 +23,7 @@ UNKNOWN = {
     "title": "Agent unknown",
     "status": 404,
     "code": "agent_unknown",
-    "detail": "agent 'asistant' is not configured; GET /v1/agents lists those that are.",
+    "detail": "no agent or workflow is called 'asistant'; GET /v1/agents and GET /v1/workflows list what there is.",
     "retryable": False,
     "agent_id": "asistant",
     "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
