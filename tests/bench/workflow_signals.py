@@ -2,9 +2,9 @@
 
     PYTHONPATH=. .venv/bin/python -m tests.bench.workflow_signals [--rounds 3] [--quick] [--json]
 
-Two deployments of web, worker and Redis take turns: one with these runs, one with none but those that get a signal. A
-viewer reads the run's events over HTTP, a second connection posts the signal, and the delay is from that request until
-the viewer has the end of the WAIT.
+Two deployments of web, worker and Redis take turns: one with these runs, one with as many that have ended, so that what
+differs is what waits. A viewer reads the run's events over HTTP, a second connection posts the signal, and the delay is
+from that request until the viewer has the end of the WAIT.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,6 @@ from tests.bench.processes import NotReady, resident_mib
 from tests.bench.report import Bar, Figure, Report
 
 WAITING, SIGNALS = 10_000, 60
-WARM = 200
-"""Runs that wait before the processes are weighed: what is made once is made then."""
 AT_ONCE = 4
 """Clients that start the runs."""
 P99_MS, GROWTH_MIB = 250, 32
@@ -64,11 +63,12 @@ def _on(
             stack.enter_context(_opened(folder / f"{what}-{name}", **change))
             for name, change in zip(("full", "bare"), changes, strict=True)
         )
-        before = full.fill(min(WARM, count // 2)), full.weight_mib()
         began_s = time.monotonic()
-        full.fill(count - len(before[0]))
-        say(f"{what}: {count:,} runs wait ({time.monotonic() - began_s:.0f} s)")
-        after, slots, messages = full.weight_mib(), full.slots(), full.messages()
+        full.fill(count)
+        bare.fill(count, "ends")
+        weights = full.weight_mib(), bare.weight_mib()
+        say(f"{what}: {count:,} runs wait ({time.monotonic() - began_s:.0f} s): {weights[0] - weights[1]:+.1f} MiB")
+        slots, messages = full.slots(), full.messages()
         for place in (full, bare):
             _delays(place, 5)
         delays: tuple[list[list[float]], list[list[float]]] = ([], [])
@@ -76,7 +76,7 @@ def _on(
             for place, into in ((full, delays[0]), (bare, delays[1]))[:: 1 if number % 2 else -1]:
                 into.append(_delays(place, signals))
             say(f"  {what}: p50 {statistics.median(delays[0][-1]):.0f} ms, p99 {_p99(delays[0][-1]):.0f} ms")
-    return [*_held(what, (before[1], after), slots, messages), *_delayed(what, delays, signals)]
+    return [*_held(what, weights, slots, messages), *_delayed(what, delays, signals)]
 
 
 def _held(what: str, weights: tuple[float, float], slots: int, messages: int) -> list[Figure]:
@@ -87,10 +87,10 @@ def _held(what: str, weights: tuple[float, float], slots: int, messages: int) ->
         Figure(
             name=f"{what}: the worker's memory, once all wait",
             unit="MiB",
-            rounds=[weights[1]],
-            references=[weights[0]],
+            rounds=[weights[0]],
+            references=[weights[1]],
             bar=Bar(compares="difference", limit=GROWTH_MIB),
-            note="beside: while a few wait",
+            note="beside: as many have ended",
         ),
     ]
 
@@ -121,22 +121,22 @@ class Place:
     rig: rigs.Rig
     database: Database
 
-    def fill(self, count: int) -> list[str]:
-        """Start so many runs, and return their ids when each of them waits."""
+    def fill(self, count: int, workflow: str = "waits") -> list[str]:
+        """Start so many runs of a workflow, and return their ids when each of them waits, or has ended."""
         shares = [count // AT_ONCE + (number < count % AT_ONCE) for number in range(AT_ONCE)]
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            run_ids = [run_id for share in pool.map(self._start, shares) for run_id in share]
+            run_ids = [run_id for ids in pool.map(partial(self._start, workflow), shares) for run_id in ids]
         busy = select(func.count()).select_from(runs).where(runs.c.status.in_(("queued", "running")))
         until = time.monotonic() + PATIENCE_S
         while self._number(busy):
             if time.monotonic() > until:
-                raise NotReady(f"{self._number(busy)} of {count} runs do not wait after {PATIENCE_S} s")
+                raise NotReady(f"{self._number(busy)} of {count} runs are under way after {PATIENCE_S} s")
             time.sleep(0.05)  # another process works on them
         return run_ids
 
-    def _start(self, count: int) -> list[str]:
+    def _start(self, workflow: str, count: int) -> list[str]:
         with contextlib.closing(self.client()) as client:
-            body = orjson.dumps({"workflow": "waits", "input": {"order": "1042"}})
+            body = orjson.dumps({"workflow": workflow, "input": {"order": "1042"}})
             return [str(request(client, "/v1/runs", body)["run_id"]) for _ in range(count)]
 
     def client(self) -> http.client.HTTPConnection:
@@ -183,8 +183,9 @@ def _opened(folder: Path, **changes: Any) -> Iterator[Place]:
         rig = stack.enter_context(rigs.callboard(folder, "none", **changes))
         assert rig.agents is not None
         assert rig.settings is not None
-        fields = chain(node("paid", "WAIT", signal="paid"))
-        (rig.agents / "waits.yaml").write_bytes(orjson.dumps({"name": "Waits", **fields}))
+        nodes = {"waits": node("paid", "WAIT", signal="paid"), "ends": node("paid", "TRANSFORM", output="{{ input }}")}
+        for name, paid in nodes.items():
+            (rig.agents / f"{name}.yaml").write_bytes(orjson.dumps({"name": name.title(), **chain(paid)}))
         database = stack.enter_context(contextlib.closing(open_database(rig.settings.database)))
         yield Place(rig=rig, database=database)
 

@@ -21,6 +21,8 @@ class Line:
 SAGAS = "tests/agents/workflows/test_sagas.py"
 NODES = "tests/agents/workflows/test_nodes.py"
 GRAPHS = "tests/agents/workflows/test_random_graphs.py"
+RETRIES = "tests/agents/workflows/test_retries.py"
+FAILURES = "tests/agents/workflows/test_failures.py"
 LINES = (
     # --- runs, owners and their log
     Line(
@@ -683,6 +685,69 @@ LINES = (
         text="return items.union(*above)",
         broken="return items",
         tests=f"{NODES}::test_what_a_model_wrote_is_labelled_through_transforms_until_a_tool_gets_it",
+    ),
+    Line(
+        promise="a retry does not make a call again that may have taken effect, until a person approves",
+        file="agents/steps/stages.py",
+        text="tool.needs_approval or decision.is_required_by_policy or decision.repeats",
+        broken="tool.needs_approval or decision.is_required_by_policy",
+        tests=f"{RETRIES}::test_a_failed_unsafe_call_is_made_again_once_a_person_approves",
+    ),
+    Line(
+        promise="a retry makes a keyed call with the key of the first run",
+        file="agents/steps/stages.py",
+        text="    return replace(record, key=key) if key is not None else record",
+        broken="    return record",
+        tests=f"{RETRIES}::test_a_keyed_call_is_made_again_with_its_key",
+    ),
+    Line(
+        promise="a call that was undone is made with another key",
+        file="bus/journal/records/recorded_calls.py",
+        text="            if node.node not in undone and not _undoes(node)",
+        broken="            if not _undoes(node)",
+        tests=f"{RETRIES}::test_what_was_undone_is_made_again_with_another_key",
+    ),
+    Line(
+        promise="the child run of a retried node continues from the earlier child",
+        file="agents/delegation/child_work.py",
+        text="        if child_id is None or source is None or source.agent_id != definition.id:",
+        broken="        if True or source is None or source.agent_id != definition.id:",
+        tests=f"{RETRIES}::test_a_sub_workflow_is_retried_from_where_it_failed",
+    ),
+    Line(
+        promise="a batch of a retry has the items of one earlier batch",
+        file="agents/workflows/nodes/for_each.py",
+        text='lambda index: recorded and recorded.child_of(f"{path}~{index}")',
+        broken="lambda index: None",
+        tests=f"{RETRIES}::test_a_batch_of_a_retry_has_items_of_one_earlier_batch",
+    ),
+    Line(
+        promise="a node that fails behind its call has failed for later owners too",
+        file="agents/workflows/calls/node_call.py",
+        text="        if not has_step and not any(end.status != DONE",
+        broken="        if not has_step and not any(True",
+        tests=f"{FAILURES}::test_a_node_that_fails_behind_its_call_has_failed_for_later_owners_too",
+    ),
+    Line(
+        promise="an owner that is lost between two attempts at a model makes those that are left",
+        file="agents/workflows/executor.py",
+        text="isinstance(step.result, Mapping) and ATTEMPT in step.result:",
+        broken="False:",
+        tests=f"{FAILURES}::test_an_owner_that_is_lost_between_two_attempts_makes_the_attempts_that_are_left",
+    ),
+    Line(
+        promise="a commit that fails loses no result of a node",
+        file="agents/workflows/ledger.py",
+        text="            self._parts = [*parts, *self._parts]  # for the commit that ends the run\n",
+        broken="",
+        tests=f"{FAILURES}::test_a_commit_that_fails_is_no_failure_of_its_node",
+    ),
+    Line(
+        promise="the end of a run names a call whose outcome is unknown",
+        file="agents/workflows/calls/tool_call.py",
+        text="    executor.saga.note_call(call.path, step)\n",
+        broken="",
+        tests=f"{FAILURES}::test_an_unknown_outcome_is_named_as_not_undone",
     ),
     # --- processes and settings
     Line(

@@ -62,6 +62,7 @@ AFTER_ITS_CALL = {
 }
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize("behind", range(7))
 @pytest.mark.parametrize("kind", AFTER_ITS_CALL)
 def test_a_node_that_fails_behind_its_call_has_failed_for_later_owners_too(
@@ -98,14 +99,16 @@ def test_a_blueprint_catches_the_same_error_each_time(kit: AgentKit, losses: Los
     assert kit.start().result(5).output == ["tool_failed", "ValueError: the bank is closed"]
 
 
+@pytest.mark.parity
 @pytest.mark.parametrize("behind", [None, *range(10)])
 def test_an_owner_that_is_lost_between_two_attempts_makes_the_attempts_that_are_left(
     kit: AgentKit, losses: Losses, behind: int | None
 ) -> None:
-    turns: Iterator[Turn] = iter([Turn(error=ModelFailed("busy")), *[Turn(text=["hello"])] * 9])
+    busy = [Turn(error=ModelFailed("busy", retry_after_s=after_s)) for after_s in (0.01, 0.01, 0.3)]
+    turns = iter([*busy, *[Turn(text=["hello"])] * 9])
     kit.model.respond = lambda _: next(turns)
-    nodes = [START, node("ask", "LLM", {"retry": 1}, prompt="Hi"), *(PAUSE | {"id": f"w{n}"} for n in range(4)), END]
-    pairs = edges("start ask", "ask end", "start w0", "w0 w1", "w1 w2", "w2 w3", "w3 end")
+    nodes = [START, node("ask", "LLM", {"retry": 1}, prompt="Hi"), *(PAUSE | {"id": f"w{n}"} for n in range(6)), END]
+    pairs = edges("start ask", "ask end", "start w0", *(f"w{n} w{n + 1}" for n in range(5)), "w5 end")
     kit.workflow(nodes=nodes, edges=pairs)
     losses.begin(kit, frozenset({behind}) if behind is not None else frozenset())
 

@@ -246,3 +246,18 @@ def test_what_an_item_has_done_before_it_failed_is_not_done_again(
 
     assert again.result(5).output == [1, 2, 3, 14, 5, 6]
     assert sorted(n for _, n, _ in CALLS) == [1, 2, 3, 5, 6, 14]
+
+
+def test_a_batch_of_a_retry_has_items_of_one_earlier_batch(kit: AgentKit) -> None:
+    each = node("each", "FOR_EACH", items="{{ input.items }}", on_item_error="collect", spread=2)
+    nodes = [START, each, call("pay", "{{ item }}"), call("check", "{{ item }}"), END]
+    kit.workflow(tools=TOOLS, nodes=nodes, edges=BODY)
+    FAULTY.update({2, 3})
+    handle = kit.start("flow", {"items": [1, 2, 3, 4]})
+    assert handle.result(5).status == "succeeded"
+    FAULTY.clear()
+
+    again = kit.runner.repeat(Origin(run_id=handle.run_id, kind="retry", items_only=True), kit.runner.principal)
+
+    assert again.result(5).output == [1, 2, 3, 4]
+    assert sorted(n for _, n, _ in CALLS) == [1, 2, 3, 4]
