@@ -72,6 +72,7 @@ MEMBERS = {"export": export, "rerun": rerun, "retry": retry, "rm": rm_runs, "spa
     "--why", "why", metavar="[RUN]", is_flag=False, flag_value="", help="Say what each open run waits for, or one run."
 )
 @click.option("--decisions", "decided_of", metavar="RUN", help="What the policy decided about each call of a run.")
+@click.option("--children", is_flag=True, help="Also child runs; --thread, --trace and --correlation have them anyway.")
 @click.option("--limit", type=options.WholeNumber(1, 1000), default=20, show_default=True)
 @options.as_json
 @options.state_dir
@@ -83,11 +84,12 @@ def runs(
     correlation_id: str | None,
     why: str | None,
     decided_of: str | None,
+    children: bool,
     limit: int,
     as_json: bool,
     **flags: Any,
 ) -> int:
-    """List the runs, newest first; with --why, the open ones, oldest first, with what each waits for."""
+    """List the runs that no run has started, newest first; with --why, the open ones, oldest first, with what each waits for."""
     if decided_of is not None:
         return print_decisions(options.apply(**flags), decided_of, as_json)
     if why is not None:
@@ -98,6 +100,8 @@ def runs(
         return print_why(options.apply(**flags), why or None, agent, thread_id, limit, as_json)
     filters: RunFilter = {"status": status, "agent": agent, "thread_id": thread_id}
     filters |= {"trace_id": trace_id, "correlation_id": correlation_id, "limit": limit + 1}
+    if not (children or thread_id or trace_id or correlation_id):
+        filters["is_child"] = False
     with open_runner(options.apply(**flags)) as runner:
         rows = runner.journal.readers.runs.newest(runner.principal, **filters)
         if not rows and agent is not None:
@@ -106,7 +110,7 @@ def runs(
     if as_json:
         print_json(rows)
     elif not rows and (status or agent or thread_id or trace_id or correlation_id):
-        click.echo("no run matches; leave out the filters (--status, --agent, …) to list all.")
+        click.echo("no run matches; leave out the filters (--status, --agent, …) to list all, or add --children.")
     elif not rows:
         click.echo('no runs. Start one: ./callboard run assistant "What is 17 * 23?"')
     else:

@@ -54,11 +54,11 @@ def _is_left_alone(runner: Runner, run_id: str) -> bool:
 @options.as_json
 @options.state_dir
 def watch(run_id: str | None, after: str | None, as_json: bool, **flags: object) -> int:
-    """Follow RUN to its end; without one, the newest run. Ctrl-C ends the command, not the run."""
+    """Follow RUN to its end; without one, the newest that is no child run. Ctrl-C ends the command, not the run."""
     cursor = parse_cursor(after)
     with open_runner(options.apply(**flags)) as runner:
         if run_id is None:
-            newest = runner.journal.readers.runs.newest(runner.principal, limit=1)
+            newest = runner.journal.readers.runs.newest(runner.principal, is_child=False, limit=1)
             if not newest:
                 click.echo('there are no runs yet. Start one: ./callboard run assistant "What is 17 * 23?"', err=True)
                 return 1

@@ -241,3 +241,23 @@ def work_on(run_id: str) -> None:
         row = runner.journal.readers.runs.row(runner.principal, run_id)
         run_agent(RunAgentMessage(run_id=run_id, agent_id=row.agent_id, thread_id=row.thread_id).to_wire())
         runner.settle(10)
+
+
+# --- child runs
+
+
+def test_child_runs_are_listed_where_they_are_asked_for_and_never_watched_by_themselves(
+    sums: Type, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "agents" / "sums.yaml").write_text(SUMS.replace("on_item_error", "spread: 1, on_item_error"))
+    assert sums("run", "sums", "--input", '{"numbers": [1, "x", 3]}') == 0
+    capsys.readouterr()
+
+    counts = []
+    for words in ((), ("--children",), ("--agent", "sums")):
+        assert sums("runs", "--json", *words) == 0
+        counts.append(len(orjson.loads(capsys.readouterr().out)))
+    assert sums("watch") == 0
+
+    assert counts == [1, 4, 1]
+    assert orjson.loads(capsys.readouterr().out)[::2] == [2, 4]

@@ -62,6 +62,8 @@ class RunFilter(TypedDict, total=False):
     trace_id: str | None
     is_retried: bool | None
     """Whether another run is a retry of it."""
+    is_child: bool | None
+    """Whether a run has delegated it."""
     correlation_id: str | None
     """The one that a client chose, or the trace id of runs for which none was chosen."""
     limit: int
@@ -306,6 +308,7 @@ def _newest(
     trace_id: str | None = None,
     correlation_id: str | None = None,
     is_retried: bool | None = None,
+    is_child: bool | None = None,
     limit: int = LIMIT,
     before_ms: int | None = None,
     before_id: str = "",
@@ -317,14 +320,10 @@ def _newest(
         if status not in STATUSES:
             raise BadRequest(f"'{status[:40]}' is not a status; use open, {', '.join(STATUSES)}.")
         query = query.where(runs.c.status == status)
-    if agent is not None:
-        query = query.where(runs.c.agent_id == agent)
-    if thread_id is not None:
-        query = query.where(runs.c.thread_id == thread_id)
-    if owner is not None:
-        query = query.where(runs.c.principal == owner)
-    if trace_id is not None:
-        query = query.where(runs.c.trace_id == trace_id)
+    wanted = {"agent_id": agent, "thread_id": thread_id, "principal": owner, "trace_id": trace_id}
+    query = query.where(*(runs.c[name] == value for name, value in wanted.items() if value is not None))
+    if is_child is not None:
+        query = query.where(runs.c.parent_id.is_not(None) if is_child else runs.c.parent_id.is_(None))
     if correlation_id is not None:
         query = query.where(has_correlation(correlation_id))
     if is_retried is not None:
