@@ -70,6 +70,6 @@ def test_a_run_takes_its_signal_while_a_child_run_waits(kit: AgentKit) -> None:
     kit.runner.signal(handle.run_id, "outer", 1)
 
     wait_until(lambda: states(kit, handle)["w"] == "done", "the signal was not taken")
-    assert handle.status() == "waiting"
+    until(handle, "waiting")
     handle.cancel()
     assert handle.result(5).status == "cancelled"
