@@ -40,6 +40,8 @@ from config.definitions.workflows.graph import COMPENSATION
 
 NEW = Progress()
 """That of a run which no owner has begun."""
+MOST_WAITS = 20
+"""Nodes that the sentence about a waiting run names."""
 
 
 class Workflow:
@@ -147,8 +149,10 @@ class Workflow:
         if calls:
             return await open_calls.waiting(self._context, calls, self._definition.on_unknown)
         waits = StatusPayload(status="waiting", reason=Reason.SIGNAL)
-        waits_at = ", ".join(f"at '{path}' {node.what}" for path, node in self._runtime.open.items() if node.what)
-        release = Release(status="waiting", reason=Reason.SIGNAL, detail=f"Waits {waits_at}.")
+        waits_at = [f"at '{path}' {node.what}" for path, node in self._runtime.open.items() if node.what]
+        more = [f"and at {len(waits_at) - MOST_WAITS:,} more"] if len(waits_at) > MOST_WAITS else []
+        detail = f"Waits {', '.join([*waits_at[:MOST_WAITS], *more])}."
+        release = Release(status="waiting", reason=Reason.SIGNAL, detail=detail)
         return Commit(events=[waits], release=release)
 
     # --- ending early

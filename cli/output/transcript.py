@@ -49,7 +49,7 @@ MARKS = {
 WAITS = {
     "task": "a Celery application is at work on its call; it continues by itself",
     "child": "its child runs are at work; it continues by itself",
-    "signal": "for a signal, or a time; `./callboard signal RUN NAME [JSON]` gives it a signal",
+    "signal": "its nodes say above for what; it continues by itself once that comes",
     "code_version": "no worker has the code or the key for this run; `./callboard runs --why` names what is missing",
     "principal_disabled": "the run's principal is disabled; `./callboard runs --why` names it",
     "paused": "a client paused it; `./callboard resume RUN` continues it",

@@ -39,7 +39,8 @@ class WaitNode(Handler):
 
     async def run(self, call: NodeCall) -> NodeOutput | None:
         name, seconds = signal_name(call), self._seconds(call)
-        what = f"for the signal '{name}'" if name is not None else f"for {seconds:g} s"
+        command = f"./callboard signal {call.executor.context.lease.run_id} {name}"
+        what = f"for the signal '{name}' (`{command}`)" if name is not None else f"for {seconds:g} s"
         step_id, over_s = await self._begun(call, name, seconds, what)
         call.executor.open[call.path] = OpenNode(step_id, what)
         while True:

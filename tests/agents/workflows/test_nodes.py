@@ -225,7 +225,9 @@ def test_each_item_of_a_list_has_a_signal_of_its_own(kit: AgentKit) -> None:
     handle = kit.start()
     until(handle, "waiting")
     row = kit.runner.journal.readers.runs.row(kit.runner.principal, handle.run_id)
-    assert row.detail == "Waits at 'each/0/w' for the signal 'paid-0', at 'each/1/w' for the signal 'paid-1'."
+    commands = [f"`./callboard signal {row.id} paid-{index}`" for index in (0, 1)]
+    ends = [f"at 'each/{index}/w' for the signal 'paid-{index}' ({commands[index]})" for index in (0, 1)]
+    assert row.detail == f"Waits {', '.join(ends)}."
 
     for name in ("paid", "paid-01", "paid-0-0", "paid-\N{ARABIC-INDIC DIGIT ONE}"):
         with pytest.raises(CallboardError, match="Its signals: 'paid-INDEX'"):

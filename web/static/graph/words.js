@@ -4,7 +4,7 @@ import { count, duration, ticking } from "../dom/format.js";
 import { isOver } from "../state/story.js";
 import { typeWords } from "./signs.js";
 
-const WAITS = { APPROVAL_GATE: "waits for an approval", WAIT: "waits for its signal", SUB_WORKFLOW: "waits for its run" };
+const WAITS = { APPROVAL_GATE: "waits for an approval", SUB_WORKFLOW: "waits for its run" };
 const STATES = { ahead: "not reached", started: "running", waiting: "waiting", done: "done", failed: "failed", skipped: "skipped", compensated: "undone", stopped: "stopped" };
 
 /** Return `done`, `running`, …: a status for people. */
@@ -13,9 +13,9 @@ export function statusWords(status) {
 }
 
 /** Return the second line of a node's box: its type, then what it is at. */
-export function nodeWords({ type }, state) {
+export function nodeWords({ type, config }, state) {
   const isAtWork = state.status === "ahead" || ((state.status === "started" || state.status === "done") && !state.counts);
-  return [isAtWork && typeWords(type), stateWords(type, state)].filter(Boolean).join(" · ");
+  return [isAtWork && typeWords(type), stateWords(type, state, config)].filter(Boolean).join(" · ");
 }
 
 /** Return all of it, for who does not see the box. */
@@ -42,10 +42,10 @@ export function summaryWords(states, story) {
   return parts.join(" · ");
 }
 
-function stateWords(type, state) {
+function stateWords(type, state, config) {
   if (state.counts && state.status !== "ahead") return countWords(state);
   if (state.status === "started") return state.attempt > 1 ? `attempt ${state.attempt}` : elapsed(state.startedAt);
-  if (state.status === "waiting") return WAITS[type] ?? "waits";
+  if (state.status === "waiting") return type === "WAIT" ? `waits for its ${config?.signal ? "signal" : "time"}` : WAITS[type] ?? "waits";
   if (state.status === "done") return state.duration_ms === undefined ? "" : duration(state.duration_ms);
   if (state.status === "failed" && state.attempt > 1) return `failed ${state.attempt} times`;
   return state.status === "ahead" ? "" : statusWords(state.status);
