@@ -321,7 +321,7 @@ def scopes_of(tool: Tool, decision: CallDecision) -> tuple[tuple[str, ...], int]
 
     Where the tool itself requires the approval it decides that, and no rule offers more.
     """
-    if tool.approvers > 1:
+    if tool.approvers > 1 or decision.repeats is not None:
         return (), tool.sticky_s
     by_policy = decision.policy_decision
     if tool.needs_approval or by_policy is None or by_policy.sticky is None:
