@@ -131,13 +131,13 @@ class AgentUnknown(Permanent):
     status = 404
     remedy = "Use the nearest name that the sentence suggests, or add the file."
 
-    def __init__(
-        self, agent_id: str, agent_ids: Iterable[str], folders: Iterable[str] = ("config/agents", "config/workflows")
-    ) -> None:
+    def __init__(self, agent_id: str, agent_ids: Iterable[str], folders: Iterable[str] = ()) -> None:
         names = sorted(agent_ids)
         listing = ", ".join(f"'{n}'" for n in names) or "none"
         meant = did_you_mean(agent_id[:80], names)
-        files = " or ".join(f"{folder}/{agent_id[:80]}.yaml" for folder in folders)
+        files = " or ".join(
+            f"{folder}/{agent_id[:80]}.yaml" for folder in folders or ("config/agents", "config/workflows")
+        )
         super().__init__(
             f"no agent or workflow is called '{agent_id[:80]}'; there are: {listing}."
             f"{meant} {'Or add' if meant else 'Add'} {files}.",

@@ -181,7 +181,7 @@ class AgentRegistry:
         """Return the error that names the ids that there are, and says how to add one."""
         here = Path.cwd()
         folders = [str(path.relative_to(here) if path.is_relative_to(here) else path) for path in self._folders]
-        return AgentUnknown(agent_id, self.ids(), *([folders] if folders else []))
+        return AgentUnknown(agent_id, self.ids(), folders)
 
     def all(self) -> list[AgentDefinition | DefinitionInvalid]:
         """Return every agent, sorted by id, with the error in place of an invalid one."""

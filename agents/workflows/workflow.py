@@ -190,10 +190,10 @@ class Workflow:
 
     def _cut_off(self, path: str, step: Any, ending: Ending) -> Commit:
         if isinstance(step, ToolStep):
-            change = open_calls.cut_off([step], self._runtime.message_id, ending)
+            closed = open_calls.cut_off([step], self._runtime.message_id, ending)
             if not path.endswith(COMPENSATION):
                 self._saga.note_call(path, step)
-            return replace(change, history=())
+            return replace(closed, history=())
         if isinstance(step, ModelStep):
             self._context.spending.add(step.spent)
             return replace(step.cut_off(ending.step_status), history=())

@@ -509,7 +509,9 @@ def test_why_of_one_thread_or_agent(terminal: Terminal) -> None:
     explanations = orjson.loads(terminal.says("runs", "--why", "--json", "--thread", "one", "--agent", "clerk"))
 
     assert [explanation["run_id"] for explanation in explanations] == [first]
-    assert "there is no agent or workflow 'unknown' and no run of one" in terminal.complains("runs", "--why", "--agent", "unknown")
+    assert "there is no agent or workflow 'unknown' and no run of one" in terminal.complains(
+        "runs", "--why", "--agent", "unknown"
+    )
 
 
 def test_an_answer_says_that_workers_are_starting(terminal: Terminal, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def _is_kept(step: Step, redo: Collection[str]) -> bool:
     node = step["node"]
     if node is None or node.startswith("~") or node.removesuffix(COMPENSATION) in redo:
         return False
-    return (step["status"] == "done") != node.endswith(COMPENSATION)
+    return bool((step["status"] == "done") != node.endswith(COMPENSATION))
 
 
 def _is_planned(step: Step) -> bool:

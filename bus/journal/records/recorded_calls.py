@@ -240,7 +240,7 @@ def _read_nodes(connection: Connection, run_id: str, origin: Origin) -> Recorded
     return RecordedNodes(nodes=nodes, is_whole=False, is_live=is_live)
 
 
-def _undoes(row: Row[Any]) -> bool:
+def _undoes(row: Any) -> bool:
     return bool(row.node.endswith(COMPENSATION))
 
 

@@ -127,14 +127,14 @@ def test_more_nodes_than_an_end_names_hide_none_that_nothing_undoes(kit: AgentKi
 
     end = kit.start("flow", {"items": list(range(101))}).result(20)
 
-    assert [left["node"] for left in end.not_undone] == ["pay"]
+    assert [left["node"] for left in end.not_undone or ()] == ["pay"]
 
 
 @pytest.mark.parametrize("on_unknown", ["fail", "tell_model"])
 def test_an_unknown_outcome_is_named_as_not_undone(kit: AgentKit, on_unknown: str) -> None:
     kit.workflow(tools=[pay], on_unknown=on_unknown, **chain(paying(8)))
 
-    (left,) = kit.start().result(5).not_undone
+    (left,) = kit.start().result(5).not_undone or ()
 
     assert (left["node"], left["tool"]) == ("pay", "pay")
     assert "not known" in left["reason"]
@@ -158,7 +158,7 @@ def test_a_batch_that_fails_lets_the_others_end_and_the_runs_end_names_what_they
         "each/2": "done",
         "each/3": "done",
     }
-    assert [left["node"] for left in end.not_undone] == ["each~0", "each~2"]
+    assert [left["node"] for left in end.not_undone or ()] == ["each~0", "each~2"]
 
 
 def test_a_commit_that_fails_is_no_failure_of_its_node(kit: AgentKit, monkeypatch: pytest.MonkeyPatch) -> None:
