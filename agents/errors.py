@@ -133,11 +133,9 @@ class AgentUnknown(Permanent):
 
     def __init__(self, agent_id: str, agent_ids: Iterable[str], folders: Iterable[str] = ()) -> None:
         names = sorted(agent_ids)
-        listing = ", ".join(f"'{n}'" for n in names) or "none"
-        meant = did_you_mean(agent_id[:80], names)
-        files = " or ".join(
-            f"{folder}/{agent_id[:80]}.yaml" for folder in folders or ("config/agents", "config/workflows")
-        )
+        listing, meant = ", ".join(f"'{n}'" for n in names) or "none", did_you_mean(agent_id[:80], names)
+        places = folders or ("config/agents", "config/workflows")
+        files = " or ".join(f"{place}/{agent_id[:80]}.yaml" for place in places)
         super().__init__(
             f"no agent or workflow is called '{agent_id[:80]}'; there are: {listing}."
             f"{meant} {'Or add' if meant else 'Add'} {files}.",

@@ -89,7 +89,7 @@ def runs(
     as_json: bool,
     **flags: Any,
 ) -> int:
-    """List the runs that no run has started, newest first; with --why, the open ones, oldest first, with what each waits for."""
+    """List the runs that no run has started, newest first; with --why, the open ones and what each waits for."""
     if decided_of is not None:
         return print_decisions(options.apply(**flags), decided_of, as_json)
     if why is not None:
