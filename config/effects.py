@@ -85,6 +85,10 @@ class Recovery(Enum):
     """The outcome stays ``unknown``; the agent's ``on_unknown`` decides how the run continues."""
 
 
+GATE = "approval_gate"
+"""The name of the calls by which an APPROVAL_GATE asks: its question is their argument ``message``."""
+
+
 class OnExpiry(StrEnum):
     """What is done about a call that waits for an approval when no person has answered in time."""
 

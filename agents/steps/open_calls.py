@@ -15,9 +15,13 @@ from agents.tools.tool import Tool
 from bus.journal.owner import DRAINED, Commit, Ending, FirstCommit, OpenStep, Reason, Release, TaskWait
 from bus.payloads import Payload, StatusPayload
 from config.definitions.agent import AgentDefinition
+from config.effects import GATE
 from config.ids import canonical_digest
 from config.policy_decision import PolicyDecision
 from config.text.names import counted_names
+
+MOST_GATES = 5
+"""Questions of workflows that the sentence about a waiting run has."""
 
 
 def resumed(context: RunContext, definition: AgentDefinition, tools: Mapping[str, Tool], step: OpenStep) -> ToolStep:
@@ -262,8 +266,9 @@ def _awaited(calls: Sequence[ToolStep]) -> str:
 def _asked_of(calls: Sequence[ToolStep]) -> str:
     """Return what a person is asked, as a sentence for lists of runs."""
     unknown, forms = [call for call in calls if call.is_unknown], [call for call in calls if call.needs_form]
-    before = [call for call in calls if call not in unknown and call not in forms]
-    sentences = []
+    gates = [call for call in calls if call.record.call.name == GATE and call not in unknown]
+    before = [call for call in calls if call not in unknown and call not in forms and call not in gates]
+    sentences = [f"A person has to answer: {call.decision.arguments.get('message')}" for call in gates[:MOST_GATES]]
     if forms:
         sentences.append(f"A person has to answer what {_names(forms)} {'asks' if len(forms) == 1 else 'ask'}.")
     if before:

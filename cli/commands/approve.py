@@ -23,7 +23,7 @@ from cli.open_runner import open_runner
 from cli.output.durations import seconds_of
 from cli.output.form import fields_of
 from cli.output.json import print_json
-from cli.output.question import MEANINGS, answer_commands, choose, label, prompt, question_lines, sticky_line
+from cli.output.question import answer_commands, choose, label, meaning_of, prompt, question_lines, sticky_line
 from cli.output.wait_reasons import warn_of_no_worker
 from config.definitions.schemas.json_schema import schema_errors
 from config.effects import Scope
@@ -204,7 +204,7 @@ def _ask_person(run_id: str, questions: Sequence[Mapping[str, Any]], parts: Mapp
     (question,) = questions
     for line in question_lines(question):
         click.echo(visible(line), err=True)
-    chosen = choose({decision: MEANINGS.get(decision, "") for decision in question["decisions"]})
+    chosen = choose({decision: meaning_of(question, decision) for decision in question["decisions"]})
     if chosen is None:
         click.echo("Nothing was decided; the run keeps waiting.", err=True)
         return None

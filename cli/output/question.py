@@ -10,6 +10,7 @@ import orjson
 
 from bus.payloads import ApprovalPayload
 from cli.output.form import fields_of
+from config.effects import GATE
 
 MEANINGS = {
     "approve": "The call is made with exactly these arguments.",
@@ -19,6 +20,11 @@ MEANINGS = {
     "take_as_done": "The call is not made again; the agent continues with the result you give, if you give one.",
     "fail": "Nothing more is done; the run ends as failed.",
 }
+OF_GATE = {
+    "approve": "The workflow continues.",
+    "reject": "The node fails, and with it the run, unless the workflow continues otherwise.",
+}
+"""What the decisions about an APPROVAL_GATE mean."""
 EXPIRIES = {
     "fail": "the run fails",
     "reject": "the call is rejected",
@@ -59,12 +65,26 @@ def question_lines(question: Mapping[str, Any]) -> list[str]:
     """Return a question's lines with the whole call, since the answer applies to exactly this call."""
     reason = question.get("reason") or "A decision is needed."
     schema, arguments = question.get("input_schema") or {}, question.get("arguments") or {}
+    if question.get("name") == GATE:
+        return [*_gate_lines(reason, arguments), *_terms(question)]
     lines = [f"{question.get('name') or 'the run'} asks: {reason}", *argument_lines(arguments)]
     if "answer" in (question.get("decisions") or ()):
         lines += [f"  {line}" for line in field_lines(schema)]
     else:
         lines += default_lines(schema, arguments)
         lines += [f"  {says}" for says in (schema.get("description"), effect_words(question.get("effect"))) if says]
+    return lines + _terms(question)
+
+
+def _gate_lines(reason: str, arguments: Mapping[str, Any]) -> list[str]:
+    """Return the lines about the question of an APPROVAL_GATE, and about the data with which it was asked."""
+    data = {name: value for name, value in arguments.items() if name != "message"}
+    return [str(arguments.get("message")), *(argument_lines(data) if data else ()), f"  {reason}"]
+
+
+def _terms(question: Mapping[str, Any]) -> list[str]:
+    """Return the lines about who has to answer, for what an answer holds, and until when."""
+    lines = []
     if (question.get("approvers") or 1) > 1:
         names = ", ".join(question.get("approved_by") or ()) or "none yet"
         lines.append(
@@ -78,6 +98,12 @@ def question_lines(question: Mapping[str, Any]) -> list[str]:
         what = EXPIRIES.get(question.get("on_expiry") or "fail", "the run continues")
         lines.append(f"  Without an answer by {until[:16].replace('T', ' ')} UTC {what}.")
     return lines
+
+
+def meaning_of(question: Mapping[str, Any], decision: str) -> str:
+    """Return what a decision about a question does; empty where its name says it."""
+    meanings = {**MEANINGS, **OF_GATE} if question.get("name") == GATE else MEANINGS
+    return meanings.get(decision, "")
 
 
 def default_lines(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:

@@ -345,6 +345,20 @@ def test_a_terminal_is_shown_the_exact_call_and_asked(terminal: Terminal, at_ter
     assert terminal.answer(run_id) == Decision(decision="take_as_done", result={"refund": 7})
 
 
+def test_the_question_of_a_gate_is_its_message(terminal: Terminal, at_terminal: Callable[..., Any]) -> None:
+    arguments = {"message": "Refund 120 euros?", "data": {"order": 1042}}
+    gate = question(name="approval_gate", arguments=arguments, decisions=["approve", "reject"], reason="It waits.")
+    run_id, _ = terminal.waiting(gate)
+
+    assert "waits for an answer about 'Refund 120 euros?', until" in terminal.says("runs", "--why")
+    status, _, screen_text = at_terminal(run_id, lines="1\n")
+
+    assert status == 0
+    assert screen_text.splitlines()[:3] == ["Refund 120 euros?", '    data: {"order":1042}', "  It waits."]
+    assert "1  approve  The workflow continues." in screen_text
+    assert "The call" not in screen_text and "agent" not in screen_text
+
+
 @pytest.mark.parametrize(("typed", "decision"), [("1", "run_again"), ("fail", "fail"), ("Run again", "run_again")])
 def test_an_answer_is_a_number_or_a_word(
     terminal: Terminal, at_terminal: Callable[..., Any], typed: str, decision: str

@@ -9,9 +9,8 @@ from agents.workflows.calls.handler import Handler, rendered
 from agents.workflows.calls.node_call import NodeCall
 from agents.workflows.calls.scope import NodeOutput
 from agents.workflows.calls.tool_call import called
-from config.effects import INWARD, TRUSTED, Effect, OnExpiry
+from config.effects import GATE, INWARD, TRUSTED, Effect, OnExpiry
 
-NAME = "approval_gate"
 _PARAMETERS = {
     "type": "object",
     "properties": {"message": {"type": "string"}, "data": {}},
@@ -27,7 +26,7 @@ class ApprovalGateNode(Handler):
         """Return what the persons approve: the message and the data, which they may change."""
         settings, name = call.settings, call.node.name or call.node.id
         return Tool(
-            name=NAME,
+            name=GATE,
             description=f"Lets the workflow continue behind '{name}'.",
             parameters=_PARAMETERS,
             function=_approved,

@@ -16,6 +16,7 @@ from bus.journal.states.conditions import expired, is_first_of_thread, is_open
 from config.clock import stamp
 from config.database.engine import Database, wall_ms
 from config.database.tables import approvals, controls, runs, steps
+from config.effects import GATE
 
 MOST = 1000
 """Most runs that are explained at once; the oldest come first, since the others wait for them."""
@@ -191,7 +192,9 @@ def short_call(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def _asks(run_id: str, questions: Sequence[Any]) -> str:
-    call = short_call(questions[0].name, orjson.loads(questions[0].arguments_json))
+    arguments = orjson.loads(questions[0].arguments_json)
+    is_gate = questions[0].name == GATE
+    call = f"'{arguments.get('message')}'" if is_gate else short_call(questions[0].name, arguments)
     until = stamp(questions[0].expires_ms)[:16].replace("T", " ")
     more = f" and {len(questions) - 1} more" if len(questions) > 1 else ""
     return f"waits for an answer about {call}{more}, until {until} UTC; answer it: `./callboard approve {run_id}`."

@@ -341,9 +341,11 @@ def test_a_rejected_gate_follows_its_error(kit: AgentKit) -> None:
     handle = kit.start("flow", {"n": 3})
     until(handle, "waiting")
     [question] = handle.approvals()
+    detail = kit.runner.journal.readers.runs.row(kit.runner.principal, handle.run_id).detail
 
     answer(handle, "reject")
 
+    assert detail == "A person has to answer: Pay 3?"
     assert question["arguments"] == {"message": "Pay 3?", "data": {"n": 3}}
     assert question["reason"] == "The workflow continues behind 'gate' when a person approves."
     assert handle.result(5).output == "no"

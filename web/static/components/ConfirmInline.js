@@ -88,7 +88,7 @@ export class ConfirmInline {
   // Several approvers approve the call as it is.
   #mayEdit() {
     const { approvers, input_schema: schema } = this.#item;
-    return this.#offered().includes("approve") && !(approvers > 1) && fieldsOf(schema ?? {}).length > 0;
+    return this.#offered().includes("approve") && !isGate(this.#item) && !(approvers > 1) && fieldsOf(schema ?? {}).length > 0;
   }
 
   // The call as its tool card has it, which this card stands for while it is open.
@@ -116,8 +116,8 @@ export class ConfirmInline {
 
   #header(item) {
     if (!isOpen(item)) return null;
-    const effect = this.#effect();
-    return h("div.tool-head", {}, icon("waiting"), h("span.tool-name", {}, visible(item.name ?? "decision")), h(`span.badge${effect === "unsafe" ? ".is-unsafe" : ""}`, {}, [effect, stateOf(item)].filter(Boolean).join(" · ")));
+    const effect = isGate(item) ? "" : this.#effect();
+    return h("div.tool-head", {}, icon("waiting"), h("span.tool-name", {}, visible(isGate(item) ? "Approval" : item.name ?? "decision")), h(`span.badge${effect === "unsafe" ? ".is-unsafe" : ""}`, {}, [effect, stateOf(item)].filter(Boolean).join(" · ")));
   }
 
   #effect() {
@@ -126,11 +126,26 @@ export class ConfirmInline {
 
   #question(item) {
     if (item.form) return this.#asked(item);
+    if (isGate(item)) return this.#gate(item);
     const isEdit = this.#field?.decision === "edit";
     return [
       h("div", {}, h("p.ask-title", {}, titleOf(this.#offered())), this.#meaning(item)),
       !isEdit && ArgumentList(item.arguments, defaultsOf(item.input_schema ?? {}, item.arguments ?? {})),
       h("div.ask-why", {}, item.reason && h("p", {}, visible(item.reason)), policyOf(this.#call(), "asked")),
+      item.approvers > 1 && h("p", {}, approvalsOf(item)),
+      this.#answers(),
+      this.#error && h("div", { role: "alert" }, Notice({ text: errorWords(this.#error), code: this.#error.code })),
+      !this.#field && untilOf(item),
+    ];
+  }
+
+  // No call is made: the question is whether the workflow continues, about the data that it asks with.
+  #gate(item) {
+    const { message, ...data } = item.arguments ?? {};
+    return [
+      h("div", {}, h("p.ask-title", { dir: "auto" }, visible(message)), h("p.ask-why", {}, visible(item.reason ?? ""))),
+      Object.keys(data).length > 0 && ArgumentList(data),
+      policyOf(this.#call(), "asked"),
       item.approvers > 1 && h("p", {}, approvalsOf(item)),
       this.#answers(),
       this.#error && h("div", { role: "alert" }, Notice({ text: errorWords(this.#error), code: this.#error.code })),
@@ -274,6 +289,10 @@ function approvalsOf({ approvers, approved_by: names = [] }) {
 
 function untilOf({ expires_at: at, on_expiry: then }) {
   return at && h("p.hint", {}, `Without an answer by ${deadline(at)} ${EXPIRIES[then] ?? "the run fails"}.`);
+}
+
+function isGate({ name }) {
+  return name === "approval_gate";
 }
 
 function stateOf(item) {
