@@ -8,20 +8,26 @@ const OPEN_QUESTION = ":is(.batch:not([hidden]), .ask[data-open=yes])";
 
 /**
  * Follow the end of `scroller` as `content` grows; `onAway(true)` when something new is below. An open question is read from
- * its beginning: where it does not fit, that is in view, and the end is not followed.
+ * its beginning: where it does not fit, that is in view, and stays there while the reader scrolls nothing.
  */
 export function useFollowEnd(scroller, content, onAway) {
   let following = true;
   let jumping = false;
   let height = 0;
+  let placed = null; // where an open question has its beginning in view, and not the end
   const atEnd = () => scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR;
   const scrollTo = (top) => scroller.scrollTo({ top, behavior: "instant" });
   const toEnd = () => {
     const question = content.querySelector(OPEN_QUESTION);
+    if (!question && placed !== null) { // it was answered: the reader is where it was
+      placed = null;
+      following = atEnd();
+      if (!following) return;
+    }
     const end = scroller.scrollHeight - scroller.clientHeight;
     const top = question ? topOf(question) - ABOVE : end;
-    if (top < end) following = false;
     scrollTo(Math.min(top, end));
+    placed = top < end ? scroller.scrollTop : null;
   };
   const toEndIfFollowed = () => following && toEnd();
   const arrive = () => {
@@ -32,7 +38,7 @@ export function useFollowEnd(scroller, content, onAway) {
 
   // An event of an earlier scrolling arrives in the frame of a jump before the jump is made, and must not end it.
   scroller.addEventListener("scroll", () => {
-    if (!jumping) following = atEnd();
+    if (!jumping) following = atEnd() || (placed !== null && Math.abs(scroller.scrollTop - placed) < 2);
     if (following) onAway(false);
   }, { passive: true });
 
