@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from bus.payloads.log_lines import given
@@ -42,6 +42,8 @@ class NodePayload(Payload):
     step_id: str | None = None
     content: str | None = None
     """Why it failed, what it waits for, or what is unusual about it, as a sentence."""
+    counts: Mapping[str, int] | None = None
+    """Of a FOR_EACH whose items child runs work on: how many of these are at their end by now, by status."""
 
     @staticmethod
     def log_line(record: Record) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -42,6 +42,8 @@ class _Loop:
     """By the index of an item: the node that failed in it, and why."""
     over: int = 0
     """Items in which no node is at work."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Where child runs work on the items: how many of these are at their end, by status."""
     most_over: int = 0
     """The highest ``over`` so far, since none is at work between two nodes of an item either."""
 
@@ -63,7 +65,7 @@ class _Loop:
     @property
     def progress(self) -> str:
         """How many items are over, of how many, and how many of these failed."""
-        return ", ".join(part for part in (f"{self.most_over:,} of {self.items or 'its items'}", self._failed) if part)
+        return ", ".join(part for part in (f"{sum(self.counts.values()) or self.most_over:,} of {self.items or 'its items'}", self._failed) if part)
 
     @property
     def summary(self) -> str:
@@ -72,7 +74,8 @@ class _Loop:
 
     @property
     def _failed(self) -> str:
-        return f"{len(self.failures):,} failed" if self.failures else ""
+        failed = self.counts.get("failed", 0) or len(self.failures)
+        return f"{failed:,} failed" if failed else ""
 
     def failed_lines(self) -> Iterator[NodeLine]:
         """Yield a line for each of the first failed items."""
@@ -122,6 +125,8 @@ class NodeLines:
             self._begun.setdefault(node_id, payload.at)
             if payload.node_type == "FOR_EACH" and not is_begun:
                 self._loops.setdefault(node_id, _Loop(items="")).items = payload.content or ""
+            if payload.counts is not None and node_id in self._loops:
+                self._loops[node_id].counts = payload.counts
             return
         mark, colour = MARKS.get(payload.status, ("·", "white"))
         loop = self._loops.pop(node_id, None) if payload.status in ("done", "failed") else None

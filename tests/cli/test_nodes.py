@@ -90,6 +90,15 @@ def test_the_end_says_what_is_not_undone_and_a_failure_once() -> None:
     ]
 
 
+def test_items_of_child_runs_are_counted_as_the_node_says() -> None:
+    nodes = NodeLines()
+    for fields in ({"content": "45 items"}, {"content": "batch 0"}, {"counts": {"done": 8, "failed": 2}}):
+        nodes.take(node("all", "started", "FOR_EACH", **fields))
+
+    assert nodes.at_work == "● all 10 of 45 items, 2 failed"
+    assert nodes.take(node("all", "done", "FOR_EACH"))[0].text.endswith("45 items, 2 failed")
+
+
 def test_a_loop_is_one_line_whose_count_grows_and_that_names_failed_items() -> None:
     nodes = NodeLines()
     nodes.take(node("all", "started", "FOR_EACH", content="9 items"))

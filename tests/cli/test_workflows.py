@@ -251,7 +251,7 @@ def test_child_runs_are_listed_where_they_are_asked_for_and_never_watched_by_the
 ) -> None:
     (tmp_path / "agents" / "sums.yaml").write_text(SUMS.replace("on_item_error", "spread: 1, on_item_error"))
     assert sums("run", "sums", "--input", '{"numbers": [1, "x", 3]}') == 0
-    capsys.readouterr()
+    assert "3 items, 1 failed" in capsys.readouterr().err
 
     counts = []
     for words in ((), ("--children",), ("--agent", "sums")):

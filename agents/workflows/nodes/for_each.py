@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -252,6 +252,8 @@ class Spread(Items):
         for index, outcome in zip(indices, output.value, strict=True):
             if outcome["status"] is not None:
                 self.keep(index, outcome["status"], outcome["result"], call.labels | output.labels)
+        counts = Counter(status for status in self.statuses if status is not None)
+        call.executor.ledger.add(Commit(events=[call.event("started", counts=dict(counts))]))
         return True
 
     def _body(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -1309,6 +1309,10 @@ export interface components {
             branch?: string;
             /** @description Why it failed, what it waits for, or what is unusual about it, as a sentence. */
             content?: string;
+            /** @description Of a FOR_EACH whose items child runs work on: how many of these are at their end by now, by status. */
+            counts?: {
+                [key: string]: number;
+            };
             duration_ms?: number;
             node_id: string;
             node_type: string;

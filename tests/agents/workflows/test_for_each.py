@@ -12,7 +12,7 @@ from agents.testing import AgentKit
 from agents.tools.tool import tool
 from agents.workflows.calls.handler import MAX_ITEMS
 from bus.journal.clients import Origin
-from bus.payloads import ChildPayload, ErrorPayload
+from bus.payloads import ChildPayload, ErrorPayload, NodePayload
 from config.database.tables import steps
 from tests.agents.workflows.conftest import Losses
 from tests.agents.workflows.flows import END, START, edges, events, node, results, states, until, wait_until
@@ -142,6 +142,8 @@ def test_a_list_is_spread_over_child_runs(kit: AgentKit) -> None:
     assert handle.result(10).output == [2 * n for n in range(8)]
     assert sorted(CALLS) == list(range(8))
     assert sum(isinstance(event, ChildPayload) and event.status == "queued" for event in events(kit, handle)) == 3
+    counts = [event.counts for event in events(kit, handle) if isinstance(event, NodePayload) and event.counts]
+    assert (len(counts), counts[-1]) == (3, {"done": 8})
 
 
 @pytest.mark.parametrize("spread", [0, 2])

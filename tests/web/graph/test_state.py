@@ -122,6 +122,15 @@ def test_a_body_whose_items_child_runs_worked_on_is_as_far_as_its_loop(module: M
     assert {nodes[id_]["status"] for id_ in ("fetch", "inner", "price", "keep")} == {"done"}
 
 
+def test_items_that_child_runs_work_on_are_counted_as_their_loop_says(module: Module) -> None:
+    items = {"status": "started", "total": 45, "counts": {"done": 36, "failed": 4}}
+
+    nodes, _ = state(module, LOOPS, done("start", items=items))
+
+    assert (nodes["items"]["counts"], nodes["items"]["seen"]) == ({"done": 36, "failed": 4}, 40)
+    assert nodes["fetch"]["status"] == "ahead"
+
+
 def test_a_body_that_no_item_came_to_is_skipped_with_its_loop(module: Module) -> None:
     nodes, _ = state(module, LOOPS, done("start", "items"))
 
@@ -142,13 +151,14 @@ def test_a_story_keeps_the_last_event_of_each_node_and_item(module: Module) -> N
     events: list[dict[str, Any]] = [
         {"node_id": "items", "status": "started", "content": "1,200 items", "at": "10:00"},
         {"node_id": "items", "status": "started", "content": "batch 0", "at": "10:01"},
+        {"node_id": "items", "status": "started", "counts": {"done": 9}, "at": "10:01"},
         {"node_id": "send", "status": "started", "path": ["items", 17]},
         {"node_id": "send", "status": "done", "path": ["items", 17]},
         {"node_id": "pick", "status": "done", "branch": "default", "at": "10:02"},
     ]
 
     assert module(FOLD, events) == {
-        "items": {"status": "started", "total": 1200, "content": "batch 0", "startedAt": "10:01"},
+        "items": {"status": "started", "total": 1200, "content": "batch 0", "counts": {"done": 9}, "startedAt": "10:00"},
         "send": {"items": {"items/17": "done"}},
         "pick": {"status": "done", "branch": "default", "endedAt": "10:02"},
     }

@@ -57,7 +57,7 @@ function unreached({ loop }, states) {
   const around = states.get(loop);
   if (around.status === "ahead") return unreached(around, states);
   if (!ENDED.has(around.status)) return "ahead";
-  return around.total && !around.seen ? around.status : "skipped";
+  return around.isSpread ? around.status : "skipped";
 }
 
 // Nothing is worked on while the run waits, or once it is over.
@@ -66,8 +66,10 @@ function seenIn(story, status) {
   return story.status === "waiting" && status === "started" ? "waiting" : status;
 }
 
-function loopCounts({ total }, statuses) {
-  return statuses.length || total === undefined ? countsOf(statuses) : { counts: {}, seen: 0 };
+// Of items that child runs work on, the events of the node itself have the counts.
+function loopCounts({ total, counts = {} }, statuses) {
+  if (statuses.length || total === undefined) return countsOf(statuses);
+  return { counts, seen: Object.values(counts).reduce((sum, n) => sum + n, 0), isSpread: true };
 }
 
 function countsOf(statuses) {

@@ -216,7 +216,7 @@ function foldNode(story, event) {
   const [, items] = /^([\d,]+) items$/.exec(event.content ?? "") ?? [];
   if (items && !event.path?.length) node.total = Number(items.replaceAll(",", ""));
   if (event.path?.length) (node.items ??= {})[event.path.join("/")] = event.status;
-  else Object.assign(node, pick(event, "status", "branch", "attempt", "duration_ms", "content"), { [event.status === "started" ? "startedAt" : "endedAt"]: event.at });
+  else Object.assign(node, node.status === "started" && event.status === "started" ? {} : { [event.status === "started" ? "startedAt" : "endedAt"]: event.at }, pick(event, "status", "branch", "attempt", "duration_ms", "content", "counts"));
   return [];
 }
 
