@@ -51,6 +51,8 @@ def workflows(workflow_id: str | None, is_check: bool, is_graph: bool, is_all: b
         _print(rows, settings)
     if not as_json:
         print_problems(rows)
+        if is_check and rows and not any(row["problems"] for row in rows):
+            click.echo(f"No problems: {', '.join(row['id'] for row in rows)}, with what they call.")
     return 1 if any(map(has_error, rows)) else 0
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from json import dumps
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from agents.catalogue import tools_of
 from agents.checkup import Problem, deep_check, problem_of
 from agents.delegation.agent_tool import PREFIX, WORKFLOW
 from agents.registry import AgentRegistry
+from agents.tools.tool import Tool
+from agents.workflows.blueprint_executor import BLUEPRINTS
 from agents.workflows.toolbox import line_of, toolbox_of
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
@@ -21,6 +25,7 @@ from config.definitions.workflows.graph import MAX_DEPTH
 from config.definitions.yaml_lines import LinedYaml, Place, read_yaml
 from config.errors import CallboardError
 from config.settings import Settings
+from config.text.names import did_you_mean
 
 
 def check_workflow(
@@ -32,7 +37,20 @@ def check_workflow(
     problems += check.models()
     if not any(problem.severity == "error" for problem in problems):
         problems += check.toolbox()
+    if definition.blueprint is not None:
+        problems += check.blueprint(definition.blueprint)
     return [*problems, *check.nesting()]
+
+
+def _argument_problems(tool: Tool, arguments: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with the names of a call's arguments, as sentences."""
+    names = list(tool.parameters.get("properties") or ())
+    for name in arguments:
+        if name not in names and tool.parameters.get("additionalProperties") is False:
+            yield f"{tool.name} takes no '{name}'; it takes {', '.join(names) or 'nothing'}.{did_you_mean(name, names)}"
+    missing = [name for name in tool.parameters.get("required") or () if name not in arguments]
+    if missing:
+        yield f"{tool.name} needs {' and '.join(missing)} too; add {'it' if len(missing) == 1 else 'them'}."
 
 
 class WorkflowCheck:
@@ -79,11 +97,37 @@ class WorkflowCheck:
                     yield self._at(("nodes", number, "config", "model"), problem)
 
     def toolbox(self) -> Iterator[Problem]:
-        """Yield what is wrong with the nodes' calls: several tools by one line, or a retry of an unsafe one."""
+        """Yield what is wrong with the nodes' calls: several tools by one line, a retry of an unsafe one, arguments."""
         try:
-            toolbox_of(self._workflow, tools_of(self._workflow, self._settings))
+            tools = toolbox_of(self._workflow, tools_of(self._workflow, self._settings))
         except DefinitionInvalid as error:
             yield problem_of(error)
+            return
+        for number, node in enumerate(self._workflow.nodes):
+            if node.type == "FUNCTION":
+                for problem in _argument_problems(tools[line_of(node)], node.config.get("arguments", {})):
+                    yield self._at(("nodes", number, "config", "arguments"), self._problem(problem))
+
+    def blueprint(self, path: str) -> Iterator[Problem]:
+        """Yield what is wrong with a blueprint: its class, or an ``input:`` that its ``input_model`` does not take.
+
+        Only a process that works on runs imports the class, so the file says what an input has to be.
+        """
+        try:
+            model = BLUEPRINTS.find(path, self._settings).input_model
+        except CallboardError as error:
+            yield self._at(("blueprint",), replace(self._problem(str(error)), code=error.code))
+            return
+        schema = model.model_json_schema() if model is not None else {}
+        own, expected = self._workflow.input, {name: schema.get(name) or [] for name in ("properties", "required")}
+        if model is not None and any(set(own.get(name) or ()) != set(names) for name, names in expected.items()):
+            written = {"type": "object", **expected}
+            names = ", ".join(f"{name}{'' if name in expected['required'] else '?'}" for name in expected["properties"])
+            text = f"the fields of `input:` are not those of {model.__name__} ({names}); write {dumps(written)}"
+            yield self._at(("input",), replace(self._problem(text), severity="warning"))
+
+    def _problem(self, text: str) -> Problem:
+        return Problem(severity="error", file=self._workflow.file, line=None, field=None, text=text)
 
     # --- what it leads to
 
@@ -94,8 +138,7 @@ class WorkflowCheck:
                 text = self._wrong_below(line, (f"{WORKFLOW}{self._workflow.id}",))
                 place = self._place_of(line)
                 if text is not None:
-                    fields = {"severity": "error", "file": self._workflow.file, "line": None, "field": "tools"}
-                    problem = Problem(**fields, text=text)  # type: ignore[arg-type]  # a severity
+                    problem = replace(self._problem(text), field="tools")
                     yield problem if place is None else self._at(place, problem)
 
     def _wrong_below(self, line: str, above: tuple[str, ...]) -> str | None:

@@ -65,7 +65,14 @@ class _Loop:
     @property
     def progress(self) -> str:
         """How many items are over, of how many, and how many of these failed."""
-        return ", ".join(part for part in (f"{sum(self.counts.values()) or self.most_over:,} of {self.items or 'its items'}", self._failed) if part)
+        return ", ".join(
+            part
+            for part in (
+                f"{sum(self.counts.values()) or self.most_over:,} of {self.items or 'its items'}",
+                self._failed,
+            )
+            if part
+        )
 
     @property
     def summary(self) -> str:

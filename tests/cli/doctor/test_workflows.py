@@ -66,6 +66,12 @@ def test_what_can_run_has_no_problem_and_needs_no_model(check: Check, folder: Pa
         ("type: LLM, config: {prompt: Hello, model: opnai/gpt-5-mini}", "nodes[1].config.model", "openai/gpt-5-mini"),
         ("type: FUNCTION, config: {tool: order_supplies}, retry: 2", "nodes[1].retry", "never repeated"),
         (
+            "type: FUNCTION, config: {tool: calculator, arguments: {expression: '1', expresion: '1'}}",
+            "nodes[1].config.arguments",
+            "takes no 'expresion'; it takes expression. Did you mean 'expression'?",
+        ),
+        ("type: FUNCTION, config: {tool: calculator}", "nodes[1].config.arguments", "needs expression too"),
+        (
             "type: FUNCTION, config: {tool: calculator}, compensate: {tool: calculatr}",
             "nodes[1].compensate.tool",
             "'calculatr'",
@@ -103,3 +109,32 @@ def test_workflows_are_nested_three_deep_and_no_deeper(check: Check, folder: Pat
     assert check("level2") == []
     ((_, _, _, text),) = check("level1")
     assert "deeper than 3 workflows (level1 -> level2 -> level3 -> level4 -> level5)" in text
+
+
+@pytest.mark.parametrize(
+    ("lines", "severity", "words"),
+    [
+        (
+            "input: {type: object, properties: {item: {}, quantity: {}, country: {}}, required: [item, country]}",
+            None,
+            "",
+        ),
+        ("", "warning", "not those of OrderInput (item, quantity?, country)"),
+        (
+            "input: {type: object, properties: {item: {}}, required: [item]}",
+            "warning",
+            '"required": ["item", "country"]',
+        ),
+        ("blueprint: nowhere", "error", "nowhere"),
+    ],
+)
+def test_the_input_of_a_blueprint_is_that_of_its_model(
+    check: Check, folder: Path, lines: str, severity: str | None, words: str
+) -> None:
+    named = "" if lines.startswith("blueprint") else "blueprint: order\n"
+    (folder / "flow.yaml").write_text(f"name: Flow\n{named}{lines}\n")
+
+    problems = check("flow")
+
+    assert [problem[0] for problem in problems] == ([severity] if severity is not None else [])
+    assert words in "".join(problem[3] for problem in problems)
