@@ -17,7 +17,7 @@ from bus.journal.clients import NO_MODEL, Origin, RepeatedRun
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.loading import pinned_definition
-from config.definitions.schemas.json_schema import schema_errors
+from config.definitions.schemas.json_schema import defaults_of, schema_errors
 
 
 def input_fields(
@@ -25,15 +25,20 @@ def input_fields(
 ) -> dict[str, Any]:
     """Return what a new run of a workflow takes from its input: the input, its text for people, and the model.
 
+    Fields that the input leaves out have the schema's defaults, so that the run's record has all that it works with.
+
     Raises:
         INPUT_INVALID: it does not fit the workflow's schema.
         INPUT_TOO_LARGE: it is longer than an input may be.
         INPUT_BLOCKED: it has a secret, or a guardrail blocks it.
     """
-    text = orjson.dumps(dict(data)).decode()
+    schema = definition.input_schema or {}
+    left_out = {name: value for name, value in defaults_of(schema).items() if name not in data}
+    data = {**data, **left_out}
+    text = orjson.dumps(data).decode()
     if len(text) > max_chars:
         raise INPUT_TOO_LARGE(size=len(text), limit=max_chars)
-    problems = schema_errors(definition.input_schema or {}, dict(data))
+    problems = schema_errors(schema, data)
     if problems:
         raise INPUT_INVALID(workflow=definition.id, problems="; ".join(problems))
     guardrails.require_call(data)

@@ -180,6 +180,14 @@ def check_schema(schema: Mapping[str, Any]) -> None:
         raise SchemaRefused(f"it is not a JSON Schema: {str(error)[:300]}.") from error
 
 
+def defaults_of(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the defaults of the fields at the top of a schema of an object."""
+    fields = schema.get("properties") or {}
+    return {
+        name: field["default"] for name, field in fields.items() if isinstance(field, Mapping) and "default" in field
+    }
+
+
 def schema_errors(schema: Mapping[str, Any], value: Any) -> list[str]:
     """Return the validation errors as readable sentences, at most five; empty when ``value`` conforms.
 

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from config.definitions.agent import TOOL_LINE, AgentDefinition, DefinitionFields
 from config.definitions.model_fields import Seconds, Section, Text
+from config.definitions.schemas.json_schema import defaults_of
 from config.definitions.workflows.graph import Edge, Graph
 from config.definitions.workflows.node_configs import NodeConfig, Schema, SignalName, has_templates, union
 from config.definitions.workflows.node_types import SHIPPED, node_type_plugins
@@ -168,7 +169,10 @@ class WorkflowDefinition(WorkflowFields, AgentDefinition):
 
     @property
     def input_schema(self) -> Mapping[str, Any] | None:
-        return self.input
+        """The schema of what a caller gives: a field with a default may be left out, whatever ``required`` says."""
+        defaults = defaults_of(self.input)
+        required = [name for name in self.input.get("required", ()) if name not in defaults]
+        return {**self.input, "required": required} if "required" in self.input else self.input
 
     @property
     def asks_model(self) -> bool:

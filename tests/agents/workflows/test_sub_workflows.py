@@ -36,6 +36,21 @@ def test_a_node_maps_its_input_and_the_output_of_the_child_run(kit: AgentKit) ->
     assert kit.start("outer", {"n": 4}).result(5).output == 15
 
 
+def test_what_a_caller_leaves_out_has_its_default_and_is_recorded(kit: AgentKit) -> None:
+    fields = {"n": {"type": "integer"}, "by": {"type": "integer", "default": 7}, "note": {"type": "string"}}
+    schema = {"type": "object", "properties": fields, "required": ["n", "by"]}
+    kit.workflow("inner", input=schema, **chain(node("t", "TRANSFORM", output="{{ input }}")))
+    calls(kit, "outer", "inner")
+
+    handle = kit.start("inner", {"n": 1})
+
+    assert handle.result(5).output == {"n": 1, "by": 7}
+    row = kit.runner.journal.readers.runs.row(kit.runner.principal, handle.run_id)
+    assert row.title == 'Flow: {"n":1,"by":7}'
+    assert kit.start("outer", {"n": 2}).result(5).output == {"n": 2, "by": 7}
+    assert kit.start("inner", {"n": 3, "by": 0}).result(5).output == {"n": 3, "by": 0}
+
+
 def test_a_workflow_that_calls_itself_through_a_third_is_refused_before_there_is_a_run(kit: AgentKit) -> None:
     for caller, called in (("one", "two"), ("two", "three"), ("three", "one")):
         calls(kit, caller, called)
