@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from agents.catalogue import tools_of
-from agents.checkup import Problem, deep_check, problem_of
+from agents.checkup import Problem, Severity, deep_check, problem_of
 from agents.delegation.agent_tool import PREFIX, WORKFLOW
 from agents.registry import AgentRegistry
 from agents.tools.tool import Tool
@@ -24,8 +24,14 @@ from config.definitions.workflows.fields import WorkflowDefinition
 from config.definitions.workflows.graph import MAX_DEPTH
 from config.definitions.yaml_lines import LinedYaml, Place, read_yaml
 from config.errors import CallboardError
+from config.expressions.errors import ExpressionRefused
+from config.expressions.node_expression import NodeExpression
+from config.expressions.templates import Template, templates_in
 from config.settings import Settings
 from config.text.names import did_you_mean
+
+EXPRESSIONS = ("condition", "expression", "by", "field")
+"""Fields of a node's config that are expressions, and no templates."""
 
 
 def check_workflow(
@@ -34,7 +40,7 @@ def check_workflow(
     """Return all problems of a workflow that show only with other files; empty when it can run."""
     check = WorkflowCheck(definition, settings)
     problems = [check.placed(problem) for problem in deep_check(definition, settings, None, serving)]
-    problems += check.models()
+    problems += [*check.models(), *check.input_fields()]
     if not any(problem.severity == "error" for problem in problems):
         problems += check.toolbox()
     if definition.blueprint is not None:
@@ -95,6 +101,19 @@ class WorkflowCheck:
                 alone = definition_of(self._workflow.id, {"name": node.id, "model": model, "system_prompt": "-"})
                 for problem in deep_check(alone, self._settings):
                     yield self._at(("nodes", number, "config", "model"), problem)
+
+    def input_fields(self) -> Iterator[Problem]:
+        """Yield each field of the input that a node reads and ``input:`` does not have; it may be given only if open."""
+        schema = self._workflow.input
+        names = schema.get("properties") or {}
+        severity: Severity = "error" if schema.get("additionalProperties") is False else "warning"
+        for number, node in enumerate(self._workflow.nodes if names else ()):
+            undoing = {"compensate": {"arguments": node.compensate.arguments}} if node.compensate is not None else {}
+            for place, text in templates_in({"config": node.config, **undoing}):
+                for field in sorted(_input_fields(place, text) - names.keys()):
+                    listing = ", ".join(f"'{name}'" for name in names)
+                    problem = f"reads `input.{field}`, and `input:` has {listing}.{did_you_mean(field, names)}"
+                    yield self._at(("nodes", number, *place), replace(self._problem(problem), severity=severity))
 
     def toolbox(self) -> Iterator[Problem]:
         """Yield what is wrong with the nodes' calls: several tools by one line, a retry of an unsafe one, arguments."""
@@ -162,3 +181,13 @@ class WorkflowCheck:
             definition: AgentDefinition = self._registry.get(line.partition(":")[2])
             return definition.tools
         return ()
+
+
+def _input_fields(place: Place, text: str) -> frozenset[str]:
+    """Return the fields of the input that a text of a node's config reads."""
+    names = [part for part in place if isinstance(part, str)]
+    with suppress(ExpressionRefused):
+        if names[-1] in EXPRESSIONS and "{{" not in text:
+            return NodeExpression(text, is_boolean=False).input_fields
+        return Template(text).input_fields
+    return frozenset()

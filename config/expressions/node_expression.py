@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import Any
 
 from config.expressions.cel import Expression, Language
-from config.expressions.references import NAMES, NODES, Reference, nodes_of
+from config.expressions.references import NAMES, NODES, Reference, input_fields_of, nodes_of
 from config.expressions.work import Split, size_of, split_texts
 
 _REFERENCE = re.compile(
@@ -45,6 +45,8 @@ class NodeExpression:
         """The names to which it refers."""
         self.nodes = nodes_of(references)
         """The ids of the nodes to which it refers; None where a value decides, or all are meant."""
+        self.input_fields = input_fields_of(references)
+        """The fields of the input to which it refers."""
         self._read = _tree_of(references)
 
     def holds(self, variables: Mapping[str, Any]) -> bool:

@@ -182,6 +182,12 @@ def nodes_of(references: Iterable[Reference]) -> frozenset[str] | None:
     return frozenset(ids)
 
 
+def input_fields_of(references: Iterable[Reference]) -> frozenset[str]:
+    """Return the fields at the top of the input to which references lead."""
+    paths = (reference.parts for reference in references)
+    return frozenset(part for name, *rest in paths for part in rest[:1] if name == "input" and isinstance(part, str))
+
+
 # --- sentences
 
 
@@ -201,10 +207,16 @@ def _contents(value: Any, part: str | int) -> str:
     """Return what a value has in place of a part that is missing, without its values."""
     if isinstance(value, Mapping):
         hint = did_you_mean(str(part), map(str, value))
-        return f"has {listed(value)}.{hint}" if hint else f"has {listed(value)}"
+        return f"{_fields_in(value)}.{hint}" if hint else _fields_in(value)
     if isinstance(value, list | tuple):
         return f"is a list of {len(value):,}"
     return f"is {kind_of(value)}"
+
+
+def _fields_in(value: Mapping[Any, Any]) -> str:
+    if not value:
+        return "has no fields"
+    return f"has only the field {listed(value)}" if len(value) == 1 else f"has the fields {listed(value)}"
 
 
 def listed(names: Iterable[Any]) -> str:

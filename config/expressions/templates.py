@@ -12,7 +12,7 @@ from typing import Any
 from minijinja import Environment, TemplateError
 
 from config.expressions.errors import ExpressionFailed, ExpressionRefused
-from config.expressions.references import MAX_SHOWN, Reference, nodes_of
+from config.expressions.references import MAX_SHOWN, Reference, input_fields_of, nodes_of
 from config.expressions.template_data import MAX_CHARS, MISSING, NULL, TOO_LONG, Rendering, filters_of, is_null
 from config.expressions.template_syntax import MAX_BRANCHES, MAX_SOURCE, Segment, checked, optional_keys, segments_of
 from config.expressions.work import size_of
@@ -47,6 +47,8 @@ class Template:
         """The names to which it refers."""
         self.nodes = nodes_of(self._references)
         """The ids of the nodes to which it refers; None where a value decides, or all are meant."""
+        self.input_fields = input_fields_of(self._references)
+        """The fields of the input to which it refers."""
         self._optional = _optional_keys(self._segments)
         self._is_value = _is_one_expression(source, self._segments)
         self._reference = _only_reference(self._segments, self._references) if self._is_value else None

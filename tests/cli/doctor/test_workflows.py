@@ -58,6 +58,29 @@ def test_what_can_run_has_no_problem_and_needs_no_model(check: Check, folder: Pa
 
 
 @pytest.mark.parametrize(
+    ("node", "place"),
+    [
+        ("type: TRANSFORM, config: {output: {a: ['{{ input.amont }}']}}", "config.output.a[0]"),
+        ("type: FILTER, config: {items: [1], condition: input.amont > item}", "config.condition"),
+        ("type: CHOICE, config: {branches: [{field: input.amont, operator: '>', value: 1}]}", "config.branches[0].field"),
+    ],
+)
+@pytest.mark.parametrize("is_open", [False, True])
+def test_what_a_node_reads_of_the_input_is_a_field_of_it(
+    node: str, place: str, is_open: bool, check: Check, folder: Path
+) -> None:
+    write(folder, "flow", node)
+    schema = f"{{type: object, properties: {{amount: {{}}, to: {{}}}}, additionalProperties: {str(is_open).lower()}}}"
+    file = folder / "flow.yaml"
+    file.write_text(f"{file.read_text()}input: {schema}\n")
+
+    ((severity, line, field, text),) = check("flow")
+
+    assert (severity, line, field) == ("warning" if is_open else "error", 4, f"nodes[1].{place}")
+    assert text == "reads `input.amont`, and `input:` has 'amount', 'to'. Did you mean 'amount'?"
+
+
+@pytest.mark.parametrize(
     ("node", "field", "words"),
     [
         (SUB.format("nowhere"), "nodes[1].config.workflow", "no agent or workflow is called 'nowhere'"),

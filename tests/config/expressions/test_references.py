@@ -49,7 +49,7 @@ def test_a_sentence_lists_a_few_names_on_one_line():
     with pytest.raises(ExpressionFailed) as failure:
         reference_of("input.other").read(variables)
 
-    assert str(failure.value).startswith("`input.other` has no value: `input` has key 00\\n, key 01\\n,")
+    assert str(failure.value).startswith("`input.other` has no value: `input` has the fields key 00\\n, key 01\\n,")
     assert str(failure.value).endswith(", key 11\\n and 18 more")
 
 

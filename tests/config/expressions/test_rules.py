@@ -67,7 +67,7 @@ def test_a_rule_looks_whether_there_is_a_value(field, holding):
 @pytest.mark.parametrize(
     ("field", "operator", "value", "problem"),
     [
-        ("input.title", "==", "a", "`input.title` has no value: `input` has amount"),
+        ("input.title", "==", "a", "`input.title` has no value: `input` has the fields amount"),
         ("input.title", "is_empty", None, "`input.title` has no value"),
         ("item.price", "<", 1, "there is no `item` here"),
         ("input.amount", "==", "{{ input.title }}", "`input.title` has no value"),

@@ -136,13 +136,13 @@ def test_a_template_that_cannot_be_used_is_refused_at_once(source, problem):
 @pytest.mark.parametrize(
     ("source", "problem"),
     [
-        ("x{{ input.amont }}", "`input.amont` has no value: `input` has amount, lines, name, note, order, paid, share"),
+        ("x{{ input.amont }}", "`input.amont` has no value: `input` has the fields amount, lines, name, note, order, paid, share"),
         ("{{ input.amont }}", "Did you mean 'amount'?"),
         ("x{{ input.lines[2].price }}", "`input.lines[2]` has no value: `input.lines` is a list of 2"),
         ("{{ input.amount.cents }}", "`input.amount.cents` has no value: `input.amount` is a number"),
-        ("{{ input.order.keys }}", "`input.order.keys` has no value: `input.order` has id, items"),
+        ("{{ input.order.keys }}", "`input.order.keys` has no value: `input.order` has the fields id, items"),
         ("x{{ input.order.__class__ }}", "`input.order.__class__` has no value"),
-        ("{{ nodes.refund.id }}", "`nodes.refund` has no value: `nodes` has charge, look-up"),
+        ("{{ nodes.refund.id }}", "`nodes.refund` has no value: `nodes` has the fields charge, look-up"),
         ("{{ item.price + 1 }}", "there is no `item` here; there are input, nodes, variables"),
         ("{{ nodes[input.name].id }}", "`{{ nodes[input.name].id }}` has no value"),
         ("{{ input.title | tojson }}", "`input.title` has no value"),
