@@ -103,7 +103,7 @@ class WorkflowCheck:
                     yield self._at(("nodes", number, "config", "model"), problem)
 
     def input_fields(self) -> Iterator[Problem]:
-        """Yield each field of the input that a node reads and ``input:`` does not have; it may be given only if open."""
+        """Yield each field of the input that a node reads and ``input:`` does not have."""
         schema = self._workflow.input
         names = schema.get("properties") or {}
         severity: Severity = "error" if schema.get("additionalProperties") is False else "warning"

@@ -320,8 +320,8 @@ def _newest(
         if status not in STATUSES:
             raise BadRequest(f"'{status[:40]}' is not a status; use open, {', '.join(STATUSES)}.")
         query = query.where(runs.c.status == status)
-    wanted = {"agent_id": agent, "thread_id": thread_id, "principal": owner, "trace_id": trace_id}
-    query = query.where(*(runs.c[name] == value for name, value in wanted.items() if value is not None))
+    values = {"agent_id": agent, "thread_id": thread_id, "principal": owner, "trace_id": trace_id}
+    query = query.where(*(runs.c[name] == value for name, value in values.items() if value is not None))
     if is_child is not None:
         query = query.where(runs.c.parent_id.is_not(None) if is_child else runs.c.parent_id.is_(None))
     if correlation_id is not None:

@@ -62,7 +62,10 @@ def test_what_can_run_has_no_problem_and_needs_no_model(check: Check, folder: Pa
     [
         ("type: TRANSFORM, config: {output: {a: ['{{ input.amont }}']}}", "config.output.a[0]"),
         ("type: FILTER, config: {items: [1], condition: input.amont > item}", "config.condition"),
-        ("type: CHOICE, config: {branches: [{field: input.amont, operator: '>', value: 1}]}", "config.branches[0].field"),
+        (
+            "type: CHOICE, config: {branches: [{field: input.amont, operator: '>', value: 1}]}",
+            "config.branches[0].field",
+        ),
     ],
 )
 @pytest.mark.parametrize("is_open", [False, True])
