@@ -72,6 +72,7 @@ _ALWAYS = ("Think hard and write 120 words", "Fail once")
 _WORDS = re.compile(r"\bwrite (\d{1,4}) words\b", re.IGNORECASE)
 _GREETING = re.compile(r"(?:hello|hi|hey|good (?:morning|day|evening))(?: there)?[.!]?", re.IGNORECASE)
 _SAY = re.compile(r"say[:,]?\s+(.+)", re.IGNORECASE | re.DOTALL)
+_DATA_AT_END = re.compile(r"([^\n{\[]{1,80}): ([\[{][^\n]*)\Z")
 _FAIL = re.compile(r"(?:please )?fail\b(?: (once|halfway))?", re.IGNORECASE)
 NOTE = (
     "*I am the demo model, a small program and not a language model. "
@@ -192,7 +193,8 @@ def _plan(call: ModelCall, sentence: str, results: Sequence[tuple[str, Any]]) ->
         return calls, "\n\n".join(rendered(*each) for each in results)
     command = command or (None if _GREETING.fullmatch(sentence) else lookup_in(sentence, unknown))
     if command is None:
-        return [], _said(sentence) or listed(NOT_KNOWN, _examples(offers, call.starters))
+        text = _said(sentence) or (_of_data(sentence) if not offers else "")
+        return [], text or listed(NOT_KNOWN, _examples(offers, call.starters))
     offer, arguments, is_whole = command
     if is_whole:
         return [(offer.name, arguments)], ""
@@ -207,6 +209,22 @@ def _said(sentence: str) -> str:
     if echo := _SAY.fullmatch(sentence):
         return echo[1]
     return "This time it worked: the model call failed before and was tried again." if _FAIL.match(sentence) else ""
+
+
+def _of_data(sentence: str) -> str:
+    """Return what the data say that a prompt ends with, as that of a workflow's node; empty where it ends with none."""
+    match = _DATA_AT_END.search(sentence)
+    data = _data(match[2]) if match else None
+    return f"{match[1].strip()}: {_in_words(data)}." if match and isinstance(data, dict | list) and data else ""
+
+
+def _in_words(data: Any, between: str = "; ") -> str:
+    """Return JSON data as a part of a sentence."""
+    if isinstance(data, dict):
+        return ", ".join(f"{str(name).replace('_', ' ')} {_in_words(value, ', ')}" for name, value in data.items())
+    if isinstance(data, list):
+        return between.join(_in_words(item, ", ") for item in data)
+    return _cell(data) if not isinstance(data, bool) else ("no", "yes")[data]
 
 
 def _examples(offers: Mapping[str, Offer], starters: Sequence[str]) -> list[str]:

@@ -136,3 +136,21 @@ def test_a_call_of_it_imports_no_litellm():
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
 
     assert ran.stdout.strip() == "[]", ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("prompt", "sentence"),
+    [
+        ('Events in month 6: [["Fête", "21"], ["Festas", "12-29"]]', "Events in month 6: Fête, 21; Festas, 12-29."),
+        ('They wrote: Hi: where?\nThe order: {"id": "1042", "is_paid": true}', "The order: id 1042, is paid yes."),
+        ("Nothing: []", "I know only a few kinds"),
+        ('Broken: {"id": ', "I know only a few kinds"),
+    ],
+)
+def test_a_prompt_that_ends_with_data_is_answered_with_them_where_no_tools_are_offered(prompt, sentence):
+    answers = [
+        "".join(chunk.text for chunk in collect(asked(prompt, **options))[1]) for options in ({}, {"tools": TOOLS})
+    ]
+
+    assert answers[0].startswith(sentence)
+    assert answers[1].startswith("I know only a few kinds")
