@@ -223,6 +223,13 @@ def test_what_waits_for_a_person_continues_where_the_answer_leads(caller: Visito
     reaches(caller, "approve", "waiting")
     expect(caller.page.get_by_label("Message")).to_be_hidden()  # a workflow takes no message
 
+    ask = caller.page.locator(".ask")
+    expect(ask.locator(".ask-title")).to_have_text("Send this answer?", timeout=PATIENCE_MS)
+    expect(ask.get_by_role("button", name="Approve")).to_be_in_viewport()
+    expect(ask.get_by_role("button", name="Edit")).to_have_count(0)
+    caller.page.reload()
+    expect(node(caller, "approve")).to_be_visible(timeout=PATIENCE_MS)
+    expect(ask.get_by_role("button", name="Approve")).to_be_in_viewport()
     caller.page.locator("[data-key=approve]").click(timeout=PATIENCE_MS)
 
     reaches(caller, "sent", "done")

@@ -121,10 +121,14 @@ export class ChatWindow {
   scrollToRun(runId) {
     const isThere = (story) => story.run_id === runId;
     while (this.#older.some(isThere)) this.#showEarlier(this.turns.querySelector(".earlier"));
-    const [, turn] = [...this.#turns].find(([story]) => isThere(story)) ?? [];
+    const turns = [...this.#turns];
+    const [story, turn] = turns.find(([one]) => isThere(one)) ?? [];
     for (const marked of this.turns.querySelectorAll("[aria-current]")) marked.removeAttribute("aria-current");
     if (!turn) return this.complain({ message: `There is no run '${runId}' in this conversation. It may have been removed.`, code: "run_unknown" });
     turn.element.setAttribute("aria-current", "true");
+    // What the newest run asks stands at its end, below the graph of a workflow.
+    const mayAsk = !isOver(story) && (story.kind === "workflow" || story.status === "waiting");
+    if (mayAsk && story === turns.at(-1)[0]) return this.follow.jump();
     this.follow.leave();
     requestAnimationFrame(() => bring(turn.element));
   }

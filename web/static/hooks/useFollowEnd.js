@@ -14,20 +14,22 @@ export function useFollowEnd(scroller, content, onAway) {
   let following = true;
   let jumping = false;
   let height = 0;
-  let placed = null; // where an open question has its beginning in view, and not the end
+  let placed = null; // where this has scrolled to: there the reader has scrolled nothing
+  let isAtQuestion = false; // its beginning is in view, and not the end
   const atEnd = () => scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR;
   const scrollTo = (top) => scroller.scrollTo({ top, behavior: "instant" });
   const toEnd = () => {
     const question = content.querySelector(OPEN_QUESTION);
-    if (!question && placed !== null) { // it was answered: the reader is where it was
-      placed = null;
+    if (!question && isAtQuestion) { // it was answered: the reader is where it was
+      isAtQuestion = false;
       following = atEnd();
       if (!following) return;
     }
     const end = scroller.scrollHeight - scroller.clientHeight;
     const top = question ? topOf(question) - ABOVE : end;
     scrollTo(Math.min(top, end));
-    placed = top < end ? scroller.scrollTop : null;
+    placed = scroller.scrollTop;
+    isAtQuestion = top < end;
   };
   const toEndIfFollowed = () => following && toEnd();
   const arrive = () => {
@@ -38,7 +40,12 @@ export function useFollowEnd(scroller, content, onAway) {
 
   // An event of an earlier scrolling arrives in the frame of a jump before the jump is made, and must not end it.
   scroller.addEventListener("scroll", () => {
-    if (!jumping) following = atEnd() || (placed !== null && Math.abs(scroller.scrollTop - placed) < 2);
+    const isMoved = placed === null || Math.abs(scroller.scrollTop - placed) >= 2;
+    if (!jumping && isMoved) {
+      placed = null;
+      isAtQuestion = false;
+      following = atEnd();
+    }
     if (following) onAway(false);
   }, { passive: true });
 
