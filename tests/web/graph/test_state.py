@@ -26,6 +26,7 @@ FOLD = """
   argument.forEach((event, i) => applyEvent(story, { type: "node", path: [], seq: i + 1, ...event }));
   return story.nodes;
 """
+WAITS = "return (await import(`${graph}/../state/words.js`)).waitWords(argument);"
 CALLS = "return (await import(`${graph}/calls.js`)).graphOfCalls(argument);"
 CHOICE = workflow(
     "start choose",
@@ -163,6 +164,14 @@ def test_a_story_keeps_the_last_event_of_each_node_and_item(module: Module) -> N
         "send": {"items": {"items/17": "done"}},
         "pick": {"status": "done", "branch": "default", "endedAt": "10:02"},
     }
+
+
+def test_a_run_that_waits_says_for_what_its_nodes_wait(module: Module) -> None:
+    nodes = done("start", paid={"status": "waiting", "content": "Waits for the signal 'paid'."})
+
+    assert module(WAITS, {"nodes": nodes}) == "Waits for the signal 'paid'."
+    assert module(WAITS, {"nodes": nodes, "detail": "Waits at 'paid'."}) == "Waits at 'paid'."
+    assert module(WAITS, {}) == ""
 
 
 def test_the_calls_of_a_blueprint_are_drawn_in_their_order(module: Module) -> None:

@@ -6,7 +6,7 @@ import { visible } from "../dom/visible.js";
 import { fleetWords, isStarting } from "../state/fleet.js";
 import { isOpen, isOver } from "../state/story.js";
 import { ownerOf } from "../state/me.js";
-import { errorWords, stateWords } from "../state/words.js";
+import { errorWords, stateWords, waitWords } from "../state/words.js";
 import { ArgumentList } from "./ArgumentList.js";
 import { DecisionList } from "./DecisionList.js";
 import { ErrorItem } from "./ErrorItem.js";
@@ -224,7 +224,8 @@ function queued(story, fleet) {
 
 function waiting(story) {
   const words = stateWords(story.status, story.reason);
-  return story.detail ? Notice({ tone: "wait", title: words[0].toUpperCase() + words.slice(1), text: story.detail }) : LoadingIndicator(words);
+  const text = waitWords(story);
+  return text ? Notice({ tone: "wait", title: words[0].toUpperCase() + words.slice(1), text }) : LoadingIndicator(words);
 }
 
 function isOlder(story, ms) {

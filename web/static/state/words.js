@@ -1,7 +1,7 @@
 // A run's state in words: the same in every list, at the terminal and over HTTP.
 
 const WORDS = { queued: "queued", running: "running", waiting: "waiting", stopping: "stopping", succeeded: "succeeded", failed: "failed", cancelled: "cancelled", dead: "dead" };
-const WAITS = { approval: "waiting for an answer", paused: "paused", task: "waiting for a task", code_version: "waiting for another worker", principal_disabled: "waiting for its principal" };
+const WAITS = { approval: "waiting for an answer", paused: "paused", task: "waiting for a task", signal: "waiting for a signal or a time", child: "waiting for child runs", code_version: "waiting for another worker", principal_disabled: "waiting for its principal" };
 const DECISIONS = { run_again: "Run again", take_as_done: "Take as done", fail: "Fail the run", approve: "Approve", reject: "Reject", answer: "Answer", void: "Asked again" };
 const EFFECTS = {
   pure: "It changes nothing.",
@@ -15,6 +15,11 @@ const PEOPLE = { local: "on a page or over HTTP", terminal: "at a terminal", exp
 /** Return `running`, `waiting for an answer`, … */
 export function stateWords(status, reason) {
   return (status === "waiting" && WAITS[reason]) || WORDS[status] || status;
+}
+
+/** Return for what a run waits, as its server says it, or else the nodes of its workflow. */
+export function waitWords({ detail, nodes = {} }) {
+  return detail ?? Object.values(nodes).map(({ status, content }) => (status === "waiting" && content) || "").filter(Boolean).join(" ");
 }
 
 /** Return an error for a person: one about the credential is meant for programs, and a notice offers the sign-in. */
