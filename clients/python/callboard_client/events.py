@@ -222,6 +222,8 @@ class NodeEvent(Event):
     step_id: str | None = None
     content: str | None = None
     """Why it failed, what it waits for, or what is unusual about it, as a sentence."""
+    counts: Mapping[str, int] | None = None
+    """Of a FOR_EACH whose items child runs work on: how many of these are at their end by now, by status."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
