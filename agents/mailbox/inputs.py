@@ -23,8 +23,6 @@ from bus.sealing import Original
 from config.definitions.agent import AgentDefinition
 from config.definitions.loading import pinned_definition
 from config.definitions.schemas.json_schema import schema_errors
-from config.definitions.workflows.graph import TOP
-from config.definitions.workflows.node_configs import ForEachConfig, WaitConfig
 from config.identity.principal import Principal, Verb
 from config.text.names import did_you_mean
 
@@ -101,6 +99,8 @@ def _signals_of(definition: AgentDefinition, is_part: bool) -> dict[str, Mapping
     ``is_part``: in child runs, which work on items that a FOR_EACH spreads; otherwise in the run itself.
     """
     from config.definitions.workflows.fields import WorkflowDefinition  # most processes have no workflow
+    from config.definitions.workflows.graph import TOP
+    from config.definitions.workflows.node_configs import ForEachConfig, WaitConfig
 
     assert isinstance(definition, WorkflowDefinition)
     forms: dict[str, Mapping[str, Any]] = {} if is_part else dict(definition.signals)
