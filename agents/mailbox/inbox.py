@@ -42,6 +42,7 @@ class Inbox:
         self._journal, self._run_id, self._fence, self._save = journal, lease.run_id, lease.fence, save
         self.unread: dict[int, ControlRequest] = {}
         """By their ids, in the order in which they arrived."""
+        self._answered: set[str] = set()
         self._answering: set[asyncio.Task[None]] = set()
         self.unread_at_claim: Sequence[ControlRequest] = ()
         """What had arrived before the run was claimed, and the claim has not answered."""
@@ -68,13 +69,13 @@ class Inbox:
         self.max_rounds = max_rounds
 
     def receive(self, request: ControlRequest) -> None:
-        """Take a control that was read from the journal; a second time nothing happens.
+        """Take a control that was read from the journal; a second time nothing happens, also behind its answer.
 
         A steer and a pause are accepted by an event at once, and one for a status that the run has left is refused. So
         is a text that other guardrails have let through, those of the agent before a hand-over or of another version,
         and the run's do not. A resumption takes back the pause that the owner has not come to.
         """
-        if request.id in self.unread:
+        if request.id in self.unread or request.control_id in self._answered:  # read before the answer was committed
             return
         if request.kind == "wake":
             self.release(WOKEN)
@@ -139,6 +140,7 @@ class Inbox:
     def _forget(self, answers: Iterable[Payload]) -> None:
         """Leave out the controls that these events answer for good."""
         answered = _answered(answers)
+        self._answered |= answered
         self.unread = {key: value for key, value in self.unread.items() if value.control_id not in answered}
 
     async def refresh(self) -> None:

@@ -305,3 +305,15 @@ def test_a_text_that_another_definition_checked_is_checked_once(text: str, state
     assert [(event.state, event.reason) for event in saved if isinstance(event, ControlPayload)] == [
         (state, "input_blocked" if state == "refused" else None)
     ]
+
+
+def test_a_text_that_was_read_before_its_answer_was_committed_is_not_taken_again() -> None:
+    lease = SimpleNamespace(definition_digest="mine", run_id="run_1", fence=1, max_rounds=None)
+    inbox = Inbox(None, lease, None, Counted())  # type: ignore[arg-type]  # what it uses of them
+    request = ControlRequest(id=1, run_id="run_1", kind="steer", by="ann", data={"content": "hi"}, is_accepted=True)
+    inbox.receive(request)
+
+    inbox.committed(inbox.steered().events)
+    inbox.receive(request)
+
+    assert not inbox.has_steers
