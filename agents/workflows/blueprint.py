@@ -16,7 +16,11 @@ from uuid import UUID
 from pydantic import BaseModel, ValidationError
 
 from agents.errors import BLUEPRINT_REFUSED
+from config.definitions.dotted_path import NotImportable, require_own
+from config.definitions.errors import ToolUnknown
+from config.definitions.plugins import PluginLoader
 from config.identity.contexts import GoldenContext, SecurityContext
+from config.settings import Settings
 
 Input = Mapping[str, Any] | Callable[[Any], Mapping[str, Any]]
 """The arguments of a call that undoes another; or what makes them of the other's result."""
@@ -186,3 +190,30 @@ async def execute_dagger_capability(
     if golden is not None and ((ctx is not None and ctx != golden) or trace_id not in (None, golden.trace_id)):
         raise BLUEPRINT_REFUSED(problem="a call has the context and the trace of its run, and no others.")
     return await recorder.call(cap_id, dict(input or {}), run_as, None)
+
+
+def _as_blueprint(thing: Any, path: str, name: str | None, settings: Settings) -> type[BaseBlueprint]:
+    """Return the object of a dotted path as a blueprint; raise ``ToolUnknown`` where it is none."""
+    try:
+        require_own(thing, path, settings)
+    except NotImportable as error:
+        raise ToolUnknown(f"blueprint '{path}' {error}", name=path) from error
+    if not _is_blueprint(thing):
+        raise ToolUnknown(f"'{path}' is no blueprint; name a class that has BaseBlueprint as its base.", name=path)
+    blueprint: type[BaseBlueprint] = thing
+    return blueprint
+
+
+def _is_blueprint(thing: Any) -> bool:
+    return isinstance(thing, type) and issubclass(thing, BaseBlueprint)
+
+
+BLUEPRINTS: PluginLoader[type[BaseBlueprint]] = PluginLoader(
+    noun="blueprint",
+    attribute="Class",
+    error=ToolUnknown,
+    accepts=_is_blueprint,
+    build=_as_blueprint,
+    name_of=lambda blueprint: blueprint.__name__,
+)
+"""By name: the entry points ``callboard.blueprints``, and classes of dotted paths."""

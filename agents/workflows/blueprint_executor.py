@@ -17,7 +17,7 @@ import orjson
 
 from agents.errors import BLUEPRINT_REFUSED, NONDETERMINISTIC
 from agents.tools.tool import Tool
-from agents.workflows.blueprint import BaseBlueprint, Undoing, arguments_of, current_recorder
+from agents.workflows.blueprint import BLUEPRINTS, BaseBlueprint, Undoing, arguments_of, current_recorder
 from agents.workflows.calls.node_call import DONE, NodeCall, NodeFailed, RunEnds, recorded_error
 from agents.workflows.calls.scope import NodeOutput, ScopeState
 from agents.workflows.calls.tool_call import called
@@ -27,15 +27,11 @@ from agents.workflows.saga import SAGA
 from bus.journal.approvals import Question
 from bus.journal.owner import Commit, NodeStep
 from bus.payloads import NodePayload
-from config.definitions.dotted_path import NotImportable, require_own
-from config.definitions.errors import ToolUnknown
-from config.definitions.plugins import PluginLoader
 from config.definitions.workflows import node_configs
 from config.definitions.workflows.fields import NodeFields
 from config.definitions.workflows.graph import COMPENSATION
 from config.errors import CallboardError
 from config.ids import canonical_digest, new_id
-from config.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -108,6 +104,7 @@ class BlueprintExecutor(Runtime):
         calls = ((path, step) for path, step in self.recorded.items() if not path.endswith((COMPENSATION, SAGA)))
         self._by_place = {_NAME.sub("", path): step for path, step in calls}
         self._is_parked = asyncio.Event()
+        self._stop: BaseException | None = None  # what ends the logic, which makes no call any more
         self.conflict: Conflict | None = None
         """The call that differs from its record, because of which the logic was stopped."""
 
@@ -117,11 +114,14 @@ class BlueprintExecutor(Runtime):
         parked = asyncio.create_task(self._is_parked.wait())
         try:
             await asyncio.wait({logic, parked}, return_when=asyncio.FIRST_COMPLETED)
+            if isinstance(self._stop, RunEnds):  # also where a branch beside it waits
+                raise self._stop.error from self._stop
             return WorkflowEnd(logic.result()) if logic.done() else None
         except Parked:
             return None
         finally:
             parked.cancel()
+            self._stop = self._stop or Parked()
             logic.cancel()
             await asyncio.gather(logic, return_exceptions=True)
 
@@ -167,7 +167,10 @@ class BlueprintExecutor(Runtime):
             output = await called(call, tool, data)
         except NodeFailed as failure:
             self._keep(call.failed(failure, None))
-            raise RunEnds(failure.error) if failure.ends_run else failure.error from failure
+            if failure.ends_run:
+                self._stop = RunEnds(failure.error)
+                raise self._stop from failure
+            raise failure.error from failure
         if output is None:
             return await self._park()
         change = call.concluded(output)
@@ -230,12 +233,12 @@ class BlueprintExecutor(Runtime):
 
     async def gather(self, *calls: Coroutine[Any, Any, Any]) -> list[Any]:
         """Make calls at once; each branch numbers its own."""
-        place = _place.get()
-        prefix = place.next("gather")
-        for _ in calls:
+        prefix = _place.get().next("gather")
+        for _ in calls[1:]:  # this call's own share is that of the last branch that works
             self.activity.begin()
-        tasks = [asyncio.create_task(self._branch(f"{prefix}/{number}/", call)) for number, call in enumerate(calls)]
-        self.activity.end()
+        left = [len(calls)]
+        branches = (self._branch(f"{prefix}/{number}/", call, left) for number, call in enumerate(calls))
+        tasks = [asyncio.create_task(branch) for branch in branches]
         try:
             results = await asyncio.gather(*tasks, return_exceptions=True)
         except BaseException:
@@ -243,17 +246,20 @@ class BlueprintExecutor(Runtime):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
-        self.activity.begin()
-        for _ in calls:
-            self.activity.end()
-        error = next((result for result in results if isinstance(result, BaseException)), None)
-        if error is not None:
+        errors = [result for result in results if isinstance(result, BaseException)]
+        for error in sorted(errors, key=lambda error: isinstance(error, Exception)):  # what the code cannot catch first
             raise error
         return results
 
-    async def _branch(self, prefix: str, call: Coroutine[Any, Any, Any]) -> Any:
+    async def _branch(self, prefix: str, call: Coroutine[Any, Any, Any], left: list[int]) -> Any:
+        """``left``: how many branches work or wait, in its one place."""
         _place.set(_Place(prefix))
-        return await call
+        try:
+            return await call
+        finally:
+            left[0] -= 1
+            if left[0]:
+                self.activity.end()
 
     # --- records
 
@@ -268,6 +274,8 @@ class BlueprintExecutor(Runtime):
         Raises:
             NONDETERMINISTIC: the code made another call here before.
         """
+        if self._stop is not None:  # the code's `finally:` and the like
+            raise self._stop
         path = _place.get().next(name)
         call = self._call(path)
         before = self._by_place.get(_NAME.sub("", path))
@@ -297,7 +305,8 @@ class BlueprintExecutor(Runtime):
         if answer is not None and answer.decision == "fail":
             raise error
         self.conflict = Conflict(before, {"recorded": recorded, "now": now}, str(error))
-        raise Parked
+        self._stop = Parked()
+        raise self._stop
 
     def questions(self, expires_ms: int) -> list[Question]:
         conflict = self.conflict
@@ -369,30 +378,3 @@ def _shown(path: str) -> str:
 
 def _line(call: Mapping[str, Any]) -> str:
     return f"{call['call']}({orjson.dumps(call['arguments']).decode()[:200] if call['arguments'] else ''})"
-
-
-def _as_blueprint(thing: Any, path: str, name: str | None, settings: Settings) -> type[BaseBlueprint]:
-    """Return the object of a dotted path as a blueprint; raise ``ToolUnknown`` where it is none."""
-    try:
-        require_own(thing, path, settings)
-    except NotImportable as error:
-        raise ToolUnknown(f"blueprint '{path}' {error}", name=path) from error
-    if not _is_blueprint(thing):
-        raise ToolUnknown(f"'{path}' is no blueprint; name a class that has BaseBlueprint as its base.", name=path)
-    blueprint: type[BaseBlueprint] = thing
-    return blueprint
-
-
-def _is_blueprint(thing: Any) -> bool:
-    return isinstance(thing, type) and issubclass(thing, BaseBlueprint)
-
-
-BLUEPRINTS: PluginLoader[type[BaseBlueprint]] = PluginLoader(
-    noun="blueprint",
-    attribute="Class",
-    error=ToolUnknown,
-    accepts=_is_blueprint,
-    build=_as_blueprint,
-    name_of=lambda blueprint: blueprint.__name__,
-)
-"""By name: the entry points ``callboard.blueprints``, and classes of dotted paths."""

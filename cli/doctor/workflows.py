@@ -15,7 +15,7 @@ from agents.checkup import Problem, Severity, deep_check, problem_of
 from agents.delegation.agent_tool import PREFIX, WORKFLOW
 from agents.registry import AgentRegistry
 from agents.tools.tool import Tool
-from agents.workflows.blueprint_executor import BLUEPRINTS
+from agents.workflows.blueprint import BLUEPRINTS
 from agents.workflows.toolbox import line_of, toolbox_of
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid

@@ -132,3 +132,23 @@ class CatchingBlueprint(BaseBlueprint):
         except CallboardError as error:
             await self.sleep(0.01)
             return [error.code, str(error)]
+
+
+class FinallyBlueprint(BaseBlueprint):
+    """Books behind its wait, whatever becomes of that."""
+
+    async def logic(self, data: Any) -> Any:
+        try:
+            return await self.wait_for("shipped")
+        finally:
+            await self.execute_by_id("book", {"what": "late"})
+
+
+class GatheringBlueprint(BaseBlueprint):
+    """Waits for a signal, or for a call whose outcome is not known, beside a call that is done or fails."""
+
+    async def logic(self, data: Any) -> Any:
+        with suppress(Exception):
+            other = self.execute_by_id("linger") if data["lingers"] else self.wait_for("shipped")
+            return await self.gather(self.execute_by_id("book", {"what": data["what"]}), other)
+        return await self.execute_by_id("book", {"what": "after"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -36,6 +37,12 @@ def cancel(id: str) -> str:
     return "cancelled"
 
 
+@tool(effect="unsafe", timeout_s=0.1)
+async def linger() -> None:
+    """Take too long."""
+    await asyncio.sleep(5)
+
+
 @pytest.fixture(autouse=True)
 def _fresh() -> None:
     CALLS.clear()
@@ -43,7 +50,7 @@ def _fresh() -> None:
 
 def started(kit: AgentKit, name: str, data: dict[str, Any]) -> RunHandle:
     signals = {"shipped": {"type": "object"}}
-    kit.workflow(tools=[book, cancel], blueprint=f"{blueprints.__name__}:{name}", signals=signals)
+    kit.workflow(tools=[book, cancel, linger], blueprint=f"{blueprints.__name__}:{name}", signals=signals)
     return kit.start("flow", data)
 
 
@@ -155,3 +162,33 @@ def test_a_blueprint_takes_a_signal_by_the_name_that_its_definition_has_and_no_i
     kit.runner.signal(handle.run_id, "shipped", 3)
 
     assert handle.result(5).output == 3
+
+
+def test_a_blueprint_that_waits_does_not_run_the_end_of_its_code(kit: AgentKit) -> None:
+    handle = started(kit, "FinallyBlueprint", {})
+    until(handle, "waiting")
+    assert CALLS == []
+
+    kit.runner.signal(handle.run_id, "shipped", {"broken": False})
+
+    assert handle.result(5).output == {"broken": False}
+    assert CALLS == ["book late"]
+
+
+def test_a_wait_beside_a_call_that_is_done_holds_no_worker(kit: AgentKit) -> None:
+    handle = started(kit, "GatheringBlueprint", {"what": "a", "lingers": False})
+    until(handle, "waiting")
+
+    kit.runner.signal(handle.run_id, "shipped", {"broken": False})
+
+    assert handle.result(5).output == [{"id": "a"}, {"broken": False}]
+    assert CALLS == ["book a"]
+
+
+def test_a_person_who_ends_a_run_for_one_of_several_calls_is_heard_before_the_failure_of_another(kit: AgentKit) -> None:
+    handle = started(kit, "GatheringBlueprint", {"what": "bad", "lingers": True})
+
+    answer(handle, "fail")
+
+    assert handle.result(5).status == "failed"
+    assert "book after" not in CALLS
