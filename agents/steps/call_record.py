@@ -52,6 +52,8 @@ class CallDecision:
     """The digest of the policy's version and the rule that requires the approval; None where the tool does."""
     repeats: str | None = None
     """Why a person has to approve the call, as a sentence: an earlier run has made it, or another one in its place."""
+    key: str | None = None
+    """The idempotency key with which an earlier run has made the same call; None: it has one of its own."""
     approval_reason: str | None = None
     """Why a person has to approve or complete the call before it is made, as a sentence."""
     form: Mapping[str, Any] | None = None

@@ -340,6 +340,8 @@ class CallWork:
             return
         failure = ToolFailed(str(result)) if outcome == "failed" else None
         self.set_outcome(outcome, result, failure)
+        assert self.end is not None
+        self.end = replace(self.end, labels=self.end.labels | recorded.labels)
 
     def set_outcome(self, outcome: Outcome, result: Any, error: ModelVisible | None = None) -> None:
         """Set the outcome; where it is not known what the call has read, its text is kept back."""

@@ -93,21 +93,11 @@ def request_of(
     record, arguments = CallRecord.of(call, tools.get(call.name), prior), dict[str, Any]()
     try:
         arguments = _written(record)
-        record = _keyed(context, record, arguments)
     except ModelVisible as error:
         problem = error
     return CallRequest(
         context=context, record=record, tools=tools, arguments=arguments, problem=problem, asks_missing=asks_missing
     )
-
-
-def _keyed(context: RunContext, record: CallRecord, arguments: Mapping[str, Any]) -> CallRecord:
-    """Return the record of a call; with the key of the same call, where a node makes it that an earlier run made."""
-    if record.prior is not None or context.lease.recorded is None:
-        return record
-    place = record.call.id, record.call.name, canonical_digest(arguments)
-    key = context.lease.recorded.key_of(*place)
-    return replace(record, key=key) if key is not None else record
 
 
 def _written(record: CallRecord) -> dict[str, Any]:
@@ -226,6 +216,7 @@ def recall(request: CallRequest, decision: CallDecision) -> CallDecision:
     if request.tool.body is not None:  # a batch of other items; its own calls are looked up
         return decision
     outcome = recorded.take(*place)
+    decision = replace(decision, key=recorded.key_of(*place))
     if outcome is None and not request.tool.line.startswith(WORKFLOW):  # whose own calls are looked up
         decision = replace(decision, repeats=recorded.why_asked(*place, request.tool.effect))
     if outcome is not None and outcome.outcome == "done" and request.tool.hands_over:

@@ -41,10 +41,13 @@ class ToolStep:
         arguments that the call lacks.
         """
         self._context = context
-        self._request = request_of(context, call, tools, prior, asks_missing=asks_missing)
-        self.record = self._request.record
-        self.decision: CallDecision = decide(self._request)
+        request = request_of(context, call, tools, prior, asks_missing=asks_missing)
+        self.decision: CallDecision = decide(request)
         """What the stages have decided so far."""
+        self.record = request.record
+        if prior is None and self.decision.key is not None:
+            self.record = replace(self.record, key=self.decision.key)
+        self._request = replace(request, record=self.record)
         self.work = CallWork(context, self.record, _limit_s(self.record.tool, self.decision, default_timeout_s))
         self._end_if_settled()
 

@@ -63,6 +63,9 @@ class DynamicWorkflowExecutor(Runtime):
         """``handlers``: by the names of node types; for the rest see ``Runtime``."""
         super().__init__(context, definition, toolbox, accepted, recorded)
         self.graph = definition.graph
+        if context.lease.recorded is not None:
+            gone = (path for path in self.recorded if path.rpartition("/")[2] not in self.graph.nodes)
+            context.lease.recorded.note_gone(gone)
         types = {node.type: handlers.get(node.type, "") for node in definition.nodes}
         self.handlers: Mapping[str, Any] = {name: handler_of(handler)() for name, handler in types.items()}
         self.repairs = {step.node: step.result["repair"] for step in recorded if _is_repaired(step)}
@@ -161,7 +164,8 @@ class DynamicWorkflowExecutor(Runtime):
     def ids_of(self, path: str) -> dict[str, Any]:
         *scope, node_id = path.split("/")
         names = tuple(int(part) if number % 2 else part for number, part in enumerate(scope))
-        return {"node_id": node_id, "node_type": self.definition.node(node_id).type, "path": names}
+        node = self.graph.nodes.get(node_id)  # None: of an earlier run, whose file had it
+        return {"node_id": node_id, "node_type": node.type if node is not None else "", "path": names}
 
     def references_of(self, node: NodeFields) -> tuple[str, ...]:
         """Return the nodes that a node's templates and conditions read."""

@@ -695,9 +695,9 @@ LINES = (
     ),
     Line(
         promise="a retry makes a keyed call with the key of the first run",
-        file="agents/steps/stages.py",
-        text="    return replace(record, key=key) if key is not None else record",
-        broken="    return record",
+        file="agents/steps/tool_step.py",
+        text="if prior is None and self.decision.key is not None:",
+        broken="if False:",
         tests=f"{RETRIES}::test_a_keyed_call_is_made_again_with_its_key",
     ),
     Line(

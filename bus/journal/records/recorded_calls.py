@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import orjson
@@ -24,9 +24,9 @@ RETRY: Literal["retry"] = "retry"
 Mode = Literal["recorded", "live"]
 """What becomes of a call that was recorded: it gets its recorded outcome, or is made again as any other call."""
 HARMLESS = (Effect.PURE, Effect.IDEMPOTENT)
+"""The effect classes whose calls may be made once more, also under another idempotency key."""
 MAY_HAVE_EFFECT = ("done", "failed", "unknown")
 """The ends of calls that were made."""
-"""The effect classes whose calls may be made once more, also under another idempotency key."""
 CALLED = {"done": "it was done", "failed": "it failed", "unknown": "its outcome is unknown"}
 LOST = "A run that this one continues from was removed, so it is not known whether this call was made before."
 MAX_ORIGINS = 64
@@ -66,6 +66,8 @@ class RecordedOutcome:
     effect: str
     edited: Mapping[str, Any] | None = None
     """The arguments as a person changed them before the call."""
+    labels: frozenset[str] = frozenset()
+    """Of a node's result."""
 
     @property
     def may_be_made_again(self) -> bool:
@@ -109,6 +111,9 @@ class RecordedCalls:
     def child_of(self, path: str) -> None:
         """Return that the child run continues from none."""
 
+    def note_gone(self, paths: Iterable[str]) -> None:
+        """Do nothing: calls are not looked up by node."""
+
     def why_asked(self, *_: str) -> None:
         """Return that no person is asked."""
 
@@ -136,6 +141,7 @@ class RecordedNode:
     """Its idempotency key."""
     child_id: str | None
     """The child run that it was."""
+    labels: frozenset[str]
 
     @property
     def may_be_repeated(self) -> bool:
@@ -147,8 +153,10 @@ class RecordedNode:
 class RecordedNodes:
     """What the nodes of a workflow's earlier runs have called; what its owner finds done is not in it."""
 
-    nodes: Mapping[str, RecordedNode]
+    nodes: dict[str, RecordedNode]
     """By path; a batch of a FOR_EACH is there for each of its items, as ``each~17``."""
+    copied: Mapping[str, RecordedNode] = field(default_factory=dict)
+    """Those that the run has taken as they are."""
     is_whole: bool = True
     """See ``RecordedCalls``."""
     is_live: bool = False
@@ -158,7 +166,8 @@ class RecordedNodes:
         """Return the outcome that a node's call gets, which an earlier run has made; None: it is made."""
         node = None if self.is_live else self._same(path, name, digest)
         if node is not None and (node.status == "done" or (node.status == "unknown" and not node.may_be_repeated)):
-            return RecordedOutcome(run_id=node.run_id, outcome=node.status, result=node.result, effect=node.effect)
+            fields = {"result": node.result, "effect": node.effect, "labels": node.labels}
+            return RecordedOutcome(run_id=node.run_id, outcome=node.status, **fields)
         return None
 
     def key_of(self, path: str, name: str, digest: str) -> str | None:
@@ -169,6 +178,10 @@ class RecordedNodes:
     def child_of(self, path: str) -> str | None:
         """Return the child run that an earlier run has begun here, which the next one continues from."""
         return self.nodes[path].child_id if path in self.nodes and not self.is_live else None
+
+    def note_gone(self, paths: Iterable[str]) -> None:
+        """Note that no node has these paths any more: one that makes the same call may be that node."""
+        self.nodes |= {path: self.copied[path] for path in paths if path in self.copied}
 
     def why_asked(self, path: str, name: str, digest: str, effect: Effect) -> str | None:
         """Return why a person has to approve a node's call, as a sentence; None where it repeats nothing."""
@@ -219,25 +232,27 @@ def read_recorded_calls(
 
 
 def _read_nodes(connection: Connection, run_id: str, origin: Origin) -> RecordedNodes:
-    is_live = origin.mode == "live"
     own = set(connection.execute(_PATHS, {"run_": run_id}).scalars())
     nodes: dict[str, RecordedNode] = {}
-    seen, source = set[str](), origin.run_id
+    undone, source, is_whole = set[str](), origin.run_id, False
     for _ in range(MAX_ORIGINS):
         row = connection.execute(_ORIGIN, {"run_": source}).first()
         if row is None:
-            return RecordedNodes(nodes=nodes, is_whole=False, is_live=is_live)
+            break
         rows = connection.execute(_NODES, {"run_": source}).all()
-        undone = {row.node.removesuffix(COMPENSATION) for row in rows if row.status == "done" and _undoes(row)}
-        for node in reversed(rows):
-            paths = [path for path in _places(node) if path not in seen]
-            seen.update(paths)
-            if node.node not in undone and not _undoes(node) and node.effect not in HARMLESS:
-                nodes |= {path: _node(source, path, node) for path in paths if path not in own or "~" in path}
+        undone |= {row.node.removesuffix(COMPENSATION) for row in rows if row.status == "done" and _undoes(row)}
+        for node in (node for node in reversed(rows) if not _undoes(node) and node.effect not in HARMLESS):
+            for path in [path for path in _places(node) if path not in undone]:
+                newer = nodes.setdefault(path, _node(source, path, node))
+                if newer.child_id is None and newer.name == node.name:  # a copy, whose child is the original's
+                    nodes[path] = replace(newer, child_id=node.child_id)
         if row.origin_id is None:
-            return RecordedNodes(nodes=nodes, is_live=is_live)
+            is_whole = True
+            break
         source = row.origin_id
-    return RecordedNodes(nodes=nodes, is_whole=False, is_live=is_live)
+    copied = {path: node for path, node in nodes.items() if path in own and "~" not in path}
+    left = {path: node for path, node in nodes.items() if path not in copied}
+    return RecordedNodes(nodes=left, copied=copied, is_whole=is_whole, is_live=origin.mode == "live")
 
 
 def _undoes(row: Any) -> bool:
@@ -263,6 +278,7 @@ def _node(run_id: str, path: str, row: Row[Any]) -> RecordedNode:
         result=orjson.loads(row.result_json) if row.result_json is not None else None,
         key=row.idempotency_key,
         child_id=row.child_id,
+        labels=frozenset(orjson.loads(row.labels_json or "[]")),
     )
 
 
@@ -308,12 +324,14 @@ _CALLS = (
     .where(steps.c.run_id == bindparam("run_"), steps.c.kind == "tool", steps.c.ended_ms.is_not(None))
     .order_by(steps.c.number)
 )
-_PATHS = select(steps.c.node).where(steps.c.run_id == bindparam("run_"), steps.c.kind == "tool")
+_PATHS = select(steps.c.node).where(
+    steps.c.run_id == bindparam("run_"), steps.c.kind == "tool", steps.c.ended_ms.is_not(None)
+)
 _CHILD = runs.alias("child")
 _NODES = (
     select(
         *steps.c["node", "name", "arguments_digest", "effect", "status", "result_json", "idempotency_key"],
-        steps.c.input_json,
+        *steps.c["input_json", "labels_json"],
         _CHILD.c.id.label("child_id"),
     )
     .outerjoin_from(steps, _CHILD, (_CHILD.c.parent_step == steps.c.id) & (_CHILD.c.parent_id == steps.c.run_id))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from config.definitions.workflows.fields import WorkflowDefinition
@@ -23,12 +24,10 @@ def redo_of(
     ``before``: the definition that the run had; a node that was changed since is made again too. ``items_only``: of
     what has failed, the items of FOR_EACH alone are.
     """
-    recorded = [step for step in steps if step["node"] is not None and not step["node"].startswith("~")]
-    paths = {step["node"] for step in recorded}
-    redo = _Redo(definition.graph, paths)
+    newest = _newest(step for step in steps if step["node"] is not None and not step["node"].startswith("~"))
+    redo = _Redo(definition.graph, newest)
     changed = _changed(definition, before)
-    for step in recorded:
-        path = step["node"]
+    for path, step in newest.items():
         is_undone = path.endswith(COMPENSATION) and step["status"] == "done"
         is_failed = not path.endswith(COMPENSATION) and step["status"] != "done"
         if is_failed and items_only and "/" not in path:
@@ -38,6 +37,11 @@ def redo_of(
         elif path.rpartition("/")[2] in changed:
             redo.add(path, with_items=True)
     return frozenset(redo.paths)
+
+
+def _newest(steps: Iterable[Step]) -> Mapping[str, Step]:
+    """Return the newest step of each path: an earlier one is that of an attempt, or of the call before a failure."""
+    return {step["node"]: step for step in steps}
 
 
 def _changed(definition: WorkflowDefinition, before: WorkflowDefinition | None) -> set[str]:
@@ -65,7 +69,8 @@ def _written(definition: WorkflowDefinition, node_id: str) -> Mapping[str, Any]:
 def calls_from_the_first_failed(steps: Sequence[Step]) -> frozenset[str]:
     """Return the calls of a blueprint from the first one on that failed or was undone: the code saw its outcome."""
     numbers = {step["node"]: step["number"] for step in steps}
-    failed = [step["node"] for step in steps if (step["status"] != "done") != step["node"].endswith(COMPENSATION)]
+    newest = _newest(steps)
+    failed = [node for node, step in newest.items() if (step["status"] != "done") != node.endswith(COMPENSATION)]
     first = min((numbers[node.removesuffix(COMPENSATION)] for node in failed), default=None)
     return frozenset(step["node"] for step in steps if first is not None and step["number"] >= first)
 
@@ -74,7 +79,7 @@ class _Redo:
     """Collects paths, each with what follows from it."""
 
     def __init__(self, graph: Graph, recorded: Iterable[str]) -> None:
-        self._graph, self._recorded = graph, tuple(recorded)
+        self._graph, self._recorded = graph, sorted(recorded)
         self.paths: set[str] = set()
 
     def add(self, path: str, *, with_items: bool = False) -> None:
@@ -84,12 +89,18 @@ class _Redo:
         self.paths.add(path)
         scope, _, name = path.rpartition("/")
         if with_items:
-            self.paths.update(other for other in self._recorded if other.startswith(f"{path}/"))
+            self.paths.update(self._inside(f"{path}/"))
         if not name.isdecimal():
             for node_id in self._following(name):
                 self.add(f"{scope}/{node_id}" if scope else node_id, with_items=True)
         if scope:
             self.add(scope)
+
+    def _inside(self, prefix: str) -> Iterator[str]:
+        for number in range(bisect_left(self._recorded, prefix), len(self._recorded)):
+            if not self._recorded[number].startswith(prefix):
+                return
+            yield self._recorded[number]
 
     def _following(self, node_id: str) -> Iterable[str]:
         inside = self._graph.scopes[self._graph.scope_of[node_id]].nodes if node_id in self._graph.nodes else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from agents.testing import AgentKit
 from agents.tools.call_context import current_call
 from agents.tools.tool import tool
 from bus.journal.clients import Mode, Origin
-from tests.agents.workflows.flows import END, START, answer, chain, edges, node, until
+from tests.agents.workflows.conftest import Losses
+from tests.agents.workflows.flows import END, START, answer, chain, edges, labels, node, states, until, wait_until
 
 CALLS: list[tuple[str, int, str]] = []
 """What was called: the tool's name, its argument and its key."""
@@ -261,3 +263,135 @@ def test_a_batch_of_a_retry_has_items_of_one_earlier_batch(kit: AgentKit) -> Non
 
     assert again.result(5).output == [1, 2, 3, 4]
     assert sorted(n for _, n, _ in CALLS) == [1, 2, 3, 4]
+
+
+def waiting_with(kit: AgentKit, handle: RunHandle, count: int) -> None:
+    """Return when a run waits for a person, with so many calls made; then stop it."""
+    until(handle, "waiting")
+    questions, calls = len(handle.approvals()), len(CALLS)
+    handle.cancel()
+    handle.result(5)
+    assert (questions, calls) == (1, count)
+
+
+def test_a_question_of_a_retry_outlives_what_else_resumes_it(kit: AgentKit) -> None:
+    BROKEN.add(1)
+    nodes = [START, call("pay"), node("w", "WAIT", signal="go"), END]
+    again = retried(kit, failed(kit, nodes=nodes, edges=edges("start pay", "start w", "pay end")))
+    until(again, "waiting")
+
+    kit.runner.signal(again.run_id, "go", None)
+
+    wait_until(lambda: states(kit, again)["w"] == "done", "the signal was not taken")
+    waiting_with(kit, again, 1)
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("behind", range(6))
+def test_a_result_that_is_taken_from_the_record_survives_a_loss(kit: AgentKit, losses: Losses, behind: int) -> None:
+    BROKEN.update({7, 8})
+    first = call("check", 7, {"on_error": "continue"}, "first")
+    handle = failed(kit, first, call("pay", 2, node_id="same"), call("check", 8))
+    losses.begin(kit, frozenset({behind}))
+
+    assert retried(kit, handle).result(5).status == "succeeded"
+
+    assert [n for _, n, _ in CALLS] == [2]
+
+
+def test_the_retry_of_a_retry_continues_the_child_run_of_a_copied_step(kit: AgentKit) -> None:
+    kit.workflow("inner", tools=TOOLS, **chain(call("pay", 1)))
+
+    def write(number: int) -> None:
+        sub = node("sub", "SUB_WORKFLOW", workflow="inner", input={"n": "{{ nodes.t }}"})
+        kit.workflow(tools=TOOLS, **chain(node("t", "TRANSFORM", output=number), sub, call("check", 5)))
+
+    write(1)
+    FAULTY.add(5)
+    first = kit.start()
+    assert first.result(5).status == "failed"
+    second = retried(kit, first)
+    assert second.result(5).status == "failed"
+    FAULTY.clear()
+    write(2)
+
+    assert retried(kit, second).result(5).status == "succeeded"
+
+    assert len(CALLS) == 1
+
+
+def test_a_node_that_was_renamed_after_it_was_done_does_not_repeat_its_call_unasked(kit: AgentKit) -> None:
+    FAULTY.add(9)
+    handle = failed(kit, call("pay"), call("check", 9))
+    FAULTY.clear()
+    kit.workflow(tools=TOOLS, **chain(call("pay", node_id="renamed"), call("check", 9)))
+
+    waiting_with(kit, retried(kit, handle), 1)
+
+
+def test_what_a_node_did_that_the_file_no_longer_has_is_undone_all_the_same(kit: AgentKit) -> None:
+    undone = {"compensate": {"tool": "refund", "arguments": {"n": "{{ result }}"}}}
+    each = node("each", "FOR_EACH", items=[8], on_item_error="collect")
+    pairs = "each item foreach-body", "each last", "last end"
+    item, last = call("check", "{{ item }}", node_id="item"), call("check", 9, node_id="last")
+    nodes = [START, call("charge", 1, undone), each, item, last, END]
+    kit.workflow(tools=TOOLS, nodes=nodes, edges=edges("start charge", "charge each", *pairs))
+    FAULTY.add(8)
+    handle = kit.start()
+    assert handle.result(5).status == "succeeded"
+    kit.workflow(
+        tools=TOOLS, nodes=[START, each, item, call("check", 8, node_id="last"), END], edges=edges("start each", *pairs)
+    )
+
+    origin = Origin(run_id=handle.run_id, kind="retry", items_only=True)
+    end = kit.runner.repeat(origin, kit.runner.principal).result(5)
+
+    assert (end.status, end.not_undone) == ("failed", None)
+    assert [name for name, _, _ in CALLS] == ["charge", "refund"]
+
+
+def test_a_keyed_call_that_the_policy_rewrites_keeps_its_key(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    rule = "{name: two, verdict: constrain, reason: Two., when: {tools: [charge]}, arguments: {n: 2}}"
+    policy.write_text(f"rules: [{rule}]")
+    with AgentKit(settings={"policy": str(policy)}) as kit:
+        BROKEN.add(2)
+
+        assert retried(kit, failed(kit, call("charge", 5))).result(5).output == 2
+
+        assert len({key for _, _, key in CALLS}) == 1
+
+
+def test_a_result_from_the_record_has_the_labels_that_it_had(kit: AgentKit) -> None:
+    kit.model.respond = lambda _: Turn(text=["hello"])
+    kit.workflow("inner", **chain(node("ask", "LLM", prompt="Hi")))
+    FAULTY.update({7, 8})
+    first = call("check", 7, {"on_error": "continue"}, "first")
+    sub = node("sub", "SUB_WORKFLOW", workflow="inner", input={})
+    again = retried(kit, failed(kit, first, sub, call("check", 8)))
+    again.result(5)
+
+    assert labels(kit, again)["sub"] == ["model"]
+
+
+def test_a_harmless_call_in_between_hides_no_earlier_one(kit: AgentKit) -> None:
+    BROKEN.add(1)
+    first = failed(kit, call("pay", 1, node_id="x"))
+    kit.workflow(tools=TOOLS, **chain(call("check", 9, node_id="x")))
+    FAULTY.add(9)
+    second = retried(kit, first)
+    assert second.result(5).status == "failed"
+    kit.workflow(tools=TOOLS, **chain(call("pay", 1, node_id="x")))
+
+    waiting_with(kit, retried(kit, second), 1)
+
+
+def test_an_answer_that_was_repaired_is_taken_from_the_record(kit: AgentKit) -> None:
+    turns = iter([Turn(text=[text]) for text in ("no json", '{"a": 1}', '{"a": 2}')])
+    kit.model.respond = lambda _: next(turns)
+    FAULTY.add(9)
+    ask = node("ask", "LLM", prompt="Hi", output_schema={"type": "object", "required": ["a"]})
+    handle = failed(kit, ask, call("check", 9), node("t", "TRANSFORM", output="{{ nodes.ask }}"))
+    FAULTY.clear()
+
+    assert retried(kit, handle).result(5).output == {"a": 1}
