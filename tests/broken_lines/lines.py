@@ -703,9 +703,38 @@ LINES = (
     Line(
         promise="a call that was undone is made with another key",
         file="bus/journal/records/recorded_calls.py",
-        text="            if node.node not in undone and not _undoes(node)",
-        broken="            if not _undoes(node)",
+        text="for path in [path for path in _places(node) if path not in undone]:",
+        broken="for path in _places(node):",
         tests=f"{RETRIES}::test_what_was_undone_is_made_again_with_another_key",
+    ),
+    Line(
+        promise="a question of a retry outlives what else resumes the run",
+        file="bus/journal/records/recorded_calls.py",
+        text=', steps.c.kind == "tool", steps.c.ended_ms.is_not(None)\n',
+        broken=', steps.c.kind == "tool"\n',
+        tests=f"{RETRIES}::test_a_question_of_a_retry_outlives_what_else_resumes_it",
+    ),
+    Line(
+        promise="a node that was renamed does not repeat its call unasked",
+        file="agents/workflows/executor.py",
+        text="            context.lease.recorded.note_gone(gone)\n",
+        broken="            pass\n",
+        tests=f"{RETRIES}::test_a_node_that_was_renamed_after_it_was_done_does_not_repeat_its_call_unasked",
+    ),
+    Line(
+        promise="a blueprint that waits makes no call of its code's end",
+        file="agents/workflows/blueprint_executor.py",
+        text="            self._stop = self._stop or Parked()\n",
+        broken="",
+        tests="tests/agents/workflows/test_blueprints.py::test_a_blueprint_that_waits_does_not_run_the_end_of_its_code",
+    ),
+    Line(
+        promise="a model gets a client's text once, however late a poll delivers it",
+        file="agents/mailbox/inbox.py",
+        text=" or request.control_id in self._answered:",
+        broken=":",
+        tests="tests/agents/test_steering.py"
+        "::test_a_text_that_was_read_before_its_answer_was_committed_is_not_taken_again",
     ),
     Line(
         promise="the child run of a retried node continues from the earlier child",
