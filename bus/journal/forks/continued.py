@@ -167,10 +167,13 @@ def continue_from(connection: Connection, origin: Origin, run_id: str, redo: Col
 
     Raises:
         STEP_UNKNOWN: the origin has no step with this number.
+        RUN_NOT_REPEATABLE: the origin is a workflow's run that was retried, so that its record is not the newest.
     """
     run = connection.execute(_RUN, {"run_": run_id}).one()
     if run.kind == WORKFLOW:
         if origin.kind == RETRY:
+            if origin.mode != "live":
+                _require_newest(connection, origin, run)
             copy_nodes(connection, run, origin.run_id, redo)
         return
     steps = steps_of(connection, origin.run_id)
@@ -188,6 +191,19 @@ def continue_from(connection: Connection, origin: Origin, run_id: str, redo: Col
     record(connection, run, 0, Commit(started=started), ())
     record(connection, run, 0, Commit(ended=ended, history=list(copies.items.values())), numbered)
     note_copied(connection, run_id, 1 + len(numbered), handed_from)
+
+
+def _require_newest(connection: Connection, origin: Origin, run: Any) -> None:
+    """Return where no other run has retried a workflow's run; its thread is locked, so none can be on its way."""
+    query = select(*runs.c["id", "status"]).where(runs.c.thread_key == run.thread_key, runs.c.id != run.run_id)
+    query = query.where(runs.c.origin_id == origin.run_id, runs.c.origin_json.contains('"retry"'))
+    later = connection.execute(query.order_by(runs.c.turn.desc()).limit(1)).first()
+    if later is not None:
+        raise RUN_NOT_REPEATABLE(
+            f"run '{origin.run_id}' was retried as '{later.id}', which is {later.status} and knows what was done since; "
+            f"`./callboard runs retry {later.id}` continues from there, and `--live` makes everything again.",
+            run_id=origin.run_id,
+        )
 
 
 _SOURCE = select(*runs.c["id", "agent_id", "handed_from_json"]).where(runs.c.id == bindparam("run_"))

@@ -15,6 +15,7 @@ from agents.testing import AgentKit
 from agents.tools.call_context import current_call
 from agents.tools.tool import tool
 from bus.journal.clients import Mode, Origin
+from config.errors import CallboardError
 from tests.agents.workflows.conftest import Losses
 from tests.agents.workflows.flows import END, START, answer, chain, edges, labels, node, states, until, wait_until
 
@@ -141,18 +142,18 @@ def test_what_was_done_behind_a_failed_node_is_taken_from_the_record_or_asked_ab
     BROKEN.update({7, 8})
     first = call("check", 7, {"on_error": "continue"}, "first")
     handle = failed(kit, first, call("pay", 2, node_id="same"), call("check", 8))
-    again = retried(kit, handle)
 
-    assert again.result(5).status == "succeeded"
+    assert retried(kit, handle).result(5).status == "succeeded"
     assert [n for _, n, _ in CALLS] == [2]
+    BROKEN.update({7, 8})
+    handle = failed(kit, first, call("pay", 2, node_id="same"), call("check", 8))
     kit.workflow(tools=TOOLS, **chain(first, call("pay", 3, node_id="same"), call("check", 8)))
-    BROKEN.add(8)
     other = retried(kit, handle)
     until(other, "waiting")
     assert "with other arguments at 'same' (it was done)" in other.approvals()[0]["reason"]
     answer(other, "reject")
     assert other.result(5).status == "failed"
-    assert [n for _, n, _ in CALLS] == [2]
+    assert [n for _, n, _ in CALLS] == [2, 2]
 
 
 def test_a_node_that_was_renamed_does_not_repeat_its_call_unasked(kit: AgentKit) -> None:
@@ -395,3 +396,17 @@ def test_an_answer_that_was_repaired_is_taken_from_the_record(kit: AgentKit) -> 
     FAULTY.clear()
 
     assert retried(kit, handle).result(5).output == {"a": 1}
+
+
+def test_a_run_is_retried_once_and_then_its_retry_is(kit: AgentKit) -> None:
+    FAULTY.add(9)
+    handle = failed(kit, call("check", 9), call("pay"))
+    FAULTY.clear()
+    again = retried(kit, handle)
+    assert again.result(5).status == "succeeded"
+
+    with pytest.raises(CallboardError, match=f"was retried as '{again.run_id}', which is succeeded"):
+        retried(kit, handle)
+
+    assert len(CALLS) == 1
+    assert retried(kit, handle, "live").result(5).status == "succeeded"
