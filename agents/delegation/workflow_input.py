@@ -91,13 +91,19 @@ def child_nodes(
 
 
 def retried_nodes(journal: Journal, definition: AgentDefinition, source: RepeatedRun, origin: Origin) -> frozenset[str]:
-    """Return the paths of the nodes that the retry of a run makes again."""
+    """Return the paths of the nodes that the retry of a run makes again.
+
+    Raises:
+        WORKFLOW_MISSED: items alone are to be made again, and a blueprint has none.
+    """
     from config.definitions.workflows.fields import WorkflowDefinition  # most processes have no workflow
     from config.definitions.workflows.redo import calls_from_the_first_failed, redo_of
 
     assert isinstance(definition, WorkflowDefinition)
     if origin.kind != "retry":
         return frozenset()
+    if definition.blueprint is not None and origin.items_only:
+        raise WORKFLOW_MISSED(problem=f"'{definition.id}' is a blueprint, which has no items; retry the whole run.")
     if definition.blueprint is not None:
         return calls_from_the_first_failed(source.nodes)
     before_json = journal.readers.recorded_definition(source.definition_digest)

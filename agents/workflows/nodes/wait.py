@@ -39,7 +39,7 @@ class WaitNode(Handler):
 
     async def run(self, call: NodeCall) -> NodeOutput | None:
         name, seconds = signal_name(call), self._seconds(call)
-        command = f"./callboard signal {call.executor.context.lease.run_id} {name}"
+        command = f"./callboard signal {call.executor.context.lease.run_id} {name}{_data(call)}"
         what = f"for the signal '{name}' (`{command}`)" if name is not None else f"for {seconds:g} s"
         step_id, over_s = await self._begun(call, name, seconds, what)
         call.executor.open[call.path] = OpenNode(step_id, what)
@@ -111,6 +111,13 @@ class WaitNode(Handler):
 
     def read(self, call: NodeCall, result: Any) -> NodeOutput:
         return NodeOutput(value=result)
+
+
+def _data(call: NodeCall) -> str:
+    """Return what the command has behind the signal's name where the data have a schema: JSON, to be filled in."""
+    form = call.settings.form or {}
+    fields = ", ".join(f'"{name}": ...' for name in form.get("properties") or form.get("required") or ())
+    return f" '{{{fields}}}'" if form else ""
 
 
 def signal_name(call: NodeCall) -> str | None:

@@ -200,7 +200,7 @@ def _require_newest(connection: Connection, origin: Origin, run: Any) -> None:
     later = connection.execute(query.order_by(runs.c.turn.desc()).limit(1)).first()
     if later is not None:
         raise RUN_NOT_REPEATABLE(
-            f"run '{origin.run_id}' was retried as '{later.id}', which is {later.status} and knows what was done since; "
+            f"run '{origin.run_id}' was retried as '{later.id}', which is {later.status} and knows what was done; "
             f"`./callboard runs retry {later.id}` continues from there, and `--live` makes everything again.",
             run_id=origin.run_id,
         )

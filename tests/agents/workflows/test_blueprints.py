@@ -83,6 +83,8 @@ def test_a_blueprint_that_fails_undoes_its_calls_the_newest_first(kit: AgentKit)
     assert end.not_undone is None
     CALLS.clear()
 
+    with pytest.raises(CallboardError, match="is a blueprint, which has no items"):
+        kit.runner.repeat(Origin(run_id=handle.run_id, kind="retry", items_only=True), kit.runner.principal)
     again = kit.runner.repeat(Origin(run_id=handle.run_id, kind="retry"), kit.runner.principal)
     until(again, "waiting")
     kit.runner.signal(again.run_id, "shipped", {"broken": False})
