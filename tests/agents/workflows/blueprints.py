@@ -152,3 +152,16 @@ class GatheringBlueprint(BaseBlueprint):
             other = self.execute_by_id("linger") if data["lingers"] else self.wait_for("shipped")
             return await self.gather(self.execute_by_id("book", {"what": data["what"]}), other)
         return await self.execute_by_id("book", {"what": "after"})
+
+
+class Limits(BaseModel):
+    most: int
+
+
+class LimitedBlueprint(BaseBlueprint):
+    """Says its definition's limit."""
+
+    config_model = Limits
+
+    async def logic(self, data: Any) -> Any:
+        return self.config.most

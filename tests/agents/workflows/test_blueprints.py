@@ -194,3 +194,14 @@ def test_a_person_who_ends_a_run_for_one_of_several_calls_is_heard_before_the_fa
 
     assert handle.result(5).status == "failed"
     assert "book after" not in CALLS
+
+
+@pytest.mark.parametrize(("config", "output"), [({"most": 3}, 3), ({"most": "many"}, None)])
+def test_the_config_of_a_definition_has_to_fit_the_blueprints_model(
+    kit: AgentKit, config: dict[str, Any], output: int | None
+) -> None:
+    kit.workflow(blueprint=f"{blueprints.__name__}:LimitedBlueprint", config=config)
+
+    end = kit.start().result(5)
+
+    assert (end.output, end.reason) == (output, None if output else "blueprint_failed")

@@ -18,7 +18,7 @@ from agents.testing import AgentKit
 from agents.tools.tool import tool
 from bus.journal.approvals import Decision
 from bus.journal.errors import CONTROL_REFUSED
-from bus.payloads import ControlPayload, ErrorPayload, NodePayload
+from bus.payloads import ControlPayload, ErrorPayload, NodePayload, TextPayload
 from config.database.tables import approvals
 from config.errors import CallboardError
 from tests.agents.workflows.conftest import Losses
@@ -144,6 +144,18 @@ def test_a_model_is_asked_again_as_often_as_its_node_says(kit: AgentKit) -> None
     assert handle.result(20).output == "done"
     attempts = [e.attempt for e in events(kit, handle) if isinstance(e, NodePayload) and e.status == "started"]
     assert attempts == [None, 2]
+
+
+def test_a_models_answer_is_streamed_without_tools_and_is_data_with_a_schema(kit: AgentKit) -> None:
+    kit.model.script(Turn(text=['{"a":', " 1}"]))
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    kit.workflow(**chain(node("ask", "LLM", prompt="Say it.", output_schema=schema)))
+    handle = kit.start()
+
+    assert handle.result(5).output == {"a": 1}
+
+    assert not kit.model.requests[0].tools
+    assert "".join(event.content for event in events(kit, handle) if isinstance(event, TextPayload)) == '{"a": 1}'
 
 
 # --- signals
