@@ -5,6 +5,7 @@ Flags that are settings go into the environment, where this process and its chil
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -69,6 +70,24 @@ class Name(click.ParamType[str]):
 NAME = Name()
 
 
+def _unambiguous(text: str | bytes) -> Any:
+    """Return a JSON value; raise ``ValueError`` where it is none, or has a field twice, as HTTP refuses it too."""
+    value = orjson.loads(text)
+    try:
+        json.loads(text, object_pairs_hook=_once)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    names = set[str]()
+    for name, _ in pairs:
+        if name in names:
+            raise ValueError(f"it has the field '{name[:80]}' twice")
+        names.add(name)
+
+
 class JsonValue(click.ParamType[Any]):
     """A value as JSON."""
 
@@ -76,8 +95,8 @@ class JsonValue(click.ParamType[Any]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
-            return orjson.loads(value)
-        except orjson.JSONDecodeError as error:
+            return _unambiguous(value)
+        except ValueError as error:
             self.fail(f"this is no JSON: {error}; write text in quotes, as '\"yes\"'.", param, ctx)
 
 
@@ -88,15 +107,15 @@ class JsonObject(click.ParamType[dict[str, Any]]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
         try:
-            data = orjson.loads(self._text(str(value), param, ctx))
-        except orjson.JSONDecodeError as error:
+            data = _unambiguous(self._text(str(value), param, ctx))
+        except ValueError as error:
             self.fail(f"the input is no JSON: {error}.", param, ctx)
         if not isinstance(data, dict):
             self.fail("the input has to be a JSON object, in braces.", param, ctx)
         return data
 
     def _text(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
-        if value.lstrip().startswith("{"):
+        if value.lstrip().startswith(("{", "[")):
             return value.encode()
         if value == "-":
             return sys.stdin.buffer.read()
