@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Locator, expect
 
 from tests.browser.answering import opened_counter
 from tests.browser.visitor import PATIENCE_MS, Visitor, in_each_scheme
-from tests.web.graph.workflows import Workflow, workflow
+from tests.web.graph.workflows import Workflow, random_workflow, workflow
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
@@ -24,6 +24,10 @@ SHOW = """
 """
 CHANGE = "Object.assign(window.story, given); window.view.update();"
 PLACES = "boxes => boxes.map(({ offsetLeft, offsetTop, offsetWidth }) => [offsetLeft, offsetTop, offsetWidth])"
+NAME_HEIGHTS = """names => names.map((name) =>
+  parseFloat(getComputedStyle(name).fontSize) * name.getBoundingClientRect().height / name.offsetHeight)"""
+SMALLEST_PX = 10
+HIDDEN_SIZE = "pane => [pane.scrollWidth - pane.clientWidth, pane.scrollHeight - pane.clientHeight]"
 EDGES = "edges => edges.map(edge => edge.parentElement.getAttribute('class').replace('edges is-', ''))"
 TRIAGE = workflow(
     "start classify",
@@ -81,11 +85,11 @@ def visitor(browser: Browser, tmp_path: Path) -> Iterator[Visitor]:
         assert visitor.foreign == []
 
 
-def shows(visitor: Visitor, nodes: dict[str, Any], status: str = "running") -> Locator:
+def shows(visitor: Visitor, nodes: dict[str, Any], graph: Workflow = TRIAGE) -> Locator:
     """Show the graph of a run whose nodes have come so far."""
-    visitor.module(SHOW, {"status": status, "nodes": nodes})
+    visitor.module(SHOW, {"status": "running", "nodes": nodes})
     boxes = visitor.page.locator(".node")
-    expect(boxes).to_have_count(len(TRIAGE["nodes"]))
+    expect(boxes).to_have_count(len(graph["nodes"]))
     return boxes
 
 
@@ -174,6 +178,21 @@ def test_it_fits_the_screen_and_its_texts_have_the_contrast_of_aa(visitor: Visit
 
     assert faint == {"light": [], "dark": []}
     assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [360, 1440])
+def test_sixty_nodes_have_readable_names_and_the_running_one_is_in_view(visitor: Visitor, width: int) -> None:
+    graph = random_workflow(3)
+    visitor.page.route(f"**/v1/workflows/triage?digest={DEFINITION}", lambda route: route.fulfill(json=graph))
+    visitor.page.set_viewport_size({"width": width, "height": 800})
+    *ended, running = [each["id"] for each in graph["nodes"][:21]]
+
+    boxes = shows(visitor, dict.fromkeys(ended, DONE) | {running: {"status": "started"}}, graph)
+
+    expect(node(visitor, running)).to_be_in_viewport(ratio=0.99)
+    assert min(boxes.locator("b").evaluate_all(NAME_HEIGHTS)) >= SMALLEST_PX
+    visitor.page.get_by_role("button", name="Show the whole graph").click()
+    assert visitor.page.locator(".graph-pane").evaluate(HIDDEN_SIZE) == [0, 0]
 
 
 # --- with the workflows that ship, on a worker

@@ -3,11 +3,12 @@
 import { h } from "../dom/h.js";
 import { prefersStill } from "../dom/paint.js";
 
-const SMALLEST = 0.2;
+/** A chain of two hundred nodes is as high as its pane. */
+const SMALLEST = 0.02;
 const LARGEST = 2;
 const STEP = 1.25;
 /** Below it the texts are too small to read: a graph is not made to fit at first that needs less. */
-const READABLE = 0.8;
+const READABLE = 0.85;
 const EDGE = 24;
 
 /** Shows the boxes and edges of a layout; where they do not fit, what is at work is in view until the reader looks elsewhere. */
