@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -48,9 +48,16 @@ def input_fields(
 
 def body_fields(body: Mapping[str, Any], model: str) -> dict[str, Any]:
     """Return what a child run takes that works on items of a FOR_EACH of its parent; all of it is the parent's."""
-    indices = body["indices"]
-    text = f"Items {indices[0]} to {indices[-1]} of '{body['node']}'"
+    text = f"{_item_words(body['indices'])} of '{body['node']}'"
     return {"objective": text, "input": body["input"], "body": body, "model": model}
+
+
+def _item_words(indices: Sequence[int]) -> str:
+    first, last = indices[0], indices[-1]
+    if first == last:
+        return f"Item {first}"
+    is_whole = last - first + 1 == len(indices)  # a retry has some of them
+    return f"Items {first} to {last}" if is_whole else f"{len(indices)} of the items {first} to {last}"
 
 
 def require_kind(definition: AgentDefinition, *, is_workflow: bool) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from bus.payloads import NodePayload
+from bus.payloads import NodePayload, ToolPayload, ToolResultPayload
 from cli.output.durations import lasting
 from config.text.visible import visible
 
@@ -62,6 +62,12 @@ class _Loop:
         self.over += (not nodes) - was_over
         self.most_over = max(self.most_over, self.over)
 
+    def take_result(self, indices: Sequence[int], result: Any) -> None:
+        """Note the items that failed in a child run, whose result has the status and the result of each."""
+        for index, item in zip(indices, result if isinstance(result, list) else (), strict=False):
+            if isinstance(item, dict) and item.get("status") == "failed":
+                self.failures[index] = _error_text(item.get("result"))
+
     @property
     def progress(self) -> str:
         """How many items are over, of how many, and how many of these failed."""
@@ -102,6 +108,8 @@ class NodeLines:
         self._skipped: list[str] = []
         self.children: dict[str, str] = {}
         """By the path of a node: the child run that works for it."""
+        self._batches: dict[str, tuple[str, list[int]]] = {}
+        """By the id of a call that has a child run work on items: the node at the top of the graph, and their indices."""
 
     def take(self, payload: NodePayload) -> list[NodeLine]:
         """Return the lines that an event adds."""
@@ -112,6 +120,18 @@ class NodeLines:
             self._skipped.append(payload.node_id)
             return []
         return [*self.skipped(), *self._lines(payload)]
+
+    def take_call(self, payload: ToolPayload | ToolResultPayload) -> None:
+        """Note which items the child run of a call works on, then which of them failed."""
+        if isinstance(payload, ToolResultPayload):
+            node_id, indices = self._batches.pop(payload.call_id, ("", []))
+            if node_id in self._loops:
+                self._loops[node_id].take_result(indices, payload.result)
+            return
+        arguments = payload.arguments or {}
+        node_id, indices = arguments.get("node"), arguments.get("indices")
+        if payload.name == "for_each" and not arguments.get("path") and isinstance(indices, list):
+            self._batches[payload.call_id] = (str(node_id), indices)
 
     def skipped(self) -> list[NodeLine]:
         """Return the line about the nodes that no path led to, since the last such line."""
@@ -158,6 +178,11 @@ class NodeLines:
             return ""
         spent = datetime.fromisoformat(payload.at) - datetime.fromisoformat(began)
         return lasting(round(spent.total_seconds() * 1000))
+
+
+def _error_text(result: Any) -> str:
+    error = result.get("error") if isinstance(result, dict) else None
+    return str(error.get("message") or "failed") if isinstance(error, dict) else "failed"
 
 
 def _columns(*texts: str) -> str:

@@ -146,7 +146,9 @@ class Transcript:
 
     @take.register
     def _(self, payload: ToolPayload) -> None:
-        if not isinstance(payload, ToolNamePayload) and self._nodes is None:
+        if self._nodes is not None:
+            self._nodes.take_call(payload)
+        elif not isinstance(payload, ToolNamePayload):
             self._note(f"⚙ {payload.content or payload.name}", "cyan")
 
     def _piece(self, kind: str, text: str, message_id: str) -> None:
@@ -180,7 +182,7 @@ class Transcript:
     @take.register
     def _(self, payload: ToolResultPayload) -> None:
         if self._nodes is not None:
-            return
+            return self._nodes.take_call(payload)
         mark, colour = MARKS.get(payload.outcome, ("·", "white"))
         text = payload.result if isinstance(payload.result, str) else orjson.dumps(payload.result).decode()
         first, _, rest = visible(text).strip().partition("\n")
@@ -245,6 +247,8 @@ class Transcript:
 
     @take.register
     def _(self, payload: StatusPayload) -> None:
+        if payload.status == "waiting":
+            self._is_requeued = True  # its own process may continue it without a queue
         if payload.status == "waiting" and payload.reason == "approval":
             # An old log also has questions that are answered by now; show the command only for open ones.
             questions = self._still_asked()

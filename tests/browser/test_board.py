@@ -16,6 +16,12 @@ from tests.bus.crowd import ASKS, Crowd
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
 AGAIN_S = 61
+SHOW_CARD = """
+  const { RunCard } = await import("/static/components/RunCard.js");
+  const card = new RunCard(() => "Payment");
+  document.querySelector(".board").replaceChildren(card.element);
+  card.update(given.run);
+"""
 
 
 @pytest.fixture
@@ -64,6 +70,15 @@ def test_with_5000_open_runs_the_counts_are_exact_and_the_questions_are_shown(vi
     )
     expect(visitor.page.locator(".places .count")).to_have_text("5,000")
     expect(visitor.page.locator(".places .count")).to_have_class(re.compile("is-asked"))
+
+
+def test_a_card_says_what_is_waited_for_without_the_command(visitor: Visitor) -> None:
+    run = {"run_id": "run_1", "thread_id": "thr_1", "agent_name": "Payment", "status": "waiting", "reason": "signal"}
+    run |= {"created_at": "2026-01-01T10:00:00Z", "detail": "Waits for the signal 'paid' (`./callboard signal run_1 paid`)."}
+
+    visitor.opens("#/board").module(SHOW_CARD, {"run": run})
+
+    expect(visitor.page.locator(".why")).to_have_text("Waits for the signal 'paid'.")
 
 
 def test_a_question_that_is_answered_leaves_the_board_and_its_count(visitor: Visitor, counter: Counter) -> None:

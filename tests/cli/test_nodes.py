@@ -99,6 +99,23 @@ def test_items_of_child_runs_are_counted_as_the_node_says() -> None:
     assert nodes.take(node("all", "done", "FOR_EACH"))[0].text.endswith("45 items, 2 failed")
 
 
+def test_items_that_failed_in_child_runs_are_named_with_their_errors() -> None:
+    nodes = NodeLines()
+    nodes.take(node("all", "started", "FOR_EACH", content="4 items"))
+    error = {"error": {"code": "tool_failed", "message": "no city"}}
+    for call_id, indices, name in (("all~2", [2, 3], "all"), ("x/0/in~0", [0], "in")):
+        arguments = {"node": name, "path": call_id.split("/")[:-1], "indices": indices}
+        nodes.take_call(ToolPayload(call_id=call_id, name="for_each", arguments=arguments))
+        result = [{"status": "done", "result": 1}, {"status": "failed", "result": error}][-len(indices) :]
+        nodes.take_call(ToolResultPayload(call_id=call_id, name="for_each", outcome="done", result=result))
+
+    nodes.take(node("all", "started", "FOR_EACH", counts={"done": 3, "failed": 1}))
+
+    lines = [line.text for line in nodes.take(node("all", "done", "FOR_EACH"))]
+    assert lines[0].endswith("4 items, 1 failed")
+    assert lines[1:] == ["    ✕ item 3  no city"]
+
+
 def test_a_loop_is_one_line_whose_count_grows_and_that_names_failed_items() -> None:
     nodes = NodeLines()
     nodes.take(node("all", "started", "FOR_EACH", content="9 items"))

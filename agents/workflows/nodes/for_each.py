@@ -56,7 +56,7 @@ class ForEachNode(Handler):
                 raise ITEMS_CHANGED(node=call.node.id)
             return call.prior.step.id
         started = call.step("node", items, input={"items": len(items)})
-        event = call.event("started", step_id=started.id, content=f"{len(items):,} items")
+        event = call.event("started", step_id=started.id, content=f"{len(items):,} item{'s' * (len(items) != 1)}")
         call.executor.context.spending.begin(1)
         call.executor.ledger.add(Commit(events=[event], started=[started]))
         return started.id

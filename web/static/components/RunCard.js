@@ -6,6 +6,9 @@ import { ownerWords, threadKey } from "../state/me.js";
 import { stateWords } from "../state/words.js";
 import { sentence } from "./Notice.js";
 
+/** What to type, in the sentence of a wait: a card has no room for it, and the run's own page shows it. */
+const COMMAND = / \(`[^`]*`\)/;
+
 /** One run on the board: who, what, how long, and why when it waits or failed. */
 export class RunCard {
   #key = "";
@@ -72,6 +75,6 @@ function whyOf(run) {
   const error = typeof run.error === "object" && run.error !== null ? run.error.message ?? run.error.code : run.error;
   if (run.status === "failed" || run.status === "dead") return error ?? run.reason ?? "";
   if (run.status === "queued") return run.reason === "answered" ? "answered; continues in a moment" : run.detail ?? run.reason ?? "queued";
-  if (run.status === "waiting") return run.detail ? sentence(run.detail) : stateWords(run.status, run.reason);
+  if (run.status === "waiting") return run.detail ? sentence(run.detail.replace(COMMAND, "")) : stateWords(run.status, run.reason);
   return run.status === "succeeded" ? run.reason ?? "" : "";
 }

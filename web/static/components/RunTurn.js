@@ -141,7 +141,7 @@ export class RunTurn {
     this.shownInput = key;
     this.you.element.hidden = !story.input;
     const args = story.kind === "workflow" && parseStructured(story.input);
-    if (args) return fill(this.you.body, ArgumentList(args));
+    if (args) return fill(this.you.body, Object.keys(args).length ? ArgumentList(args) : h("p.faint", {}, "No input."));
     const long = story.input.length > LONG_INPUT || story.input.split("\n").length > 16;
     const text = h(`p${long ? ".is-clamped" : ""}`, { dir: "auto" }, visible(story.input));
     fill(this.you.body, text);
