@@ -103,6 +103,7 @@ class BlueprintExecutor(Runtime):
         self.golden, self.security = self.context.golden, self.context.security
         calls = ((path, step) for path, step in self.recorded.items() if not path.endswith((COMPENSATION, SAGA)))
         self._by_place = {_NAME.sub("", path): step for path, step in calls}
+        self._signals: set[str] = set()  # those that a call waits for, or has taken
         self._is_parked = asyncio.Event()
         self._stop: BaseException | None = None  # what ends the logic, which makes no call any more
         self.conflict: Conflict | None = None
@@ -210,8 +211,17 @@ class BlueprintExecutor(Runtime):
         await self._waited("sleep", node_configs.WaitConfig(seconds=seconds))
 
     async def wait_for(self, signal: str, timeout_s: float | None) -> Any:
-        """Return the data of a signal."""
-        return await self._waited("wait_for", self.declared_signal(signal), timeout_s)
+        """Return the data of a signal, which one call takes; where it has not come in time, another may wait for it."""
+        settings = self.declared_signal(signal)
+        if signal in self._signals:
+            problem = f"it waits for '{signal}' again, and a signal is given once; name another one in `signals:`."
+            raise BLUEPRINT_REFUSED(problem=problem)
+        self._signals.add(signal)
+        try:
+            return await self._waited("wait_for", settings, timeout_s)
+        except CallboardError:
+            self._signals.discard(signal)
+            raise
 
     async def _waited(self, name: str, settings: node_configs.WaitConfig, timeout_s: float | None = None) -> Any:
         call = self._begin(name, {"signal": settings.signal, "seconds": settings.seconds or timeout_s})

@@ -124,14 +124,14 @@ class NodeLines:
     def take_call(self, payload: ToolPayload | ToolResultPayload) -> None:
         """Note which items the child run of a call works on, then which of them failed."""
         if isinstance(payload, ToolResultPayload):
-            node_id, indices = self._batches.pop(payload.call_id, ("", []))
+            node_id, begun = self._batches.pop(payload.call_id, ("", []))
             if node_id in self._loops:
-                self._loops[node_id].take_result(indices, payload.result)
+                self._loops[node_id].take_result(begun, payload.result)
             return
         arguments = payload.arguments or {}
-        node_id, indices = arguments.get("node"), arguments.get("indices")
+        indices = arguments.get("indices")
         if payload.name == "for_each" and not arguments.get("path") and isinstance(indices, list):
-            self._batches[payload.call_id] = (str(node_id), indices)
+            self._batches[payload.call_id] = (str(arguments.get("node")), indices)
 
     def skipped(self) -> list[NodeLine]:
         """Return the line about the nodes that no path led to, since the last such line."""

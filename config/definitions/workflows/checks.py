@@ -11,7 +11,7 @@ from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.workflows.fields import NodeFields, WorkflowDefinition
 from config.definitions.workflows.graph import TOP, Graph, GraphMistake, Place
-from config.definitions.workflows.node_configs import Branch, ForEachConfig, NodeConfig, Option
+from config.definitions.workflows.node_configs import Branch, ForEachConfig, NodeConfig, Option, WaitConfig
 from config.definitions.workflows.node_types import NodeType, known_types
 from config.definitions.yaml_lines import LinedYaml, Mistakes
 from config.text.names import did_you_mean
@@ -31,6 +31,7 @@ def checked(definition: AgentDefinition, written: LinedYaml | None) -> AgentDefi
         _check_node(definition, number, node, types.get(node.type), written)
     try:
         definition.set_graph(Graph(definition.nodes, definition.drawn_edges()))
+        _check_signals(definition)
         for number, node in enumerate(definition.nodes):
             _check_references(definition, number, node)
             _check_undoing(definition, number, node)
@@ -110,6 +111,21 @@ def _unknown_type(name: str) -> str:
 
 def _shown(place: Place) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
+
+
+def _check_signals(definition: WorkflowDefinition) -> None:
+    """Check that each signal ends one node: the first that waits takes it, and the other would wait for good.
+
+    Raises:
+        GraphMistake: two nodes wait for one.
+    """
+    waiting: dict[str, str] = {}
+    for number, node in enumerate(definition.nodes):
+        signal = node.settings.signal if isinstance(node.settings, WaitConfig) else None
+        if signal is not None and waiting.setdefault(signal, node.id) != node.id:
+            problem = f"'{waiting[signal]}' waits for '{signal}' too, and a signal is given once and ends one WAIT; "
+            remedy = "write another name, or lead both paths to one WAIT."
+            raise GraphMistake(("nodes", number, "config", "signal"), problem + remedy)
 
 
 # --- which nodes a node may read

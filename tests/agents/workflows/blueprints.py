@@ -94,6 +94,18 @@ class WaitingBlueprint(BaseBlueprint):
         return await self.wait_for(data["signal"], timeout_s=60)
 
 
+class RemindingBlueprint(BaseBlueprint):
+    """Waits for a signal again: after a reminder, at once in two branches, or once more after it was taken."""
+
+    async def logic(self, data: Any) -> Any:
+        if data["way"] == "beside":
+            return await self.gather(self.wait_for("shipped"), self.wait_for("shipped"))
+        with suppress(CallboardError):
+            await self.wait_for("shipped", timeout_s=0.05)
+        parcel = await self.wait_for("shipped")
+        return await self.wait_for("shipped") if data["way"] == "twice" else parcel
+
+
 class LeakingBlueprint(BaseBlueprint):
     """Reads what others wrote and what must not leave, and sends."""
 

@@ -166,6 +166,21 @@ def test_a_blueprint_takes_a_signal_by_the_name_that_its_definition_has_and_no_i
     assert handle.result(5).output == 3
 
 
+@pytest.mark.parametrize(("way", "status"), [("reminded", "succeeded"), ("twice", "failed"), ("beside", "failed")])
+def test_a_signal_that_a_call_has_taken_is_not_waited_for_without_end(kit: AgentKit, way: str, status: str) -> None:
+    kit.workflow(blueprint=f"{blueprints.__name__}:RemindingBlueprint", signals={"shipped": {}})
+    handle = kit.start("flow", {"way": way})
+    until(handle, "waiting")
+
+    kit.runner.signal(handle.run_id, "shipped", 3)
+
+    end = handle.result(5)
+
+    assert (end.status, end.output) == (status, 3 if status == "succeeded" else None)
+    errors = [event.message for event in events(kit, handle) if isinstance(event, ErrorPayload)]
+    assert [("waits for 'shipped' again" in message) for message in errors] == [True] * (status == "failed")
+
+
 def test_a_blueprint_that_waits_does_not_run_the_end_of_its_code(kit: AgentKit) -> None:
     handle = started(kit, "FinallyBlueprint", {})
     until(handle, "waiting")

@@ -307,20 +307,6 @@ def test_twenty_branches_come_to_one_end_with_owners_that_are_lost(
     assert len(calls) <= 20 * (1 + len(behind))
 
 
-def test_two_nodes_do_not_take_one_signal(kit: AgentKit) -> None:
-    waits = [node(name, "WAIT", signal="paid") for name in ("a", "b")]
-    kit.workflow(nodes=[START, *waits, END], edges=edges("start a", "start b", "a end", "b end"))
-    handle = kit.start()
-    until(handle, "waiting")
-
-    kit.runner.signal(handle.run_id, "paid", 3)
-    wait_until(lambda: "done" in (states(kit, handle)["a"], states(kit, handle)["b"]), "no node takes it")
-    until(handle, "waiting")
-
-    assert sorted((states(kit, handle)["a"], states(kit, handle)["b"])) == ["done", "waiting"]
-    handle.cancel()
-
-
 # --- approvals
 
 

@@ -203,6 +203,11 @@ REFUSALS = {
         4,
         "ends like the name of an item's signal",
     ),
+    "a signal that two nodes wait for": (
+        BEGIN + "".join(node(name, "WAIT", "{signal: paid}") for name in "ab") + END + edges("start a", "a b", "b end"),
+        5,
+        "'a' waits for 'paid' too",
+    ),
     "a blueprint's signal that is called so": ("name: Flow\nblueprint: a:B\nsignals: {a-0: {}}\n", 3, "write `a_0`"),
     "the signals of a graph": (BEGIN + END + STRAIGHT + "signals: {paid: {}}\n", 7, "`signals` is of a blueprint"),
     "a field of agents": ("name: Flow\nsystem_prompt: Be brief.\nnodes: []\n", 2, "`system_prompt` is of agents"),
