@@ -109,7 +109,7 @@ class NodeLines:
         self.children: dict[str, str] = {}
         """By the path of a node: the child run that works for it."""
         self._batches: dict[str, tuple[str, list[int]]] = {}
-        """By the id of a call that has a child run work on items: the node at the top of the graph, and their indices."""
+        """By the id of a call that has a child run work on items: the node at the top of the graph, and the indices."""
 
     def take(self, payload: NodePayload) -> list[NodeLine]:
         """Return the lines that an event adds."""
