@@ -151,6 +151,8 @@ _SENTENCES = {
     "model_type fallbacks": "has to be the name of a model, or a mapping with `model:`.",
     "too_short fallbacks": "names no model; list one, for example `fallbacks: [openai/gpt-5-mini]`, or leave it out.",
     "too_long fallbacks": "names more than 8 models; leave some out.",
+    "too_long nodes": "has more than {max_length}; make some of them a workflow that a SUB_WORKFLOW calls.",
+    "too_long edges": "has more than {max_length}; make a part of the graph a workflow that a SUB_WORKFLOW calls.",
     "tuple_type": "has to be a list, for example `{name}: [one, two]`.",
     "list_type": "has to be a list, for example `{name}: [one, two]`.",
     "dict_type": "has to be a mapping of fields to values.",

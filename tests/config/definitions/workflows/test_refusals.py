@@ -66,6 +66,11 @@ REFUSALS = {
     ),
     "an END that is not reached": (BEGIN + NOTHING + END + edges("start a"), 5, "END cannot be reached"),
     "no END": (BEGIN + NOTHING + edges("start a"), 2, "there is no END node"),
+    "too many nodes": (
+        BEGIN + "- {id: a, type: WAIT}\n" * 1000 + END,
+        2,
+        "has more than 1000; make some of them a workflow that a SUB_WORKFLOW calls",
+    ),
     "no START": ("name: Flow\nnodes:\n" + NOTHING + END + edges("a end"), 2, "there is no START node"),
     "two STARTs": (BEGIN + "- {id: again, type: START}\n" + END + STRAIGHT, 4, "two START nodes"),
     "a node that nothing reaches": (BEGIN + NOTHING + END + STRAIGHT, 4, "nothing leads to 'a'"),
