@@ -71,7 +71,7 @@ def rerun(run_id: str, from_step: int, live: bool, as_json: bool, **flags: objec
 @click.command("retry")
 @click.argument("run_ids", metavar="[RUN]...", nargs=-1)
 @click.option("--status", type=click.Choice(RETRIED), help="All runs in this state that were not retried yet.")
-@click.option("--agent", help="With --status: only runs of this agent.")
+@click.option("--agent", help="With --status: only runs of this agent or workflow.")
 @click.option(
     "--since", metavar="30m|2h|3d", type=Ago(), help="With --status: only runs that ended so long ago at most."
 )

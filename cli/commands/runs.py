@@ -64,7 +64,7 @@ MEMBERS = {"export": export, "rerun": rerun, "retry": retry, "rm": rm_runs, "spa
 
 @click.command(cls=CommandGroup, members=MEMBERS)
 @click.option("--status", type=click.Choice(["open", *STATUSES]), help="Only runs in this state.")
-@click.option("--agent", help="Only runs of this agent.")
+@click.option("--agent", help="Only runs of this agent or workflow.")
 @click.option("--thread", "thread_id", metavar="ID", help="Only runs of this thread.")
 @click.option("--trace", "trace_id", metavar="ID", help="Only runs with this trace id.")
 @click.option("--correlation", "correlation_id", metavar="ID", help="Only runs with this correlation id.")
