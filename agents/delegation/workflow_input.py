@@ -14,6 +14,7 @@ from agents.governance.guardrails.guardrails import Guardrails
 from agents.models.auto import resolve_model
 from bus.journal import Journal
 from bus.journal.clients import NO_MODEL, Origin, RepeatedRun
+from bus.journal.forks.errors import RUN_NOT_REPEATABLE
 from config.definitions.agent import AgentDefinition
 from config.definitions.errors import DefinitionInvalid
 from config.definitions.loading import pinned_definition
@@ -102,6 +103,7 @@ def retried_nodes(journal: Journal, definition: AgentDefinition, source: Repeate
 
     Raises:
         WORKFLOW_MISSED: items alone are to be made again, and a blueprint has none.
+        RUN_NOT_REPEATABLE: they are, and none has failed.
     """
     from config.definitions.workflows.fields import WorkflowDefinition  # most processes have no workflow
     from config.definitions.workflows.redo import calls_from_the_first_failed, redo_of
@@ -118,4 +120,11 @@ def retried_nodes(journal: Journal, definition: AgentDefinition, source: Repeate
     with suppress(DefinitionInvalid):  # this code does not take it any more: nothing is known to have changed
         if before_json is not None:
             before = pinned_definition(source.agent_id, source.definition_digest, before_json)
-    return redo_of(definition, before, source.nodes, items_only=origin.items_only)
+    redo = redo_of(definition, before, source.nodes, items_only=origin.items_only)
+    if origin.items_only and not redo:
+        raise RUN_NOT_REPEATABLE(
+            f"no item of run '{origin.run_id}' has failed, so there is nothing to retry; where a workflow that it "
+            "called has failed items, start that one with them.",
+            run_id=origin.run_id,
+        )
+    return redo

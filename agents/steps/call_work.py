@@ -338,6 +338,8 @@ class CallWork:
         except ModelVisible as error:
             self.set_outcome("failed", f"The recorded result is kept back: {error}", error)
             return
+        if outcome == "unknown":
+            result = f"The run {recorded.run_id} made this call, and it is not known whether it took effect."
         failure = ToolFailed(str(result)) if outcome == "failed" else None
         self.set_outcome(outcome, result, failure)
         assert self.end is not None

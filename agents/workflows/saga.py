@@ -6,8 +6,9 @@ in the run's end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Protocol
 
 import orjson
@@ -66,6 +67,7 @@ class Saga:
         self._nodes: dict[str, str] = {}
         self._covered: set[str] = set()
         self._done: dict[str, dict[str, Any]] = {}
+        self._reached: set[str] = set()  # nodes whose calls this run has made, or taken from the record
         self._failed: list[dict[str, Any]] = []
         self._marker: str | None = None
         self.ending: Ending | None = None
@@ -124,6 +126,7 @@ class Saga:
             self._note(node, tool.name, str(tool.effect), end.outcome)
 
     def _note(self, node: str, tool: str, effect: str, outcome: str) -> None:
+        self._reached.add(node)
         has_room = node not in self._covered and len(self._done) < MAX_NOTED
         if has_room and self._executor.changes(node, effect):
             self._done[node] = _named(node, tool, REASONS[outcome])
@@ -150,7 +153,18 @@ class Saga:
         left = [
             _named(self._nodes[step.id], step.name, "the call that undoes it was not made") for step in self._planned
         ]
-        return [*self._done.values(), *self._failed, *left][:MAX_NAMED] or None
+        return [*self._done.values(), *self._failed, *left, *self._left_earlier()][:MAX_NAMED] or None
+
+    @property
+    def not_reached(self) -> list[dict[str, Any]] | None:
+        """The calls of earlier runs which this run continues from, of nodes that it has not come to; or None."""
+        return list(islice(self._left_earlier(), MAX_NAMED)) or None
+
+    def _left_earlier(self) -> Iterator[dict[str, Any]]:
+        recorded = self._context.lease.recorded
+        for node in recorded.left(self._reached | self._covered) if recorded is not None else ():
+            if self._executor.changes(node.path, node.effect):
+                yield _named(node.path, node.name, f"the run {node.run_id} made it, and this run has not come to it")
 
     def begun(self, ending: Ending) -> Commit:
         """Return the commit that says how the run ends once it is undone; none where an earlier owner wrote that."""

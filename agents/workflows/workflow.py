@@ -115,6 +115,7 @@ class Workflow:
     async def _end(self, output: Any) -> None:
         change, context = joined([self._runtime.ledger.take(), self._saga.dropped()]), self._context
         end = end_event("succeeded", context.spending.total, context.took, output=output)
+        end = replace(end, not_undone=self._saga.not_reached)
         await context.save_end(replace(change, events=[*change.events, end]))
 
     # --- waiting

@@ -35,9 +35,7 @@ def opened(tmp_path: Path, up_class: type[Up] = Up) -> Up:
 
 
 def post(up: Up, path: str, body: Any) -> Any:
-    request = urllib.request.Request(
-        up.address + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
+    request = urllib.request.Request(up.address + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=30) as answer:
         return json.load(answer)
 
@@ -89,8 +87,10 @@ def test_a_worker_that_is_killed_in_a_list_loses_no_item_and_asks_again_for_none
     fields["edges"] += edges("each say foreach-body")
     fields["nodes"][-2]["config"] = {"output": "{{ nodes.each }}"}
     with ModelServer() as model:
-        model.respond = lambda body: Turn(text=["cut ", "off"], stall_after=1) if len(model.requests) == 4 else Turn(
-            text=body["messages"][-1]["content"]
+        model.respond = lambda body: (
+            Turn(text=["cut ", "off"], stall_after=1)
+            if len(model.requests) == 4
+            else Turn(text=body["messages"][-1]["content"])
         )
         write_workflow(tmp_path / "agents", model, **fields)
         with opened(tmp_path, WarmingUp) as up:

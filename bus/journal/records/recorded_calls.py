@@ -7,7 +7,7 @@ that the origin has recorded, by the tool's name and the digest of its arguments
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -114,6 +114,10 @@ class RecordedCalls:
     def note_gone(self, paths: Iterable[str]) -> None:
         """Do nothing: calls are not looked up by node."""
 
+    def left(self, *_: Any) -> Iterator[RecordedNode]:
+        """Yield nothing: calls are not looked up by node."""
+        yield from ()
+
     def why_asked(self, *_: str) -> None:
         """Return that no person is asked."""
 
@@ -183,6 +187,12 @@ class RecordedNodes:
         """Note that no node has these paths any more: one that makes the same call may be that node."""
         self.nodes |= {path: self.copied[path] for path in paths if path in self.copied}
 
+    def left(self, reached: Collection[str]) -> Iterator[RecordedNode]:
+        """Yield the calls that may have taken effect, of nodes at other paths than these; nothing has undone them."""
+        for path, node in self.nodes.items():
+            if path not in reached and "~" not in path and node.status in ("done", "unknown"):
+                yield node
+
     def why_asked(self, path: str, name: str, digest: str, effect: Effect) -> str | None:
         """Return why a person has to approve a node's call, as a sentence; None where it repeats nothing."""
         if self.is_live or effect in HARMLESS:
@@ -241,8 +251,9 @@ def _read_nodes(connection: Connection, run_id: str, origin: Origin) -> Recorded
             break
         rows = connection.execute(_NODES, {"run_": source}).all()
         undone |= {row.node.removesuffix(COMPENSATION) for row in rows if row.status == "done" and _undoes(row)}
-        for node in (node for node in reversed(rows) if not _undoes(node) and node.effect not in HARMLESS):
-            for path in [path for path in _places(node) if path not in undone]:
+        calls = (node for node in reversed(rows) if not (_undoes(node) and node.status == "done"))
+        for node in (node for node in calls if node.effect not in HARMLESS):
+            for path in [path for path in _places(node) if path.removesuffix(COMPENSATION) not in undone]:
                 newer = nodes.setdefault(path, _node(source, path, node))
                 if newer.child_id is None and newer.name == node.name:  # a copy, whose child is the original's
                     nodes[path] = replace(newer, child_id=node.child_id)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from config.definitions.workflows.fields import WorkflowDefinition
-from config.definitions.workflows.graph import BODY, COMPENSATION, Graph
+from config.definitions.workflows.graph import BODY, COMPENSATION, TOP, Graph
 
 Step = Mapping[str, Any]
 
@@ -26,17 +26,35 @@ def redo_of(
     """
     newest = _newest(step for step in steps if step["node"] is not None and not step["node"].startswith("~"))
     redo = _Redo(definition.graph, newest)
-    changed = _changed(definition, before)
+    changed, bodies = _changed(definition, before), _changed_bodies(definition, before)
     for path, step in newest.items():
         is_undone = path.endswith(COMPENSATION) and step["status"] == "done"
         is_failed = not path.endswith(COMPENSATION) and step["status"] != "done"
-        if is_failed and items_only and "/" not in path:
+        if is_failed and items_only and not _is_in_failed_item(path, newest):
             continue
         if is_undone or is_failed:
             redo.add(path.removesuffix(COMPENSATION))
         elif path.rpartition("/")[2] in changed:
             redo.add(path, with_items=True)
+        elif _loop_of(path) in bodies:  # its other nodes stay
+            redo.add(path)
     return frozenset(redo.paths)
+
+
+def _is_in_failed_item(path: str, newest: Mapping[str, Step]) -> bool:
+    """Return whether a node that failed is an item, or in one whose outcome that was: its edges may have led on."""
+    parts = path.split("/")
+    number = max((i for i, part in enumerate(parts) if part.isdecimal()), default=None)
+    if number is None:
+        return False
+    item = newest.get("/".join(parts[: number + 1]))
+    return item is None or item["status"] != "done"
+
+
+def _loop_of(path: str) -> str:
+    """Return the FOR_EACH of a path that is an item's; empty for a node's."""
+    scope, _, name = path.rpartition("/")
+    return scope.rpartition("/")[2] if name.isdecimal() else ""
 
 
 def _newest(steps: Iterable[Step]) -> Mapping[str, Step]:
@@ -58,6 +76,14 @@ def _changed(definition: WorkflowDefinition, before: WorkflowDefinition | None) 
         or {(edge.source, edge.handle) for edge in graph.into[node_id]}
         != {(edge.source, edge.handle) for edge in old.into[node_id]}
     }
+
+
+def _changed_bodies(definition: WorkflowDefinition, before: WorkflowDefinition | None) -> set[str]:
+    """Return the FOR_EACHs whose bodies have other nodes than before, at the end of an item too."""
+    if before is None or before.digest == definition.digest:
+        return set()
+    old, new = before.graph.scopes, definition.graph.scopes
+    return {name for name in new.keys() & old.keys() - {TOP} if {*new[name].nodes} != {*old[name].nodes}}
 
 
 def _written(definition: WorkflowDefinition, node_id: str) -> Mapping[str, Any]:

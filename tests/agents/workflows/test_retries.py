@@ -131,6 +131,7 @@ def test_an_unknown_call_of_the_earlier_run_is_asked_about(kit: AgentKit, decisi
     again = retried(kit, failed(kit, call("pay")))
     until(again, "waiting")
     assert len(CALLS) == 1
+    assert "made this call, and it is not known" in again.approvals()[0]["reason"]
     answer(again, decision)
 
     assert again.result(5).status == "succeeded"
@@ -410,3 +411,113 @@ def test_a_run_is_retried_once_and_then_its_retry_is(kit: AgentKit) -> None:
 
     assert len(CALLS) == 1
     assert retried(kit, handle, "live").result(5).status == "succeeded"
+
+
+# --- calls that undo, and effects of nodes that a retry does not come to
+
+
+def undone_by(n: int) -> dict[str, Any]:
+    return {"compensate": {"tool": "refund", "arguments": {"n": n}}}
+
+
+TWICE = chain(call("charge", 1, undone_by(5), "a"), call("charge", 2, undone_by(6), "b"), call("check", 9))
+
+
+def half_undone(kit: AgentKit) -> RunHandle:
+    """Return a run that has failed, has undone ``a``, and could not undo ``b``."""
+    BROKEN.update({6, 9})
+    kit.workflow(tools=TOOLS, **TWICE)
+    handle = kit.start()
+    answer(handle, "fail")
+    assert [entry["node"] for entry in handle.result(5).not_undone or []] == ["b"]
+    return handle
+
+
+@pytest.mark.parametrize("decision", ["take_as_done", "fail"])
+def test_a_call_that_undoes_and_whose_outcome_is_unknown_is_asked_about(kit: AgentKit, decision: str) -> None:
+    handle = half_undone(kit)
+
+    again = retried(kit, handle)
+    answer(again, decision, "b~compensate")
+
+    end = again.result(5)
+    assert [n for name, n, _ in CALLS if name == "refund"] == [6, 5, 5]
+    assert [entry["node"] for entry in end.not_undone or []] == (["b"] if decision == "fail" else [])
+
+
+def test_the_end_of_a_retry_names_what_an_earlier_run_did_that_it_has_not_come_to(kit: AgentKit) -> None:
+    handle = half_undone(kit)
+    BROKEN.add(1)
+
+    again = retried(kit, handle)
+    if again.status() == "waiting":
+        answer(again, "fail")
+
+    [left] = again.result(5).not_undone or []
+    assert (left["node"], left["tool"]) == ("b", "charge")
+    assert f"the run {handle.run_id} made it" in left["reason"]
+
+
+def test_a_retry_that_takes_the_other_branch_names_what_the_first_one_did(kit: AgentKit) -> None:
+    pairs = "start charge", "charge refund error", "charge pay", "refund check", "pay check", "check end"
+    nodes = [START, call("charge", 1, {"on_error": "branch"}), call("refund", 7), call("pay", 8), call("check", 9), END]
+    BROKEN.update({1, 9})
+
+    end = retried(kit, failed(kit, nodes=nodes, edges=edges(*pairs))).result(5)
+
+    assert (end.status, [entry["node"] for entry in end.not_undone or []]) == ("succeeded", ["refund"])
+
+
+def items_again(kit: AgentKit, handle: RunHandle) -> RunHandle:
+    return kit.runner.repeat(Origin(run_id=handle.run_id, kind="retry", items_only=True), kit.runner.principal)
+
+
+def test_an_item_that_came_to_its_end_by_its_error_is_no_failed_item(kit: AgentKit) -> None:
+    each = node("each", "FOR_EACH", items=[1, 2, 3], on_item_error="collect")
+    first = call("check", "{{ item }}", {"on_error": "branch"}, "try")
+    nodes = [START, each, first, call("refund", "{{ item }}"), call("pay", "{{ item + 10 }}"), END]
+    pairs = "start each", "each try foreach-body", "try refund error", "try pay", "each end"
+    kit.workflow(tools=TOOLS, nodes=nodes, edges=edges(*pairs))
+    FAULTY.add(2)
+    BROKEN.add(13)
+    handle = kit.start()
+    assert handle.result(5).status == "succeeded"
+    FAULTY.clear()
+    BROKEN.clear()
+
+    again = items_again(kit, handle)
+    answer(again, "approve")
+
+    assert again.result(5).status == "succeeded"
+    assert sorted((name, n) for name, n, _ in CALLS) == [("pay", 11), ("pay", 13), ("pay", 13), ("refund", 2)]
+
+
+def test_failed_items_of_a_workflow_that_was_called_are_not_passed_over_in_silence(kit: AgentKit) -> None:
+    each = node("each", "FOR_EACH", items=[1, 2], on_item_error="collect")
+    nodes = [START, each, call("check", "{{ item }}"), END]
+    kit.workflow("inner", tools=TOOLS, nodes=nodes, edges=edges("start each", "each check foreach-body", "each end"))
+    kit.workflow(tools=TOOLS, **chain(node("sub", "SUB_WORKFLOW", workflow="inner", input={})))
+    FAULTY.add(2)
+    handle = kit.start()
+    assert handle.result(5).status == "succeeded"
+
+    with pytest.raises(CallboardError, match=r"no item of run .* has failed") as refusal:
+        items_again(kit, handle)
+
+    assert refusal.value.code == "run_not_repeatable"
+
+
+@pytest.mark.parametrize("spread", [0, 1])
+def test_a_node_that_was_added_to_a_body_is_carried_out_for_each_item(kit: AgentKit, spread: int) -> None:
+    each = node("each", "FOR_EACH", items=[1, 2], at_once=1, spread=spread)
+    nodes = [START, each, call("pay", "{{ item }}"), call("check", "{{ item }}"), END]
+    pairs = "start each", "each pay foreach-body", "pay check", "each end"
+    FAULTY.add(2)
+    handle = failed(kit, nodes=nodes, edges=edges(*pairs))
+    FAULTY.clear()
+    added = [*nodes[:-1], call("charge", "{{ item }}"), END]
+
+    kit.workflow(tools=TOOLS, nodes=added, edges=edges(*pairs, "check charge"))
+
+    assert retried(kit, handle).result(5).output == [1, 2]
+    assert sorted((name, n) for name, n, _ in CALLS) == [("charge", 1), ("charge", 2), ("pay", 1), ("pay", 2)]
