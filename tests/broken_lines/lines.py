@@ -703,9 +703,30 @@ LINES = (
     Line(
         promise="a call that was undone is made with another key",
         file="bus/journal/records/recorded_calls.py",
-        text="for path in [path for path in _places(node) if path not in undone]:",
+        text="for path in [path for path in _places(node) if path.removesuffix(COMPENSATION) not in undone]:",
         broken="for path in _places(node):",
         tests=f"{RETRIES}::test_what_was_undone_is_made_again_with_another_key",
+    ),
+    Line(
+        promise="a retry asks before it makes a call that undoes again",
+        file="bus/journal/records/recorded_calls.py",
+        text="if not (_undoes(node) and node.status == \"done\"))",
+        broken="if not _undoes(node))",
+        tests=f"{RETRIES}::test_a_call_that_undoes_and_whose_outcome_is_unknown_is_asked_about",
+    ),
+    Line(
+        promise="the end of a retry names what an earlier run did at nodes that it has not come to",
+        file="agents/workflows/saga.py",
+        text="for node in recorded.left(self._reached | self._covered) if recorded is not None else ():",
+        broken="for node in ():",
+        tests=f"{RETRIES}::test_the_end_of_a_retry_names_what_an_earlier_run_did_that_it_has_not_come_to",
+    ),
+    Line(
+        promise="`--failed-items` leaves an item alone that came to its end by an `error` edge",
+        file="config/definitions/workflows/redo.py",
+        text="return item is None or item[\"status\"] != \"done\"",
+        broken="return True",
+        tests=f"{RETRIES}::test_an_item_that_came_to_its_end_by_its_error_is_no_failed_item",
     ),
     Line(
         promise="a question of a retry outlives what else resumes the run",
