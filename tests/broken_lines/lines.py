@@ -589,11 +589,19 @@ LINES = (
         tests="tests/agents/workflows/test_nodes.py",
     ),
     Line(
-        promise="no two nodes take one signal",
-        file="agents/workflows/runtime.py",
-        text="                self._taken.add(request.id)\n",
+        promise="no two nodes wait for one signal",
+        file="config/definitions/workflows/checks.py",
+        text="        _check_signals(definition)\n",
         broken="",
-        tests=f"{NODES}::test_two_nodes_do_not_take_one_signal",
+        tests="tests/config/definitions/workflows/test_refusals.py::test_a_mistake_is_refused_with_its_line_and_the_remedy",
+    ),
+    Line(
+        promise="a blueprint does not wait again for a signal that it has taken",
+        file="agents/workflows/blueprint_executor.py",
+        text="if signal in self._signals:",
+        broken="if False:",
+        tests="tests/agents/workflows/test_blueprints.py"
+        "::test_a_signal_that_a_call_has_taken_is_not_waited_for_without_end",
     ),
     Line(
         promise="a saga is undone the newest first",
@@ -710,7 +718,7 @@ LINES = (
     Line(
         promise="a retry asks before it makes a call that undoes again",
         file="bus/journal/records/recorded_calls.py",
-        text="if not (_undoes(node) and node.status == \"done\"))",
+        text='if not (_undoes(node) and node.status == "done"))',
         broken="if not _undoes(node))",
         tests=f"{RETRIES}::test_a_call_that_undoes_and_whose_outcome_is_unknown_is_asked_about",
     ),
@@ -724,7 +732,7 @@ LINES = (
     Line(
         promise="`--failed-items` leaves an item alone that came to its end by an `error` edge",
         file="config/definitions/workflows/redo.py",
-        text="return item is None or item[\"status\"] != \"done\"",
+        text='return item is None or item["status"] != "done"',
         broken="return True",
         tests=f"{RETRIES}::test_an_item_that_came_to_its_end_by_its_error_is_no_failed_item",
     ),
