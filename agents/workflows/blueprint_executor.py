@@ -167,6 +167,7 @@ class BlueprintExecutor(Runtime):
         try:
             output = await called(call, tool, data)
         except NodeFailed as failure:
+            self.seen.update(failure.labels | call.labels_got)
             self._keep(call.failed(failure, None))
             if failure.ends_run:
                 self._stop = RunEnds(failure.error)
@@ -174,6 +175,7 @@ class BlueprintExecutor(Runtime):
             raise failure.error from failure
         if output is None:
             return await self._park()
+        self.seen.update(output.labels)
         change = call.concluded(output)
         fault = None
         if undoing is not None:

@@ -24,7 +24,6 @@ from agents.models.errors import ModelKeyMissing
 from agents.models.failures import retry_delay_s
 from agents.tools.tool import Tool
 from agents.workflows.calls.handler import rendered
-from agents.workflows.calls.model_call import LABELS
 from agents.workflows.calls.node_call import ATTEMPT, DONE, NodeCall, NodeFailed, error_value, recorded_error
 from agents.workflows.calls.scope import NodeOutput, ScopeState, outputs_of
 from agents.workflows.nodes import handler_of
@@ -264,19 +263,18 @@ class DynamicWorkflowExecutor(Runtime):
 
     def settle(self, call: NodeCall, outcome: Outcome) -> NodeOutput | NodeFailed:
         """Keep a node's outcome, and add its end to the next commit; return how the walk continues with it."""
+        labels = call.labels | call.labels_got | outcome.labels
         if isinstance(outcome, NodeFailed) and call.node.on_error != "fail" and not outcome.ends_run:
             branch = ERROR if call.node.follows_error else None
-            if call.node.type in ASKING or getattr(call.settings, "reducer", None) == "llm":
-                outcome.labels |= LABELS  # the error quotes the answer
             output = NodeOutput(value=error_value(outcome.error), branch=branch, labels=outcome.labels)
             change = call.failed(outcome, branch)
         elif isinstance(outcome, NodeFailed):
+            call.state.labels[call.node.id] = labels  # of the error, which a FOR_EACH may collect
             if not call.is_recorded:
-                self.ledger.add(call.failed(outcome, None))
-            return NodeFailed(outcome.error, ends_run=outcome.ends_run)
+                self.ledger.add(self._labelled(call.failed(outcome, None), labels))
+            return NodeFailed(outcome.error, ends_run=outcome.ends_run, labels=labels)
         else:
             output, change = self._noted(call, outcome), None
-        labels = call.labels | output.labels
         call.state.outputs[call.node.id], call.state.labels[call.node.id] = output.value, labels
         if call.is_recorded:
             return output

@@ -38,6 +38,7 @@ async def asked(
         OutputInvalid: the repaired answer does not fit either.
         CallboardError: the model cannot answer, or a policy or a guardrail keeps the answer back.
     """
+    call.labels_got |= LABELS
     repair = call.executor.repairs.get(call.path)
     if repair is None:
         try:

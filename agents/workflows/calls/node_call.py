@@ -56,6 +56,8 @@ class NodeCall:
     change: Commit = field(default_factory=Commit)
     """What ends its step, for the commit with the node's event."""
     attempt: int = 1
+    labels_got: frozenset[str] = frozenset()
+    """Of what a tool or a model has returned to it; its error may quote that."""
     is_recorded: bool = False
     """Whether an earlier owner has written its end."""
 
@@ -129,7 +131,7 @@ class NodeCall:
         a step of its own.
         """
         change, text = failure.change, str(failure.error)[:MAX_CONTENT]
-        labels, value = failure.labels, {**error_value(failure.error)}
+        labels, value = failure.labels | self.labels_got, {**error_value(failure.error)}
         if is_tried_again:
             value[ATTEMPT] = self.attempt
         ended = [_as_failed(end, value, labels) for end in change.ended]

@@ -95,7 +95,7 @@ def concluded(call: NodeCall, step: ToolStep) -> NodeOutput:
     executor.open.pop(call.path, None)
     tool, has_its_labels = step.record.tool, call.node.type in ("SUB_WORKFLOW", "FOR_EACH")
     written = LABELS if tool is not None and tool.child is not None and not has_its_labels else frozenset[str]()
-    labels = step.record.labels(step.decision) | end.labels | written
+    labels = call.labels_got = step.record.labels(step.decision) | end.labels | written
     executor.saga.note_call(call.path, step)
     if end.outcome != "done" or end.error is not None:
         raise NodeFailed(end.error or OUTCOME_UNKNOWN(str(end.result)), change, labels=labels)

@@ -42,7 +42,8 @@ class ForEachNode(Handler):
         except NodeFailed as failure:
             call.executor.open.pop(call.path)
             ended = StepEnded(id=step_id, status=FAILED, result=error_value(failure.error))
-            raise NodeFailed(failure.error, Commit(ended=[ended]), ends_run=failure.ends_run) from failure
+            facts: Any = {"ends_run": failure.ends_run, "labels": items_walk.labels}
+            raise NodeFailed(failure.error, Commit(ended=[ended]), **facts) from failure
         return self._over(call, step_id, items_walk.results, items_walk.labels) if is_over else None
 
     async def _begun(self, call: NodeCall, items: list[Any]) -> str:
@@ -162,6 +163,7 @@ class Items:
             if call.settings.on_item_error == "fail" or failure.ends_run:
                 self._failure = self._failure or failure
                 self.results[index], self.statuses[index] = error_value(failure.error), FAILED
+                self.labels |= failure.labels
                 return True
             self._keep(index, state, FAILED, error_value(failure.error))
             return True
@@ -244,6 +246,7 @@ class Spread(Items):
             if failure.ends_run:
                 raise
             call.executor.ledger.add(batch.failed(failure, None))
+            self.labels |= failure.labels
             self._failure = self._failure or failure
             return True
         if output is None:

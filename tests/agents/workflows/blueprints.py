@@ -114,6 +114,17 @@ class LeakingBlueprint(BaseBlueprint):
         return await self.execute_by_id("send", {"text": "hi"})
 
 
+class ForwardingBlueprint(BaseBlueprint):
+    """Sends what an agent answers, or the error with which it fails."""
+
+    async def logic(self, data: Any) -> Any:
+        try:
+            text = await self.execute_by_id("agent:writer", {"message": "hi"})
+        except CallboardError as error:
+            text = str(error)
+        return await self.execute_by_id("send", {"text": text})
+
+
 class FirstDesignBlueprint(BaseBlueprint):
     """Calls by the name of the first design, for itself or for others, waits, and says what its contexts are."""
 

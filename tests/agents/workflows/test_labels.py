@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from agents.handle import RunHandle
+from agents.models.errors import ModelFailed
 from agents.testing import AgentKit, Turn
 from agents.tools.tool import tool
 from config.database.tables import approvals
@@ -138,17 +139,65 @@ def test_an_effect_that_undoes_is_asked_about_like_any_other(kit: AgentKit, both
     assert (questions(kit), SENT) == (["unsend"] if both else [], ["hi", "void hi"])
 
 
-@pytest.mark.parametrize("is_transformed", [True, False])
-def test_a_policy_sees_what_a_model_wrote_in_another_node(tmp_path: Path, is_transformed: bool) -> None:
+ASKS = node("ask", "LLM", prompt="Hi")
+STRICT = node("ask", "LLM", prompt="Hi", output_schema={"type": "object", "required": ["answer"]})
+"""Fails with a text that quotes the model's."""
+FORWARDING = {"blueprint": f"{blueprints.__name__}:ForwardingBlueprint"}
+
+
+def sent(text: str) -> dict[str, Any]:
+    return node("send", "FUNCTION", tool="send", arguments={"text": text})
+
+
+def collected(**config: Any) -> dict[str, Any]:
+    each = node("each", "FOR_EACH", items=[1], on_item_error="collect", **config)
+    nodes = [START, each, STRICT, sent("{{ nodes.each[0].error.message }}"), END]
+    return {"nodes": nodes, "edges": edges("start each", "each ask foreach-body", "each send", "send end")}
+
+
+WRITTEN: dict[str, tuple[Turn, dict[str, Any]]] = {
+    "an answer": (Turn(text=["hello"]), chain(ASKS, call("send"))),
+    "a transformed answer": (Turn(text=["hello"]), chain(ASKS, transformed("ask"), call("send"))),
+    "the error of an item": (Turn(text=['{"eve": 1}']), collected()),
+    "the error of a child run's item": (Turn(text=['{"eve": 1}']), collected(spread=1)),
+    "the error of a sub-workflow": (
+        Turn(text=['{"eve": 1}']),
+        chain(
+            node("sub", "SUB_WORKFLOW", {"on_error": "continue"}, workflow="asks"),
+            sent("{{ nodes.sub.error.message }}"),
+        ),
+    ),
+    "an agent's answer in a blueprint": (Turn(text=["hello"]), FORWARDING),
+    "an agent's error in a blueprint": (Turn(error=ModelFailed("busy")), FORWARDING),
+}
+
+
+@pytest.mark.parametrize("what", WRITTEN)
+def test_a_policy_sees_what_a_model_wrote_in_another_node(tmp_path: Path, what: str) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("rules: [{name: m, verdict: require_approval, reason: M., when: {labels: [model, outward]}}]")
+    turn, fields = WRITTEN[what]
     with AgentKit(settings={"policy": str(policy)}) as kit:
-        kit.model.respond = lambda _: Turn(text=["hello"])
-        between = [transformed("ask")] if is_transformed else []
+        kit.model.respond = lambda _: turn
+        kit.agent("writer")
+        kit.workflow("asks", **chain(STRICT))
+        kit.workflow(tools=[send, "agent:writer"], **fields)
 
-        handle = started(kit, chain(node("ask", "LLM", prompt="Hi"), *between, call("send")))
+        handle = kit.start()
 
         assert (is_asked(kit, handle), SENT) == (True, [])
+
+
+@pytest.mark.parametrize("output", ["{{ result.missing }}", None])
+def test_a_node_that_fails_behind_a_result_has_the_labels_of_the_result(kit: AgentKit, output: str | None) -> None:
+    kit.workflow("inner", tools=[page], **chain(call("page"), *([FAILING] if output is None else [])))
+    more = {"on_error": "continue"}
+    kit.workflow(tools=[send], **chain(node("sub", "SUB_WORKFLOW", more, workflow="inner", output=output)))
+
+    handle = kit.start()
+
+    assert handle.result(5).status == "succeeded"
+    assert labels(kit, handle)["sub"] == ["untrusted"]
 
 
 def test_labels_stay_with_what_is_made_of_a_result(kit: AgentKit) -> None:
