@@ -68,7 +68,10 @@ def signal_data(
         listing = ", ".join(f"'{signal}'" for signal in signals) or "none"
         hint = did_you_mean(name, signals) if _form_of(others, name) is None else OF_CHILD if not is_part else OF_PARENT
         raise SIGNAL_UNKNOWN(name=name, hint=hint, known=listing)
-    text, limit = orjson.dumps(data), journal.settings.max_input_chars
+    try:
+        text, limit = orjson.dumps(data), journal.settings.max_input_chars
+    except TypeError as error:  # of a Python caller
+        raise SIGNAL_INVALID(name=name, problems=f"they are no JSON: {error}") from error
     if len(text) > limit:
         raise INPUT_TOO_LARGE(size=len(text), limit=limit)
     problems = schema_errors(form, data)

@@ -30,7 +30,7 @@ SAGA = "~saga"
 """The path of the step that says that a run has failed, and that what it did is being undone."""
 LEFT_SO = "the call that undoes it failed, or its outcome is unknown, and a person left it so"
 REASONS = {
-    "done": "no call that undoes it is declared",
+    "done": "no call that undoes it is registered",
     "unknown": "it is not known whether it took effect, and nothing undoes it",
 }
 """Why a call is named, by its outcome."""

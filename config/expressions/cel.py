@@ -25,6 +25,8 @@ from config.expressions.work import (
 if TYPE_CHECKING:
     from cel_expr_python import cel
 
+MAX_PATTERN_CHARS = 256
+"""Characters of a pattern."""
 MAX_WORK = 30_000_000
 """Characters and values that an expression may touch, as an upper bound: about 50 ms."""
 MAX_ITERATIONS = 10_000
@@ -171,6 +173,8 @@ class Expression:
 
 
 def _require_pattern(language: Language, literal: str) -> None:
+    if len(literal) - 2 > MAX_PATTERN_CHARS:
+        raise ExpressionRefused(f"has a pattern of more than {MAX_PATTERN_CHARS} characters; make two of it.")
     program = language.compile(f"''.matches({literal})")
     value = program.eval(language.environment.Activation({})).value()
     if not isinstance(value, bool):

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
+from config.expressions.cel import MAX_PATTERN_CHARS
 from config.expressions.errors import ExpressionFailed, ExpressionRefused
 from config.expressions.references import NODES, Reference, kind_of, nodes_of, reference_of
 from config.expressions.templates import Template, render_data, templates_in
 from config.text.patterns import PatternRefused, compiled, whole
 
-MAX_PATTERN_CHARS = 256
 MAX_RULES = 20
 _SECTION = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 Comparison = Literal["==", "!=", ">", ">=", "<", "<=", "in", "not_in", "contains", "not_contains"]

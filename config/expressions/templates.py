@@ -20,6 +20,8 @@ from config.text.visible import one_line
 
 FUEL = 5_000_000
 """Of a rendering, as the library counts it: its instructions, and the work of its filters."""
+MAX_DATA = 16_000_000
+"""Characters of the data that a node makes of what is there, as by naming a result twice."""
 MAX_DEPTH = 64
 """Of data whose texts are templates."""
 MAX_KEPT = 1_000
@@ -258,14 +260,29 @@ def render_data(data: Any, variables: Mapping[str, Any]) -> Any:
         ExpressionFailed: one has no value, or what they make is too large all together.
     """
     values: dict[Place, Any] = {}
-    size = 0
-    for place, source in templates_in(data):
+    new_chars = old_chars = 0
+    sources = list(templates_in(data))
+    for place, source in sources:
         template = template_of(source)
         values[place] = template.value(variables)
-        size += size_of({"": values[place]})[1] if template.makes else 0
-        if size > MAX_CHARS:
+        if template.makes:
+            new_chars += size_of({"": values[place]})[1]
+        elif len(sources) > 1:  # one alone gives what is there already
+            old_chars += size_of({"": values[place]})[1]
+        if new_chars > MAX_CHARS:
             raise ExpressionFailed(f"the templates make more than {MAX_CHARS:,} characters; take less of the data")
+        require_size(old_chars)
     return _with_values(data, values, ())
+
+
+def require_size(chars: int) -> None:
+    """Return where a node may make so many characters of data.
+
+    Raises:
+        ExpressionFailed: it may not.
+    """
+    if chars > MAX_DATA:
+        raise ExpressionFailed(f"it makes more than {MAX_DATA:,} characters of data; take less, or keep it in a file")
 
 
 def _with_values(data: Any, values: Mapping[Place, Any], place: Place) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 from agents.errors import ITEMS_CHANGED
 from agents.tools.tool import Tool
-from agents.workflows.calls.handler import Handler, items_of
+from agents.workflows.calls.handler import Handler, evaluated, items_of
 from agents.workflows.calls.node_call import DONE, NodeCall, NodeFailed, error_value, recorded_error
 from agents.workflows.calls.scope import NodeOutput, ScopeState, outputs_of, written
 from agents.workflows.calls.tool_call import called
@@ -21,6 +21,9 @@ from bus.journal.owner import Commit, StepEnded, StepStarted
 from bus.payloads import NodePayload
 from config.definitions.workflows.fields import WorkflowDefinition
 from config.effects import INWARD, TRUSTED, Effect
+from config.errors import CallboardError
+from config.expressions.templates import require_size
+from config.expressions.work import size_of
 from config.ids import canonical_digest, new_id
 
 FAILED = "failed"
@@ -79,6 +82,7 @@ class Items:
         self.statuses: list[str | None] = [None] * len(items)
         """``done`` or ``failed``; None of an item that is not at its end."""
         self.labels: frozenset[str] = frozenset()
+        self._size = 0
         self._next, self._is_held = 0, False
         self._tasks: set[asyncio.Task[bool]] = set()
         self._failure: NodeFailed | None = None
@@ -134,6 +138,14 @@ class Items:
         for _ in done:
             executor.activity.end()
 
+    def _count_size(self, value: Any) -> None:
+        """Let the node fail once the results of its items are too large all together."""
+        self._size += size_of({"": value})[1]
+        try:
+            evaluated(self._call, require_size, self._size)
+        except CallboardError as error:
+            self._failure = self._failure or NodeFailed(error)
+
     def _is_recorded(self, index: int) -> bool:
         """Return whether an earlier owner has written the item's end, and take its result."""
         recorded = self._call.executor.recorded.pop(written(self._path(index)), None)
@@ -141,6 +153,7 @@ class Items:
             return False  # a retry may have been given another list
         self.results[index], self.statuses[index] = recorded.result, recorded.step.status
         self.labels |= recorded.labels
+        self._count_size(recorded.result)
         return True
 
     def _path(self, index: int) -> tuple[str | int, ...]:
@@ -176,6 +189,7 @@ class Items:
 
     def keep(self, index: int, status: str, value: Any, labels: frozenset[str]) -> None:
         """Keep an item's result, and add its step to the next commit."""
+        self._count_size(value)
         self.results[index], self.statuses[index] = value, status
         self.labels |= labels
         started = StepStarted(
@@ -203,7 +217,7 @@ class Spread(Items):
         under_way = executor.batches_of(call.path)
         taken = {index for indices in under_way.values() for index in indices}
         waiting = deque(self._parts([index for index in missing if index not in taken]))
-        self._failure = executor.batch_failure(call.path) or self._item_failure
+        self._failure = self._failure or executor.batch_failure(call.path) or self._item_failure
         room = max(1, executor.context.settings.child_runs - len(under_way)) if self._failure is None else 0
         begun = {f"{call.path}~{part[0]}": part for part in (waiting.popleft() for _ in range(min(room, len(waiting))))}
         is_over = True

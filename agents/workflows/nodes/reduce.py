@@ -18,6 +18,8 @@ from agents.workflows.nodes.llm import prompted
 from config.expressions.errors import ExpressionFailed
 from config.expressions.node_expression import NodeExpression
 from config.expressions.references import kind_of
+from config.expressions.templates import require_size
+from config.expressions.work import size_of
 
 Reducer = Callable[[NodeCall, Sequence[Any]], Any]
 
@@ -38,7 +40,9 @@ class ReduceNode(Handler):
 def _reduced(call: NodeCall, items: Sequence[Any]) -> Any:
     if call.settings.expression is not None:
         return _folded(call, items)
-    return REDUCERS[call.settings.reducer](call, items)
+    value = REDUCERS[call.settings.reducer](call, items)
+    evaluated(call, require_size, size_of({"": value})[1])
+    return value
 
 
 def _folded(call: NodeCall, items: Sequence[Any]) -> Any:

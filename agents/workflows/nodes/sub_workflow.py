@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from agents.errors import EXPRESSION_FAILED
 from agents.tools.tool import Tool
 from agents.workflows.calls.handler import Handler, rendered
 from agents.workflows.calls.node_call import NodeCall
 from agents.workflows.calls.scope import NodeOutput
 from agents.workflows.calls.tool_call import called
+from config.expressions.references import kind_of
 
 
 class SubWorkflowWrapper(Handler):
@@ -24,7 +26,13 @@ class SubWorkflowWrapper(Handler):
         return tool
 
     async def run(self, call: NodeCall) -> NodeOutput | None:
-        output = await called(call, self.tool(call), rendered(call, call.settings.input))
+        data = rendered(call, call.settings.input)
+        if not isinstance(data, dict):
+            problem = (
+                f"`input` has to be a mapping, and this is {kind_of(data)}; write what the workflow takes by name."
+            )
+            raise EXPRESSION_FAILED(node=call.node.id, problem=problem)
+        output = await called(call, self.tool(call), data)
         if output is None or call.settings.output is None:
             return output
         return replace(output, value=rendered(call, call.settings.output, result=output.value))

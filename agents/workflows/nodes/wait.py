@@ -72,9 +72,9 @@ class WaitNode(Handler):
 
     def _seconds(self, call: NodeCall) -> float | None:
         seconds = call.settings.seconds
-        value = rendered(call, seconds) if isinstance(seconds, str) else seconds
-        if value is None:
+        if seconds is None:
             return call.node.timeout_s
+        value = rendered(call, seconds) if isinstance(seconds, str) else seconds
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_WAIT_S:
             excerpt = value if isinstance(value, int | float) else kind_of(value)
             problem = f"`seconds` has to be a number from 0 to {MAX_WAIT_S:,}, and is {excerpt}."

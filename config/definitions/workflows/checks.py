@@ -100,7 +100,9 @@ _PARTS: Mapping[Any, type[BaseModel]] = {"choices": Option, "branches": Branch}
 
 def _as_written(path: Place) -> Place:
     """Return one of pydantic's places without the names of the alternatives that it tried."""
-    return tuple(part for part in path if isinstance(part, int) or not part.startswith(("function-", "constrained-")))
+    return tuple(
+        part for part in path if isinstance(part, int) or not part.startswith(("function-", "constrained-", "dict["))
+    )
 
 
 def _unknown_type(name: str) -> str:

@@ -267,8 +267,8 @@ class SubWorkflowConfig(NodeConfig):
 
     workflow: Annotated[str, Field(pattern=f"^{AGENT_ID.pattern}$")]
     """The id of the workflow that runs as a child."""
-    input: TemplateData = Field(default_factory=dict)
-    """Its input; a mapping."""
+    input: Annotated[dict[str, Any] | str, AfterValidator(has_templates)] = Field(default_factory=dict)
+    """Its input, a mapping, or a template that gives one."""
     output: TemplateData = None
     """The node's output, from `result`; none: the child's output as it is."""
 

@@ -21,6 +21,7 @@ from bus.journal.errors import CONTROL_REFUSED
 from bus.payloads import ControlPayload, ErrorPayload, NodePayload, TextPayload
 from config.database.tables import approvals
 from config.errors import CallboardError
+from config.expressions import templates
 from tests.agents.workflows.conftest import Losses
 from tests.agents.workflows.flows import (
     END,
@@ -305,6 +306,68 @@ def test_twenty_branches_come_to_one_end_with_owners_that_are_lost(
     assert kit.start().result(10).output == [n * n for n in range(20)]
     assert set(calls) == set(range(20))
     assert len(calls) <= 20 * (1 + len(behind))
+
+
+# --- data that grow, or are of another kind
+
+
+TWICE = node("t", "TRANSFORM", output=["{{ input.text }}", "{{ input.text }}"])
+GROWING: dict[str, dict[str, Any]] = {
+    "a result that is named twice": chain(TWICE),
+    "texts put together": chain(node("r", "REDUCE", items=["{{ input.text }}"] * 2, reducer="concat")),
+    "results of items": {
+        "nodes": [
+            START,
+            node("each", "FOR_EACH", items=[1, 2, 3]),
+            node("t", "TRANSFORM", output="{{ input.text }}"),
+            END,
+        ],
+        "edges": edges("start each", "each t foreach-body", "each end"),
+    },
+}
+
+
+@pytest.mark.parametrize("what", GROWING)
+def test_data_that_nodes_make_is_bounded(kit: AgentKit, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    monkeypatch.setattr(templates, "MAX_DATA", 10_000)
+    kit.workflow(**GROWING[what])
+
+    small, large = kit.start("flow", {"text": "x" * 2_000}), kit.start("flow", {"text": "x" * 6_000})
+
+    assert (small.result(5).status, large.result(5).reason) == ("succeeded", "expression_failed")
+
+
+@pytest.mark.parametrize("signal", [None, "paid"])
+def test_a_time_that_is_null_fails_the_wait(kit: AgentKit, signal: str | None) -> None:
+    kit.workflow(**chain(node("w", "WAIT", seconds="{{ input.s }}", signal=signal)))
+
+    handle = kit.start("flow", {"s": None})
+
+    assert handle.result(5).reason == "expression_failed"
+
+
+@pytest.mark.parametrize("data", [[1], "text", None, 3])
+def test_an_input_that_is_no_mapping_fails_the_sub_workflow(kit: AgentKit, data: Any) -> None:
+    kit.workflow("inner", **chain(TWICE))
+    sub = node("sub", "SUB_WORKFLOW", {"on_error": "continue"}, workflow="inner", input="{{ input.data }}")
+    kit.workflow(**chain(sub))
+
+    output = kit.start("flow", {"data": data}).result(5).output
+
+    assert output["error"]["code"] == "expression_failed"
+    assert "has to be a mapping, and this is" in output["error"]["message"]
+
+
+@pytest.mark.parametrize("data", [{1}, 10**30, {2: "x"}])
+def test_data_of_a_signal_that_is_no_json_is_refused(kit: AgentKit, data: Any) -> None:
+    kit.workflow(**chain(node("w", "WAIT", signal="paid")))
+    handle = kit.start()
+    until(handle, "waiting")
+
+    with pytest.raises(CallboardError, match="they are no JSON"):
+        kit.runner.signal(handle.run_id, "paid", data)
+
+    handle.cancel()
 
 
 # --- approvals

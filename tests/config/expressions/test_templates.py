@@ -361,10 +361,13 @@ def test_data_is_rendered_text_by_text():
     }
 
 
-def test_data_is_limited_as_a_whole_but_for_what_is_only_referred_to():
+def test_data_is_limited_as_a_whole_and_more_may_be_referred_to_than_made():
     variables = {"input": {"a": "x" * 400_000}}
 
-    assert len(render_data(["{{ input.a }}"] * 100, variables)) == 100
+    assert len(render_data(["{{ input.a }}"] * 30, variables)) == 30
+    assert len(render_data("{{ input.a }}", {"input": {"a": "x" * 20_000_000}})) == 20_000_000
+    with pytest.raises(ExpressionFailed, match="16,000,000 characters of data"):
+        render_data(["{{ input.a }}"] * 100, variables)
     with pytest.raises(ExpressionFailed, match="1,000,000 characters"):
         render_data(["<{{ input.a }}>"] * 100, variables)
     with pytest.raises(ExpressionRefused, match="nested more than 64"):

@@ -71,6 +71,16 @@ REFUSALS = {
         2,
         "has more than 1000; make some of them a workflow that a SUB_WORKFLOW calls",
     ),
+    "a long pattern in CEL": (
+        BEGIN + node("c", "CHOICE", f"{{branches: [{{condition: \"input.t.matches('{'a' * 257}')\"}}]}}") + END,
+        4,
+        "has a pattern of more than 256 characters",
+    ),
+    "an input that is no mapping": (
+        BEGIN + node("a", "SUB_WORKFLOW", "{workflow: b, input: [1]}") + END + STRAIGHT_A,
+        4,
+        "nodes[1].config.input: has to be a mapping",
+    ),
     "no START": ("name: Flow\nnodes:\n" + NOTHING + END + edges("a end"), 2, "there is no START node"),
     "two STARTs": (BEGIN + "- {id: again, type: START}\n" + END + STRAIGHT, 4, "two START nodes"),
     "a node that nothing reaches": (BEGIN + NOTHING + END + STRAIGHT, 4, "nothing leads to 'a'"),
