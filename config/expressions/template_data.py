@@ -33,12 +33,12 @@ MAX_NUMBER = 2**63
 class Rendering:
     """What one rendering may still read and make."""
 
-    def __init__(self, optional: frozenset[str | int] | None = None) -> None:
-        """``optional``: the keys that may be missing; None: all."""
+    def __init__(self, optional: frozenset[str | int] | None = None, unread: int = MAX_WORK) -> None:
+        """``optional``: the keys that may be missing; None: all. ``unread``: characters and values it may read."""
         self._optional = optional
         self.problem = ""
         """Why it fails; the library takes some exceptions for a value that is not equal, or not there."""
-        self._unread = MAX_WORK
+        self.unread = unread
         self._unmade = MAX_CHARS
 
     def failure(self, problem: str) -> ExpressionFailed:
@@ -109,7 +109,7 @@ class Rendering:
 
     def items(self, data: Sized) -> int:
         """Return how many items a list has; none where going through them would be too much."""
-        if len(data) * OVERHEAD > self._unread:
+        if len(data) * OVERHEAD > self.unread:
             self.failure(TOO_LONG)
         return 0 if self.problem else len(data)
 
@@ -157,8 +157,8 @@ class Rendering:
             raise self.failure("a value is no JSON data")
 
     def _count(self, work: int) -> None:
-        self._unread -= work
-        if self._unread < 0:
+        self.unread -= work
+        if self.unread < 0:
             raise self.failure(TOO_LONG)
 
 

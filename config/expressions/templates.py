@@ -13,7 +13,16 @@ from minijinja import Environment, TemplateError
 
 from config.expressions.errors import ExpressionFailed, ExpressionRefused
 from config.expressions.references import MAX_SHOWN, Reference, input_fields_of, nodes_of
-from config.expressions.template_data import MAX_CHARS, MISSING, NULL, TOO_LONG, Rendering, filters_of, is_null
+from config.expressions.template_data import (
+    MAX_CHARS,
+    MAX_WORK,
+    MISSING,
+    NULL,
+    TOO_LONG,
+    Rendering,
+    filters_of,
+    is_null,
+)
 from config.expressions.template_syntax import MAX_BRANCHES, MAX_SOURCE, Segment, checked, optional_keys, segments_of
 from config.expressions.work import size_of
 from config.text.visible import one_line
@@ -22,6 +31,8 @@ FUEL = 5_000_000
 """Of a rendering, as the library counts it: its instructions, and the work of its filters."""
 MAX_DATA = 16_000_000
 """Characters of the data that a node makes of what is there, as by naming a result twice."""
+MAX_WORK_OF_DATA = 5 * MAX_WORK
+"""Characters and values that all templates of a node's data may read: less than a second, in which no run continues."""
 MAX_DEPTH = 64
 """Of data whose texts are templates."""
 MAX_KEPT = 1_000
@@ -72,11 +83,15 @@ class Template:
         Raises:
             ExpressionFailed: a value is missing, does not fit, or is too large; the text has no values.
         """
+        return self.value_within(variables, MAX_WORK)[0]
+
+    def value_within(self, variables: Mapping[str, Any], unread: int) -> tuple[Any, int]:
+        """Return the value, and what is left of the characters and values that may be read; see ``value``."""
         if self._reference is not None:
-            return self._reference.read(variables)
+            return self._reference.read(variables), unread
         if self.is_text:
-            return self.source
-        rendering = Rendering(self._optional)
+            return self.source, unread
+        rendering = Rendering(self._optional, unread)
         values: list[Any] = []
         emit = partial(_keep, rendering, values) if self._is_value else partial(_write, rendering)
         problem, text = self._rendered(rendering, variables, emit)
@@ -84,7 +99,7 @@ class Template:
             problem = self._with_reference(rendering.problem, variables)
         if problem:
             raise ExpressionFailed(problem)
-        return values[0] if self._is_value else text
+        return values[0] if self._is_value else text, rendering.unread
 
     def _rendered(
         self, rendering: Rendering, variables: Mapping[str, Any], emit: Callable[[Any], str]
@@ -261,10 +276,11 @@ def render_data(data: Any, variables: Mapping[str, Any]) -> Any:
     """
     values: dict[Place, Any] = {}
     new_chars = old_chars = 0
-    sources = list(templates_in(data))
+    sources, unread = list(templates_in(data)), MAX_WORK_OF_DATA
     for place, source in sources:
-        template = template_of(source)
-        values[place] = template.value(variables)
+        template, may_read = template_of(source), min(MAX_WORK, unread)
+        values[place], left = template.value_within(variables, may_read)
+        unread -= may_read - left
         if template.makes:
             new_chars += size_of({"": values[place]})[1]
         elif len(sources) > 1:  # one alone gives what is there already

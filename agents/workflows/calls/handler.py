@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from agents.errors import EXPRESSION_FAILED, ITEMS_REFUSED, NO_BRANCH
@@ -12,12 +13,15 @@ from config.definitions.workflows.graph import DEFAULT
 from config.expressions.errors import ExpressionFailed
 from config.expressions.references import kind_of
 from config.expressions.templates import render_data
+from config.expressions.work import size_of
 
 T = TypeVar("T")
 MAX_ITEMS = 100_000
 """Most items of a list that one node works on."""
 LARGE = 500
 """Items that are computed on the loop of all runs; more are computed on a thread."""
+LARGE_CHARS = 1_000_000
+"""Characters that are read for all items on that loop: what an expression reads is converted for each item."""
 
 
 class Handler:
@@ -47,6 +51,30 @@ class Handler:
     def read(self, call: NodeCall, result: Any) -> NodeOutput:
         """Return the outcome of a node that an earlier owner has recorded."""
         return NodeOutput(value=result)
+
+
+def is_large(call: NodeCall, items: Sequence[Any]) -> bool:
+    """Return whether a node's expression takes so long for these items that a thread has to compute it."""
+    return len(items) > LARGE or len(items) * size_of(call.variables())[1] > LARGE_CHARS
+
+
+async def computed(call: NodeCall, function: Callable[[NodeCall, Sequence[Any]], T], items: Sequence[Any]) -> T:
+    """Return what a function makes of the items, on a thread where that is large."""
+    if not is_large(call, items):
+        return function(call, items)
+    try:
+        return await asyncio.to_thread(function, call, items)
+    except asyncio.CancelledError:
+        call.is_halted = True
+        raise
+
+
+def each(call: NodeCall, items: Iterable[T]) -> Iterator[tuple[int, T]]:
+    """Yield the items with their indices until the run is stopped: the result is not used then."""
+    for index, item in enumerate(items):
+        if call.is_halted:
+            return
+        yield index, item
 
 
 def evaluated(call: NodeCall, function: Callable[..., T], *arguments: Any) -> T:

@@ -58,6 +58,8 @@ class NodeCall:
     attempt: int = 1
     labels_got: frozenset[str] = frozenset()
     """Of what a tool or a model has returned to it; its error may quote that."""
+    is_halted: bool = False
+    """Whether the run was stopped while it computes on a thread."""
     is_recorded: bool = False
     """Whether an earlier owner has written its end."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import orjson
 
 from agents.errors import EXPRESSION_FAILED
-from agents.workflows.calls.handler import LARGE, Handler, evaluated, items_of, rendered
+from agents.workflows.calls.handler import Handler, computed, each, evaluated, items_of, rendered
 from agents.workflows.calls.model_call import LABELS, asked
 from agents.workflows.calls.node_call import NodeCall
 from agents.workflows.calls.scope import NodeOutput
@@ -32,7 +31,7 @@ class ReduceNode(Handler):
         if settings.reducer == "llm":
             output = await asked(call, prompted(call, items=items), model=settings.model)
             return NodeOutput(value=output, labels=LABELS)
-        value = _reduced(call, items) if len(items) <= LARGE else await asyncio.to_thread(_reduced, call, items)
+        value = await computed(call, _reduced, items)
         call.change = call.computed()
         return NodeOutput(value=value)
 
@@ -48,7 +47,7 @@ def _reduced(call: NodeCall, items: Sequence[Any]) -> Any:
 def _folded(call: NodeCall, items: Sequence[Any]) -> Any:
     expression, variables = NodeExpression(call.settings.expression, is_boolean=False), call.variables()
     total = rendered(call, call.settings.initial)
-    for index, item in enumerate(items):
+    for index, item in each(call, items):
         total = evaluated(call, expression.result, {**variables, "total": total, "item": item, "index": index})
     return total
 
@@ -58,7 +57,7 @@ def _by(call: NodeCall, items: Sequence[Any]) -> list[Any]:
     if call.settings.by is None:
         return list(items)
     expression, variables = NodeExpression(call.settings.by, is_boolean=False), call.variables()
-    return [_of_item(call, expression.result, variables, index, item) for index, item in enumerate(items)]
+    return [_of_item(call, expression.result, variables, index, item) for index, item in each(call, items)]
 
 
 def _of_item(call: NodeCall, function: Callable[..., Any], variables: Mapping[str, Any], index: int, item: Any) -> Any:
@@ -113,7 +112,7 @@ def _first(call: NodeCall, items: Sequence[Any]) -> Any:
     if call.settings.by is None:
         return next(iter(items), None)
     expression, variables = NodeExpression(call.settings.by), call.variables()
-    holding = (item for n, item in enumerate(items) if _of_item(call, expression.holds, variables, n, item))
+    holding = (item for n, item in each(call, items) if _of_item(call, expression.holds, variables, n, item))
     return next(holding, None)
 
 

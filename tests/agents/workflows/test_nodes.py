@@ -16,6 +16,8 @@ from agents.models.errors import ModelFailed
 from agents.models.scripted import Turn
 from agents.testing import AgentKit
 from agents.tools.tool import tool
+from agents.workflows.nodes import filter as filtering
+from agents.workflows.nodes import reduce as reducing
 from bus.journal.approvals import Decision
 from bus.journal.errors import CONTROL_REFUSED
 from bus.payloads import ControlPayload, ErrorPayload, NodePayload, TextPayload
@@ -335,6 +337,35 @@ def test_data_that_nodes_make_is_bounded(kit: AgentKit, monkeypatch: pytest.Monk
     small, large = kit.start("flow", {"text": "x" * 2_000}), kit.start("flow", {"text": "x" * 6_000})
 
     assert (small.result(5).status, large.result(5).reason) == ("succeeded", "expression_failed")
+
+
+@pytest.mark.parametrize(("items", "chars"), [(600, 1), (100, 40_000)])
+@pytest.mark.parametrize("kind", ["FILTER", "REDUCE"])
+def test_a_stopped_run_computes_no_further_item(
+    kit: AgentKit, monkeypatch: pytest.MonkeyPatch, kind: str, items: int, chars: int
+) -> None:
+    """The expression is slow here; as often as it is evaluated is what a stop leaves undone."""
+    count, begun = [0], threading.Event()
+
+    def slow(call: Any, function: Any, *arguments: Any) -> Any:
+        begun.set()
+        count[0] += 1
+        time.sleep(0.02)
+        return function(*arguments)
+
+    for module in (filtering, reducing):
+        monkeypatch.setattr(module, "evaluated", slow)
+    config = {"condition": "true"} if kind == "FILTER" else {"expression": "total + item", "initial": 0}
+    kit.workflow(**chain(node("x", kind, items="{{ input.items }}", **config)))
+    handle = kit.start("flow", {"items": list(range(items)), "text": "x" * chars})
+    assert begun.wait(SOON_S)
+
+    handle.cancel()
+
+    assert handle.result(2).status == "cancelled"
+    reached = count[0]
+    time.sleep(0.2)
+    assert count[0] <= reached + 1
 
 
 @pytest.mark.parametrize("signal", [None, "paid"])

@@ -374,6 +374,15 @@ def test_data_is_limited_as_a_whole_and_more_may_be_referred_to_than_made():
         render_data(nested(100), variables)
 
 
+def test_templates_of_one_node_read_a_bounded_amount_all_together() -> None:
+    variables = {"input": {"texts": ["x" * 100] * 1000}}
+    source = "{{ input.texts | join(',') | length }}"
+
+    assert set(render_data([source] * 5, variables)) == {100_999}
+    with pytest.raises(ExpressionFailed, match="would run long"):
+        render_data([source] * 200, variables)
+
+
 def test_a_short_template_is_compiled_once_and_a_long_one_is_not_kept() -> None:
     short, long = "{{ input.amount + 1 }}", "{{ input.amount + 1 }}" + " " * MAX_KEPT
 
