@@ -99,7 +99,7 @@ class Template:
             problem = self._with_reference(rendering.problem, variables)
         if problem:
             raise ExpressionFailed(problem)
-        return values[0] if self._is_value else text, rendering.unread
+        return (values[0] if self._is_value else text), rendering.unread
 
     def _rendered(
         self, rendering: Rendering, variables: Mapping[str, Any], emit: Callable[[Any], str]

@@ -74,12 +74,12 @@ def test_with_5000_open_runs_the_counts_are_exact_and_the_questions_are_shown(vi
 
 def test_a_card_says_what_is_waited_for_without_the_command(visitor: Visitor) -> None:
     run = {"run_id": "run_1", "thread_id": "thr_1", "agent_name": "Payment", "status": "waiting", "reason": "signal"}
-    detail = "Waits for the signal 'paid' (`./callboard signal run_1 paid`)."
+    detail = "Waits for 'paid' (`./callboard signal run_1 paid`), for 'sent' (`./callboard signal run_1 sent`)."
     run |= {"created_at": "2026-01-01T10:00:00Z", "detail": detail}
 
     visitor.opens("#/board").module(SHOW_CARD, {"run": run})
 
-    expect(visitor.page.locator(".why")).to_have_text("Waits for the signal 'paid'.")
+    expect(visitor.page.locator(".why")).to_have_text("Waits for 'paid', for 'sent'.")
 
 
 def test_a_question_that_is_answered_leaves_the_board_and_its_count(visitor: Visitor, counter: Counter) -> None:

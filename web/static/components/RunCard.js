@@ -6,8 +6,8 @@ import { ownerWords, threadKey } from "../state/me.js";
 import { stateWords } from "../state/words.js";
 import { sentence } from "./Notice.js";
 
-/** What to type, in the sentence of a wait: a card has no room for it, and the run's own page shows it. */
-const COMMAND = / \(`[^`]*`\)/;
+/** What to type, in the sentences of a wait: a card has no room for it, and the run's own page shows it. */
+const COMMAND = / \(`[^`]*`\)/g;
 
 /** One run on the board: who, what, how long, and why when it waits or failed. */
 export class RunCard {
